@@ -1,0 +1,76 @@
+"""Fresh inputs for a check, the same again for the same seed and check."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+
+class Draw:
+    """Draws the inputs of one check from the run's seed.
+
+    Values are always drawn on the CPU, in float64, and rounded to the dtype asked for, so that one seed gives the same
+    numbers on every device.
+    """
+
+    def __init__(self, seed: int, check: str) -> None:
+        digest = hashlib.sha256(f"{seed}:{check}".encode()).digest()
+        self._generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
+
+    def normal(self, *shape: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Normal values of standard deviation `scale`, in the given shape."""
+        return (torch.randn(shape, generator=self._generator, dtype=torch.float64) * scale).to(dtype)
+
+    def uniform(
+        self, *shape: int, low: float = -1.0, high: float = 1.0, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
+        """Values uniform in [low, high), in the given shape."""
+        values = torch.rand(shape, generator=self._generator, dtype=torch.float64)
+        return (low + (high - low) * values).to(dtype)
+
+    def integers(self, low: int, high: int, *shape: int) -> Tensor:
+        """Whole numbers (int64) from `low` up to but not including `high`, in the given shape."""
+        return torch.randint(low, high, shape, generator=self._generator)
+
+    def integer(self, low: int, high: int) -> int:
+        """One whole number from `low` to `high`, both included."""
+        return int(torch.randint(low, high + 1, (), generator=self._generator))
+
+    def seed(self) -> int:
+        """A seed for `using(seed=…)`."""
+        return self.integer(1, 2**31 - 2)
+
+    def permutation(self, count: int) -> Tensor:
+        """The numbers 0 to count - 1 in random order (int64)."""
+        return torch.randperm(count, generator=self._generator)
+
+    def mask(self, *shape: int) -> Tensor:
+        """A boolean mask (True: may attend). Every row has a True, and a False where it has two positions or more."""
+        mask = torch.rand(shape, generator=self._generator) < 0.6
+        rows, width = mask.view(-1, shape[-1]), shape[-1]
+        shown = torch.randint(0, width, (len(rows),), generator=self._generator)
+        shift = torch.randint(1, width, (len(rows),), generator=self._generator) if width > 1 else None
+        if shift is not None:
+            rows[torch.arange(len(rows)), (shown + shift) % width] = False
+        rows[torch.arange(len(rows)), shown] = True
+        return mask
+
+    def parameters(self, initial: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Values for parameters of these names and shapes.
+
+        Matrices keep activations of ordinary size (standard deviation one over the root of the inputs); vectors lie
+        around the mean of what they start with, so that a norm's weight is near one and every bias matters.
+        """
+        drawn: dict[str, Tensor] = {}
+        for name, value in initial.items():
+            tied = next((other for other in drawn if initial[other].data_ptr() == value.data_ptr()), None)
+            if tied is not None:
+                drawn[name] = drawn[tied]
+            elif value.dim() > 1:
+                drawn[name] = self.normal(*value.shape, scale=value.shape[-1] ** -0.5)
+            else:
+                drawn[name] = float(value.double().mean().round()) + self.uniform(*value.shape, low=-0.5, high=0.5)
+        return drawn

@@ -1,0 +1,251 @@
+"""From one submission to one report: the warm grader that the command line, watch mode and a class all call."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from grader.judge import Broken, Channel, Event, Finished, GradeRequest, Ready, StepGraded
+from grader.language import current
+from grader.language import gettext as _
+from grader.limits import Limits
+from grader.results import Report, StepResult
+from grader.sandbox import ForkLauncher, SandboxError, clean_environment
+from grader.submission import Submission
+from grader.zygote_messages import Command
+
+ROOT = Path(__file__).resolve().parent.parent
+STEP_FOLDER = "step[0-9][0-9]_*"
+
+
+class GraderError(RuntimeError):
+    """The grader itself could not work: never the learner's fault."""
+
+
+def step_names() -> list[str]:
+    """The names of all steps, in order, without importing any."""
+    return sorted(path.name for path in (ROOT / "solutions").glob(STEP_FOLDER) if path.is_dir())
+
+
+def new_seed() -> int:
+    """A seed that nobody knows before."""
+    return secrets.randbelow(2**31 - 1) + 1
+
+
+class Grader:
+    """Judges kept warm: torch imported once, checks collected once, any number of submissions graded.
+
+    `judges` work at one submission side by side. Use it as a context manager, or `close` it.
+    """
+
+    def __init__(self, judges: int | None = None, limits: Limits | None = None, *, fork: bool | None = None) -> None:
+        self.limits = limits or Limits()
+        self._count = judges or max(1, min(2, os.cpu_count() or 1))
+        fork = sys.platform == "linux" if fork is None else fork
+        self._start: _Start = _ForkStart() if fork else _SpawnStart()
+        self._judges: list[Channel] = []
+
+    def grade(
+        self,
+        submission: Submission,
+        steps: list[str] | None = None,
+        *,
+        device: str = "all",
+        seed: int | None = None,
+        on_step: Callable[[StepResult], None] = lambda result: None,
+    ) -> Report:
+        """Grades the steps (all by default) and reports. `on_step` hears of each step as it is done.
+
+        Raises GraderError when the grader itself fails.
+        """
+        everything = step_names()
+        wanted = steps or everything
+        request = GradeRequest(
+            submission.sources, submission.problems, [], device, new_seed() if seed is None else seed, current(), self.limits
+        )
+        graded, finished = self._run(request, wanted, on_step)
+        needed = _needed_but_not_graded(graded, everything)
+        if needed:
+            graded |= self._run(request, needed, lambda result: None)[0]
+        for name in wanted:
+            _blame_earlier_step(graded[name], graded)
+        results = [graded[name].result for name in everything if name in wanted]
+        return Report(
+            submission=submission.name,
+            seed=request.seed,
+            isolation=finished.isolation,
+            devices=finished.devices,
+            score=round(sum(result.score for result in results), 6),
+            max_score=round(sum(result.max_score for result in results), 6),
+            steps=results,
+        )
+
+    def _run(
+        self, request: GradeRequest, steps: list[str], on_step: Callable[[StepResult], None]
+    ) -> tuple[dict[str, StepGraded], Finished]:
+        while len(self._judges) < min(self._count, len(steps)):
+            self._judges.append(self._start.judge())
+        judges = self._judges[: len(steps)]
+        # Later steps take longer: dealt out in turn, from the last, they even out.
+        for index, judge in enumerate(judges):
+            share = sorted(steps[::-1][index :: len(judges)])
+            judge.send(msgspec.structs.replace(request, steps=share))
+        graded: dict[str, StepGraded] = {}
+        finished: Finished | None = None
+        with selectors.DefaultSelector() as selector:
+            for judge in judges:
+                selector.register(judge.stream, selectors.EVENT_READ, judge)
+            while selector.get_map():
+                for key, _events in selector.select():
+                    event = self._event(key.data)
+                    if isinstance(event, StepGraded):
+                        graded[event.result.name] = event
+                        on_step(event.result)
+                    else:
+                        finished = event
+                        selector.unregister(key.fileobj)
+        assert finished is not None
+        return graded, finished
+
+    def _event(self, judge: Channel) -> StepGraded | Finished:
+        event = judge.receive(Event)
+        while isinstance(event, Ready):
+            event = judge.receive(Event)
+        if isinstance(event, StepGraded | Finished):
+            return event
+        self.close()
+        reason = event.reason if isinstance(event, Broken) else _("its process has ended")
+        raise GraderError(_("The judge failed: {reason}").format(reason=reason.strip()))
+
+    def close(self) -> None:
+        """Ends every process."""
+        for judge in self._judges:
+            with contextlib.suppress(OSError):
+                judge.close()
+        self._judges.clear()
+        self._start.close()
+
+    def __enter__(self) -> Grader:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class _Start:
+    """How judges come to be."""
+
+    def judge(self) -> Channel:
+        """A channel to a new judge."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Ends what was started."""
+
+
+class _ForkStart(_Start):
+    """Judges forked from one zygote, which is started at once and warms up while the caller goes on."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        start = (
+            "import sys; root, control = sys.argv[1:]; sys.path.insert(0, root)\n"
+            "from grader import zygote; zygote.main(int(control), root)"
+        )
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-c", start, str(ROOT), str(theirs.fileno())],
+            pass_fds=[theirs.fileno()], env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=None if os.environ.get("KIT_DEBUG") else subprocess.DEVNULL, cwd="/",
+        )  # fmt: skip
+        theirs.close()
+        self.launcher = ForkLauncher(ours)
+        self.ready = False
+
+    def judge(self) -> Channel:
+        """A judge forked from the zygote."""
+        ours, theirs = socket.socketpair()
+        try:
+            if not self.ready:
+                self.launcher.await_reply("ready", seconds=120.0)
+                self.ready = True
+            socket.send_fds(self.launcher.control, [msgspec.msgpack.encode(Command("judge"))], [theirs.fileno()])
+            self.launcher.await_reply("started")
+        except (SandboxError, OSError) as error:
+            raise GraderError(_("The judge could not be started: {reason}").format(reason=error)) from error
+        finally:
+            theirs.close()
+        return Channel(ours)
+
+    def close(self) -> None:
+        """Ends the zygote, and with it everything it forked."""
+        self.launcher.control.close()
+        try:
+            self.process.wait(5.0)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+class _SpawnStart(_Start):
+    """Judges started as programs of their own."""
+
+    def __init__(self) -> None:
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def judge(self) -> Channel:
+        """A judge in a new interpreter."""
+        ours, theirs = socket.socketpair()
+        start = "import sys; sys.path.insert(0, sys.argv[2]); import runpy; runpy.run_module('grader.judge', run_name='__main__')"
+        debugging = os.environ.get("KIT_DEBUG")
+        self.processes.append(
+            subprocess.Popen(
+                [sys.executable, "-c", start, str(theirs.fileno()), str(ROOT)], pass_fds=[theirs.fileno()],
+                env=os.environ | clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                stderr=None if debugging else subprocess.DEVNULL,
+            )
+        )  # fmt: skip
+        theirs.close()
+        return Channel(ours)
+
+    def close(self) -> None:
+        """Ends the judges."""
+        for process in self.processes:
+            with contextlib.suppress(OSError):
+                process.send_signal(signal.SIGTERM)
+            process.wait()
+
+
+def _needed_but_not_graded(graded: dict[str, StepGraded], everything: list[str]) -> list[str]:
+    """Earlier steps that a failing step imported and that were not asked for: their verdict is needed to say why."""
+    failing = [step for step in graded.values() if step.result.status in ("fail", "timeout", "todo")]
+    needed = {name for step in failing for name in step.imported if name in everything}
+    return sorted(needed - graded.keys())
+
+
+def _blame_earlier_step(step: StepGraded, graded: dict[str, StepGraded]) -> None:
+    """Marks the failing checks of a step as blocked by the earlier step that its file imports, where that one is wrong."""
+    wrong = [graded[name].result for name in step.imported if name in graded and graded[name].result.status != "pass"]
+    if not wrong or step.result.status not in ("fail", "timeout", "todo"):
+        return
+    earlier = wrong[0]
+    broken = next(check for check in earlier.checks if check.status != "pass")
+    step.result.status, step.result.blocked_by = "skipped", earlier.name
+    step.result.message = _("Blocked by {step}, which it imports: “{title}” ({check}) does not pass there. Mend that first.").format(
+        step=earlier.name, title=broken.title, check=broken.name
+    )
+    for check in step.result.checks:
+        if check.status in ("fail", "timeout", "todo"):
+            check.status = "skipped"
+            check.message = f"{step.result.message}\n{check.message}".strip()
+
+

@@ -1,0 +1,323 @@
+"""An implementation of a step: anything that answers calls.
+
+A check talks to `student` and `reference`, which are of one class. What stands behind (a sandboxed worker, a module of
+this process, a recording) is a backend that turns a `Call` into an `Outcome`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from grader.failure import CheckFailed
+from grader.language import gettext as _
+from grader.messages import Call, HandleId, Options, Outcome, Placed, Raised
+from grader.responder import Responder
+from grader.show import show_call, show_value
+
+
+class Backend(Protocol):
+    """What answers calls."""
+
+    def ask(self, call: Call) -> Outcome:
+        """The outcome of one call. Raises CheckFailed when no outcome came (killed, too late, nonsense)."""
+
+    def begin_check(self, seed: int) -> None:
+        """Forgets the modules made so far and seeds the random stream."""
+
+
+class LocalBackend:
+    """Answers in this process: a reference, a misconception or a variant. Never a learner's code."""
+
+    def __init__(self, responder: Responder) -> None:
+        self.responder = responder
+
+    def ask(self, call: Call) -> Outcome:
+        """The outcome of the call, computed here."""
+        return self.responder.respond(call)
+
+    def begin_check(self, seed: int) -> None:
+        """Forgets the modules made so far and seeds the random stream."""
+        self.responder.begin_check(seed)
+
+
+@dataclass
+class Exchange:
+    """One call and what came back, as it is kept for diagnosis."""
+
+    call: Call
+    shown: str
+    outcome: Outcome | None
+
+
+@dataclass
+class Implementation:
+    """One implementation of a step, as a check sees it: `student.softmax(x)` calls and gives an `Answer`.
+
+    A class call gives a `Handle`. `using(…)` sets the options of the calls made through what it returns.
+    """
+
+    _backend: Backend
+    _device: str = "cpu"
+    _options: Options | None = None
+    _exchanges: list[Exchange] = field(default_factory=list)
+    _handle_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def using(
+        self,
+        *,
+        gradients: bool = False,
+        seed: int | None = None,
+        largest: bool = False,
+        functions: bool = False,
+        device: str | None = None,
+    ) -> Implementation:
+        """The same implementation with options for its calls.
+
+        `gradients` back-propagates a fixed pattern from every output; `seed` sets torch's seed right before the call;
+        `largest` notes the largest storage made (elements); `functions` the torch functions called; `device` is where
+        tensor arguments are put, "meta" for shapes only.
+        """
+        options = Options(gradients, seed, largest, functions, device or self._device)
+        return Implementation(self._backend, self._device, options, self._exchanges, self._handle_numbers)
+
+    def __getattr__(self, name: str) -> Callable[..., Answer]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+
+        def call(*args: Any, **kwargs: Any) -> Answer:
+            return self._ask(Call(name, args, kwargs, options=self._options or Options(device=self._device)))
+
+        return call
+
+    def _ask(self, call: Call, maker: str = "", step_device: str | None = None) -> Answer:
+        call.new_handle = next(self._handle_numbers)
+        call.args = tuple(_sendable(value) for value in call.args)
+        call.kwargs = {name: _sendable(value) for name, value in call.kwargs.items()}
+        shown = show_call(call, maker)
+        exchange = Exchange(call, shown, None)
+        self._exchanges.append(exchange)
+        outcome = exchange.outcome = self._backend.ask(call)
+        if outcome.off_limits:
+            raise OffLimits(shown.partition("(")[0], outcome.off_limits)
+        if outcome.raised is not None:
+            raise learners_error(outcome.raised, shown)
+        if isinstance(outcome.value, HandleId):
+            return Handle(self, shown, outcome, step_device or call.options.device)
+        return Answer(self, shown, outcome)
+
+
+class OffLimits(CheckFailed):
+    """The called code used a built-in that the step puts off limits."""
+
+    def __init__(self, name: str, functions: list[str]) -> None:
+        super().__init__(
+            _("{name} used {functions}, which is off limits in this step: it does the work that you are to write.").format(
+                name=name, functions=", ".join(f"`{function}`" for function in functions)
+            )
+        )
+        self.name = name
+
+
+class Answer:
+    """What came back from one call that did not raise."""
+
+    def __init__(self, implementation: Implementation, shown: str, outcome: Outcome) -> None:
+        self._implementation = implementation
+        self.shown = shown
+        self.outcome = outcome
+
+    @property
+    def value(self) -> Any:
+        """The value: a tensor, a tuple of values, a scalar or None."""
+        return _unwrapped(self.outcome.value)
+
+    def tensor(self) -> Tensor:
+        """The value, which must be one tensor."""
+        if not isinstance(self.outcome.value, Placed):
+            raise CheckFailed(
+                _("expected  a tensor\ncame      {came}").format(came=show_value(self.outcome.value)),
+                called=self.shown,
+            )
+        return self.outcome.value.tensor
+
+    def tensors(self, count: int) -> tuple[Tensor, ...]:
+        """The values, which must be a tuple or list of `count` tensors."""
+        value = self.outcome.value
+        if not isinstance(value, tuple) or len(value) != count or not all(isinstance(item, Placed) for item in value):
+            raise CheckFailed(
+                _("expected  a tuple of {count} tensors\ncame      {came}").format(
+                    count=count, came=show_value(value)
+                ),
+                called=self.shown,
+            )
+        return tuple(item.tensor for item in value)
+
+    @property
+    def gradients(self) -> dict[str, Tensor | None]:
+        """The gradient of each argument (by position or name) and parameter, None where no path leads."""
+        return {name: value.tensor if value else None for name, value in self.outcome.gradients.items()}
+
+    @property
+    def largest(self) -> int:
+        """The elements of the largest storage that an op of the call made."""
+        return self.outcome.largest
+
+    @property
+    def functions(self) -> frozenset[str]:
+        """The names of the torch functions that the call used."""
+        return frozenset(self.outcome.functions)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Answer:
+        raise self._no_module()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise self._no_module()
+
+    def _no_module(self) -> CheckFailed:
+        return CheckFailed(
+            _("expected  an nn.Module\ncame      {came}").format(came=show_value(self.outcome.value)),
+            called=self.shown,
+        )
+
+
+class Handle(Answer):
+    """A module made by a class call. It is called, and asked for its parameters, like a module."""
+
+    def __init__(self, implementation: Implementation, shown: str, outcome: Outcome, device: str) -> None:
+        super().__init__(implementation, shown, outcome)
+        self.number: int = outcome.value.number
+        self.device = device
+        self._options = Options(device=device)
+
+    def using(
+        self, *, gradients: bool = False, seed: int | None = None, largest: bool = False, functions: bool = False
+    ) -> Handle:
+        """The same module with options for its call, as in `Implementation.using`."""
+        other = Handle(self._implementation, self.shown, self.outcome, self.device)
+        other._options = Options(gradients, seed, largest, functions, self.device)
+        return other
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Answer:
+        """The module's forward."""
+        return self._ask("__call__", args, kwargs, self._options)
+
+    def parameters(self) -> dict[str, Tensor]:
+        """Every parameter by name; one that has two names stands under both."""
+        values = self._ask("parameters").value
+        return values if isinstance(values, dict) else {}
+
+    def load_parameters(self, values: dict[str, Tensor]) -> None:
+        """Copies the values into the parameters of the same names. Fails, saying which, when the names do not fit."""
+        misfit = self._ask("load_parameters", (values,)).value
+        if misfit:
+            raise CheckFailed(_misfit(misfit, values), called=self.shown)
+
+    def train(self) -> Handle:
+        """Puts the module in training mode."""
+        self._ask("train")
+        return self
+
+    def eval(self) -> Handle:
+        """Puts the module in evaluation mode."""
+        self._ask("eval")
+        return self
+
+    def to(self, device: str | None = None, dtype: torch.dtype | None = None) -> Handle:
+        """Moves the module; its later calls get their tensors on the same device."""
+        name = None if dtype is None else str(dtype).removeprefix("torch.")
+        self._ask("to", (), {"device": device, "dtype": name})
+        if device is not None:
+            self.device = device
+            self._options = Options(device=device)
+        return self
+
+    def is_training(self) -> bool:
+        """Whether every part of the module is in training mode."""
+        return bool(self._ask("is_training").value)
+
+    def is_evaluating(self) -> bool:
+        """Whether every part of the module is in evaluation mode."""
+        return bool(self._ask("is_evaluating").value)
+
+    def shares(self, first: str, second: str) -> bool:
+        """Whether two attribute paths lead to one object."""
+        return bool(self._ask("shares", (first, second)).value)
+
+    def _ask(
+        self, name: str, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None, options: Options | None = None
+    ) -> Answer:
+        call = Call(name, args, kwargs or {}, handle=self.number, options=options or Options(device=self.device))
+        return self._implementation._ask(call, self.shown, self.device)
+
+
+def learners_error(raised: Raised, shown: str) -> CheckFailed:
+    """The learner's own error as a failed check: their error, their line, the shapes there, no frame of ours."""
+    name = shown.partition("(")[0]
+    if raised.type == "NotImplementedError" and not raised.message:
+        return CheckFailed(_("{name} is not written yet.").format(name=name), "todo", called=shown)
+    if raised.type == "NotThere":
+        return CheckFailed(
+            _("The file must define `{name}`, and it does not.").format(name=name)
+            if raised.message.endswith("is not defined")
+            else raised.message,
+            called=shown,
+        )
+    error = f"{raised.type}: {raised.message}" if raised.message else raised.type
+    lines = [_("{name} raised {error}").format(name=name, error=error)]
+    if raised.line:
+        lines.append(
+            _("at line {line} of {file}, in {function}: {source}").format(
+                line=raised.line, file=raised.file, function=raised.function, source=raised.source
+            )
+        )
+    if raised.shapes:
+        lines.append(_("shapes there: {shapes}").format(shapes=", ".join(raised.shapes)))
+    return CheckFailed("\n".join(lines), called=shown, by_code=True)
+
+
+def _misfit(misfit: dict[str, Any], wanted: dict[str, Tensor]) -> str:
+    lines = [_("The parameters do not carry the names and shapes that the step asks for.")]
+    if misfit.get("missing"):
+        lines.append(_("missing: {names}").format(names=", ".join(misfit["missing"])))
+    if misfit.get("extra"):
+        lines.append(_("not asked for: {names}").format(names=", ".join(misfit["extra"])))
+    for entry in misfit.get("misshapen", ()):
+        name, _separator, shape = entry.partition(": ")
+        if name in wanted:
+            lines.append(
+                _("{name} has shape {came}, expected {expected}").format(
+                    name=name, came=shape, expected=tuple(wanted[name].shape)
+                )
+            )
+    return "\n".join(lines)
+
+
+def _sendable(value: Any) -> Any:
+    match value:
+        case Handle():
+            return HandleId(value.number)
+        case Answer():
+            return value.value
+        case torch.dtype() | torch.device():
+            return str(value).removeprefix("torch.")
+        case tuple() | list():
+            return tuple(_sendable(item) for item in value)
+    return value
+
+
+def _unwrapped(value: Any) -> Any:
+    if isinstance(value, Placed):
+        return value.tensor
+    if isinstance(value, tuple):
+        return tuple(_unwrapped(item) for item in value)
+    if isinstance(value, dict):
+        return {name: _unwrapped(item) for name, item in value.items()}
+    return value

@@ -1,0 +1,132 @@
+"""The judging process: one pytest session, collected once, that grades submission after submission.
+
+It never imports a learner's code. Requests come over a channel from whoever wants a report; each check runs as a pytest
+item, its `student` answered by a worker and its `reference` by the solutions here.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import struct
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any
+
+import msgspec
+
+from grader.limits import Limits
+from grader.results import StepResult
+
+LENGTH = struct.Struct("<I")
+# Built-in plug-ins that a judge has no use for; each costs time at every check.
+UNUSED_PLUGINS = (
+    "cacheprovider", "stepwise", "doctest", "junitxml", "pastebin", "nose", "unittest", "faulthandler", "logging",
+    "debugging", "recwarn", "setuponly", "setupplan", "tmpdir", "monkeypatch", "warnings", "unraisableexception",
+    "threadexception", "legacypath", "capture", "skipping", "terminal", "reports", "subtests",
+)  # fmt: skip
+
+
+class GradeRequest(msgspec.Struct):
+    """One submission to grade: which steps, on which devices, under which seed, in which language."""
+
+    sources: dict[str, tuple[str, str]]
+    problems: dict[str, str]
+    steps: list[str]
+    device: str
+    seed: int
+    language: str
+    limits: Limits
+
+
+class StepGraded(msgspec.Struct, tag=True):
+    """One step is done: its result, and the other steps of the submission that its file imported."""
+
+    result: StepResult
+    imported: list[str]
+
+
+class Finished(msgspec.Struct, tag=True):
+    """Every step asked for is done: what became of the devices, and which layers isolated the code."""
+
+    devices: dict[str, str]
+    isolation: list[str]
+
+
+class Broken(msgspec.Struct, tag=True):
+    """The judge itself failed."""
+
+    reason: str
+
+
+class Ready(msgspec.Struct, tag=True):
+    """The checks are collected."""
+
+
+Event = StepGraded | Finished | Broken | Ready
+
+
+class Channel:
+    """Whole messages over a stream socket, between two processes that trust each other."""
+
+    def __init__(self, stream: socket.socket) -> None:
+        self.stream = stream  # read without a buffer, so that a selector knows what is still to come
+
+    def send(self, message: msgspec.Struct) -> None:
+        """Sends one message."""
+        data = msgspec.msgpack.encode(message)
+        self.stream.sendall(LENGTH.pack(len(data)) + data)
+
+    def receive(self, kind: Any) -> Any:
+        """The next message, None when the other side has closed."""
+        try:
+            prefix = self.stream.recv(LENGTH.size, socket.MSG_WAITALL)
+            if len(prefix) < LENGTH.size:
+                return None
+            return msgspec.msgpack.decode(self.stream.recv(LENGTH.unpack(prefix)[0], socket.MSG_WAITALL), type=kind)
+        except (ConnectionError, msgspec.DecodeError):  # the other side died, perhaps half-way through a message
+            return None
+
+    def close(self) -> None:
+        """Closes the channel."""
+        self.stream.close()
+
+    def __iter__(self) -> Iterator[GradeRequest]:
+        while (request := self.receive(GradeRequest)) is not None:
+            yield request
+
+
+def main(stream: socket.socket, control: socket.socket | None) -> None:
+    """Collects the checks and serves requests until the other side closes. `control` leads to the zygote, if any."""
+    channel = Channel(stream)
+    try:
+        _serve(channel, control)
+    except BaseException:
+        channel.send(Broken(traceback.format_exc(limit=-6)))
+
+
+def _serve(channel: Channel, control: socket.socket | None) -> None:
+    import pytest
+
+    from grader import course
+    from grader.plugin import Session
+    from grader.sandbox import ForkLauncher, SpawnLauncher
+
+    launcher = ForkLauncher(control) if control is not None else SpawnLauncher(str(course.ROOT))
+    session = Session(channel, launcher)
+    said = io.StringIO()
+    options = [f"-p no:{name}" for name in UNUSED_PLUGINS]
+    arguments = [*options, "--assert=plain", "--import-mode=importlib", "-c", os.devnull, f"--rootdir={course.ROOT}"]
+    arguments += [str(step.check_file) for step in course.steps() if step.check_file.is_file()]
+    debugging = os.environ.get("KIT_DEBUG")
+    with redirect_stdout(sys.stderr if debugging else said), redirect_stderr(sys.stderr if debugging else said):
+        code = pytest.main([part for argument in arguments for part in argument.split(" ")], plugins=[session])
+    if not session.started:
+        channel.send(Broken(said.getvalue()[-2000:] or f"pytest ended with {code} before a check ran"))
+
+
+if __name__ == "__main__":  # where nothing can be forked, a judge is a program of its own
+    main(socket.socket(fileno=int(sys.argv[1])), None)

@@ -1,0 +1,90 @@
+"""The built-ins that a step puts off limits, and how their use is seen while the code runs.
+
+A mention in the source proves nothing and an alias hides nothing: what counts is what torch was asked to do. Python-level
+calls are seen by a torch function mode; what runs below Python (a scripted function, say) by the profiler's op names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from torch import nn
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.overrides import TorchFunctionMode
+
+FAMILIES: dict[str, re.Pattern[str]] = {
+    "softmax": re.compile(r"soft(max|min)"),
+    "scaled_dot_product_attention": re.compile(
+        r"scaled_dot_product|_(flash|efficient|cudnn)_attention_(forward|backward)|fused_sdp|triton_scaled_dot"
+    ),
+    "multi_head_attention": re.compile(r"multi_?head_attention"),
+    "flex_attention": re.compile(r"flex_attention"),
+    "dropout": re.compile(r"dropout"),
+    "layer_norm": re.compile(r"layer_norm"),
+    "gelu": re.compile(r"gelu"),
+    "transformer": re.compile(r"transformer_(encoder|decoder)|^Transformer"),
+}
+
+IGNORED = {"__get__", "__set__"}  # reading `x.shape` is no call worth noting
+
+
+def banned(names: Iterable[str], families: Iterable[str]) -> list[str]:
+    """The names among `names` that belong to one of the `families`, sorted. Raises KeyError for an unknown family."""
+    patterns = [FAMILIES[family] for family in families]
+    return sorted({name for name in names if any(pattern.search(name) for pattern in patterns)})
+
+
+class FunctionNames(TorchFunctionMode):
+    """Notes the name of every torch function, method, op and higher-order op called inside the block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        name = getattr(func, "__name__", None) or str(func)
+        if name not in IGNORED and _is_torchs_own(func):
+            self.names.add(name.partition(".")[0])
+        return func(*args, **(kwargs or {}))
+
+
+class TransformerModules:
+    """Notes the `nn.Transformer…` modules run inside the block; they are made of parts that are all allowed."""
+
+    def __init__(self, names: set[str]) -> None:
+        self.names = names
+
+    def __enter__(self) -> None:
+        def note(module: nn.Module, args: Any) -> None:
+            for kind in type(module).__mro__:
+                if kind.__module__ == "torch.nn.modules.transformer":
+                    self.names.add(kind.__name__)
+
+        self.hook = register_module_forward_pre_hook(note)
+
+    def __exit__(self, *exception: object) -> None:
+        self.hook.remove()
+
+
+def profiled(run: Callable[[], Any], names: set[str]) -> Any:
+    """Runs `run` and adds the names of the built-in ops that it executed, composite ones included."""
+    # The profiler without Kineto: it also works in a forked process and prints nothing.
+    from torch.autograd.profiler_legacy import profile
+
+    profiler = profile()
+    try:
+        with profiler:
+            return run()
+    finally:
+        # A learner's own autograd.Function or scripted function shows its own name: only torch's ops count.
+        events = profiler.function_events or []
+        names.update(event.name.removeprefix("aten::") for event in events if event.name.startswith("aten::"))
+
+
+def _is_torchs_own(func: Callable[..., Any]) -> bool:
+    namespace = getattr(func, "namespace", None)  # ops have one; a custom op of the learner's is their own work
+    return namespace in (None, "aten", "prims", "higher_order")

@@ -1,0 +1,190 @@
+"""The pytest side of the judge: fixtures for a check, and a session that runs its items once for every submission."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+
+import msgspec
+import pytest
+import torch
+from _pytest.runner import runtestprotocol
+
+from grader import course, language
+from grader.draws import Draw
+from grader.implementation import Implementation, LocalBackend
+from grader.judge import Channel, Finished, GradeRequest, Ready, StepGraded
+from grader.language import gettext as _
+from grader.messages import Load
+from grader.results import CheckResult, Status, StepResult, step_status
+from grader.sandbox import Launcher
+from grader.student import Student
+from grader.verdict import Trial, Verdict
+
+
+class Session:
+    """A pytest plug-in that answers grade requests from one collected session."""
+
+    def __init__(self, channel: Channel, launcher: Launcher) -> None:
+        self.channel, self.launcher = channel, launcher
+        self.started = False
+        self._trial: Trial | None = None
+        self._verdict: Verdict | None = None
+
+    # --- what a check is given ---
+
+    @pytest.fixture
+    def student(self) -> Implementation:
+        """The learner's implementation of the step."""
+        return self._current().student
+
+    @pytest.fixture
+    def reference(self) -> Implementation:
+        """The reference's."""
+        return self._current().reference
+
+    @pytest.fixture
+    def draw(self) -> Draw:
+        """Fresh inputs."""
+        return self._current().draw
+
+    def _current(self) -> Trial:
+        assert self._trial is not None
+        return self._trial
+
+    # --- the session ---
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Serves requests instead of running every item once."""
+        if session.testsfailed:
+            raise session.Interrupted("the checks can't be collected")
+        items: dict[str, list[pytest.Function]] = defaultdict(list)
+        for item in session.items:
+            assert isinstance(item, pytest.Function)
+            items[item.path.parent.name].append(item)
+        steps = {step.name: step for step in course.steps()}
+        self.started = True
+        self.channel.send(Ready())
+        for request in self.channel:
+            with language.use(request.language):
+                devices = _devices(request.device)
+                ran = [device for device, state in devices.items() if state == "checked"]
+                for name in request.steps:
+                    self.channel.send(self._grade_step(steps[name], items[name], ran, request))
+                self.channel.send(Finished(devices, list(self.launcher.layers)))
+        return True
+
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
+        """Runs a check as a trial, so that its outcome is a verdict and not a traceback."""
+        arguments = pyfuncitem._fixtureinfo.argnames
+        self._verdict = self._current().run(pyfuncitem.obj, **{name: pyfuncitem.funcargs[name] for name in arguments})
+        return True
+
+    def _grade_step(
+        self, step: course.Step, items: list[pytest.Function], devices: list[str], request: GradeRequest
+    ) -> StepGraded:
+        start = time.perf_counter()
+        source = request.sources.get(step.name)
+        if step.name in request.problems:
+            return _without_running(step, items, devices, "fail", request.problems[step.name])
+        if source is None or course.is_untouched(source[1]):
+            message = "" if source else _("There is no file {file} in this submission.").format(file=f"{step.name}.py")
+            return _without_running(step, items, devices, "todo", message)
+        if not devices:
+            return _without_running(step, items, devices, "skipped", _("{device}: not available").format(device=request.device))
+        limits = request.limits
+        load = Load(step.name, request.sources, step.off_limits)
+        reference = LocalBackend(step.responder())
+        results: list[CheckResult] = []
+        verdicts: list[Verdict] = []
+        output: list[str] = []
+        imported: set[str] = set()
+        for device in devices:
+            student = Student(self.launcher, load, msgspec.structs.replace(limits, accelerator=device != "cpu"))
+            try:
+                for item in items:
+                    last = item is items[-1]
+                    verdict = self._run(item, last, Trial(item.originalname, student, reference, seed=request.seed, device=device))
+                    check = course.as_check(item.obj)
+                    share = check.points / len(devices)
+                    results.append(
+                        CheckResult(
+                            name=item.name, title=_(check.title), device=device, status=verdict.status,
+                            points=share if verdict.status == "pass" else 0.0, max_points=share,
+                            message=verdict.message,
+                        )
+                    )  # fmt: skip
+                    verdicts.append(verdict)
+                output.append(student.printed())
+                imported.update(student.imported)
+            finally:
+                student.close()
+        _refuse_off_limits(results, verdicts)
+        _need_every_device(results)
+        result = StepResult(
+            name=step.name, title=_(step.title), status=step_status(results), score=round(sum(r.points for r in results), 6),
+            max_score=step.points, seconds=round(time.perf_counter() - start, 4), checks=results, output="".join(output),
+        )  # fmt: skip
+        return StepGraded(result, sorted(imported))
+
+    def _run(self, item: pytest.Function, last: bool, trial: Trial) -> Verdict:
+        self._trial, self._verdict = trial, None
+        # What stays set up for the next item: the module, and after the step's last item only the session.
+        following = item.session if last else item.parent
+        runtestprotocol(item, log=False, nextitem=following)  # type: ignore[arg-type]  # any node serves
+        if self._verdict is None:
+            return Verdict("error", _("The check did not run."), frozenset())
+        return self._verdict
+
+
+def _devices(wanted: str) -> dict[str, str]:
+    """What becomes of each device: "checked", "not available" or "not asked for"."""
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    states = {}
+    for device, available in there.items():
+        if wanted not in ("all", device):
+            states[device] = "not asked for"
+        else:
+            states[device] = "checked" if available else "not available"
+    if not there["mps"] and wanted != "mps":
+        del states["mps"]  # of interest on one system only
+    return states
+
+
+def _without_running(
+    step: course.Step, items: list[pytest.Function], devices: list[str], status: Status, message: str
+) -> StepGraded:
+    checks = [
+        CheckResult(
+            name=item.name, title=_(check.title), device=device, status=status, points=0.0,
+            max_points=check.points / max(len(devices), 1), message=message if index == 0 else "",
+        )
+        for device in devices or ["cpu"]
+        for index, item in enumerate(items)
+        for check in [course.as_check(item.obj)]
+    ]  # fmt: skip
+    result = StepResult(
+        name=step.name, title=_(step.title), status=status, score=0.0, max_score=step.points, seconds=0.0,
+        checks=checks, message=message,
+    )  # fmt: skip
+    return StepGraded(result, [])
+
+
+def _refuse_off_limits(results: list[CheckResult], verdicts: list[Verdict]) -> None:
+    """A function that used a built-in which is off limits, in whichever check, loses the points of all its checks."""
+    reasons = {verdict.off_limits: verdict.message for verdict in verdicts if verdict.off_limits}
+    for result, verdict in zip(results, verdicts, strict=True):
+        names = sorted(verdict.called & reasons.keys())
+        if names and result.status != "error":
+            result.status, result.points = "fail", 0.0
+            result.message = reasons[names[0]]
+
+
+def _need_every_device(results: list[CheckResult]) -> None:
+    """A check gives points only when it passed on every device it ran on; `error` is ours and takes none."""
+    lost = {result.name for result in results if result.status not in ("pass", "error")}
+    for result in results:
+        if result.name in lost:
+            result.points = 0.0
+        elif result.status == "error":
+            result.points = result.max_points

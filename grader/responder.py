@@ -1,0 +1,362 @@
+"""Answers calls from one module's names: the one place where a request becomes a response.
+
+The worker answers with a learner's module, the judge with a reference or a misconception; both through here, so that
+no second way of calling, seeding, differentiating or measuring exists.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import linecache
+import types
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from grader import offlimits
+from grader.messages import DTYPE_NAMES, MAX_TENSOR_ELEMENTS, Call, HandleId, Opaque, Options, Outcome, Placed, Raised
+
+MAX_ITEMS = 2000  # items taken from one generator or list
+MAX_DEPTH = 4  # of tuples in tuples
+MAX_INT = 1 << 63
+PROFILED_CALLS = 2  # calls of each name that are also watched below Python, which costs 20 microseconds an op
+HIDDEN_LOCALS = ("self", "__class__")
+
+
+class NotThere(Exception):
+    """The module has no such name, or the handle no such method."""
+
+
+class LargestStorage(TorchDispatchMode):
+    """Notes the largest storage, in elements, of any tensor that an op returns inside the block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements = 0
+
+    def __torch_dispatch__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, Tensor) and leaf.layout == torch.strided:
+                self.elements = max(self.elements, leaf.untyped_storage().nbytes() // leaf.element_size())
+        return result
+
+
+class Responder:
+    """Answers calls by name.
+
+    `names` are the public names of the module. `off_limits` maps a public name to the families banned in it; without
+    any, nothing is watched unless a call asks for it. `is_own` says of a file name whether it is the module's author's.
+    """
+
+    def __init__(
+        self,
+        names: Mapping[str, Any],
+        off_limits: Mapping[str, tuple[str, ...]] | None = None,
+        is_own: Callable[[str], bool] = lambda filename: True,
+    ) -> None:
+        self.names = names
+        self.off_limits = off_limits or {}
+        self.is_own = is_own
+        self.handles: dict[int, Any] = {}
+        self.made_by: dict[int, str] = {}
+        self.watched: dict[str, int] = {}
+
+    def begin_check(self, seed: int) -> None:
+        """Drops the modules made so far and seeds the random stream."""
+        self.handles.clear()
+        self.made_by.clear()
+        seed_everything(seed)
+
+    def respond(self, call: Call) -> Outcome:
+        """Makes one call and notes what was asked. Never raises for what the called code does."""
+        if call.begin is not None:
+            self.begin_check(call.begin)
+        outcome = Outcome()
+        inputs = _Inputs(call, self.handles)
+        name = call.name if call.handle is None else self.made_by.get(call.handle, call.name)
+        with ExitStack() as stack:
+            noted = self._watch(stack, name, call)
+            largest = stack.enter_context(LargestStorage()) if call.options.largest else None
+            try:
+                target = self._target(call)
+                if call.options.seed is not None:
+                    seed_everything(call.options.seed)
+                result = self._run(lambda: _materialised(target(*inputs.args, **inputs.kwargs)), name, noted)
+            except BaseException as error:  # SystemExit and KeyboardInterrupt are a learner's errors too
+                outcome.raised = self.describe(error)
+                result = None
+        if noted is not None:
+            families = self._families(name, inputs.handle_numbers)
+            outcome.off_limits = offlimits.banned(noted, families)
+            outcome.functions = sorted(noted) if call.options.functions else []
+        outcome.largest = largest.elements if largest else 0
+        outcome.modified = inputs.modified()
+        if outcome.raised is None:
+            try:
+                outcome.value = self._travelling(result, call, name)
+                if call.options.gradients:
+                    outcome.gradients = self._gradients(result, inputs, call.handle)
+            except BaseException as error:
+                outcome.raised = self.describe(error)
+                outcome.raised.function = outcome.raised.function or "backward"
+        return outcome
+
+    # --- what is called ---
+
+    def _target(self, call: Call) -> Callable[..., Any]:
+        if call.handle is None:
+            if call.name not in self.names:
+                raise NotThere(f"{call.name} is not defined")
+            target = self.names[call.name]
+            if not callable(target):
+                raise NotThere(f"{call.name} is not a function or a class")
+            return _placed_on(target, call.options.device) if inspect.isclass(target) else target
+        module = self.handles.get(call.handle)
+        if call.name == "__call__":
+            if not callable(module):
+                raise NotThere(f"{self.made_by.get(call.handle)} did not make something that can be called")
+            return module
+        if not isinstance(module, nn.Module):
+            raise NotThere(f"{self.made_by.get(call.handle)} did not make an nn.Module")
+        methods: dict[str, Callable[..., Any]] = {
+            "parameters": lambda: dict(module.named_parameters(remove_duplicate=False)),
+            "load_parameters": lambda values: load_parameters(module, values),
+            "train": lambda: module.train() and None,
+            "eval": lambda: module.eval() and None,
+            "to": lambda device, dtype: module.to(device, getattr(torch, dtype) if dtype else None) and None,
+            "is_training": lambda: all(part.training for part in module.modules()),
+            "is_evaluating": lambda: not any(part.training for part in module.modules()),
+            "shares": lambda first, second: _attribute(module, first) is _attribute(module, second),
+        }
+        return methods[call.name]
+
+    def _families(self, name: str, handles: list[int]) -> list[str]:
+        names = {name, *(self.made_by.get(number, "") for number in handles)}
+        return [family for public in names for family in self.off_limits.get(public, ())]
+
+    def _watch(self, stack: ExitStack, name: str, call: Call) -> set[str] | None:
+        families = self._families(name, [])
+        if not (families or call.options.functions):
+            return None
+        mode = stack.enter_context(offlimits.FunctionNames())
+        if "transformer" in families:
+            stack.enter_context(offlimits.TransformerModules(mode.names))
+        return mode.names
+
+    def _run(self, run: Callable[[], Any], name: str, noted: set[str] | None) -> Any:
+        if noted is None or name not in self.off_limits or self.watched.get(name, 0) >= PROFILED_CALLS:
+            return run()
+        self.watched[name] = self.watched.get(name, 0) + 1
+        return offlimits.profiled(run, noted)
+
+    # --- what comes back ---
+
+    def _travelling(self, value: Any, call: Call, name: str, depth: int = 0) -> Any:
+        match value:
+            case None | bool() | float():
+                return value
+            case int() if abs(value) < MAX_INT:
+                return int(value)
+            case str():
+                return str(value)
+            case nn.Module() if depth == 0:
+                self.handles[call.new_handle] = value
+                self.made_by[call.new_handle] = name
+                return HandleId(call.new_handle)
+            case Tensor():
+                return _travelling_tensor(value)
+            case tuple() | list() if depth < MAX_DEPTH and len(value) <= MAX_ITEMS:
+                return tuple(self._travelling(item, call, name, depth + 1) for item in value)
+            case dict() if depth == 0 and len(value) <= MAX_ITEMS:
+                return {str(key): self._travelling(item, call, name, depth + 1) for key, item in value.items()}
+        if depth == 0 and call.handle is None and callable(value) and not isinstance(value, type):
+            self.handles[call.new_handle] = value
+            self.made_by[call.new_handle] = name
+            return HandleId(call.new_handle)
+        return Opaque(f"{type(value).__module__}.{type(value).__qualname__}")
+
+    def _gradients(self, result: Any, inputs: _Inputs, handle: int | None) -> dict[str, Placed | None]:
+        wanted = dict(inputs.leaves)
+        module = self.handles.get(handle) if handle is not None else None
+        if isinstance(module, nn.Module):
+            wanted |= dict(module.named_parameters())
+        outputs = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor) and leaf.is_floating_point()]
+        pairs = list(zip(outputs, cotangents(outputs), strict=True))
+        pairs = [(output, cotangent) for output, cotangent in pairs if output.requires_grad]
+        if not pairs or not wanted:
+            return dict.fromkeys(wanted)
+        found = torch.autograd.grad(
+            [output for output, _ in pairs], list(wanted.values()), [cotangent for _, cotangent in pairs],
+            allow_unused=True,
+        )  # fmt: skip
+        return {
+            name: None if gradient is None else Placed(gradient.detach().cpu(), str(gradient.device))
+            for name, gradient in zip(wanted, found, strict=True)
+        }
+
+    def describe(self, error: BaseException) -> Raised:
+        """What an error of the called code says, and where in its author's own file it arose."""
+        frames: list[tuple[types.FrameType, int]] = []
+        walker = error.__traceback__
+        while walker is not None:
+            frames.append((walker.tb_frame, walker.tb_lineno))
+            walker = walker.tb_next
+        own = [(frame, line) for frame, line in frames if self.is_own(frame.f_code.co_filename)]
+        try:
+            message = str(error)
+        except BaseException:  # an exception class of the learner's may fail even at this
+            message = ""
+        raised = Raised(type(error).__name__, message)
+        if isinstance(error, SyntaxError) and self.is_own(error.filename or ""):
+            raised.file, raised.line = error.filename or "", error.lineno or 0
+            raised.source, raised.message = (error.text or "").strip(), error.msg
+        elif own and not isinstance(error, NotThere):
+            frame, raised.line = own[-1]
+            raised.file, raised.function = frame.f_code.co_filename, frame.f_code.co_name
+            raised.source = linecache.getline(raised.file, raised.line).strip()
+            raised.shapes = [
+                f"{name}: {tuple(value.shape)}"
+                for name, value in itertools.islice(frame.f_locals.items(), 50)
+                if isinstance(value, Tensor) and name not in HIDDEN_LOCALS
+            ]
+        return raised
+
+
+def cotangents(outputs: list[Tensor]) -> Iterator[Tensor]:
+    """What is back-propagated from each output: cos(1), cos(2), … in the output's shape, one run over all outputs.
+
+    A fixed pattern and not a draw, so that both sides make it for themselves whatever shape came out.
+    """
+    start = 1
+    for output in outputs:
+        count = output.numel() if output.device.type != "meta" else 0
+        steps = torch.arange(start, start + count, dtype=torch.float64)
+        start += count
+        if output.device.type == "meta":
+            yield torch.empty_like(output)
+        else:
+            yield torch.cos(steps).to(output.device, output.dtype).reshape(output.shape)
+
+
+def seed_everything(seed: int) -> None:
+    """What `torch.manual_seed` does, without its note of the call stack for every accelerator that is not there."""
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
+
+
+def load_parameters(module: nn.Module, values: Mapping[str, Tensor]) -> dict[str, tuple[str, ...]] | None:
+    """Copies `values` into the parameters of the same names; says what does not fit, or returns None."""
+    own = dict(module.named_parameters(remove_duplicate=False))
+    missing = tuple(name for name in values if name not in own)
+    extra = tuple(name for name in own if name not in values)
+    misshapen = tuple(
+        f"{name}: {tuple(own[name].shape)}"
+        for name in values
+        if name in own and own[name].shape != values[name].shape
+    )  # fmt: skip
+    if missing or extra or misshapen:
+        return {"missing": missing, "extra": extra, "misshapen": misshapen}
+    with torch.no_grad():
+        for name, value in values.items():
+            own[name].copy_(value)
+    return None
+
+
+class _Inputs:
+    """The arguments of one call: modules for handle numbers, tensors on the device, leaves where gradients are asked."""
+
+    def __init__(self, call: Call, handles: Mapping[int, Any]) -> None:
+        self.leaves: dict[str, Tensor] = {}
+        self.handle_numbers: list[int] = []
+        self._given: list[tuple[str, Tensor, Tensor]] = []
+        self._options: Options = call.options
+        self._handles = handles
+        bookkeeping = call.handle is not None and call.name != "__call__"
+        self._keep = not bookkeeping
+        self.args = tuple(self._ready(str(index), value) for index, value in enumerate(call.args))
+        self.kwargs = {name: self._ready(name, value) for name, value in call.kwargs.items()}
+
+    def _ready(self, name: str, value: Any) -> Any:
+        if isinstance(value, HandleId):
+            self.handle_numbers.append(value.number)
+            return self._handles.get(value.number)
+        if isinstance(value, tuple | list):
+            return type(value)(self._ready(f"{name}.{index}", item) for index, item in enumerate(value))
+        if not isinstance(value, Tensor) or not self._keep:
+            return value
+        if self._options.device != "cpu":
+            value = value.to(self._options.device)
+        # A copy, so that what the called code does to it stays with it, and not a leaf: a leaf that wants a gradient
+        # refuses in-place changes, which would tell about autograd and not about the change.
+        if self._options.gradients and value.is_floating_point():
+            leaf = value.detach().clone(memory_format=torch.preserve_format).requires_grad_()
+            self.leaves[name] = leaf
+            given = leaf.clone(memory_format=torch.preserve_format)
+        else:
+            given = value.detach().clone(memory_format=torch.preserve_format)
+        self._given.append((name, given, value))
+        return given
+
+    def modified(self) -> list[str]:
+        """The names of the tensor arguments that no longer hold what was given."""
+        return [name for name, given, before in self._given if not _same_bits(given, before)]
+
+
+def _same_bits(given: Tensor, before: Tensor) -> bool:
+    if given.shape != before.shape or given.dtype != before.dtype or given.device != before.device:
+        return False
+    if given.device.type == "meta" or torch.equal(given, before):
+        return True
+    return given.is_floating_point() and torch.equal(given.isnan(), before.isnan()) and torch.equal(
+        given.nan_to_num(), before.nan_to_num()
+    )  # fmt: skip
+
+
+def _materialised(value: Any) -> Any:
+    """A generator or iterator becomes the list of what it yields, up to a bound: it is part of the call."""
+    if isinstance(value, Iterator):
+        return list(itertools.islice(value, MAX_ITEMS))
+    return value
+
+
+def _placed_on(made: Callable[..., Any], device: str) -> Callable[..., Any]:
+    if device == "cpu":
+        return made
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        module = made(*args, **kwargs)
+        return module.to(device) if isinstance(module, nn.Module) else module
+
+    return make
+
+
+def _attribute(module: nn.Module, path: str) -> Any:
+    value: Any = module
+    for part in path.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def _travelling_tensor(value: Tensor) -> Placed | Opaque:
+    shape = tuple(value.shape)
+    if type(value) not in (Tensor, nn.Parameter):
+        return Opaque(f"a {type(value).__name__}, a tensor subclass, of shape {shape}")
+    if value.layout != torch.strided or value.is_quantized:
+        return Opaque(f"a tensor of layout {value.layout} and shape {shape}")
+    if value.numel() > MAX_TENSOR_ELEMENTS and value.device.type != "meta":
+        return Opaque(f"a tensor of {value.numel()} elements (too big)")
+    if value.dtype not in DTYPE_NAMES:
+        return Opaque(f"a tensor of dtype {str(value.dtype).removeprefix('torch.')} and shape {shape}")
+    if value.device.type == "meta":
+        return Placed(value.detach(), "meta")
+    return Placed(value.detach().resolve_neg().to("cpu"), str(value.device))

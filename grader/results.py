@@ -1,0 +1,75 @@
+"""What a run of the grader gives: one report, its steps, their checks.
+
+Every output (terminal, JSON, and whatever else is made of a run) is made from a `Report`. This module imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Status = Literal["pass", "fail", "error", "timeout", "skipped", "todo"]
+
+VERSION = 1
+
+
+class CheckResult(msgspec.Struct, kw_only=True):
+    """One check on one device.
+
+    `points` and `max_points` are this device's share: a check that ran on two devices appears twice, and either both
+    shares are given or none.
+    """
+
+    name: str
+    title: str
+    device: str
+    status: Status
+    points: float
+    max_points: float
+    message: str = ""
+    misconception: str | None = None
+    hint: str | None = None
+
+
+class StepResult(msgspec.Struct, kw_only=True):
+    """One step; `output` is what the learner's code printed, cut at a bound; `blocked_by` names an earlier step."""
+
+    name: str
+    title: str
+    status: Status
+    score: float
+    max_score: float
+    seconds: float
+    checks: list[CheckResult]
+    message: str = ""
+    output: str = ""
+    blocked_by: str | None = None
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """One submission's report, the contract of `--json`."""
+
+    version: int = VERSION
+    submission: str
+    seed: int
+    oracle: Literal["live", "recorded"] = "live"
+    isolation: list[str]
+    devices: dict[str, str]
+    score: float
+    max_score: float
+    steps: list[StepResult]
+
+
+def step_status(checks: list[CheckResult]) -> Status:
+    """The status of a step from its checks: the worst that needs a look first."""
+    statuses = {check.status for check in checks}
+    if not statuses or statuses == {"todo"}:
+        return "todo"
+    order: tuple[Status, ...] = ("error", "fail", "timeout", "skipped", "todo")
+    return next((status for status in order if status in statuses), "pass")
+
+
+def as_json(report: Report) -> str:
+    """The report as JSON text, indented, ending in a newline."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"

@@ -1,0 +1,137 @@
+"""The student's side of a check: a backend whose answers come from a sandboxed worker."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+
+from grader.failure import CheckFailed
+from grader.implementation import learners_error
+from grader.language import gettext as _
+from grader.limits import Limits
+from grader.messages import BadMessage, Call, Load, Outcome, decode_outcome, encode_call, encode_load
+from grader.sandbox import Launcher, NoAnswer, SandboxError, Worker
+
+MAX_WORKERS = 4  # started for one step: a file that kills its process is not asked for ever
+
+
+class Student:
+    """Answers from a learner's step. The worker starts at the first call, and again after a call that killed it.
+
+    A public name whose call hung or died is not called again: its checks fail with the same reason, at once.
+    """
+
+    def __init__(self, launcher: Launcher, load: Load, limits: Limits) -> None:
+        self._launcher, self._load, self._limits = launcher, load, limits
+        self._worker: Worker | None = None
+        self._started = 0
+        self._seconds = 0.0
+        self._begin: int | None = None
+        self._makers: dict[int, str] = {}
+        self._lost: dict[str, CheckFailed] = {}
+        self._printed: list[str] = []
+        self.imported: list[str] = []
+
+    def begin_check(self, seed: int) -> None:
+        """Forgets the modules made so far and seeds the random stream, with the next call."""
+        self._begin = seed
+        self._makers.clear()
+
+    def ask(self, call: Call) -> Outcome:
+        """The outcome of one call. Raises CheckFailed when there is none: late, dead, or nonsense."""
+        name = call.name if call.handle is None else self._makers.get(call.handle, call.name)
+        self._makers[call.new_handle] = name
+        if name in self._lost:
+            raise self._lost[name]
+        worker = self._worker or self._start()
+        call.begin, self._begin = self._begin, None
+        try:
+            return self._exchange(worker, encode_call(call), name)
+        except CheckFailed as failure:
+            self._lost[name] = failure
+            raise
+
+    def printed(self) -> str:
+        """What the learner's code has printed, cut at the bound."""
+        current = self._worker.process.printed() if self._worker else ""
+        return "".join([*self._printed, current])[: self._limits.output]
+
+    def close(self) -> None:
+        """Ends the worker."""
+        if self._worker is not None:
+            self._end()
+
+    def _start(self) -> Worker:
+        if "" in self._lost:  # the file itself can't be imported
+            raise self._lost[""]
+        if self._started >= MAX_WORKERS:
+            raise CheckFailed(_("The code ended its own process {count} times: it is not run again.").format(count=MAX_WORKERS))
+        try:
+            worker = self._worker = Worker(self._launcher.launch(self._limits))
+        except SandboxError as error:
+            raise CheckFailed(_("The grader could not start a process for the code: {error}").format(error=error), "error") from error
+        self._started += 1
+        try:
+            loaded = self._exchange(worker, encode_load(self._load), self._load.module)
+            self.imported = loaded.imported
+            if loaded.raised is not None:
+                raise learners_error(loaded.raised, _("importing {file}").format(file=self._load.sources[self._load.module][0]))
+        except CheckFailed as failure:
+            failure.by_code = False
+            self._lost[""] = failure
+            raise
+        return worker
+
+    def _exchange(self, worker: Worker, frame: bytes, name: str) -> Outcome:
+        seconds = min(self._limits.call_seconds, self._limits.step_seconds - self._seconds)
+        start = time.monotonic()
+        try:
+            return decode_outcome(*worker.exchange(frame, seconds))
+        except NoAnswer as ending:
+            self._end()
+            raise _no_answer(ending, name, seconds) from None
+        except BadMessage as nonsense:
+            self._end()
+            raise CheckFailed(
+                _("{name}: the process answered with something that is no answer ({what}).").format(name=name, what=nonsense)
+            ) from None
+        finally:
+            self._seconds += time.monotonic() - start
+
+    def _end(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.close()
+            with contextlib.suppress(OSError):
+                self._printed.append(worker.process.printed())
+
+
+def _no_answer(ending: NoAnswer, name: str, seconds: float) -> CheckFailed:
+    place = ""
+    if ending.place:
+        file, line, function = ending.place
+        place = "\n" + _("the code was at line {line} of {file}, in {function}").format(
+            line=line, file=file, function=function
+        )
+    if ending.why == "late":
+        sentence = _("{name}: no answer within {seconds} s").format(name=name, seconds=f"{max(seconds, 0):.0f}")
+        return CheckFailed(sentence + place, "timeout")
+    status = ending.status
+    if status is None:
+        sentence = _("{name}: the process of the code ended without an answer").format(name=name)
+    elif status & 0x7F:
+        sentence = _("{name}: the process of the code was killed by {signal}").format(
+            name=name, signal=_signal_name(status & 0x7F)
+        )
+    else:
+        sentence = _("{name}: the code ended its own process (exit status {status})").format(
+            name=name, status=status >> 8
+        )
+    return CheckFailed(sentence + place)
+
+
+def _signal_name(number: int) -> str:
+    with contextlib.suppress(ValueError):
+        return signal.Signals(number).name
+    return f"signal {number}"

@@ -1,0 +1,71 @@
+"""One check, run: a student, a reference and a draw in, a verdict out."""
+
+from __future__ import annotations
+
+import traceback
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from grader.draws import Draw
+from grader.failure import CheckFailed
+from grader.implementation import Backend, Implementation, OffLimits
+from grader.language import gettext as _
+from grader.results import Status
+
+
+@dataclass
+class Verdict:
+    """What one check on one device came to; `called` are the public names of the student that it called."""
+
+    status: Status
+    message: str
+    called: frozenset[str]
+    off_limits: str | None = None
+
+
+class Trial:
+    """One run of one check: what it is given, and what became of it."""
+
+    def __init__(self, check: str, student: Backend, reference: Backend, *, seed: int, device: str = "cpu") -> None:
+        self.student = Implementation(student, device)
+        self.reference = Implementation(reference, device)
+        self.draw = Draw(seed, check)
+        random_seed = zlib.crc32(f"{seed}:{check}".encode())
+        reference.begin_check(random_seed)
+        student.begin_check(random_seed)
+
+    def run(self, function: Callable[..., None], **given: Any) -> Verdict:
+        """The verdict. What the student's code does becomes one, and so does a fault of ours, as `error`."""
+        status: Status = "pass"
+        message, off_limits = "", None
+        try:
+            function(**given)
+        except CheckFailed as failure:
+            status, message = failure.status, self._worded(failure)
+            off_limits = failure.name if isinstance(failure, OffLimits) else None
+        except Exception:
+            status, message = "error", ours_failed()
+        exchanges = self.student._exchanges
+        called = frozenset(exchange.shown.partition("(")[0].partition(".")[0] for exchange in exchanges)
+        return Verdict(status, message, called, off_limits)
+
+    def _worded(self, failure: CheckFailed) -> str:
+        exchanges = self.student._exchanges
+        called = failure.called or (exchanges[-1].shown if exchanges else "")
+        return (_("called    {call}").format(call=called) + "\n" if called else "") + failure.message
+
+
+def run_check(
+    function: Callable[..., None], student: Backend, reference: Backend, *, seed: int, device: str = "cpu"
+) -> Verdict:
+    """Runs a check function on two backends."""
+    trial = Trial(function.__name__, student, reference, seed=seed, device=device)
+    return trial.run(function, student=trial.student, reference=trial.reference, draw=trial.draw)
+
+
+def ours_failed() -> str:
+    """What to say of a fault of ours, with the last lines of its traceback."""
+    sentence = _("The grader itself failed here; this costs you nothing. Please report it:")
+    return f"{sentence}\n{traceback.format_exc(limit=-3)}"

@@ -1,0 +1,122 @@
+"""The process that runs a learner's code: the only one that imports it, and one that holds nothing worth reading.
+
+It gets the learner's files as text from the judge, imports the step from memory, and answers calls until told no more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import importlib
+import importlib.abc
+import importlib.machinery
+import linecache
+import os
+import re
+import signal
+import sys
+import types
+from collections.abc import Mapping, Sequence
+from typing import BinaryIO
+
+from grader.limits import Limits
+from grader.messages import PREFIX, Outcome, decode_call, decode_load, encode_outcome
+from grader.responder import Responder
+
+PACKAGE = "exercises"
+STEP_MODULE = re.compile(r"step\d{2}_\w+")
+
+
+class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports `exercises.name` from the sources given, and `stepNN_name` alone as the same module."""
+
+    def __init__(self, sources: Mapping[str, tuple[str, str]]) -> None:
+        self.sources = sources
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The spec of a module of the submission, or None for all others."""
+        package, _dot, name = fullname.rpartition(".")
+        if fullname == PACKAGE:
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        if (package == PACKAGE or (not package and STEP_MODULE.fullmatch(name))) and name in self.sources:
+            return importlib.machinery.ModuleSpec(fullname, self)
+        return None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
+        """A step imported by its bare name is the package's module itself."""
+        if STEP_MODULE.fullmatch(spec.name):
+            return importlib.import_module(f"{PACKAGE}.{spec.name}")
+        return None
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Runs the source of a module of the package."""
+        package, _dot, name = (module.__spec__.name if module.__spec__ else "").rpartition(".")
+        if package != PACKAGE:
+            return
+        filename, source = self.sources[name]
+        module.__file__ = filename
+        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+        exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)  # noqa: S102  # what a worker is for
+
+
+def serve(requests: BinaryIO, answers: BinaryIO, faults: int) -> None:
+    """Loads what the first message says and answers calls until the judge closes the channel."""
+    faulthandler.enable(file=faults, all_threads=False)
+    if hasattr(faulthandler, "register"):
+        # The judge asks where a late answer hangs by this signal, and reads the answer from `faults`.
+        faulthandler.register(signal.SIGUSR1, file=faults, all_threads=False, chain=False)
+    first = _read_frame(requests)
+    if first is None:
+        return
+    load = decode_load(first[0])
+    responder, outcome = _loaded(load.module, load.sources, load.off_limits)
+    _send(answers, outcome)
+    while (frame := _read_frame(requests)) is not None:
+        _send(answers, responder.respond(decode_call(*frame)))
+
+
+def _loaded(
+    module_name: str, sources: Mapping[str, tuple[str, str]], off_limits: Mapping[str, tuple[str, ...]]
+) -> tuple[Responder, Outcome]:
+    sys.meta_path.insert(0, SubmissionImporter(sources))
+    filenames = {filename for filename, _source in sources.values()}
+    names: dict[str, object] = {}
+    responder = Responder(names, off_limits, filenames.__contains__)
+    outcome = Outcome()
+    try:
+        names.update(vars(importlib.import_module(f"{PACKAGE}.{module_name}")))
+    except BaseException as error:  # a learner's module may raise anything at all
+        outcome.raised = responder.describe(error)
+    loaded = (name.removeprefix(f"{PACKAGE}.") for name in sys.modules if name.startswith(f"{PACKAGE}."))
+    outcome.imported = sorted(name for name in loaded if name != module_name)
+    return responder, outcome
+
+
+def _read_frame(stream: BinaryIO) -> tuple[bytes, bytes] | None:
+    prefix = stream.read(PREFIX.size)
+    if len(prefix) < PREFIX.size:
+        return None
+    header, payload = PREFIX.unpack(prefix)
+    return stream.read(header), stream.read(payload)
+
+
+def _send(answers: BinaryIO, outcome: Outcome) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # a learner may have closed or replaced them
+            stream.flush()  # what was printed is lost if the process is killed before
+    answers.write(encode_outcome(outcome))
+    answers.flush()
+
+
+def main(folder: str) -> None:
+    """Serves over standard input and output: how a worker runs where it can't be forked."""
+    from grader import preload, sandbox
+
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    preload.load_torch()
+    sandbox.restrict(Limits(), folder)
+    serve(requests, answers, 2)

@@ -1,0 +1,248 @@
+"""The warm process that judges and workers are forked from: torch is imported once, and never a learner's code.
+
+It runs on Linux, where forking torch is sound as long as one thread runs, no accelerator was touched and nothing was
+differentiated. Commands arrive on sockets, one a client; a forked judge gets a socket of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import os
+import selectors
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from grader import preload
+from grader.limits import Limits
+from grader.zygote_messages import Command, Reply
+
+MAX_COMMAND = 1 << 16
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+class Zygote:
+    """Forks on command, reaps, and leaves no descendant of a worker behind."""
+
+    def __init__(self, control: socket.socket, root: str) -> None:
+        self.root = root
+        self.selector = selectors.DefaultSelector()
+        self.owner = control
+        self.workers: dict[int, socket.socket] = {}
+        self.judges: set[int] = set()
+        self.wake_read, self.wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.selector.register(control, selectors.EVENT_READ)
+        self.selector.register(self.wake_read, selectors.EVENT_READ)
+
+    def serve(self) -> None:
+        """Until the owner closes its socket: then everything ends."""
+        signal.set_wakeup_fd(self.wake_write)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        self._reply(self.owner, Reply("ready"))
+        while True:
+            for key, _events in self.selector.select():
+                if key.fileobj is self.wake_read:
+                    os.read(self.wake_read, 4096)
+                    self._reap()
+                elif not self._obey(key.fileobj):  # type: ignore[arg-type]  # only sockets are left
+                    self._kill_all()
+                    return
+
+    def _obey(self, client: socket.socket) -> bool:
+        """Carries out one command; False when the owner is gone."""
+        try:
+            data, descriptors, _flags, _address = socket.recv_fds(client, MAX_COMMAND, 4)
+        except OSError:
+            data, descriptors = b"", []
+        if not data:
+            if client is self.owner:
+                return False
+            self.selector.unregister(client)
+            client.close()
+            return True
+        command = msgspec.msgpack.decode(data, type=Command)
+        match command.kind:
+            case "judge":
+                self._fork_judge(client, descriptors)
+            case "worker":
+                self._fork_worker(client, descriptors, command)
+            case "kill":
+                if command.pid in self.workers:
+                    _signal_group(command.pid, signal.SIGKILL)
+            case "everything":
+                preload.load_everything()
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return True
+
+    def _fork_judge(self, client: socket.socket, descriptors: list[int]) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+        def run() -> None:
+            from grader import judge
+
+            ours.detach()
+            sys.path.insert(0, self.root)
+            judge.main(socket.socket(fileno=os.dup(descriptors[0])), theirs)
+
+        pid = self._fork(run, client, keep={descriptors[0], theirs.fileno()})
+        theirs.close()
+        if pid is None:
+            ours.close()
+            return
+        self.judges.add(pid)
+        self.selector.register(ours, selectors.EVENT_READ)
+        self._reply(client, Reply("started", pid))
+
+    def _fork_worker(self, client: socket.socket, descriptors: list[int], command: Command) -> None:
+        channel, output, faults = descriptors
+
+        def run() -> None:
+            from grader import sandbox, worker
+
+            os.setsid()
+            null = os.open(os.devnull, os.O_RDONLY)
+            for source, target in ((null, 0), (output, 1), (output, 2)):
+                os.dup2(source, target)
+            os.close(null)
+            os.close(output)
+            stream = socket.socket(fileno=channel)
+            sandbox.restrict(command.limits or Limits(), command.folder)
+            worker.serve(stream.makefile("rb"), stream.makefile("wb"), faults)
+
+        pid = self._fork(run, client, keep={channel, output, faults})
+        if pid is not None:
+            self.workers[pid] = client
+            self._reply(client, Reply("started", pid))
+
+    def _fork(self, run: Callable[[], None], client: socket.socket, keep: set[int]) -> int | None:
+        """Forks a child that runs `run` with no descriptor but `keep` and never comes back here."""
+        try:
+            parent = os.getpid()
+            pid = os.fork()
+        except OSError as error:
+            self._reply(client, Reply("refused", reason=str(error)))
+            return None
+        if pid:
+            return pid
+        status = 70  # the judge reads it as: the process could not be set up
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:
+                os._exit(status)
+            _close_all_but(keep)
+            run()
+            status = 0
+        except SystemExit as leaving:
+            status = leaving.code if isinstance(leaving.code, int) else 1
+        except BaseException:
+            if os.environ.get("KIT_DEBUG"):
+                import traceback
+
+                traceback.print_exc()
+        finally:
+            os._exit(status)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            client = self.workers.pop(pid, None)
+            self.judges.discard(pid)
+            if client is not None:
+                self._end_strays()
+                self._reply(client, Reply("ended", pid, status))
+
+    def _end_strays(self, patience: float = 1.0) -> None:
+        """Kills what a worker left behind: its orphans become children of this process, which forked none of them."""
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            strays = [pid for pid in _children() if pid not in self.workers and pid not in self.judges]
+            if not strays:
+                return
+            for pid in strays:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(OSError):
+                    os.waitpid(pid, 0)
+
+    def _kill_all(self) -> None:
+        for pid in [*self.workers, *self.judges]:
+            _signal_group(pid, signal.SIGKILL) if pid in self.workers else os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(OSError):
+                os.waitpid(pid, 0)
+        self.workers.clear()
+        self.judges.clear()
+        self._end_strays()
+
+    def _reply(self, client: socket.socket, reply: Reply) -> None:
+        with contextlib.suppress(OSError):  # the client is gone: nobody is left to tell
+            client.send(msgspec.msgpack.encode(reply))
+
+
+def _children() -> list[int]:
+    thread = threading.get_native_id()
+    with open(f"/proc/self/task/{thread}/children", encoding="ascii") as listing:
+        return [int(pid) for pid in listing.read().split()]
+
+
+def _signal_group(pid: int, number: int) -> None:
+    # The worker may not have reached setsid yet: then it has no group of its own.
+    with contextlib.suppress(OSError):
+        os.kill(pid, number)
+    with contextlib.suppress(OSError):
+        os.killpg(pid, number)
+
+
+def _close_all_but(keep: set[int]) -> None:
+    start = 3
+    for descriptor in sorted(keep):
+        os.closerange(start, descriptor)
+        start = descriptor + 1
+    os.closerange(start, 1 << 20)
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+def main(control: int, root: str) -> None:
+    """Loads torch, proves that forking is sound, and serves on the socket `control`."""
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    preload.load_torch()
+    preload.warm_up()
+    from grader import judge, sandbox, worker  # noqa: F401  # imported before the path to them goes
+
+    sys.path[:] = [entry for entry in sys.path if entry != root]
+    _assert_forkable()
+    gc.collect()
+    gc.freeze()
+    Zygote(socket.socket(fileno=control), root).serve()
+
+
+def _assert_forkable() -> None:
+    import torch
+
+    threads = os.listdir("/proc/self/task")
+    problems: list[Any] = []
+    if len(threads) != 1:
+        problems.append(f"{len(threads)} threads")
+    if torch.cuda.is_initialized():
+        problems.append("CUDA is initialised")
+    if problems:
+        raise RuntimeError(f"this process can't be forked safely: {problems}")

@@ -1,0 +1,85 @@
+"""The course proves itself: stubs are empty, references right, every wrong way refused, every other right way passed."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+
+import pytest
+
+from grader import course
+from grader.catalogue import Misconception, Variant
+from grader.course import Step
+from grader.implementation import LocalBackend
+from grader.verdict import Verdict, run_check
+
+# `make prove STEP=step04` looks at one step only, also while its neighbours are being written.
+ONLY = os.environ.get("KIT_ONLY", "")
+STEPS = [step for step in course.steps() if fnmatch.fnmatch(step.name, f"{ONLY}*")]
+SEEDS = range(1, 21)
+FEW_SEEDS = (1, 2, 3)
+
+every_step = pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
+
+
+def verdicts(step: Step, seed: int, replaced: dict[str, object] | None = None) -> dict[str, Verdict]:
+    """Every check of the step, asked of the reference with some of its names replaced."""
+    student = LocalBackend(step.responder(replaced, watched=True))
+    reference = LocalBackend(step.responder())
+    return {check.name: run_check(check.function, student, reference, seed=seed) for check in step.checks}
+
+
+def refusals(step: Step, seed: int, replaced: dict[str, object] | None = None) -> dict[str, str]:
+    """The message of every check that was not passed."""
+    return {name: f"{v.status}: {v.message}" for name, v in verdicts(step, seed, replaced).items() if v.status != "pass"}
+
+
+@every_step
+def test_stub_is_untouched(step: Step) -> None:
+    """The generated stub does nothing yet, and compiles."""
+    compile(step.stub(), step.name, "exec")
+    assert course.is_untouched(step.stub())
+    assert not course.is_untouched(step.solved())
+
+
+@every_step
+def test_reference_has_full_marks(step: Step) -> None:
+    """The reference passes every check under twenty seeds."""
+    for seed in SEEDS:
+        assert refusals(step, seed) == {}, f"seed {seed}"
+
+
+@pytest.mark.parametrize(
+    ("step", "wrong"),
+    [pytest.param(step, wrong, id=f"{step.name}-{wrong.name}") for step in STEPS for wrong in step.misconceptions],
+)
+def test_misconception_is_refused(step: Step, wrong: Misconception) -> None:
+    """A wrong way fails the check that it names, whatever the seed."""
+    assert wrong.caught_by in {check.name for check in step.checks}
+    for seed in FEW_SEEDS:
+        refused = refusals(step, seed, wrong.replaced)
+        assert wrong.caught_by in refused, f"seed {seed}: refused only by {sorted(refused)}"
+        assert "error: " not in {message[:7] for message in refused.values()}, refused
+
+
+@pytest.mark.parametrize(
+    ("step", "other"),
+    [pytest.param(step, other, id=f"{step.name}-{other.name}") for step in STEPS for other in step.variants],
+)
+def test_variant_has_full_marks(step: Step, other: Variant) -> None:
+    """Another right way passes every check."""
+    for seed in FEW_SEEDS:
+        assert refusals(step, seed, other.replaced) == {}, f"seed {seed}"
+
+
+@every_step
+def test_catalogue_is_large_enough(step: Step) -> None:
+    """Ten wrong ways or more, and three other right ways."""
+    assert len(step.misconceptions) >= 10
+    assert len(step.variants) >= 3
+
+
+@pytest.mark.skipif(bool(ONLY), reason="only some steps are looked at")
+def test_points_add_up() -> None:
+    """The core track is worth 100 points."""
+    assert sum(step.points for step in STEPS) == 100
