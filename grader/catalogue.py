@@ -65,7 +65,9 @@ def misconceptions(module: ModuleType) -> list[Misconception]:
     for name, marked, mark in _marked(module):
         paragraphs = [" ".join(part.split()) for part in inspect.getdoc(marked).split("\n\n")]  # type: ignore[union-attr]
         if len(paragraphs) != 3:
-            raise ValueError(f"{module.__name__}.{name}: the docstring needs three paragraphs, it has {len(paragraphs)}")
+            raise ValueError(
+                f"{module.__name__}.{name}: the docstring needs three paragraphs, it has {len(paragraphs)}"
+            )
         assert mark.caught_by is not None
         found.append(Misconception(name, mark.caught_by, _replaced(marked, mark), *paragraphs))
     return found

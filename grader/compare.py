@@ -85,9 +85,7 @@ def require_agreement(came: Any, expected: Any, tolerance: Tolerance, where: str
         )
 
 
-def require_gradients(
-    came: dict[str, Placed | None], expected: dict[str, Placed | None], tolerance: Tolerance
-) -> None:
+def require_gradients(came: dict[str, Placed | None], expected: dict[str, Placed | None], tolerance: Tolerance) -> None:
     """Raises CheckFailed unless every gradient agrees; one that no path reaches counts as zeros where those are due."""
     largest = max((magnitude(value.tensor, 0.0) for value in expected.values() if value is not None), default=0.0)
     for name, wanted in expected.items():
@@ -113,7 +111,11 @@ def require_gradients(
 def require_same_kind(came: Placed, expected: Placed, where: str = "") -> None:
     """Raises CheckFailed unless shape, dtype and device agree."""
     pairs = (
-        (_("expected  shape {expected}\ncame      shape {came}"), tuple(expected.tensor.shape), tuple(came.tensor.shape)),
+        (
+            _("expected  shape {expected}\ncame      shape {came}"),
+            tuple(expected.tensor.shape),
+            tuple(came.tensor.shape),
+        ),
         (_("expected  dtype {expected}\ncame      dtype {came}"), dtype_name(expected.tensor), dtype_name(came.tensor)),
         (_("expected  device {expected}\ncame      device {came}"), expected.device, came.device),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,18 +18,15 @@ from typing import Any
 
 from grader import catalogue
 from grader.responder import Responder
+from grader.stubs import is_untouched as is_untouched
+from grader.stubs import regions as regions
+from grader.stubs import solved_of, stub_of
 
 ROOT = Path(__file__).resolve().parent.parent
 SOLUTIONS = ROOT / "solutions"
 EXERCISES = ROOT / "exercises"
 
 STEP_NAME = re.compile(r"step\d{2}_[a-z0-9_]+")
-REFERENCE_IMPORT = re.compile(r"from solutions\.(step\d{2}_\w+)\.reference import")
-BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
-
-
-class UnknownStep(LookupError):
-    """No step has this name."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +111,7 @@ class Step:
 
     def solved(self) -> str:
         """The reference as a submission: the learner's file with everything filled in."""
-        return _with_exercise_imports(_without_markers(self._reference_source))
+        return solved_of(self._reference_source)
 
     @cached_property
     def _reference_source(self) -> str:
@@ -127,20 +124,6 @@ def steps(solutions: Path = SOLUTIONS) -> list[Step]:
     return [Step(folder) for folder in sorted(folders)]
 
 
-def find(wanted: str, among: list[Step]) -> Step:
-    """The step of this name; `4`, `04`, `step04` and a unique part of the name do too. Raises UnknownStep."""
-    by_number = re.fullmatch(r"(?:step)?0*(\d{1,2})", wanted)
-    matches = [
-        step
-        for step in among
-        if step.name == wanted or (by_number and step.number == int(by_number[1])) or (not by_number and wanted in step.name)
-    ]
-    exact = [step for step in matches if step.name == wanted]
-    if len(exact or matches) != 1:
-        raise UnknownStep(wanted)
-    return (exact or matches)[0]
-
-
 def as_check(function: Callable[..., None]) -> Check:
     """A pytest function as a check. Raises ValueError when it has no title or no points."""
     lines = (function.__doc__ or "").strip().splitlines()
@@ -148,58 +131,3 @@ def as_check(function: Callable[..., None]) -> Check:
     if not lines or points is None:
         raise ValueError(f"{function.__name__}: a check needs a docstring and @points(...)")
     return Check(function.__name__, lines[0], points, function)
-
-
-def stub_of(source: str, name: str) -> str:
-    """The stub of a reference: each marked region in a function becomes `raise NotImplementedError`, others go."""
-    header = f"# Generated from solutions/{name} by `make exercises`: write your code where it says NotImplementedError.\n"
-    kept: list[str] = []
-    for line, inside in _regions(source):
-        if not inside:
-            kept.append(line)
-        elif line.strip() == BEGIN and line.startswith(" "):
-            kept.append(line.replace(BEGIN, "raise NotImplementedError"))
-    text = _with_exercise_imports("\n".join(kept))
-    return header + re.sub(r"\n{4,}", "\n\n\n", text).strip() + "\n"
-
-
-def is_untouched(source: str) -> bool:
-    """Whether a learner's file still is a stub: no function does anything but raise NotImplementedError.
-
-    Docstrings and `super().__init__()` do not count, nor do imports; a file that does not parse has been touched.
-    """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return all(_is_stub_statement(statement) for statement in tree.body)
-
-
-def _is_stub_statement(statement: ast.stmt) -> bool:
-    match statement:
-        case ast.Import() | ast.ImportFrom() | ast.Pass() | ast.Expr(value=ast.Constant()):
-            return True
-        case ast.ClassDef() | ast.FunctionDef():
-            return all(_is_stub_statement(inner) for inner in statement.body)
-        case ast.Raise(exc=ast.Name(id="NotImplementedError")):
-            return True
-    return ast.unparse(statement) == "super().__init__()"
-
-
-def _regions(source: str) -> Iterator[tuple[str, bool]]:
-    """Each line, and whether it belongs to a solution region (its marker lines do)."""
-    inside = False
-    for line in source.splitlines():
-        if line.strip() == BEGIN:
-            inside = True
-        yield line, inside
-        if line.strip() == END:
-            inside = False
-
-
-def _without_markers(source: str) -> str:
-    return "\n".join(line for line in source.splitlines() if line.strip() not in (BEGIN, END)) + "\n"
-
-
-def _with_exercise_imports(source: str) -> str:
-    return REFERENCE_IMPORT.sub(r"from exercises.\1 import", source)

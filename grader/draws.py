@@ -24,9 +24,7 @@ class Draw:
         """Normal values of standard deviation `scale`, in the given shape."""
         return (torch.randn(shape, generator=self._generator, dtype=torch.float64) * scale).to(dtype)
 
-    def uniform(
-        self, *shape: int, low: float = -1.0, high: float = 1.0, dtype: torch.dtype = torch.float32
-    ) -> Tensor:
+    def uniform(self, *shape: int, low: float = -1.0, high: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
         """Values uniform in [low, high), in the given shape."""
         values = torch.rand(shape, generator=self._generator, dtype=torch.float64)
         return (low + (high - low) * values).to(dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import selectors
 import signal
@@ -35,6 +36,16 @@ class GraderError(RuntimeError):
 def step_names() -> list[str]:
     """The names of all steps, in order, without importing any."""
     return sorted(path.name for path in (ROOT / "solutions").glob(STEP_FOLDER) if path.is_dir())
+
+
+def match_step(wanted: str, names: list[str]) -> str | None:
+    """The step meant by a name, a number (`4`, `step04`) or a part of one name; None when none or several are."""
+    number = re.fullmatch(r"(?:step)?0*(\d{1,2})", wanted)
+    if number:
+        matches = [name for name in names if int(name[4:6]) == int(number[1])]
+    else:
+        matches = [name for name in names if name == wanted] or [name for name in names if wanted and wanted in name]
+    return matches[0] if len(matches) == 1 else None
 
 
 def new_seed() -> int:
@@ -71,7 +82,13 @@ class Grader:
         everything = step_names()
         wanted = steps or everything
         request = GradeRequest(
-            submission.sources, submission.problems, [], device, new_seed() if seed is None else seed, current(), self.limits
+            submission.sources,
+            submission.problems,
+            [],
+            device,
+            new_seed() if seed is None else seed,
+            current(),
+            self.limits,
         )
         graded, finished = self._run(request, wanted, on_step)
         needed = _needed_but_not_graded(graded, everything)
@@ -240,12 +257,10 @@ def _blame_earlier_step(step: StepGraded, graded: dict[str, StepGraded]) -> None
     earlier = wrong[0]
     broken = next(check for check in earlier.checks if check.status != "pass")
     step.result.status, step.result.blocked_by = "skipped", earlier.name
-    step.result.message = _("Blocked by {step}, which it imports: “{title}” ({check}) does not pass there. Mend that first.").format(
-        step=earlier.name, title=broken.title, check=broken.name
-    )
+    step.result.message = _(
+        "Blocked by {step}, which it imports: “{title}” ({check}) does not pass there. Mend that first."
+    ).format(step=earlier.name, title=broken.title, check=broken.name)
     for check in step.result.checks:
         if check.status in ("fail", "timeout", "todo"):
             check.status = "skipped"
             check.message = f"{step.result.message}\n{check.message}".strip()
-
-

@@ -117,9 +117,9 @@ class OffLimits(CheckFailed):
 
     def __init__(self, name: str, functions: list[str]) -> None:
         super().__init__(
-            _("{name} used {functions}, which is off limits in this step: it does the work that you are to write.").format(
-                name=name, functions=", ".join(f"`{function}`" for function in functions)
-            )
+            _(
+                "{name} used {functions}, which is off limits in this step: it does the work that you are to write."
+            ).format(name=name, functions=", ".join(f"`{function}`" for function in functions))
         )
         self.name = name
 
@@ -151,9 +151,7 @@ class Answer:
         value = self.outcome.value
         if not isinstance(value, tuple) or len(value) != count or not all(isinstance(item, Placed) for item in value):
             raise CheckFailed(
-                _("expected  a tuple of {count} tensors\ncame      {came}").format(
-                    count=count, came=show_value(value)
-                ),
+                _("expected  a tuple of {count} tensors\ncame      {came}").format(count=count, came=show_value(value)),
                 called=self.shown,
             )
         return tuple(item.tensor for item in value)
@@ -252,7 +250,11 @@ class Handle(Answer):
         return bool(self._ask("shares", (first, second)).value)
 
     def _ask(
-        self, name: str, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None, options: Options | None = None
+        self,
+        name: str,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+        options: Options | None = None,
     ) -> Answer:
         call = Call(name, args, kwargs or {}, handle=self.number, options=options or Options(device=self.device))
         return self._implementation._ask(call, self.shown, self.device)

@@ -12,7 +12,7 @@ import socket
 import struct
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
@@ -99,23 +99,26 @@ class Channel:
             yield request
 
 
-def main(stream: socket.socket, control: socket.socket | None) -> None:
-    """Collects the checks and serves requests until the other side closes. `control` leads to the zygote, if any."""
+def main(stream: socket.socket, control: socket.socket | None, proven: Sequence[str] = ()) -> None:
+    """Collects the checks and serves requests until the other side closes.
+
+    `control` leads to the zygote, if any, which has found the `proven` layers to hold.
+    """
     channel = Channel(stream)
     try:
-        _serve(channel, control)
+        _serve(channel, control, proven)
     except BaseException:
         channel.send(Broken(traceback.format_exc(limit=-6)))
 
 
-def _serve(channel: Channel, control: socket.socket | None) -> None:
+def _serve(channel: Channel, control: socket.socket | None, proven: Sequence[str]) -> None:
     import pytest
 
     from grader import course
     from grader.plugin import Session
     from grader.sandbox import ForkLauncher, SpawnLauncher
 
-    launcher = ForkLauncher(control) if control is not None else SpawnLauncher(str(course.ROOT))
+    launcher = ForkLauncher(control, proven) if control is not None else SpawnLauncher(str(course.ROOT))
     session = Session(channel, launcher)
     said = io.StringIO()
     options = [f"-p no:{name}" for name in UNUSED_PLUGINS]

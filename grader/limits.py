@@ -12,6 +12,7 @@ class Limits(msgspec.Struct, frozen=True):
     step_seconds: float = 60.0
     memory: int = 2 << 30
     file_size: int = 16 << 20
+    disk: int = 64 << 20  # all files of a worker together, looked at a few times a second
     open_files: int = 64
     output: int = 64 << 10  # characters of what is printed that are kept
     accelerator: bool = False  # an accelerator maps more memory than any budget

@@ -7,7 +7,6 @@ answers is not trusted: everything is bounded before it is allocated, and nothin
 from __future__ import annotations
 
 import math
-import struct
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -16,13 +15,11 @@ import safetensors
 import torch
 from torch import Tensor
 
-MAX_HEADER = 1 << 20  # bytes
-MAX_PAYLOAD = 1 << 28  # bytes
+from grader.frames import BadMessage, frame
+
 MAX_TENSOR_ELEMENTS = 1 << 24
 MAX_TENSORS = 4096
 MAX_TEXT = 4000  # characters of one string that a worker may send
-
-PREFIX = struct.Struct("<IQ")  # header bytes, payload bytes
 
 DTYPES: dict[str, torch.dtype] = {
     "F64": torch.float64,
@@ -40,10 +37,6 @@ DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 Text = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)]
 Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 48)]
-
-
-class BadMessage(ValueError):
-    """What arrived is not a message of ours."""
 
 
 # --- python values that messages carry ------------------------------------------------------------------------------
@@ -219,7 +212,7 @@ _load_decoder = msgspec.msgpack.Decoder(Load)
 
 def encode_load(load: Load) -> bytes:
     """The bytes of a `Load` frame."""
-    return _frame(_encoder.encode(load), b"")
+    return frame(_encoder.encode(load), b"")
 
 
 def decode_load(header: bytes) -> Load:
@@ -240,7 +233,7 @@ def encode_call(call: Call) -> bytes:
         call.begin,
         WireOptions(options.gradients, options.seed, options.largest, options.functions, options.device),
     )
-    return _frame(_encoder.encode(wire), _pack(tensors))
+    return frame(_encoder.encode(wire), _pack(tensors))
 
 
 def decode_call(header: bytes, payload: bytes) -> Call:
@@ -283,7 +276,7 @@ def encode_outcome(outcome: Outcome) -> bytes:
         outcome.imported[:500],
         outcome.largest,
     )
-    return _frame(_encoder.encode(wire), _pack(tensors))
+    return frame(_encoder.encode(wire), _pack(tensors))
 
 
 def decode_outcome(header: bytes, payload: bytes) -> Outcome:
@@ -323,18 +316,6 @@ def decode_outcome(header: bytes, payload: bytes) -> Outcome:
         MemoryError,
     ) as error:
         raise BadMessage(type(error).__name__) from error
-
-
-def frame_sizes(prefix: bytes) -> tuple[int, int]:
-    """(header bytes, payload bytes) of a frame from its first 12 bytes. Raises BadMessage beyond the bounds."""
-    header, payload = PREFIX.unpack(prefix)
-    if header > MAX_HEADER or payload > MAX_PAYLOAD:
-        raise BadMessage(f"a message of {header + payload} bytes")
-    return header, payload
-
-
-def _frame(header: bytes, payload: bytes) -> bytes:
-    return PREFIX.pack(len(header), len(payload)) + header + payload
 
 
 # --- values ----------------------------------------------------------------------------------------------------------

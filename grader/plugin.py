@@ -11,6 +11,8 @@ import torch
 from _pytest.runner import runtestprotocol
 
 from grader import course, language
+from grader.catalogue import Misconception
+from grader.diagnose import Diagnostician, Question
 from grader.draws import Draw
 from grader.implementation import Implementation, LocalBackend
 from grader.judge import Channel, Finished, GradeRequest, Ready, StepGraded
@@ -19,7 +21,7 @@ from grader.messages import Load
 from grader.results import CheckResult, Status, StepResult, step_status
 from grader.sandbox import Launcher
 from grader.student import Student
-from grader.verdict import Trial, Verdict
+from grader.verdict import Trial, Verdict, run_check
 
 
 class Session:
@@ -91,7 +93,9 @@ class Session:
             message = "" if source else _("There is no file {file} in this submission.").format(file=f"{step.name}.py")
             return _without_running(step, items, devices, "todo", message)
         if not devices:
-            return _without_running(step, items, devices, "skipped", _("{device}: not available").format(device=request.device))
+            return _without_running(
+                step, items, devices, "skipped", _("{device}: not available").format(device=request.device)
+            )
         limits = request.limits
         load = Load(step.name, request.sources, step.off_limits)
         reference = LocalBackend(step.responder())
@@ -104,7 +108,9 @@ class Session:
             try:
                 for item in items:
                     last = item is items[-1]
-                    verdict = self._run(item, last, Trial(item.originalname, student, reference, seed=request.seed, device=device))
+                    verdict = self._run(
+                        item, last, Trial(item.originalname, student, reference, seed=request.seed, device=device)
+                    )
                     check = course.as_check(item.obj)
                     share = check.points / len(devices)
                     results.append(
@@ -115,6 +121,9 @@ class Session:
                         )
                     )  # fmt: skip
                     verdicts.append(verdict)
+                self._diagnose(
+                    step, items, student, reference, results[-len(items) :], verdicts[-len(items) :], request
+                )
                 output.append(student.printed())
                 imported.update(student.imported)
             finally:
@@ -127,6 +136,36 @@ class Session:
         )  # fmt: skip
         return StepGraded(result, sorted(imported))
 
+    def _diagnose(
+        self, step: course.Step, items: list[pytest.Function], student: Student, reference: LocalBackend,
+        results: list[CheckResult], verdicts: list[Verdict], request: GradeRequest,
+    ) -> None:  # fmt: skip
+        """Names the misconception behind each failing check, where one gives the student's very answers."""
+        by_name = {item.name: (item, result) for item, result in zip(items, results, strict=True)}
+        device = results[0].device
+        questions = [
+            Question(item.obj, request.seed, device, verdict.exchanges, verdict.called)
+            for item, verdict in zip(items, verdicts, strict=True)
+            if verdict.status == "fail" and not verdict.off_limits
+        ]
+        if not questions:
+            return
+
+        def ask_again(question: Question, seed: int) -> Question | None:
+            verdict = run_check(question.check, student, reference, seed=seed, device=device)
+            if verdict.status != "fail":
+                return None
+            return Question(question.check, seed, device, verdict.exchanges, verdict.called)
+
+        diagnostician = Diagnostician(
+            step.misconceptions, lambda wrong: LocalBackend(step.responder(wrong.replaced)), reference
+        )
+        for name, matching in diagnostician.diagnose(questions, ask_again).items():
+            result = by_name[name][1]
+            result.misconception = " | ".join(wrong.name for wrong in matching)
+            result.hint = _(matching[0].nudge)
+            result.message += "\n" + "\n".join(_explained(matching))
+
     def _run(self, item: pytest.Function, last: bool, trial: Trial) -> Verdict:
         self._trial, self._verdict = trial, None
         # What stays set up for the next item: the module, and after the step's last item only the session.
@@ -135,6 +174,13 @@ class Session:
         if self._verdict is None:
             return Verdict("error", _("The check did not run."), frozenset())
         return self._verdict
+
+
+def _explained(matching: list[Misconception]) -> list[str]:
+    """What a diagnosis says: what was done and why it is wrong; of several that can't be told apart, what each did."""
+    if len(matching) == 1:
+        return [_("diagnosis  {what} {why}").format(what=_(matching[0].what), why=_(matching[0].why))]
+    return [_("One of these was done:"), *(f"- {_(wrong.what)}" for wrong in matching)]
 
 
 def _devices(wanted: str) -> dict[str, str]:

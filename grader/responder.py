@@ -178,11 +178,7 @@ class Responder:
                 return tuple(self._travelling(item, call, name, depth + 1) for item in value)
             case dict() if depth == 0 and len(value) <= MAX_ITEMS:
                 return {str(key): self._travelling(item, call, name, depth + 1) for key, item in value.items()}
-        if depth == 0 and call.handle is None and callable(value) and not isinstance(value, type):
-            self.handles[call.new_handle] = value
-            self.made_by[call.new_handle] = name
-            return HandleId(call.new_handle)
-        return Opaque(f"{type(value).__module__}.{type(value).__qualname__}")
+        return Opaque(f"an object of type {type(value).__qualname__}")
 
     def _gradients(self, result: Any, inputs: _Inputs, handle: int | None) -> dict[str, Placed | None]:
         wanted = dict(inputs.leaves)

@@ -18,22 +18,28 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import IO, Protocol
 
 import msgspec
 
+from grader import isolation, scratch
+from grader.frames import PREFIX, BadMessage, frame, frame_sizes
 from grader.limits import Limits
-from grader.messages import PREFIX, frame_sizes
 from grader.zygote_messages import Command, Reply
 
 FAULT_LINE = re.compile(r'File "([^"\n]{1,200})", line (\d{1,7}) in ([\w<>.]{1,100})')
 FAULTS_KEPT = 16 << 10
 LAYERS_EVERYWHERE = ("process", "limits")
+SET_UP_SECONDS = 60.0  # for a worker to be ready: never counted against a learner's code
+LOOK_EVERY = 0.25  # seconds between looks at how much a worker has written
 
 
 class NoAnswer(Exception):
-    """A worker did not answer. `why` is "late" or "ended"; `place` is the learner's (file, line, function), if known."""
+    """A worker did not answer. `why` is "late", "ended" or "full" (it wrote too much); `place` is (file, line, function)
+    in the submission, if known: it comes from the worker, like all else, and is not to be relied on.
+    """
 
     def __init__(self, why: str, status: int | None = None, place: tuple[str, int, str] | None = None) -> None:
         super().__init__(why)
@@ -46,14 +52,22 @@ class SandboxError(RuntimeError):
     """A worker could not be started: our fault, or the machine's."""
 
 
+class TooMuchWritten(Exception):
+    """A worker has filled its folder."""
+
+
 class Process(Protocol):
     """A started worker, however it was started."""
 
     def send(self, data: bytes, deadline: float) -> None:
-        """Sends all of `data`. Raises TimeoutError past the deadline (time.monotonic) and EOFError at its end."""
+        """Sends all of `data`.
+
+        Raises TimeoutError past the deadline (time.monotonic), EOFError or OSError at its end, TooMuchWritten, and
+        BadMessage when it has said something that nothing asked for.
+        """
 
     def receive(self, count: int, deadline: float) -> bytes:
-        """Exactly `count` bytes of its answers. Raises TimeoutError and EOFError as `send` does."""
+        """Exactly `count` bytes of its answers. Raises as `send` does."""
 
     def printed(self) -> str:
         """What it has printed so far, cut at a bound."""
@@ -86,7 +100,7 @@ class Worker:
     def __init__(self, process: Process) -> None:
         self.process = process
 
-    def exchange(self, frame: bytes, seconds: float) -> tuple[bytes, bytes]:
+    def exchange(self, data: bytes, seconds: float) -> tuple[bytes, bytes]:
         """Sends a frame and waits for the answer's header and payload.
 
         Raises NoAnswer when none came in time or the process ended, BadMessage when the answer's sizes are absurd. The
@@ -94,7 +108,7 @@ class Worker:
         """
         deadline = time.monotonic() + seconds
         try:
-            self.process.send(frame, deadline)
+            self.process.send(data, deadline)
             header, payload = frame_sizes(self.process.receive(PREFIX.size, deadline))
             return self.process.receive(header, deadline), self.process.receive(payload, deadline)
         except TimeoutError:
@@ -102,27 +116,48 @@ class Worker:
             place = _place(self.process.faults(wait=0.2))
             self.process.kill()
             raise NoAnswer("late", place=place) from None
+        except TooMuchWritten:
+            self.process.kill()
+            raise NoAnswer("full") from None
+        except BadMessage:
+            self.process.kill()
+            raise
         except (EOFError, OSError):
             status = self.process.ended()
             raise NoAnswer("ended", status, _place(self.process.faults(wait=0.0))) from None
-        except ValueError:
-            self.process.kill()
-            raise
 
     def close(self) -> None:
         """Ends the process."""
         self.process.kill()
 
 
-def restrict(limits: Limits, folder: str) -> None:
-    """Bounds the process that calls it: the last thing a worker does before it sees a learner's code.
+def restrict(limits: Limits, folder: str, readable: Sequence[str] = (), required: Sequence[str] = ()) -> tuple[str, ...]:
+    """Bounds the process that calls it, for good: the last thing a worker does before it sees a learner's code.
 
-    The place for more layers (Landlock, seccomp): each is a function of the limits and the worker's own folder.
+    Names the layers in force beyond process and limits. Raises NotIsolated when one of the `required` is not.
+    With an accelerator there are none: its driver needs device files, threads and calls that they refuse.
     """
+    _first_to_go()
     os.chdir(folder)
-    os.environ.update(HOME=folder, TMPDIR=folder)
+    os.environ.update(HOME=folder, TMPDIR=folder, USER="learner")
     tempfile.tempdir = folder
     _limit_resources(limits)
+    if limits.accelerator or sys.platform != "linux":
+        return ()
+    layers = isolation.confine(folder, readable)
+    missing = [name for name in required if name not in layers]
+    if missing:
+        raise isolation.NotIsolated(", ".join(missing))
+    return layers
+
+
+def _first_to_go() -> None:
+    """Where memory runs out the kernel ends this process before any other."""
+    if sys.platform == "linux":
+        isolation.prctl(isolation.PR_SET_DUMPABLE, 1)  # else the file is root's
+        with contextlib.suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+        isolation.hide()
 
 
 def _limit_resources(limits: Limits) -> None:
@@ -152,12 +187,11 @@ def _limit_resources(limits: Limits) -> None:
 
 
 class ForkLauncher:
-    """Workers forked from the warm zygote, asked for over `control`."""
+    """Workers forked from the warm zygote, asked for over `control`. `proven` are the layers it has found to hold."""
 
-    layers = LAYERS_EVERYWHERE
-
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(self, control: socket.socket, proven: Sequence[str] = ()) -> None:
         self.control = control
+        self.layers = (*LAYERS_EVERYWHERE, *proven)
         self.ended: dict[int, int] = {}
 
     def launch(self, limits: Limits) -> Process:
@@ -165,28 +199,36 @@ class ForkLauncher:
         ours, theirs = socket.socketpair()
         output, output_end = os.pipe()
         faults, faults_end = os.pipe()
-        folder = tempfile.TemporaryDirectory(prefix="kit-")
-        command = Command("worker", folder=folder.name, limits=limits)
+        command = Command("worker", limits=limits)
         try:
             descriptors = [theirs.fileno(), output_end, faults_end]
             socket.send_fds(self.control, [msgspec.msgpack.encode(command)], descriptors)
             reply = self.await_reply("started")
-        except OSError as error:
-            raise SandboxError(f"the warm process is gone ({error})") from error
+        except (OSError, SandboxError) as error:
+            for descriptor in (output, faults):
+                os.close(descriptor)
+            ours.close()
+            raise SandboxError(f"the warm process failed: {error}") from error
         finally:
             theirs.close()
             os.close(output_end)
             os.close(faults_end)
-        return ForkedProcess(self, reply.pid, ours, output, faults, folder, limits)
+        process = ForkedProcess(self, reply.pid, ours, output, faults, reply.folder, limits)
+        layers = _set_up(process)
+        if len(layers) + len(LAYERS_EVERYWHERE) < len(self.layers):  # on an accelerator
+            self.layers = (*LAYERS_EVERYWHERE, *layers)
+        return process
 
     def await_reply(self, kind: str, pid: int = 0, seconds: float = 20.0) -> Reply:
         """The next reply of this kind (for this process); what ended meanwhile is noted. Raises SandboxError."""
         deadline = time.monotonic() + seconds
         while True:
-            ready, _write, _error = select.select([self.control], [], [], max(0.0, deadline - time.monotonic()))
-            data = self.control.recv(1 << 16) if ready else b""
+            data = b""
+            if _ready(self.control.fileno(), max(0.0, deadline - time.monotonic())):
+                with contextlib.suppress(OSError):
+                    data = self.control.recv(1 << 16)
             if not data:
-                raise SandboxError("the warm process does not answer")
+                raise SandboxError("no answer")
             reply = msgspec.msgpack.decode(data, type=Reply)
             if reply.kind == "ended":
                 self.ended[reply.pid] = reply.status
@@ -202,22 +244,24 @@ class ForkLauncher:
                 self.await_reply("ended", pid, seconds)
         return self.ended.pop(pid, None)
 
-    def kill(self, pid: int) -> None:
-        """Tells the zygote to end a worker with all its descendants."""
+    def tell(self, command: Command) -> None:
+        """Has the zygote do something to a worker: it alone knows that the number is still that worker's."""
         with contextlib.suppress(OSError):
-            self.control.send(msgspec.msgpack.encode(Command("kill", pid=pid)))
+            self.control.send(msgspec.msgpack.encode(command))
 
 
 class ForkedProcess:
     """A worker that the zygote forked: its channel is a socket, read without blocking."""
 
     def __init__(
-        self, launcher: ForkLauncher, pid: int, channel: socket.socket, output: int, faults: int,
-        folder: tempfile.TemporaryDirectory[str], limits: Limits,
+        self, launcher: ForkLauncher, pid: int, channel: socket.socket, output: int, faults: int, folder: str,
+        limits: Limits,
     ) -> None:  # fmt: skip
         self._launcher, self._pid, self._channel, self._folder = launcher, pid, channel, folder
         self._output, self._faults, self._limits = output, faults, limits
         self._kept = bytearray()
+        self._said = ""
+        self._looked = time.monotonic()
         self._over: int | None = None
         self._closed = False
         channel.setblocking(False)
@@ -226,6 +270,10 @@ class ForkedProcess:
 
     def send(self, data: bytes, deadline: float) -> None:
         """Sends all of `data` while draining what is printed."""
+        with contextlib.suppress(BlockingIOError):
+            if self._channel.recv(1, socket.MSG_PEEK):
+                raise BadMessage("more answers than calls")
+            raise EOFError
         rest = memoryview(data)
         while rest:
             with contextlib.suppress(BlockingIOError):
@@ -245,21 +293,30 @@ class ForkedProcess:
             if not piece:
                 raise EOFError
             data += piece
+            if time.monotonic() > deadline:
+                raise TimeoutError
         return bytes(data)
 
     def _wait(self, deadline: float, writing: bool = False) -> None:
         left = deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError
-        watched = [self._channel, *([] if self._output < 0 else [self._output])]
-        reading, _writing, _error = select.select(watched, [self._channel] if writing else [], [], left)
-        if self._output in reading:
+        poll = select.poll()
+        poll.register(self._channel, select.POLLOUT if writing else select.POLLIN)
+        if self._output >= 0:
+            poll.register(self._output, select.POLLIN)
+        events = poll.poll(min(left, LOOK_EVERY) * 1000)
+        if any(descriptor == self._output for descriptor, _event in events):
             self._drain()
+        if time.monotonic() > self._looked + LOOK_EVERY:
+            self._looked = time.monotonic()
+            if scratch.size(self._folder, self._limits.disk) > self._limits.disk:
+                raise TooMuchWritten
 
     def _drain(self) -> None:
         try:
             piece = os.read(self._output, 1 << 16)
-        except (BlockingIOError, OSError):
+        except OSError:
             return
         if not piece:
             os.close(self._output)
@@ -274,20 +331,19 @@ class ForkedProcess:
 
     def faults(self, wait: float) -> str:
         """What the fault handler wrote."""
-        select.select([self._faults], [], [], wait)
-        with contextlib.suppress(OSError):
-            return os.read(self._faults, FAULTS_KEPT).decode("utf-8", errors="replace")
-        return ""
+        if not self._closed and _ready(self._faults, wait):
+            with contextlib.suppress(OSError):
+                self._said = os.read(self._faults, FAULTS_KEPT).decode("utf-8", errors="replace")
+        return self._said
 
     def ask_where(self) -> None:
         """Has the fault handler write the learner's line."""
-        with contextlib.suppress(OSError):
-            os.kill(self._pid, signal.SIGUSR1)
+        self._launcher.tell(Command("where", pid=self._pid))
 
     def kill(self) -> int | None:
         """Ends it with every descendant and removes its folder."""
         if not self._closed and self._over is None:
-            self._launcher.kill(self._pid)
+            self._launcher.tell(Command("kill", pid=self._pid))
             self._over = self._launcher.wait(self._pid, 5.0)
         self._close()
         return self._over
@@ -295,18 +351,44 @@ class ForkedProcess:
     def ended(self) -> int | None:
         """Its wait status, once its channel has closed; it is killed if it lives on without one."""
         self._over = self._launcher.wait(self._pid, 1.0)
-        return self._over if self._over is not None else self.kill()
+        return self.kill()
 
     def _close(self) -> None:
         if self._closed:
             return
-        self._closed = True
         self.printed()
+        self.faults(wait=0.0)
+        self._closed = True
         self._channel.close()
+        os.close(self._faults)
         if self._output >= 0:
             os.close(self._output)
             self._output = -1
-        self._folder.cleanup()
+        scratch.remove(self._folder)
+
+
+def _ready(descriptor: int, seconds: float) -> bool:
+    """Whether there is something to read, after waiting up to `seconds`."""
+    poll = select.poll()  # select knows only the first 1024 descriptors
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
+def report_set_up(layers: Sequence[str]) -> bytes:
+    """The first frame of a worker, sent before it has seen anything of a learner's: it is bounded, by these layers."""
+    return frame(msgspec.msgpack.encode(list(layers)), b"")
+
+
+def _set_up(process: Process) -> list[str]:
+    """Waits until a new worker is bounded and names its layers. Raises SandboxError when that fails: never a learner's fault."""
+    deadline = time.monotonic() + SET_UP_SECONDS
+    try:
+        header, _payload = frame_sizes(process.receive(PREFIX.size, deadline))
+        return msgspec.msgpack.decode(process.receive(header, deadline), type=list[str])
+    except (TimeoutError, EOFError, OSError, ValueError, TooMuchWritten) as error:
+        process.kill()
+        said = process.printed().strip()[-300:]
+        raise SandboxError(said or f"it was not set up ({type(error).__name__})") from error
 
 
 # --- spawned ---------------------------------------------------------------------------------------------------------
@@ -322,7 +404,9 @@ class SpawnLauncher:
 
     def launch(self, limits: Limits) -> Process:
         """A worker in a new interpreter, in a folder of its own."""
-        return SpawnedProcess(self.root, limits)
+        process = SpawnedProcess(self.root, limits)
+        self.layers = (*LAYERS_EVERYWHERE, *_set_up(process))
+        return process
 
 
 class SpawnedProcess:
@@ -333,11 +417,11 @@ class SpawnedProcess:
         self._folder = tempfile.TemporaryDirectory(prefix="kit-", ignore_cleanup_errors=True)
         self._limits = limits
         start = (
-            "import sys; root, folder = sys.argv[1:]; sys.path.insert(0, root)\n"
-            "from grader import worker; sys.path.remove(root); worker.main(folder)"
+            "import sys; root, folder, limits = sys.argv[1:]; sys.path.insert(0, root)\n"
+            "from grader import worker; worker.main(root, folder, limits)"
         )
         self._popen = subprocess.Popen(
-            [sys.executable, "-I", "-c", start, root, self._folder.name],
+            [sys.executable, "-I", "-c", start, root, self._folder.name, msgspec.json.encode(limits).decode()],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment(),
             start_new_session=True,
         )  # fmt: skip
@@ -346,16 +430,23 @@ class SpawnedProcess:
         self._answers: queue.Queue[bytes] = queue.Queue(maxsize=64)
         self._pending = bytearray()
         self._kept = bytearray()
-        self._pump(self._popen.stdout, self._answers.put)
+        self._over = False
+        self._pump(self._popen.stdout, self._answer)
         self._pump(self._popen.stderr, self._keep)
 
-    def _pump(self, stream: BinaryIO, take: object) -> None:
+    def _pump(self, stream: IO[bytes], take: Callable[[bytes], None]) -> None:
         def run() -> None:
-            while piece := os.read(stream.fileno(), 1 << 16):
-                take(piece)  # type: ignore[operator]
-            take(b"")  # type: ignore[operator]
+            with stream:
+                while piece := os.read(stream.fileno(), 1 << 16):
+                    take(piece)
+                take(b"")
 
         threading.Thread(target=run, daemon=True).start()
+
+    def _answer(self, piece: bytes) -> None:
+        while not self._over:  # once nobody reads any more, what still comes is dropped
+            with contextlib.suppress(queue.Full):
+                return self._answers.put(piece, timeout=0.1)
 
     def _keep(self, piece: bytes) -> None:
         self._kept += piece[: max(0, self._limits.output - len(self._kept))]
@@ -405,6 +496,7 @@ class SpawnedProcess:
 
     def kill(self) -> int | None:
         """Ends its whole session."""
+        self._over = True
         if hasattr(os, "killpg"):
             with contextlib.suppress(OSError):
                 os.killpg(self._popen.pid, signal.SIGKILL)
@@ -415,6 +507,9 @@ class SpawnedProcess:
         """Its end as os.waitpid would give it."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = self._popen.wait(2.0)
+            self._over = True
+            with contextlib.suppress(OSError):
+                self._requests.close()
             self._folder.cleanup()
             return -code if code < 0 else code << 8
         return None
@@ -425,7 +520,8 @@ def clean_environment() -> dict[str, str]:
     kept = ("LD_LIBRARY_PATH", "DYLD_", "CUDA_", "NVIDIA_", "SYSTEMROOT", "TZ", "KIT_DEBUG")
     environment = {name: value for name, value in os.environ.items() if name.startswith(kept)}
     one_thread = dict.fromkeys(
-        ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_THREAD_LIMIT", "VECLIB_MAXIMUM_THREADS"), "1"
+        ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_THREAD_LIMIT", "VECLIB_MAXIMUM_THREADS"),
+        "1",
     )
     return environment | one_thread | {"PYTORCH_NVML_BASED_CUDA_CHECK": "1", "LANG": "C.UTF-8", "PATH": os.defpath}
 

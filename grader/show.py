@@ -88,5 +88,3 @@ def _nested(values: Any) -> str:
     if isinstance(values, list):
         return "[" + ", ".join(_nested(value) for value in values) + "]"
     return show_number(values)
-
-

@@ -10,7 +10,8 @@ from grader.failure import CheckFailed
 from grader.implementation import learners_error
 from grader.language import gettext as _
 from grader.limits import Limits
-from grader.messages import BadMessage, Call, Load, Outcome, decode_outcome, encode_call, encode_load
+from grader.frames import BadMessage
+from grader.messages import Call, Load, Outcome, decode_outcome, encode_call, encode_load
 from grader.sandbox import Launcher, NoAnswer, SandboxError, Worker
 
 MAX_WORKERS = 4  # started for one step: a file that kills its process is not asked for ever
@@ -66,17 +67,23 @@ class Student:
         if "" in self._lost:  # the file itself can't be imported
             raise self._lost[""]
         if self._started >= MAX_WORKERS:
-            raise CheckFailed(_("The code ended its own process {count} times: it is not run again.").format(count=MAX_WORKERS))
+            raise CheckFailed(
+                _("The code ended its own process {count} times: it is not run again.").format(count=MAX_WORKERS)
+            )
         try:
             worker = self._worker = Worker(self._launcher.launch(self._limits))
         except SandboxError as error:
-            raise CheckFailed(_("The grader could not start a process for the code: {error}").format(error=error), "error") from error
+            raise CheckFailed(
+                _("The grader could not start a process for the code: {error}").format(error=error), "error"
+            ) from error
         self._started += 1
         try:
             loaded = self._exchange(worker, encode_load(self._load), self._load.module)
             self.imported = loaded.imported
             if loaded.raised is not None:
-                raise learners_error(loaded.raised, _("importing {file}").format(file=self._load.sources[self._load.module][0]))
+                raise learners_error(
+                    loaded.raised, _("importing {file}").format(file=self._load.sources[self._load.module][0])
+                )
         except CheckFailed as failure:
             failure.by_code = False
             self._lost[""] = failure
@@ -94,7 +101,9 @@ class Student:
         except BadMessage as nonsense:
             self._end()
             raise CheckFailed(
-                _("{name}: the process answered with something that is no answer ({what}).").format(name=name, what=nonsense)
+                _("{name}: the process answered with something that is no answer ({what}).").format(
+                    name=name, what=nonsense
+                )
             ) from None
         finally:
             self._seconds += time.monotonic() - start

@@ -57,9 +57,7 @@ def _source(path: Path, shown: str) -> str:
             raise _Unusable(_("{file} is a link. Put the file itself there.").format(file=shown))
         descriptor = os.open(path, flags)
     except OSError as error:
-        raise _Unusable(
-            _("{file} can't be read ({reason}).").format(file=shown, reason=error.strerror)
-        ) from error
+        raise _Unusable(_("{file} can't be read ({reason}).").format(file=shown, reason=error.strerror)) from error
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):

@@ -10,6 +10,7 @@ import ast
 import inspect
 import io
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import typer
@@ -75,8 +76,7 @@ def update(folder: Path = typer.Argument(None, help="One step's folder; all cata
         if folder is not None and path.parent.resolve() != folder.resolve():
             continue
         old = _read(path)
-        catalog = Catalog(locale="ko", domain=DOMAIN, project="attention-from-scratch", fuzzy=False)
-        catalog.mime_headers = [("Content-Type", "text/plain; charset=utf-8"), ("Language", "ko")]
+        catalog = _empty_catalogue()
         for message in messages:
             catalog.add(message, string=old.get(message, ""))
         buffer = io.BytesIO()
@@ -96,8 +96,7 @@ def compile_catalogues() -> None:
 
 def compiled() -> bytes:
     """The bytes of the compiled catalogue."""
-    catalog = Catalog(locale="ko", domain=DOMAIN, fuzzy=False)
-    catalog.mime_headers = [("Content-Type", "text/plain; charset=utf-8")]
+    catalog = _empty_catalogue()
     for path, _messages in catalogue_files():
         for message, text in _read(path).items():
             if text:
@@ -117,6 +116,15 @@ def problems() -> list[str]:
     if not OUTPUT.is_file() or OUTPUT.read_bytes() != compiled():
         found.append(f"{OUTPUT.relative_to(course.ROOT)} is stale: run `make messages`")
     return found
+
+
+def _empty_catalogue() -> Catalog:
+    no_date = datetime(2026, 1, 1, tzinfo=UTC)  # the files are the same whenever they are made
+    return Catalog(
+        locale="ko", domain=DOMAIN, project="attention-from-scratch", version="1", fuzzy=False, charset="utf-8",
+        header_comment="# Korean sentences of the exercise kit. `make messages` keeps this file.",
+        creation_date=no_date, revision_date=no_date,
+    )  # fmt: skip
 
 
 def _read(path: Path) -> dict[str, str]:

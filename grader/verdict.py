@@ -5,13 +5,14 @@ from __future__ import annotations
 import traceback
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from grader.draws import Draw
 from grader.failure import CheckFailed
-from grader.implementation import Backend, Implementation, OffLimits
+from grader.implementation import Backend, Exchange, Implementation, LocalBackend, OffLimits
 from grader.language import gettext as _
+from grader.responder import Responder
 from grader.results import Status
 
 
@@ -23,6 +24,8 @@ class Verdict:
     message: str
     called: frozenset[str]
     off_limits: str | None = None
+    by_code: bool = False
+    exchanges: list[Exchange] = field(default_factory=list)
 
 
 class Trial:
@@ -32,6 +35,7 @@ class Trial:
         self.student = Implementation(student, device)
         self.reference = Implementation(reference, device)
         self.draw = Draw(seed, check)
+        self._again = (check, reference, seed, device)
         random_seed = zlib.crc32(f"{seed}:{check}".encode())
         reference.begin_check(random_seed)
         student.begin_check(random_seed)
@@ -40,16 +44,33 @@ class Trial:
         """The verdict. What the student's code does becomes one, and so does a fault of ours, as `error`."""
         status: Status = "pass"
         message, off_limits = "", None
+        by_code = False
         try:
             function(**given)
         except CheckFailed as failure:
             status, message = failure.status, self._worded(failure)
             off_limits = failure.name if isinstance(failure, OffLimits) else None
+            by_code = failure.by_code
         except Exception:
+            # An answer that nobody thought of must not earn what a fault of ours would: right answers tell them apart.
             status, message = "error", ours_failed()
+            if self._runs_on_right_answers(function):
+                status, message = "fail", self._worded(CheckFailed(_("The check can't work with what came back.")))
         exchanges = self.student._exchanges
         called = frozenset(exchange.shown.partition("(")[0].partition(".")[0] for exchange in exchanges)
-        return Verdict(status, message, called, off_limits)
+        return Verdict(status, message, called, off_limits, by_code, exchanges)
+
+    def _runs_on_right_answers(self, function: Callable[..., None]) -> bool:
+        check, reference, seed, device = self._again
+        if not isinstance(reference, LocalBackend):
+            return False
+        # A backend of its own: both sides number the modules they make.
+        trial = Trial(check, LocalBackend(Responder(reference.responder.names)), reference, seed=seed, device=device)
+        try:
+            function(student=trial.student, reference=trial.reference, draw=trial.draw)
+        except Exception:
+            return False
+        return True
 
     def _worded(self, failure: CheckFailed) -> str:
         exchanges = self.student._exchanges

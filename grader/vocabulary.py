@@ -147,7 +147,9 @@ def read_ranks(path: Path) -> dict[bytes, int]:
 
 def ranks_file(ranks: dict[bytes, int]) -> bytes:
     """The content of a file in tiktoken's format."""
-    lines = (base64.b64encode(token) + b" %d\n" % rank for token, rank in sorted(ranks.items(), key=lambda pair: pair[1]))
+    lines = (
+        base64.b64encode(token) + b" %d\n" % rank for token, rank in sorted(ranks.items(), key=lambda pair: pair[1])
+    )
     return b"".join(lines)
 
 

@@ -19,8 +19,11 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import BinaryIO
 
+import msgspec
+
+from grader.frames import PREFIX
 from grader.limits import Limits
-from grader.messages import PREFIX, Outcome, decode_call, decode_load, encode_outcome
+from grader.messages import Outcome, Raised, decode_call, decode_load, encode_outcome
 from grader.responder import Responder
 
 PACKAGE = "exercises"
@@ -106,17 +109,30 @@ def _send(answers: BinaryIO, outcome: Outcome) -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # a learner may have closed or replaced them
             stream.flush()  # what was printed is lost if the process is killed before
-    answers.write(encode_outcome(outcome))
+    try:
+        data = encode_outcome(outcome)
+    except Exception as error:  # an object of the learner's that pretends to be what it is not
+        data = encode_outcome(Outcome(raised=Raised(type(error).__name__, "this answer can't be sent")))
+    answers.write(data)
     answers.flush()
 
 
-def main(folder: str) -> None:
-    """Serves over standard input and output: how a worker runs where it can't be forked."""
-    from grader import preload, sandbox
+def main(root: str, folder: str, limits: str) -> None:
+    """Serves over standard input and output: how a worker runs where it can't be forked.
+
+    `root` is where this package is imported from; a learner's code must find neither it nor its folder afterwards.
+    """
+    from grader import isolation, preload, sandbox
 
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
+    if sys.platform == "linux":
+        isolation.prctl(isolation.PR_SET_PDEATHSIG, signal.SIGKILL)
     preload.load_torch()
-    sandbox.restrict(Limits(), folder)
+    readable = isolation.readable_paths(root)
+    sys.path[:] = [entry for entry in sys.path if entry != root]
+    sys.argv[:] = [""]
+    answers.write(sandbox.report_set_up(sandbox.restrict(msgspec.json.decode(limits, type=Limits), folder, readable)))
+    answers.flush()
     serve(requests, answers, 2)

@@ -7,7 +7,6 @@ differentiated. Commands arrive on sockets, one a client; a forked judge gets a 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import os
 import selectors
@@ -21,12 +20,15 @@ from typing import Any
 
 import msgspec
 
-from grader import preload
+from grader import isolation, preload
+from grader.isolation import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl
 from grader.limits import Limits
+from grader.scratch import Scratch
+from grader.scratch import remove as remove_folder
 from grader.zygote_messages import Command, Reply
 
 MAX_COMMAND = 1 << 16
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+PROBE = (("landlock", 1), ("seccomp", 2))  # the exit status of the process that tries the layers
 
 
 class Zygote:
@@ -34,9 +36,12 @@ class Zygote:
 
     def __init__(self, control: socket.socket, root: str) -> None:
         self.root = root
+        self.scratch = Scratch()
+        self.readable = isolation.readable_paths(root)
+        self.proven: tuple[str, ...] = ()
         self.selector = selectors.DefaultSelector()
         self.owner = control
-        self.workers: dict[int, socket.socket] = {}
+        self.workers: dict[int, tuple[socket.socket, str]] = {}  # whose it is, and its folder
         self.judges: set[int] = set()
         self.wake_read, self.wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.selector.register(control, selectors.EVENT_READ)
@@ -46,6 +51,7 @@ class Zygote:
         """Until the owner closes its socket: then everything ends."""
         signal.set_wakeup_fd(self.wake_write)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        self.proven = self._try_layers()
         self._reply(self.owner, Reply("ready"))
         while True:
             for key, _events in self.selector.select():
@@ -67,6 +73,8 @@ class Zygote:
                 return False
             self.selector.unregister(client)
             client.close()
+            for pid in [pid for pid, (whose, _folder) in self.workers.items() if whose is client]:
+                _signal_group(pid, signal.SIGKILL)
             return True
         command = msgspec.msgpack.decode(data, type=Command)
         match command.kind:
@@ -74,6 +82,9 @@ class Zygote:
                 self._fork_judge(client, descriptors)
             case "worker":
                 self._fork_worker(client, descriptors, command)
+            case "where":
+                if command.pid in self.workers:
+                    os.kill(command.pid, signal.SIGUSR1)
             case "kill":
                 if command.pid in self.workers:
                     _signal_group(command.pid, signal.SIGKILL)
@@ -91,7 +102,7 @@ class Zygote:
 
             ours.detach()
             sys.path.insert(0, self.root)
-            judge.main(socket.socket(fileno=os.dup(descriptors[0])), theirs)
+            judge.main(socket.socket(fileno=os.dup(descriptors[0])), theirs, self.proven)
 
         pid = self._fork(run, client, keep={descriptors[0], theirs.fileno()})
         theirs.close()
@@ -104,6 +115,12 @@ class Zygote:
 
     def _fork_worker(self, client: socket.socket, descriptors: list[int], command: Command) -> None:
         channel, output, faults = descriptors
+        limits = command.limits or Limits()
+        try:
+            folder = self.scratch.folder()
+        except OSError as error:
+            self._reply(client, Reply("refused", reason=str(error)))
+            return
 
         def run() -> None:
             from grader import sandbox, worker
@@ -114,14 +131,35 @@ class Zygote:
                 os.dup2(source, target)
             os.close(null)
             os.close(output)
+            sys.argv[:] = [""]
             stream = socket.socket(fileno=channel)
-            sandbox.restrict(command.limits or Limits(), command.folder)
-            worker.serve(stream.makefile("rb"), stream.makefile("wb"), faults)
+            requests, answers = stream.makefile("rb"), stream.makefile("wb")
+            required = () if limits.accelerator else self.proven
+            answers.write(sandbox.report_set_up(sandbox.restrict(limits, folder, self.readable, required)))
+            answers.flush()
+            worker.serve(requests, answers, faults)
 
         pid = self._fork(run, client, keep={channel, output, faults})
-        if pid is not None:
-            self.workers[pid] = client
-            self._reply(client, Reply("started", pid))
+        if pid is None:
+            remove_folder(folder)
+            return
+        self.workers[pid] = client, folder
+        self._reply(client, Reply("started", pid, folder=folder))
+
+    def _try_layers(self) -> tuple[str, ...]:
+        """The layers that a process forked for nothing else found to hold, by trying what they must refuse."""
+        folder = self.scratch.folder()
+        pid = os.fork()
+        if pid == 0:
+            held = 0
+            with contextlib.suppress(BaseException):
+                layers = isolation.confine(folder, self.readable)
+                held = sum(bit for name, bit in PROBE if name in layers and _refuses(name, self.root))
+            os._exit(held)
+        _pid, status = os.waitpid(pid, 0)
+        remove_folder(folder)
+        held = os.waitstatus_to_exitcode(status)
+        return tuple(name for name, bit in PROBE if held > 0 and held & bit)
 
     def _fork(self, run: Callable[[], None], client: socket.socket, keep: set[int]) -> int | None:
         """Forks a child that runs `run` with no descriptor but `keep` and never comes back here."""
@@ -137,7 +175,7 @@ class Zygote:
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != parent:
                 os._exit(status)
             _close_all_but(keep)
@@ -161,10 +199,12 @@ class Zygote:
                 return
             if pid == 0:
                 return
-            client = self.workers.pop(pid, None)
             self.judges.discard(pid)
-            if client is not None:
+            if pid in self.workers:
+                client, folder = self.workers.pop(pid)
                 self._end_strays()
+                if client.fileno() < 0:  # its judge is gone
+                    remove_folder(folder)
                 self._reply(client, Reply("ended", pid, status))
 
     def _end_strays(self, patience: float = 1.0) -> None:
@@ -188,6 +228,7 @@ class Zygote:
         self.workers.clear()
         self.judges.clear()
         self._end_strays()
+        self.scratch.remove()
 
     def _reply(self, client: socket.socket, reply: Reply) -> None:
         with contextlib.suppress(OSError):  # the client is gone: nobody is left to tell
@@ -216,23 +257,34 @@ def _close_all_but(keep: set[int]) -> None:
     os.closerange(start, 1 << 20)
 
 
-def _prctl(option: int, value: int) -> None:
-    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+def _refuses(layer: str, root: str) -> bool:
+    try:
+        if layer == "landlock":
+            os.listdir(root)
+        else:
+            socket.socket()
+    except PermissionError:
+        return True
+    return False
 
 
 def main(control: int, root: str) -> None:
     """Loads torch, proves that forking is sound, and serves on the socket `control`."""
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
-    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    # Out of reach of the terminal: an interrupt is for the owner, whose end ends everything here.
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    isolation.hide()
     preload.load_torch()
     preload.warm_up()
     from grader import judge, sandbox, worker  # noqa: F401  # imported before the path to them goes
 
-    sys.path[:] = [entry for entry in sys.path if entry != root]
+    sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != os.path.realpath(root)]
     _assert_forkable()
+    zygote = Zygote(socket.socket(fileno=control), root)
     gc.collect()
     gc.freeze()
-    Zygote(socket.socket(fileno=control), root).serve()
+    zygote.serve()
 
 
 def _assert_forkable() -> None:

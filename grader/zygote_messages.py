@@ -10,18 +10,22 @@ from grader.limits import Limits
 
 
 class Command(msgspec.Struct):
-    """What a client asks: fork a judge or a worker (descriptors come along), kill a worker, or load all of torch."""
+    """What a client asks: fork a judge or a worker (descriptors come along), have a worker say where it is or kill it,
+    or load all of torch."""
 
-    kind: Literal["judge", "worker", "kill", "everything"]
+    kind: Literal["judge", "worker", "where", "kill", "everything"]
     pid: int = 0
-    folder: str = ""
     limits: Limits | None = None
 
 
 class Reply(msgspec.Struct):
-    """What a client is told: a process was started (or none, with the reason), or one has ended with this status."""
+    """What a client is told: a process was started (or none, with the reason), or one has ended with this status.
+
+    `folder` is a started worker's own; its client removes it.
+    """
 
     kind: Literal["ready", "started", "ended", "refused"]
     pid: int = 0
     status: int = 0
+    folder: str = ""
     reason: Annotated[str, msgspec.Meta(max_length=1000)] = ""

@@ -6,6 +6,8 @@ import fnmatch
 import os
 
 import pytest
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
 from grader import course
 from grader.catalogue import Misconception, Variant
@@ -31,7 +33,9 @@ def verdicts(step: Step, seed: int, replaced: dict[str, object] | None = None) -
 
 def refusals(step: Step, seed: int, replaced: dict[str, object] | None = None) -> dict[str, str]:
     """The message of every check that was not passed."""
-    return {name: f"{v.status}: {v.message}" for name, v in verdicts(step, seed, replaced).items() if v.status != "pass"}
+    return {
+        name: f"{v.status}: {v.message}" for name, v in verdicts(step, seed, replaced).items() if v.status != "pass"
+    }
 
 
 @every_step
@@ -70,6 +74,36 @@ def test_variant_has_full_marks(step: Step, other: Variant) -> None:
     """Another right way passes every check."""
     for seed in FEW_SEEDS:
         assert refusals(step, seed, other.replaced) == {}, f"seed {seed}"
+
+
+def nonsense(step: Step) -> dict[str, object]:
+    """Every public name of the step, replaced by one that does none of its work."""
+
+    def first_tensor(*args: object, **kwargs: object) -> object:
+        return next((value for value in [*args, *kwargs.values()] if isinstance(value, Tensor)), None)
+
+    def silent(kind: type[nn.Module]) -> type[nn.Module]:
+        class Silent(kind):  # type: ignore[misc, valid-type]
+            def forward(self, *args: Tensor, **kwargs: Tensor) -> object:
+                return tree_map(
+                    lambda leaf: leaf * 0 if isinstance(leaf, Tensor) else leaf, super().forward(*args, **kwargs)
+                )
+
+        return Silent
+
+    own = {
+        name: value
+        for name, value in vars(step.reference).items()
+        if getattr(value, "__module__", "") == step.reference.__name__
+    }
+    return {name: silent(value) if isinstance(value, type) else first_tensor for name, value in own.items()}
+
+
+@every_step
+def test_nonsense_has_no_points(step: Step) -> None:
+    """No check gives points to code that does none of the work: not for leaving its input alone, not for refusing."""
+    passed = {name for name, verdict in verdicts(step, 1, nonsense(step)).items() if verdict.status == "pass"}
+    assert passed == set()
 
 
 @every_step

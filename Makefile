@@ -1,0 +1,81 @@
+# Two commands do all the set-up: `make grade` and `make test`.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv/bin/python
+RUN := $(VENV) -m grader
+STEP_OPTION = $(if $(STEP),--step $(STEP))
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@echo "  STEP=4 picks one step, e.g. make grade STEP=4; KIT_LANG=ko speaks Korean"
+
+.venv/ready: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed; type: make $(or $(MAKECMDGOALS),grade) PYTHON=python3.12"; exit 2; }
+	@echo "Making .venv (once; torch is large)"
+	@$(PYTHON) -m venv .venv
+	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@touch $@
+
+.venv/ready-test: .venv/ready requirements-test.lock
+	@echo "Adding what the tests need"
+	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-test.lock
+	@touch $@
+
+.PHONY: grade
+grade: .venv/ready ## Grade your exercises
+	@$(RUN) grade $(STEP_OPTION)
+
+.PHONY: demo
+demo: .venv/ready ## Tokenise a text and let a small GPT go on with it (TEXT="...", MODEL=mine)
+	@$(VENV) -m grader.demo $(if $(TEXT),"$(TEXT)") $(if $(MODEL),--model $(MODEL))
+
+.PHONY: test
+test: .venv/ready-test ## Run the kit's own tests
+	@$(VENV) -m pytest -q
+
+.PHONY: prove
+prove: .venv/ready-test ## Prove one step while you write it: STEP=step04
+	@KIT_ONLY=$(STEP) $(VENV) -m pytest -q tests/test_course.py
+
+.PHONY: check
+check: .venv/ready-test lint fresh test ## Everything that must hold before a change lands
+
+.PHONY: lint
+lint: .venv/ready-test ## Format, lint and types
+	@$(VENV) -m ruff format --check .
+	@$(VENV) -m ruff check .
+	@$(VENV) -m mypy
+
+.PHONY: fresh
+fresh: .venv/ready-test ## Nothing generated is stale, and nothing of a reference stands outside solutions/
+	@$(VENV) -m tests.fresh
+
+.PHONY: exercises
+exercises: .venv/ready ## Write the stubs anew; a file you have worked on is left alone
+	@$(RUN) exercises
+
+.PHONY: messages
+messages: .venv/ready-test ## Collect new sentences for translation and compile the catalogue
+	@$(VENV) -m grader.translations update
+	@$(VENV) -m grader.translations compile
+
+.PHONY: bench-grade
+bench-grade: .venv/ready ## How fast grading is, as ratios to importing torch
+	@$(VENV) -m tests.bench_grade
+
+.PHONY: screenshots
+screenshots: .venv/ready-test ## The pictures of the README, from real runs
+	@$(VENV) -m tests.screenshots
+
+.PHONY: format
+format: .venv/ready-test ## Format the code
+	@$(VENV) -m ruff format .
+	@$(VENV) -m ruff check --fix .
+
+.PHONY: lock
+lock: ## Pin anew what pip picks today
+	@tools=$$(mktemp -d) && $(PYTHON) -m venv $$tools && $(PYTHON) tests/lock.py $$tools/bin/python && rm -r $$tools

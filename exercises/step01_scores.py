@@ -1,0 +1,29 @@
+# Generated from solutions/step01_scores by `make exercises`: write your code where it says NotImplementedError.
+"""Scaled dot-product scores
+
+Attention starts with one question for every pair of tokens: how well does what this query looks for match what that key
+offers? The dot product answers it. Dividing by the root of the width keeps the answers at the same size for any width.
+
+Off limits: `scaled_dot_product_attention` and `nn.MultiheadAttention`, in every form.
+"""
+
+import math
+
+from torch import Tensor
+
+
+def dot_product_scores(query: Tensor, key: Tensor) -> Tensor:
+    """Dot every query with every key.
+
+    Shapes: T_q queries and T_k keys, each of width d; `...` is any number of leading batch dimensions, none included.
+    `query` is `(..., T_q, d)`, `key` is `(..., T_k, d)`, the result `(..., T_q, T_k)`: row i holds the scores of query i.
+    """
+    raise NotImplementedError
+
+
+def scaled_scores(query: Tensor, key: Tensor) -> Tensor:
+    """Dot every query with every key, and divide by the square root of the width d.
+
+    Shapes: `query` is `(..., T_q, d)`, `key` is `(..., T_k, d)`, the result `(..., T_q, T_k)`.
+    """
+    raise NotImplementedError

@@ -1,0 +1,53 @@
+# Generated from solutions/step09_fused_qkv by `make exercises`: write your code where it says NotImplementedError.
+"""Fused query, key and value: GPT-2's layout
+
+One linear layer makes query, key and value in one multiplication, as GPT-2 does. The numbers are the same as those of
+three layers; only the layout changes, and with it which weights fit: this module can load a GPT-2's.
+
+Off limits: `nn.MultiheadAttention`, in every form. `scaled_dot_product_attention` is allowed from here on.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+def fuse_qkv(query_weight: Tensor, key_weight: Tensor, value_weight: Tensor) -> Tensor:
+    """The weight of one linear layer whose output is query, key and value next to each other, in this order.
+
+    Each argument is `(D, D)`, the weight of an `nn.Linear`; the result is `(3 * D, D)`. Gradients flow back to all three.
+    """
+    raise NotImplementedError
+
+
+class CausalSelfAttention(nn.Module):
+    """Multi-head causal attention in GPT-2's layout.
+
+    Parameters: `c_attn`, `nn.Linear(n_embd, 3 * n_embd)`, whose output is query, key and value in this order, and
+    `c_proj`, `nn.Linear(n_embd, n_embd)`; both have a bias when `bias` is True.
+
+    Args:
+        n_embd: width D of a token, in and out.
+        n_head: number of heads H; a head has the width d = D / H.
+        block_size: the most tokens a sequence may have.
+        dropout: probability of a drop, in training only. It acts on the attention weights and once more on the output.
+        bias: whether the two linear layers have a bias.
+
+    Raises:
+        ValueError: when `n_embd` is not divisible by `n_head`.
+    """
+
+    def __init__(self, n_embd: int, n_head: int, block_size: int, dropout: float = 0.0, bias: bool = True) -> None:
+        super().__init__()
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Attend in every head to the tokens up to each token's own, and mix the heads with `c_proj`.
+
+        Shapes: B sequences of T tokens. `x` is `(B, T, n_embd)`, and so is the result.
+
+        Raises:
+            ValueError: when T is larger than `block_size`.
+        """
+        raise NotImplementedError

@@ -1,0 +1,71 @@
+# Generated from solutions/step11_gpt_block by `make exercises`: write your code where it says NotImplementedError.
+"""The GPT block: norm, attention, norm, MLP
+
+A Transformer is one block, repeated. The block keeps a stream of vectors, one a token, and adds to it twice: once what
+attention gathers from the other tokens, once what a small network (an MLP) makes of each token by itself. Both read the
+stream through a layer norm, and both only add, so that the stream itself passes from the first block to the last.
+
+Off limits: nn.LayerNorm, F.layer_norm, torch.layer_norm, nn.GELU, F.gelu, nn.TransformerEncoderLayer and kin.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from exercises.step09_fused_qkv import CausalSelfAttention
+
+
+class LayerNorm(nn.Module):
+    """Every vector shifted to mean 0 and stretched to variance 1, then scaled and shifted by what was learned.
+
+    Parameters: weight (n_embd,) and bias (n_embd,); no bias when bias is False.
+    """
+
+    def __init__(self, n_embd: int, bias: bool = True, eps: float = 1e-5) -> None:
+        super().__init__()
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: (..., n_embd) -> the same shape. The variance is the biased one, and eps stands inside the root."""
+        raise NotImplementedError
+
+
+def gelu(x: Tensor) -> Tensor:
+    """The Gaussian error linear unit in GPT-2's tanh form, element by element. Any shape -> the same shape."""
+    raise NotImplementedError
+
+
+class MLP(nn.Module):
+    """Two linear layers, four times wider in between, applied to every token by itself.
+
+    Parameters: c_fc (nn.Linear to 4 * n_embd) and c_proj (nn.Linear back); neither has a bias when bias is False.
+    """
+
+    def __init__(self, n_embd: int, dropout: float = 0.0, bias: bool = True) -> None:
+        super().__init__()
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: (..., n_embd) -> the same shape: c_fc, gelu, c_proj, then dropout."""
+        raise NotImplementedError
+
+
+class Block(nn.Module):
+    """One layer of GPT-2: each branch reads the stream through its own norm and adds what it found.
+
+    Submodules: ln_1 (LayerNorm), attn (CausalSelfAttention of step 9), ln_2 (LayerNorm), mlp (MLP).
+    dropout and bias go to all the parts that know them.
+    """
+
+    def __init__(self, n_embd: int, n_head: int, block_size: int, dropout: float = 0.0, bias: bool = True) -> None:
+        super().__init__()
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: (B, T, n_embd) -> the same shape: x + attn(ln_1(x)), then x + mlp(ln_2(x)).
+
+        B sequences, T tokens, n_embd the model width (called D elsewhere).
+        """
+        raise NotImplementedError

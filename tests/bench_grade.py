@@ -1,0 +1,91 @@
+"""`make bench-grade`: how long grading takes, as ratios to a cold `import torch` measured in the same run.
+
+Each round times the import and the grading in turn, so that a slow minute of the machine slows both; the medians of the
+ratios are printed.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from grader import exercises, grading, submission
+
+ROUNDS = 7
+PYTHON = sys.executable
+BOUNDS = {"cold, twelve steps": 2.2, "cold, one step": 1.6, "warm, one step": 0.1, "warm, twelve steps": 0.3}
+
+
+def timed(run: Callable[[], object]) -> float:
+    """Seconds that `run` takes."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def command(*arguments: str) -> Callable[[], object]:
+    """A whole process, its output thrown away."""
+    return lambda: subprocess.run([PYTHON, *arguments], check=True, stdout=subprocess.DEVNULL)
+
+
+def resident(pid: int) -> tuple[int, int]:
+    """(resident, proportional) MiB of a process and all its descendants."""
+    sizes = [0, 0]
+    for process in [pid, *descendants(pid)]:
+        try:
+            fields = dict(
+                line.split(":", 1) for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()[1:]
+            )
+        except OSError:
+            continue
+        for index, name in enumerate(("Rss", "Pss")):
+            sizes[index] += int(fields[name].split()[0]) // 1024
+    return sizes[0], sizes[1]
+
+
+def descendants(pid: int) -> list[int]:
+    """Every process below `pid`."""
+    listing = subprocess.run(["ps", "-eo", "pid=,ppid="], check=True, capture_output=True, text=True).stdout
+    parents = {int(child): int(parent) for child, parent in (line.split() for line in listing.splitlines())}
+    found: list[int] = []
+    level = [pid]
+    while level:
+        level = [child for child, parent in parents.items() if parent in level]
+        found += level
+    return found
+
+
+def main() -> None:
+    """Measures and prints one line a figure."""
+    with tempfile.TemporaryDirectory() as folder:
+        solved = Path(folder) / "solved"
+        exercises.write_solved(solved)
+        read = submission.read(solved)
+        ratios: dict[str, list[float]] = {name: [] for name in BOUNDS}
+        with grading.Grader() as grader:
+            grader.grade(read)
+            # The judges are idle while the cold runs are timed.
+            for _round in range(ROUNDS):
+                torch = timed(command("-c", "import torch"))
+                grade = ("-m", "grader", "grade", "--submission", str(solved))
+                ratios["cold, twelve steps"].append(timed(command(*grade)) / torch)
+                ratios["cold, one step"].append(timed(command(*grade, "--step", "step04_causal_mask")) / torch)
+                ones = [timed(lambda name=name: grader.grade(read, [name])) for name in grading.step_names()]
+                ratios["warm, one step"].append(max(ones) / torch)
+                ratios["warm, twelve steps"].append(timed(lambda: grader.grade(read)) / torch)
+            rss, pss = resident(os.getpid())
+    print(f"{'figure':22} {'median':>7} {'best':>7} {'worst':>7} {'bound':>7}   (cold torch imports, {ROUNDS} rounds)")
+    for name, bound in BOUNDS.items():
+        values = ratios[name]
+        print(f"{name:22} {statistics.median(values):7.3f} {min(values):7.3f} {max(values):7.3f} {bound:7.2f}")
+    print(f"memory of all processes after: {rss} MiB resident (shared pages counted in each), {pss} MiB proportional")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,17 @@
+"""What several test files share: one warm grader for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from grader.grading import Grader
+from grader.limits import Limits
+
+
+@pytest.fixture(scope="session")
+def grader() -> Iterator[Grader]:
+    """A warm grader with short deadlines."""
+    with Grader(limits=Limits(call_seconds=4.0, step_seconds=20.0, memory=512 << 20)) as warm:
+        yield warm

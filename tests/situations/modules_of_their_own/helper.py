@@ -1,0 +1,2 @@
+def shifted(x, dim):
+    return x - x.amax(dim, keepdim=True)

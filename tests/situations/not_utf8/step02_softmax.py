@@ -1,0 +1,3 @@
+# café
+def softmax(x, dim=-1):
+    return x
