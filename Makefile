@@ -29,6 +29,26 @@ help: ## Show this list
 grade: .venv/ready ## Grade your exercises
 	@$(RUN) grade $(STEP_OPTION)
 
+.PHONY: watch
+watch: .venv/ready ## Grade each save as it happens (STEP=4 begins there)
+	@$(RUN) watch $(STEP)
+
+.PHONY: hint
+hint: .venv/ready ## One hint more: STEP=4
+	@$(RUN) hint $(STEP)
+
+.PHONY: lesson
+lesson: .venv/ready ## Read the lesson: STEP=4
+	@$(RUN) lesson $(STEP)
+
+.PHONY: reset
+reset: .venv/ready ## Back to the stub, your work kept beside it: STEP=4
+	@$(RUN) reset $(STEP)
+
+.PHONY: doctor
+doctor: .venv/ready ## What works here, what does not, and what mends it
+	@$(RUN) doctor
+
 .PHONY: demo
 demo: .venv/ready ## Tokenise a text and let a small GPT go on with it (TEXT="...", MODEL=mine)
 	@$(VENV) -m grader.demo $(if $(TEXT),"$(TEXT)") $(if $(MODEL),--model $(MODEL))
@@ -66,6 +86,10 @@ messages: .venv/ready-test ## Collect new sentences for translation and compile 
 .PHONY: bench-grade
 bench-grade: .venv/ready ## How fast grading is, as ratios to importing torch
 	@$(VENV) -m tests.bench_grade
+
+.PHONY: bench-watch
+bench-watch: .venv/ready ## How soon a save has its verdict, as a ratio to importing torch
+	@$(VENV) -m tests.bench_watch
 
 .PHONY: screenshots
 screenshots: .venv/ready-test ## The pictures of the README, from real runs

@@ -158,7 +158,7 @@ def binomial_bound(trials: int, p: float) -> float:
 def twins(
     student: Implementation, reference: Implementation, draw: Draw, name: str, *args: Any, **kwargs: Any
 ) -> tuple[Handle, Handle]:
-    """Two modules `name(*args, **kwargs)`, the student's and the reference's, with the same drawn parameters, in eval."""
+    """Two modules `name(*args, **kwargs)`, the student's and the reference's: the same drawn parameters, in eval."""
     ours = getattr(reference, name)(*args, **kwargs)
     values = draw.parameters(ours.parameters())
     ours.load_parameters(values)

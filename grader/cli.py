@@ -58,7 +58,7 @@ def grade(
             ) from None
         to_stdout = json is not None and str(json) == "-"
         with grading.Grader(1 if len(names) == 1 else None) as grader:
-            from grader import screen, results  # noqa: PLC0415  # rich loads while torch does
+            from grader import results, screen  # rich loads while torch does
 
             with screen.progress(len(names) or len(grading.step_names())) as advance:
                 report = grader.grade(read, names or None, device=device.value, seed=seed, on_step=advance)
@@ -94,6 +94,96 @@ def exercises(
         )
 
 
+Submission = Annotated[Path, typer.Option("--submission", help="A folder of step files.")]
+Language = Annotated[str | None, typer.Option(help="en or ko.")]
+StepArgument = Annotated[str | None, typer.Argument(help="A step: its name or number.", metavar="STEP")]
+
+
+@application.command()
+def watch(
+    step: Annotated[str | None, typer.Argument(help="Begin with this step.", metavar="[STEP]")] = None,
+    submission_folder: Submission = Path("exercises"),
+    device: Annotated[Device, typer.Option(help="Where the checks run.")] = Device.cpu,
+    lang: Language = None,
+) -> None:
+    """Grade each save as it happens, until q is pressed."""
+    with language.use(_language(lang)):
+        name = _step_name(step, "watch") if step else None
+        _folder(submission_folder, "watch")
+        from grader import watch as watching
+
+        watching.run(submission_folder, name, device.value)
+
+
+@application.command()
+def hint(step: StepArgument = None, submission_folder: Submission = Path("exercises"), lang: Language = None) -> None:
+    """Give one hint more for a step."""
+    with language.use(_language(lang)):
+        name = _step_name(step, "hint")
+        _folder(submission_folder, "hint")
+        from grader import lessons, screen
+
+        try:
+            screen.say(lessons.shown(name, lessons.next_hint(name, submission_folder)))
+        except lessons.NoLesson:
+            raise Refusal(
+                _("There are no hints for {step}. Type: python -m grader lesson {step}").format(step=name)
+            ) from None
+
+
+@application.command()
+def lesson(step: StepArgument = None, lang: Language = None) -> None:
+    """Show the lesson of a step."""
+    with language.use(_language(lang)):
+        name = _step_name(step, "lesson")
+        from grader import lessons, screen
+
+        try:
+            screen.say(lessons.Lesson(lessons.lesson(name)))
+        except lessons.NoLesson:
+            raise Refusal(
+                _("There is no lesson for {step}. Type: python -m grader grade --step {step}").format(step=name)
+            ) from None
+
+
+@application.command()
+def reset(step: StepArgument = None, submission_folder: Submission = Path("exercises"), lang: Language = None) -> None:
+    """Put the stub of a step back; your work is kept beside it, dated."""
+    with language.use(_language(lang)):
+        name = _step_name(step, "reset")
+        _folder(submission_folder, "reset")
+        from grader import lessons, screen
+
+        try:
+            screen.say(lessons.told(lessons.reset(name, submission_folder)))
+        except lessons.NoStub:
+            raise Refusal(
+                _("The stub of {step} is not in this copy of the kit. Type: python -m grader doctor").format(step=name)
+            ) from None
+        except OSError as error:
+            raise Refusal(
+                _("Nothing was changed: {reason}. Type: python -m grader doctor").format(reason=error.strerror or error)
+            ) from None
+
+
+@application.command()
+def doctor(submission_folder: Submission = Path("exercises"), lang: Language = None) -> None:
+    """Say what works here, what does not, and the command that mends it."""
+    try:
+        chosen = language.choose(lang)
+    except language.UnknownLanguage:  # one of the things that are looked at
+        chosen = "en"
+    with language.use(chosen):
+        from grader import doctor as examination
+        from grader import screen
+
+        with screen.waiting() as looking_at:
+            findings = list(examination.examine(submission_folder, looking_at))
+        screen.say(examination.table(findings))
+        if not examination.works(findings):
+            raise typer.Exit(1)
+
+
 def _language(asked: str | None) -> str:
     try:
         return language.choose(asked)
@@ -101,16 +191,31 @@ def _language(asked: str | None) -> str:
         raise Refusal(f"There is no language {unknown} here. Type: python -m grader grade --lang en  (or ko)") from None
 
 
-def _step_name(wanted: str) -> str:
+def _step_name(wanted: str | None, command: str = "grade --step") -> str:
     names = grading.step_names()
+    if wanted is None:
+        raise Refusal(
+            _("Which step? They are {first} to {last}. Type: python -m grader {command} {first}").format(
+                first=names[0], last=names[-1], command=command
+            )
+        )
     found = grading.match_step(wanted, names)
     if found is None:
         raise Refusal(
             _(
-                "There is no step {wanted}. The steps are {first} to {last}. Type: python -m grader grade --step {first}"
-            ).format(wanted=wanted, first=names[0], last=names[-1])
+                "There is no step {wanted}. The steps are {first} to {last}. Type: python -m grader {command} {first}"
+            ).format(wanted=wanted, first=names[0], last=names[-1], command=command)
         )
     return found
+
+
+def _folder(folder: Path, command: str) -> None:
+    if not folder.is_dir():
+        raise Refusal(
+            _("There is no folder {folder}. Type: python -m grader {command} --submission FOLDER").format(
+                folder=folder, command=command
+            )
+        )
 
 
 def _write(path: Path, text: str) -> None:
@@ -128,10 +233,16 @@ def _write(path: Path, text: str) -> None:
         ) from None
 
 
+def _command() -> str:
+    """The command that was typed, `grade` where none was understood."""
+    commands = {command.callback.__name__ for command in application.registered_commands if command.callback}
+    return next((word for word in sys.argv[1:2] if word in commands), "grade")
+
+
 def main() -> int:
-    """Runs the command line. 0: a report was written, 2: it could not be."""
+    """Runs the command line. 0: done, 1: `doctor` found what keeps grading from working, 2: refused."""
     try:
-        application(sys.argv[1:] or ["--help"], standalone_mode=False)
+        code = application(sys.argv[1:] or ["--help"], standalone_mode=False)
     except Refusal as refusal:
         print(refusal, file=sys.stderr)
         return 2
@@ -144,6 +255,6 @@ def main() -> int:
         return 130
     except typer.TyperException as error:
         said = error.format_message() if hasattr(error, "format_message") else str(error)
-        print(f"{said} Type: python -m grader grade --help", file=sys.stderr)
+        print(f"{said} Type: python -m grader {_command()} --help", file=sys.stderr)
         return 2
-    return 0
+    return code if isinstance(code, int) else 0

@@ -13,9 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.failure import CheckFailed, Parting
+from grader.failure import CheckFailed
 from grader.language import gettext as _
 from grader.messages import HandleId, Opaque, Placed
+from grader.results import Parting
 from grader.show import show_number, show_tensor, show_value
 
 # A straightforward way rounds each of its sums once or twice per term, and errors of random sign add up like the square
@@ -24,6 +25,7 @@ from grader.show import show_number, show_tensor, show_value
 UNITS = {torch.float64: 16.0, torch.float32: 16.0, torch.float16: 4.0, torch.bfloat16: 4.0}
 GRADIENT_ROOM = 4.0  # a gradient passes through the forward's roundings and its own
 SCALE_FLOOR = 1e-3  # below this size a difference is not told from rounding
+PICTURE_SIZE = 32  # rows and columns up to which a difference is drawn
 GRADIENT_FLOOR = 0.3  # a gradient that is zero by cancellation is judged by the size of its neighbours
 
 
@@ -151,7 +153,20 @@ def require_close(came: Tensor, expected: Tensor, room: float, where: str = "") 
                 count=count, total=expected.numel(), most=show_number(finite.max()), room=f"{room:.1g}"
             )
         )
-    raise CheckFailed(located("\n".join(lines), where), parting=Parting(expected, came))
+    raise CheckFailed(located("\n".join(lines), where), parting=_parting(expected, came, place))
+
+
+def _parting(expected: Tensor, came: Tensor, place: tuple[int, ...]) -> Parting | None:
+    """The matrices in which the first difference lies, as numbers to draw; None when they are too large for a picture."""
+    lines = [tensor[place[:-2]] if tensor.dim() >= 2 else tensor.reshape(1, -1) for tensor in (expected, came)]
+    if lines[0].numel() == 0 or max(lines[0].shape) > PICTURE_SIZE:
+        return None
+    wanted, found = ([[_finite(value) for value in row] for row in tensor.tolist()] for tensor in lines)
+    return Parting(expected=wanted, came=found, slice=list(place[:-2]), place=[0, 0, *place][-2:])
+
+
+def _finite(value: float) -> float | None:
+    return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
 def magnitude(tensor: Tensor, floor: float) -> float:

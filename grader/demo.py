@@ -34,7 +34,7 @@ BLOCK_SIZE, N_LAYER, N_HEAD, N_EMBD = 64, 2, 4, 64
 # Tried out so that a few seconds on one core are enough to pick up the text's phrases. The initial weights are larger
 # than GPT-2's (standard deviation 0.02), which starts slowly. With GPT-2's vocabulary a step takes 15 times longer.
 BATCH_SIZE, LEARNING_RATE, INITIAL_DEVIATION = 4, 4e-3, 0.1
-STEPS, STEPS_WITH_GPT2S_VOCABULARY = 400, 40
+STEPS, STEPS_WITH_GPT2S_VOCABULARY = 400, 30
 NEW_TOKENS, TEMPERATURE, TOP_K = 24, 0.5, 20
 BAR_WIDTH = 30
 TOKEN_WIDTH = 14
@@ -153,6 +153,7 @@ def require(condition: bool, parts: Parts, sentence: str) -> None:
 
 def new_model(parts: Parts, vocab_size: int) -> nn.Module:
     """A GPT with the same initial weights whoever wrote it: they depend on the seed and the parameters' names."""
+    model: nn.Module
     with blamed_on(parts.folder):
         model = parts.GPT(vocab_size, BLOCK_SIZE, N_LAYER, N_HEAD, N_EMBD)
     require(isinstance(model, nn.Module), parts, _("GPT(...) is not an nn.Module."))
@@ -207,7 +208,7 @@ def train(parts: Parts, model: nn.Module, token_ids: Tensor, steps: int, console
     batches: list[Batch] = []
     bar = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[loss]}"))
     model.train()
-    with Progress(*bar, console=console, transient=True) as progress:
+    with Progress(*bar, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(_("training"), total=steps, loss="")
         for _step in range(steps):
             if not batches:
@@ -222,7 +223,7 @@ def train(parts: Parts, model: nn.Module, token_ids: Tensor, steps: int, console
             require(
                 losses[-1] < float("inf"),
                 parts,
-                _("The loss is {loss} after {count} steps.").format(loss=losses[-1], count=len(losses)),
+                _("The loss is {loss} at step {count} of training.").format(loss=losses[-1], count=len(losses)),
             )
             progress.update(task, advance=1, loss=_("loss {loss:.2f}").format(loss=losses[-1]))
     return losses
@@ -389,7 +390,14 @@ def main(
     """Cuts a text into tokens, trains a tiny GPT for a few seconds and shows what it thinks comes next."""
     console = Console(highlight=False)
     torch.set_num_threads(1)  # the model is so small that a second thread costs more than it brings
-    with language.use(language.choose(lang)):
+    try:
+        spoken = language.choose(lang)
+    except language.UnknownLanguage as unknown:
+        console.print(
+            f"There is no language {unknown} here. Type: {command('--lang en')}", markup=False, soft_wrap=True
+        )
+        raise typer.Exit(2) from None
+    with language.use(spoken):
         try:
             has_reference = (course.SOLUTIONS / STEP / "reference.py").is_file()
             mine = model == "mine" or (model is None and not has_reference)
@@ -398,10 +406,10 @@ def main(
             run(default_text() if text is None else text, parts, words, top, train_steps, console)
         except vocabulary.DownloadFailed as failure:
             sentence = _("GPT-2's vocabulary could not be downloaded ({reason}). To use the small one, type: {command}")
-            console.print(sentence.format(reason=failure, command=command("")), markup=False)
+            console.print(sentence.format(reason=failure, command=command("")), markup=False, soft_wrap=True)
             raise typer.Exit(2) from None
         except Stop as stop:
-            console.print(str(stop), markup=False)
+            console.print(str(stop), markup=False, soft_wrap=True)
             raise typer.Exit(2) from None
 
 

@@ -68,7 +68,9 @@ class Diagnostician:
             known = [wrong for group in found.values() for wrong in group if self.answers_alike(wrong, question)]
             matching = _unique(known)
             if not matching and in_vain < UNEXPLAINED:
-                matching = self._told_apart(self._consistent(self._matching(question, questions), questions), question, ask_again)
+                matching = self._told_apart(
+                    self._consistent(self._matching(question, questions), questions), question, ask_again
+                )
                 in_vain += not matching
             if matching:
                 found[question.name] = matching
@@ -78,10 +80,12 @@ class Diagnostician:
         """Those that answer this question as the student did. One whose own check the student passes is out: the
         catalogue proves that it fails there."""
         names = {other.name for other in failing}
-        return [wrong for wrong in self.misconceptions if wrong.caught_by in names and self.answers_alike(wrong, question)]
+        return [
+            wrong for wrong in self.misconceptions if wrong.caught_by in names and self.answers_alike(wrong, question)
+        ]
 
     def _consistent(self, matching: list[Misconception], failing: list[Question]) -> list[Misconception]:
-        """Those that also explain the other failing checks of what they replace, and of these the ones that explain most."""
+        """Those that also explain the other failing checks of what they replace; of these the ones that explain most."""
         explained: list[tuple[Misconception, int]] = []
         for wrong in matching:
             related = [question for question in failing if question.called & wrong.replaced.keys()]
@@ -116,7 +120,7 @@ class _Settled(BaseException):
 
 
 class _Alike:
-    """A backend that compares each of its answers with the student's, and stops the check once they part or are done."""
+    """A backend that compares each of its answers with the student's, and stops the check once that is settled."""
 
     def __init__(self, backend: Backend, answers: list[Exchange]) -> None:
         self._backend, self._answers = backend, answers

@@ -64,7 +64,8 @@ class Draw:
         """
         drawn: dict[str, Tensor] = {}
         for name, value in initial.items():
-            tied = next((other for other in drawn if initial[other].data_ptr() == value.data_ptr()), None)
+            # Two names of one weight hold the same random numbers, whatever device or tape they come from.
+            tied = next((other for other in drawn if value.dim() > 1 and torch.equal(initial[other], value)), None)
             if tied is not None:
                 drawn[name] = drawn[tied]
             elif value.dim() > 1:

@@ -1,4 +1,4 @@
-"""The outermost form of a message: two sizes, a header, a payload. Read without torch, and before anything is trusted."""
+"""The outermost form of a message: two sizes, a header, a payload. No torch, and nothing is trusted yet."""
 
 from __future__ import annotations
 

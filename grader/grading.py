@@ -206,6 +206,8 @@ class _ForkStart(_Start):
     def close(self) -> None:
         """Ends the zygote, and with it everything it forked."""
         self.launcher.control.close()
+        if not self.ready:  # it is still importing torch, has forked nothing and would not hear
+            self.process.kill()
         try:
             self.process.wait(5.0)
         except subprocess.TimeoutExpired:
@@ -222,7 +224,10 @@ class _SpawnStart(_Start):
     def judge(self) -> Channel:
         """A judge in a new interpreter."""
         ours, theirs = socket.socketpair()
-        start = "import sys; sys.path.insert(0, sys.argv[2]); import runpy; runpy.run_module('grader.judge', run_name='__main__')"
+        start = (
+            "import sys; descriptor, root = sys.argv[1:]; sys.path.insert(0, root)\n"
+            "import socket; from grader import judge; judge.main(socket.socket(fileno=int(descriptor)), None)"
+        )
         debugging = os.environ.get("KIT_DEBUG")
         self.processes.append(
             subprocess.Popen(
@@ -250,7 +255,7 @@ def _needed_but_not_graded(graded: dict[str, StepGraded], everything: list[str])
 
 
 def _blame_earlier_step(step: StepGraded, graded: dict[str, StepGraded]) -> None:
-    """Marks the failing checks of a step as blocked by the earlier step that its file imports, where that one is wrong."""
+    """Marks the failing checks of a step as blocked by an earlier step that its file imports and that is wrong."""
     wrong = [graded[name].result for name in step.imported if name in graded and graded[name].result.status != "pass"]
     if not wrong or step.result.status not in ("fail", "timeout", "todo"):
         return

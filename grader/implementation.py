@@ -210,7 +210,7 @@ class Handle(Answer):
     def parameters(self) -> dict[str, Tensor]:
         """Every parameter by name; one that has two names stands under both."""
         values = self._ask("parameters").value
-        return values if isinstance(values, dict) else {}
+        return {name: value.clone() for name, value in values.items()} if isinstance(values, dict) else {}
 
     def load_parameters(self, values: dict[str, Tensor]) -> None:
         """Copies the values into the parameters of the same names. Fails, saying which, when the names do not fit."""
@@ -267,9 +267,9 @@ def learners_error(raised: Raised, shown: str) -> CheckFailed:
         return CheckFailed(_("{name} is not written yet.").format(name=name), "todo", called=shown)
     if raised.type == "NotThere":
         return CheckFailed(
-            _("The file must define `{name}`, and it does not.").format(name=name)
-            if raised.message.endswith("is not defined")
-            else raised.message,
+            _("{name} is there, but it is not a function or a class.").format(name=name)
+            if raised.message == "not callable"
+            else _("The file must define `{name}`, and it does not.").format(name=name),
             called=shown,
         )
     error = f"{raised.type}: {raised.message}" if raised.message else raised.type

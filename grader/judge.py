@@ -116,9 +116,9 @@ def _serve(channel: Channel, control: socket.socket | None, proven: Sequence[str
 
     from grader import course
     from grader.plugin import Session
-    from grader.sandbox import ForkLauncher, SpawnLauncher
+    from grader.sandbox import ForkLauncher, Launcher, SpawnLauncher
 
-    launcher = ForkLauncher(control, proven) if control is not None else SpawnLauncher(str(course.ROOT))
+    launcher: Launcher = ForkLauncher(control, proven) if control is not None else SpawnLauncher(str(course.ROOT))
     session = Session(channel, launcher)
     said = io.StringIO()
     options = [f"-p no:{name}" for name in UNUSED_PLUGINS]
@@ -129,7 +129,3 @@ def _serve(channel: Channel, control: socket.socket | None, proven: Sequence[str
         code = pytest.main([part for argument in arguments for part in argument.split(" ")], plugins=[session])
     if not session.started:
         channel.send(Broken(said.getvalue()[-2000:] or f"pytest ended with {code} before a check ran"))
-
-
-if __name__ == "__main__":  # where nothing can be forked, a judge is a program of its own
-    main(socket.socket(fileno=int(sys.argv[1])), None)

@@ -348,7 +348,7 @@ def _wire_tensor(placed: Placed, tensors: dict[str, Tensor]) -> WireTensor:
         return WireTensor(None, list(tensor.shape), dtype, "meta")
     order = None
     if not tensor.is_contiguous():
-        order = sorted(range(tensor.dim()), key=lambda dim: -tensor.stride(dim))
+        order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
         if tensor.permute(order).is_contiguous():
             tensor = tensor.permute(order)
         else:

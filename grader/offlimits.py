@@ -1,7 +1,7 @@
 """The built-ins that a step puts off limits, and how their use is seen while the code runs.
 
-A mention in the source proves nothing and an alias hides nothing: what counts is what torch was asked to do. Python-level
-calls are seen by a torch function mode; what runs below Python (a scripted function, say) by the profiler's op names.
+A mention in the source proves nothing and an alias hides nothing: what counts is what torch was asked to do. Calls from
+Python are seen by a torch function mode; what runs below Python (a scripted function, say) by the profiler's op names.
 """
 
 from __future__ import annotations

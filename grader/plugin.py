@@ -118,6 +118,7 @@ class Session:
                             name=item.name, title=_(check.title), device=device, status=verdict.status,
                             points=share if verdict.status == "pass" else 0.0, max_points=share,
                             message=verdict.message,
+                            parting=verdict.parting,
                         )
                     )  # fmt: skip
                     verdicts.append(verdict)
@@ -131,9 +132,15 @@ class Session:
         _refuse_off_limits(results, verdicts)
         _need_every_device(results)
         result = StepResult(
-            name=step.name, title=_(step.title), status=step_status(results), score=round(sum(r.points for r in results), 6),
-            max_score=step.points, seconds=round(time.perf_counter() - start, 4), checks=results, output="".join(output),
-        )  # fmt: skip
+            name=step.name,
+            title=_(step.title),
+            status=step_status(results),
+            score=round(sum(check.points for check in results), 6),
+            max_score=step.points,
+            seconds=round(time.perf_counter() - start, 4),
+            checks=results,
+            output="".join(output),
+        )
         return StepGraded(result, sorted(imported))
 
     def _diagnose(

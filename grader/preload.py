@@ -1,7 +1,7 @@
 """Loads torch, once, into the process that all others are forked from.
 
-What torch imports lazily (at the first backward pass, the first meta tensor) is imported here, so that no forked process
-pays for it again or needs files that its sandbox hides.
+What torch imports lazily (at the first backward pass, the first meta tensor) is imported here, so that no forked
+process pays for it again or needs files that its sandbox hides.
 """
 
 from __future__ import annotations

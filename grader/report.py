@@ -147,7 +147,8 @@ def _closing(report: Report) -> Text:
             _("Something failed in the grader itself. No points were taken for it; please report it."), "magenta"
         )
     if following is None:
-        return Text(_("Everything passes: {score} of {total}.").format(score=number(report.score), total=number(report.max_score)), "bold green")  # fmt: skip
+        everything = _("Everything passes: {score} of {total}.")
+        return Text(everything.format(score=number(report.score), total=number(report.max_score)), "bold green")
     score = _("{score} of {total}").format(score=number(report.score), total=number(report.max_score))
     if report.score == 0:
         todo = _("start with {step}").format(step=following.name)

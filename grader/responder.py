@@ -10,14 +10,14 @@ import inspect
 import itertools
 import linecache
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 from grader import offlimits
 from grader.messages import DTYPE_NAMES, MAX_TENSOR_ELEMENTS, Call, HandleId, Opaque, Options, Outcome, Placed, Raised
@@ -30,14 +30,22 @@ HIDDEN_LOCALS = ("self", "__class__")
 
 
 class NotThere(Exception):
-    """The module has no such name, or the handle no such method."""
+    """What is called is not there: "undefined", "not callable", "no module" or "no such method"."""
 
 
-class LargestStorage(TorchDispatchMode):
+class UncompiledMode(TorchDispatchMode):
+    """A dispatch mode that torch does not hide from its compiler: to hide it, it imports all of the compiler."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+
+class LargestStorage(UncompiledMode):
     """Notes the largest storage, in elements, of any tensor that an op returns inside the block."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
         self.elements = 0
 
     def __torch_dispatch__(
@@ -48,6 +56,32 @@ class LargestStorage(TorchDispatchMode):
             if isinstance(leaf, Tensor) and leaf.layout == torch.strided:
                 self.elements = max(self.elements, leaf.untyped_storage().nbytes() // leaf.element_size())
         return result
+
+
+class OneDevice(UncompiledMode):
+    """Refuses to mix tensors on `meta` with others, as an accelerator does: some ops do not look on `meta`.
+
+    Copies between devices are right anywhere, and an accelerator takes indices from the CPU.
+    """
+
+    MIXING = ("copy_", "_to_copy", "index", "index_put", "index_put_", "set_", "detach")
+
+    def __torch_dispatch__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        name = func.name().removeprefix("aten::").partition(".")[0]  # type: ignore[attr-defined]  # an op has a name
+        leaves = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        elsewhere = [leaf for leaf in leaves if leaf.device.type != "meta" and leaf.dim() > 0]
+        if elsewhere and len(elsewhere) < len(leaves) and name not in self.MIXING:
+            stray = elsewhere[0]
+            raise RuntimeError(
+                f"Expected all tensors to be on the same device, but {name} got one on meta and one of shape "
+                f"{tuple(stray.shape)} on {stray.device}"
+            )
+        if any(leaf.device.type == "meta" for leaf in leaves):
+            # One number on the CPU is right on an accelerator; some of torch's meta kernels refuse it.
+            args, kwargs = tree_map(_number_on_meta, (args, kwargs or {}))
+        return func(*args, **(kwargs or {}))
 
 
 class Responder:
@@ -86,6 +120,8 @@ class Responder:
         with ExitStack() as stack:
             noted = self._watch(stack, name, call)
             largest = stack.enter_context(LargestStorage()) if call.options.largest else None
+            if call.options.device == "meta":
+                stack.enter_context(OneDevice())  # type: ignore[no-untyped-call]  # torch gives it no types
             try:
                 target = self._target(call)
                 if call.options.seed is not None:
@@ -115,18 +151,17 @@ class Responder:
     def _target(self, call: Call) -> Callable[..., Any]:
         if call.handle is None:
             if call.name not in self.names:
-                raise NotThere(f"{call.name} is not defined")
+                raise NotThere("undefined")
             target = self.names[call.name]
             if not callable(target):
-                raise NotThere(f"{call.name} is not a function or a class")
+                raise NotThere("not callable")
             return _placed_on(target, call.options.device) if inspect.isclass(target) else target
         module = self.handles.get(call.handle)
         if call.name == "__call__":
-            if not callable(module):
-                raise NotThere(f"{self.made_by.get(call.handle)} did not make something that can be called")
-            return module
+            forward: Any = module
+            return forward  # type: ignore[no-any-return]  # a module: calling it is its forward
         if not isinstance(module, nn.Module):
-            raise NotThere(f"{self.made_by.get(call.handle)} did not make an nn.Module")
+            raise NotThere("no module")
         methods: dict[str, Callable[..., Any]] = {
             "parameters": lambda: dict(module.named_parameters(remove_duplicate=False)),
             "load_parameters": lambda values: load_parameters(module, values),
@@ -137,6 +172,8 @@ class Responder:
             "is_evaluating": lambda: not any(part.training for part in module.modules()),
             "shares": lambda first, second: _attribute(module, first) is _attribute(module, second),
         }
+        if call.name not in methods:
+            raise NotThere(f"a module has no {call.name} here")
         return methods[call.name]
 
     def _families(self, name: str, handles: list[int]) -> list[str]:
@@ -147,7 +184,7 @@ class Responder:
         families = self._families(name, [])
         if not (families or call.options.functions):
             return None
-        mode = stack.enter_context(offlimits.FunctionNames())
+        mode: offlimits.FunctionNames = stack.enter_context(offlimits.FunctionNames())
         if "transformer" in families:
             stack.enter_context(offlimits.TransformerModules(mode.names))
         return mode.names
@@ -184,7 +221,7 @@ class Responder:
         wanted = dict(inputs.leaves)
         module = self.handles.get(handle) if handle is not None else None
         if isinstance(module, nn.Module):
-            wanted |= dict(module.named_parameters())
+            wanted |= dict(module.named_parameters(remove_duplicate=False))  # a tied weight has two names
         outputs = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor) and leaf.is_floating_point()]
         pairs = list(zip(outputs, cotangents(outputs), strict=True))
         pairs = [(output, cotangent) for output, cotangent in pairs if output.requires_grad]
@@ -243,6 +280,10 @@ def cotangents(outputs: list[Tensor]) -> Iterator[Tensor]:
             yield torch.cos(steps).to(output.device, output.dtype).reshape(output.shape)
 
 
+def _number_on_meta(leaf: Any) -> Any:
+    return leaf.to("meta") if isinstance(leaf, Tensor) and leaf.dim() == 0 and leaf.device.type == "cpu" else leaf
+
+
 def seed_everything(seed: int) -> None:
     """What `torch.manual_seed` does, without its note of the call stack for every accelerator that is not there."""
     torch.default_generator.manual_seed(seed)
@@ -269,7 +310,7 @@ def load_parameters(module: nn.Module, values: Mapping[str, Tensor]) -> dict[str
 
 
 class _Inputs:
-    """The arguments of one call: modules for handle numbers, tensors on the device, leaves where gradients are asked."""
+    """The arguments of one call: modules for handle numbers, tensors on the device, leaves for gradients."""
 
     def __init__(self, call: Call, handles: Mapping[int, Any]) -> None:
         self.leaves: dict[str, Tensor] = {}
@@ -319,8 +360,10 @@ def _same_bits(given: Tensor, before: Tensor) -> bool:
 
 
 def _materialised(value: Any) -> Any:
-    """A generator or iterator becomes the list of what it yields, up to a bound: it is part of the call."""
-    if isinstance(value, Iterator):
+    """A generator, a data loader, whatever is gone through becomes the list of what it yields, up to a bound."""
+    if isinstance(value, Iterable) and not isinstance(
+        value, Tensor | nn.Module | str | bytes | tuple | list | dict | set
+    ):
         return list(itertools.islice(value, MAX_ITEMS))
     return value
 

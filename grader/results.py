@@ -1,6 +1,7 @@
 """What a run of the grader gives: one report, its steps, their checks.
 
-Every output (terminal, JSON, and whatever else is made of a run) is made from a `Report`. This module imports nothing of ours.
+Every output (terminal, JSON, and whatever else is made of a run) is made from a `Report`. This module imports nothing
+of ours.
 """
 
 from __future__ import annotations
@@ -12,6 +13,18 @@ import msgspec
 Status = Literal["pass", "fail", "error", "timeout", "skipped", "todo"]
 
 VERSION = 1
+
+
+class Parting(msgspec.Struct, kw_only=True):
+    """Where an answer and the expected one part: two matrices of one shape, rows first, NaN and infinities as null.
+
+    `slice` is the place of the matrices in a larger answer, `place` the row and column of the first difference.
+    """
+
+    expected: list[list[float | None]]
+    came: list[list[float | None]]
+    slice: list[int]
+    place: list[int]
 
 
 class CheckResult(msgspec.Struct, kw_only=True):
@@ -30,6 +43,7 @@ class CheckResult(msgspec.Struct, kw_only=True):
     message: str = ""
     misconception: str | None = None
     hint: str | None = None
+    parting: Parting | None = None
 
 
 class StepResult(msgspec.Struct, kw_only=True):

@@ -131,7 +131,9 @@ class Worker:
         self.process.kill()
 
 
-def restrict(limits: Limits, folder: str, readable: Sequence[str] = (), required: Sequence[str] = ()) -> tuple[str, ...]:
+def restrict(
+    limits: Limits, folder: str, readable: Sequence[str] = (), required: Sequence[str] = ()
+) -> tuple[str, ...]:
     """Bounds the process that calls it, for good: the last thing a worker does before it sees a learner's code.
 
     Names the layers in force beyond process and limits. Raises NotIsolated when one of the `required` is not.
@@ -529,6 +531,6 @@ def clean_environment() -> dict[str, str]:
 def _place(faults: str) -> tuple[str, int, str] | None:
     """The innermost line of the submission in what the fault handler wrote: untrusted text, read as a number and names."""
     for filename, line, function in FAULT_LINE.findall(faults):
-        if not os.path.isabs(filename) and "frozen" not in filename:
+        if not os.path.isabs(filename) and not filename.startswith("<"):
             return filename, int(line), function
     return None

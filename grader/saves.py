@@ -52,8 +52,10 @@ class Folder:
 
 
 class Notifications:
-    """Calls `wake`, from a thread of its own, whenever something in the folder changes. `arrive` says whether that works:
-    it is set once the change of a probe file was told."""
+    """Calls `wake`, from a thread of its own, whenever something in the folder changes.
+
+    `arrive` says whether that works: it is set once the system has told of a probe file, or of a save.
+    """
 
     def __init__(self, folder: Path, wake: Callable[[], None]) -> None:
         self.folder, self._wake = folder, wake

@@ -8,7 +8,9 @@ import stat
 import tempfile
 from pathlib import Path
 
-MAX_ENTRIES = 5000  # files of one worker; more count as too much
+MAX_ENTRIES = 1000  # files of one worker; more count as too much
+MAX_DEPTH = 32  # of its folders
+DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 BASE = "attention-kit-workers-"
 
 
@@ -36,67 +38,72 @@ class Scratch:
 
 
 def size(folder: str, bound: int) -> int:
-    """The bytes that the files below `folder` take, counted no further than `bound`; too many files are too many bytes."""
-    total, entries, folders = 0, 0, [folder]
+    """The bytes that the files below `folder` take, counted no further than `bound`.
+
+    More files or deeper folders than anybody needs, and a folder that can't be looked into, count as beyond the bound.
+    """
+    total, entries, folders = 0, 0, [(folder, 0)]
     while folders and total <= bound:
+        path, depth = folders.pop()
         try:
-            with os.scandir(folders.pop()) as listing:
+            with os.scandir(path) as listing:
                 for entry in listing:
                     entries += 1
-                    if entries > MAX_ENTRIES:
-                        return bound + 1
                     if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
+                        folders.append((entry.path, depth + 1))
                     else:
                         total += entry.stat(follow_symlinks=False).st_blocks * 512
-        except OSError:  # it vanished meanwhile, or hides: a folder that can't be listed takes no more files
+                    if entries > MAX_ENTRIES or depth > MAX_DEPTH:
+                        return bound + 1
+        except PermissionError:
+            return bound + 1
+        except OSError:  # it has gone meanwhile
             continue
     return total
 
 
 def remove(folder: str) -> None:
-    """Removes a folder with what it holds, following no link.
+    """Removes a folder with what it holds, following no link. Nobody else may be at work in it any more.
 
-    Folders inside are first moved up to the top: neither their depth nor the length of their paths can stop it, as it
-    stops `shutil.rmtree`. Nobody else may be at work in the folder any more.
+    It goes down and up by descriptors: neither depth nor long paths stop it, as they stop `shutil.rmtree`.
     """
     with contextlib.suppress(OSError):
         os.chmod(folder, stat.S_IRWXU)
-        top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            _empty(top)
-        finally:
-            os.close(top)
+        _empty(os.open(folder, DIRECTORY))
         os.rmdir(folder)
 
 
-def _empty(top: int) -> None:
-    pending = [(name, False) for name in os.listdir(top)]
-    moved = 0
-    while pending:
-        name, emptied = pending.pop()
-        try:
-            if not stat.S_ISDIR(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
-                os.unlink(name, dir_fd=top)
-            elif emptied:
-                os.rmdir(name, dir_fd=top)
-            else:
-                os.chmod(name, stat.S_IRWXU, dir_fd=top)  # it is a folder, and nobody can swap it for a link
-                inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
-                pending.append((name, True))
-                try:
-                    for entry in os.listdir(inner):
-                        if not stat.S_ISDIR(os.stat(entry, dir_fd=inner, follow_symlinks=False).st_mode):
-                            os.unlink(entry, dir_fd=inner)
-                            continue
-                        os.chmod(entry, stat.S_IRWXU, dir_fd=inner)  # moving a folder writes to it
-                        moved += 1
-                        os.rename(entry, f"\n{moved}", src_dir_fd=inner, dst_dir_fd=top)
-                        pending.append((f"\n{moved}", False))
-                finally:
-                    os.close(inner)
-        except OSError:
-            continue
+def _empty(here: int) -> None:
+    levels = [_remove_files(here)]
+    try:
+        while True:
+            if levels[-1]:
+                inner = os.open(levels[-1][-1], DIRECTORY, dir_fd=here)
+                os.close(here)
+                here = inner
+                levels.append(_remove_files(here))
+                continue
+            levels.pop()
+            if not levels:
+                return
+            outer = os.open("..", DIRECTORY, dir_fd=here)
+            os.close(here)
+            here = outer
+            os.rmdir(levels[-1].pop(), dir_fd=here)
+    finally:
+        os.close(here)
+
+
+def _remove_files(folder: int) -> list[str]:
+    """Removes all but the folders, which it makes accessible and names."""
+    inner = []
+    for name in os.listdir(folder):
+        if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            os.chmod(name, stat.S_IRWXU, dir_fd=folder)  # a folder: nobody is left to swap it for a link
+            inner.append(name)
+        else:
+            os.unlink(name, dir_fd=folder)
+    return inner
 
 
 def _remove_stale(place: str) -> None:

@@ -6,8 +6,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from rich.theme import Theme
 
 from grader import report as reports
 from grader.language import gettext as _
@@ -28,6 +29,26 @@ def progress(total: int) -> Iterator[Callable[[StepResult], None]]:
         yield advance
 
 
+@contextmanager
+def waiting() -> Iterator[Callable[[str], None]]:
+    """A line on standard error that says what is looked at, gone at the end; nothing where it is not a terminal."""
+    console = Console(stderr=True)
+    with Progress(SpinnerColumn(), TextColumn("{task.description}"), console=console, transient=True,
+                  disable=not console.is_terminal) as line:  # fmt: skip
+        task = line.add_task("")
+        yield lambda what: line.update(task, description=what)
+
+
 def show(report: Report) -> None:
     """Prints the report on standard output."""
-    Console(file=sys.stdout, highlight=False, soft_wrap=False).print(reports.terminal(report))
+    say(reports.terminal(report))
+
+
+def say(what: RenderableType) -> None:
+    """Prints on standard output."""
+    console().print(what)
+
+
+def console() -> Console:
+    """Standard output, with names in a colour that dark and light terminals can show."""
+    return Console(file=sys.stdout, highlight=False, markup=False, theme=Theme({"markdown.code": "bold cyan"}))

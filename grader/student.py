@@ -7,10 +7,10 @@ import signal
 import time
 
 from grader.failure import CheckFailed
+from grader.frames import BadMessage
 from grader.implementation import learners_error
 from grader.language import gettext as _
 from grader.limits import Limits
-from grader.frames import BadMessage
 from grader.messages import Call, Load, Outcome, decode_outcome, encode_call, encode_load
 from grader.sandbox import Launcher, NoAnswer, SandboxError, Worker
 
@@ -97,6 +97,8 @@ class Student:
             return decode_outcome(*worker.exchange(frame, seconds))
         except NoAnswer as ending:
             self._end()
+            if ending.place and ending.place[0] not in {filename for filename, _source in self._load.sources.values()}:
+                ending.place = None  # its process says where it was, and may say anything
             raise _no_answer(ending, name, seconds) from None
         except BadMessage as nonsense:
             self._end()
@@ -126,6 +128,8 @@ def _no_answer(ending: NoAnswer, name: str, seconds: float) -> CheckFailed:
     if ending.why == "late":
         sentence = _("{name}: no answer within {seconds} s").format(name=name, seconds=f"{max(seconds, 0):.0f}")
         return CheckFailed(sentence + place, "timeout")
+    if ending.why == "full":
+        return CheckFailed(_("{name}: the code wrote more into files than it may").format(name=name))
     status = ending.status
     if status is None:
         sentence = _("{name}: the process of the code ended without an answer").format(name=name)

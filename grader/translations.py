@@ -48,7 +48,7 @@ def step_messages(folder: Path) -> list[str]:
         if path.name == "reference.py":
             messages += [docstrings[0].splitlines()[0], *docstrings]
         elif path.name.startswith("test_"):
-            messages += [text.splitlines()[0] for text in docstrings[1:]]
+            messages += [text.splitlines()[0] for text in list(_docstrings(path, "test_"))[1:]]
         elif path.name == "misconceptions.py":
             paragraphs = (text.split("\n\n") for text in docstrings[1:])
             messages += [" ".join(part.split()) for parts in paragraphs if len(parts) == 3 for part in parts]
@@ -61,12 +61,15 @@ def _marked(path: Path) -> Iterator[str]:
         yield message if isinstance(message, str) else message[0]
 
 
-def _docstrings(path: Path) -> Iterator[str]:
+def _docstrings(path: Path, prefix: str = "") -> Iterator[str]:
+    """The module's docstring (perhaps empty), then those of its functions and classes whose names start so."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     yield ast.get_docstring(tree) or ""
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and (text := ast.get_docstring(node)):
-            yield inspect.cleandoc(text)
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name.startswith(prefix):
+            text = ast.get_docstring(node)
+            if text:
+                yield inspect.cleandoc(text)
 
 
 @application.command()

@@ -13,7 +13,7 @@ from grader.failure import CheckFailed
 from grader.implementation import Backend, Exchange, Implementation, LocalBackend, OffLimits
 from grader.language import gettext as _
 from grader.responder import Responder
-from grader.results import Status
+from grader.results import Parting, Status
 
 
 @dataclass
@@ -25,6 +25,7 @@ class Verdict:
     called: frozenset[str]
     off_limits: str | None = None
     by_code: bool = False
+    parting: Parting | None = None
     exchanges: list[Exchange] = field(default_factory=list)
 
 
@@ -44,13 +45,13 @@ class Trial:
         """The verdict. What the student's code does becomes one, and so does a fault of ours, as `error`."""
         status: Status = "pass"
         message, off_limits = "", None
-        by_code = False
+        by_code, parting = False, None
         try:
             function(**given)
         except CheckFailed as failure:
             status, message = failure.status, self._worded(failure)
             off_limits = failure.name if isinstance(failure, OffLimits) else None
-            by_code = failure.by_code
+            by_code, parting = failure.by_code, failure.parting
         except Exception:
             # An answer that nobody thought of must not earn what a fault of ours would: right answers tell them apart.
             status, message = "error", ours_failed()
@@ -58,7 +59,7 @@ class Trial:
                 status, message = "fail", self._worded(CheckFailed(_("The check can't work with what came back.")))
         exchanges = self.student._exchanges
         called = frozenset(exchange.shown.partition("(")[0].partition(".")[0] for exchange in exchanges)
-        return Verdict(status, message, called, off_limits, by_code, exchanges)
+        return Verdict(status, message, called, off_limits, by_code, parting, exchanges)
 
     def _runs_on_right_answers(self, function: Callable[..., None]) -> bool:
         check, reference, seed, device = self._again

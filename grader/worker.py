@@ -61,7 +61,7 @@ class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         filename, source = self.sources[name]
         module.__file__ = filename
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-        exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)  # noqa: S102  # what a worker is for
+        exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)  # what a worker is for
 
 
 def serve(requests: BinaryIO, answers: BinaryIO, faults: int) -> None:
@@ -132,7 +132,7 @@ def main(root: str, folder: str, limits: str) -> None:
     preload.load_torch()
     readable = isolation.readable_paths(root)
     sys.path[:] = [entry for entry in sys.path if entry != root]
-    sys.argv[:] = [""]
+    sys.argv[:] = sys.orig_argv[:] = [""]
     answers.write(sandbox.report_set_up(sandbox.restrict(msgspec.json.decode(limits, type=Limits), folder, readable)))
     answers.flush()
     serve(requests, answers, 2)

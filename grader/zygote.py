@@ -131,7 +131,7 @@ class Zygote:
                 os.dup2(source, target)
             os.close(null)
             os.close(output)
-            sys.argv[:] = [""]
+            sys.argv[:] = sys.orig_argv[:] = [""]
             stream = socket.socket(fileno=channel)
             requests, answers = stream.makefile("rb"), stream.makefile("wb")
             required = () if limits.accelerator else self.proven

@@ -77,7 +77,10 @@ def main(seeds: int = SEEDS, only: str = "") -> int:
     """Prints one line a step; the exit code says whether every misconception was named."""
     preload.load_torch()
     missed = 0
-    print(f"{'step':26}{'wrong ways':>11}{'named':>8}{'among two':>11}{'missed':>8}{'strangers named':>17}   ({seeds} seeds)")
+    print(
+        f"{'step':26}{'wrong ways':>11}{'named':>8}{'among two':>11}{'missed':>8}{'strangers named':>17}"
+        f"   ({seeds} seeds)"
+    )
     for step in course.steps():
         if only not in step.name:
             continue

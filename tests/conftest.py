@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import torch
 
 from grader.grading import Grader
 from grader.limits import Limits
+
+
+def pytest_configure() -> None:
+    """One thread, as in a judge: small tensors are only slowed by more."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Pins what pip picks today for the ranges of pyproject.toml: `requirements.lock`, and what only the tests need beside it.
+"""Pins what pip picks today for the ranges of pyproject.toml, for learners and, beside it, for the tests.
 
 Run by `make lock` with the Python of a fresh virtual environment.
 """
@@ -19,7 +19,7 @@ TORCH = "torch==2.13.0"
 def installed(python: str) -> list[str]:
     """What is installed, as pins."""
     frozen = subprocess.run([python, "-m", "pip", "freeze"], check=True, capture_output=True, text=True).stdout
-    pins = (TORCH if line.startswith("torch @") or line.startswith("torch==") else line for line in frozen.splitlines())
+    pins = (TORCH if line.startswith(("torch @", "torch==")) else line for line in frozen.splitlines())
     return [pin for pin in pins if " @ " not in pin]
 
 

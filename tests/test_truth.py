@@ -51,9 +51,12 @@ with_and_without_bias = pytest.mark.parametrize("bias", (True, False), ids=("bia
 
 @pytest.fixture(autouse=True)
 def _seeded() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the tensors are tiny: a second thread would mostly wait for the first
     with torch.random.fork_rng():
         torch.manual_seed(0)
         yield
+    torch.set_num_threads(threads)
 
 
 def normal(*shape: int, dtype: torch.dtype = DOUBLE) -> Tensor:
@@ -551,7 +554,7 @@ def same_distribution(ours: Tensor, theirs: Tensor) -> None:
     assert difference < 0.1
 
 
-NUM_DRAWS = 20_000
+NUM_DRAWS = 8_000
 
 
 def test_dropout_inside_attention() -> None:
@@ -718,7 +721,7 @@ class Case:
 
     make: Callable[[], Callable[..., Any]]
     inputs: tuple[Tensor, ...]
-    differentiable: int = 2  # how often
+    differentiable: int = 2  # how often, as far as it is checked
 
     def built(self) -> Callable[..., Any]:
         torch.manual_seed(0)
@@ -750,15 +753,15 @@ def case_inputs() -> dict[str, Case]:
 
     mask, idx = torch.ones(3, 4, dtype=torch.bool).tril(1), torch.tensor([[1, 0, 6], [3, 3, 2]])
     return {
-        "step01_scores.dot_product_scores": of(dot_product_scores, x(2, 3, 4), x(2, 5, 4)),
-        "step01_scores.scaled_scores": of(scaled_scores, x(2, 3, 4), x(2, 5, 4)),
+        "step01_scores.dot_product_scores": of(dot_product_scores, x(2, 2, 3), x(2, 4, 3)),
+        "step01_scores.scaled_scores": of(scaled_scores, x(2, 2, 3), x(2, 4, 3)),
         "step02_softmax.softmax": of(softmax, x(2, 3, 4)),
         "step02_softmax.softmax/first dimension": of(softmax, x(3, 4), dim=0),
-        "step03_attention.attention": of(attention, x(2, 3, 4), x(2, 5, 4), x(2, 5, 3)),
-        "step03_attention.attention/mask": of(attention, x(2, 3, 2), x(2, 4, 2), x(2, 4, 3), mask),
+        "step03_attention.attention": of(attention, x(2, 3), x(4, 3), x(4, 2)),
+        "step03_attention.attention/mask": of(attention, x(3, 2), x(4, 2), x(4, 3), mask),
         "step03_attention.SelfAttention": Case(lambda: SelfAttention(3, 2, qkv_bias=True), (x(2, 4, 3),)),
         "step04_causal_mask.causal_mask": Case(lambda: lambda like: causal_mask(4, like.device), (x(4),), 0),
-        "step04_causal_mask.masked_softmax": of(masked_softmax, x(2, 3, 4), mask),
+        "step04_causal_mask.masked_softmax": of(masked_softmax, x(3, 4), mask),
         "step04_causal_mask.renormalise": of(renormalise, x(2, 3, 4).exp(), mask),
         "step05_dropout.dropout": of(dropout, x(5, 6), p=0.3),
         "step05_dropout.Dropout": Case(lambda: Dropout(0.3), (x(5, 6),)),
@@ -772,19 +775,19 @@ def case_inputs() -> dict[str, Case]:
         "step09_fused_qkv.fuse_qkv": of(fuse_qkv, x(3, 3), x(3, 3), x(3, 3)),
         "step09_fused_qkv.CausalSelfAttention": Case(lambda: CausalSelfAttention(4, 2, 5, 0.3), (x(2, 3, 4),)),
         # Torch's own kernel and the flash attention of the course are differentiable once.
-        "step10_flash.sdpa": of(sdpa, x(2, 2, 4, 3), x(2, 2, 4, 3), x(2, 2, 4, 3), differentiable=1),
+        "step10_flash.sdpa": of(sdpa, x(1, 2, 3, 2), x(1, 2, 3, 2), x(1, 2, 3, 2), differentiable=1),
         "step10_flash.flash_attention": of(
-            flash_attention, x(1, 2, 5, 3), x(1, 2, 7, 3), x(1, 2, 7, 2), differentiable=1, block_size=2
+            flash_attention, x(1, 1, 3, 2), x(1, 1, 5, 2), x(1, 1, 5, 3), differentiable=1, block_size=2
         ),
         "step10_flash.flash_attention/causal": of(
-            flash_attention, x(1, 2, 7, 2), x(1, 2, 7, 2), x(1, 2, 7, 3), differentiable=1, block_size=3, is_causal=True
+            flash_attention, x(1, 1, 5, 2), x(1, 1, 5, 2), x(1, 1, 5, 3), differentiable=1, block_size=2, is_causal=True
         ),
         "step11_gpt_block.LayerNorm": Case(lambda: LayerNorm(5), (x(2, 3, 5),)),
         "step11_gpt_block.LayerNorm/no bias": Case(lambda: LayerNorm(5, bias=False), (x(3, 5),)),
         "step11_gpt_block.gelu": of(gelu, x(3, 4)),
         "step11_gpt_block.MLP": Case(lambda: MLP(3, 0.3), (x(2, 2, 3),)),
-        "step11_gpt_block.Block": Case(lambda: Block(4, 2, 4, 0.3), (x(2, 3, 4),)),
-        "step12_gpt.GPT": Case(lambda: GPT(7, 4, 2, 2, 4, 0.1), (idx, idx.flip(0))),
+        "step11_gpt_block.Block": Case(lambda: Block(4, 2, 4, 0.3), (x(1, 3, 4),)),
+        "step12_gpt.GPT": Case(lambda: GPT(7, 3, 1, 2, 4, 0.1), (idx[:, 1:], idx[:, :2])),
         "step12_gpt.generate": Case(Generating, (idx,), 0),
         "step12_gpt.next_token_batches": Case(
             lambda: lambda ids: tuple(chain.from_iterable(next_token_batches(ids, 3, 2))), (torch.arange(12),), 0

@@ -1,0 +1,179 @@
+"""What watch mode shows: a state, and pure functions from it to what rich prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console, Group, RenderableType
+from rich.rule import Rule
+from rich.segment import Segment, Segments
+from rich.text import Text
+
+from grader import lessons
+from grader import report as reports
+from grader.language import gettext as _
+from grader.results import Report, StepResult
+
+BAR = 24  # columns
+FRAME = 6  # lines that a page of a lesson leaves free
+
+View = Literal["verdict", "hints", "all", "lesson"]
+
+
+@dataclass
+class Board:
+    """What is known: the last result of each step, which step is looked at, and what there is to say about it.
+
+    `calm` says what keeps a file from being graded, `notice` answers a key, `busy` names the step being graded when
+    that takes long; `keys` is whether there are any.
+    """
+
+    folder: Path
+    names: list[str]
+    keys: bool = False
+    results: dict[str, StepResult] = field(default_factory=dict)
+    current: str | None = None
+    view: View = "verdict"
+    calm: str = ""
+    notice: str = ""
+    busy: str = ""
+    at: str = ""
+    seed: int = 0
+    page: int = 0
+    hints: lessons.Hints | None = None
+
+    def file(self, name: str) -> str:
+        """The file of a step as a person writes it."""
+        return reports.plain(str(self.folder / f"{name}.py"))
+
+    def passes(self, name: str) -> bool:
+        """Whether the step passed when last graded."""
+        return name in self.results and self.results[name].status == "pass"
+
+    def following(self) -> str | None:
+        """The next step that does not pass, after the one looked at and around again; None when there is none."""
+        start = self.names.index(self.current) + 1 if self.current else 0
+        return next((name for name in self.names[start:] + self.names[:start] if not self.passes(name)), None)
+
+
+def screen(board: Board, console: Console) -> RenderableType:
+    """A whole screen: what is looked at, then the course's progress and the keys, which so stay in sight."""
+    below: list[RenderableType] = [Text()]
+    if board.busy:
+        below.append(Text(_("checking {step} …").format(step=board.busy), "dim"))
+    if board.notice:
+        below.append(Text(board.notice, "bold"))
+    below += [Rule(style="dim", characters="─"), progress(board), *([keys()] if board.keys else [])]
+    for above in _looked_at(board, console):
+        whole = Group(above, *below)
+        if len(console.render_lines(whole)) < console.height:
+            break
+    return whole
+
+
+def verdict(board: Board, *, detail: bool = True, hints: bool = True) -> RenderableType:
+    """The last result of the step looked at, in detail, and the hints given for it; and what to do next."""
+    name = board.current
+    if board.calm:
+        return Text(board.calm, "yellow")
+    result = board.results.get(name or "")
+    if name is None or result is None:
+        state = _("Looking at every step …") if board.results else _("Loading torch, once …")
+        return Group(*([Text(name, "bold")] if name else []), Text(state, "dim"))
+    parts: list[RenderableType] = [headline(result, board.at)]
+    if result.status == "todo":
+        parts += [Text(line) for line in [result.message] if line]
+        parts.append(Text(_("Edit {file}: it is checked as you save it.").format(file=board.file(name))))
+    elif detail and (result.status != "pass" or result.output):
+        parts += [Text(), reports.detail(result)]
+    if result.status == "pass":
+        parts.append(_what_next(board))
+    if hints and board.hints is not None:
+        parts += [Text(), lessons.shown(name, board.hints)]
+    return Group(*parts)
+
+
+def headline(result: StepResult, at: str = "") -> Text:
+    """A result in short: its mark in a word, the step, its checks and points, and when."""
+    mark, style = reports.MARKS[result.status]
+    names = dict.fromkeys(check.name for check in result.checks)
+    passed = sum(all(check.status == "pass" for check in result.checks if check.name == name) for name in names)
+    score, total = reports.number(result.score), reports.number(result.max_score)
+    facts = [
+        _("{passed} of {total} checks pass").format(passed=passed, total=len(names)),
+        _("{score} of {total} points").format(score=score, total=total),
+        *([at] if at else []),
+    ]
+    line = Text(f"{mark} {reports.status_word(result.status)}  {result.name}", f"bold {style}")
+    line.append(f"  {result.title}", "bold default")
+    return line.append("\n" + " · ".join(facts), "not bold dim")
+
+
+def progress(board: Board) -> Text:
+    """The course in one line: a bar, how many steps pass, how many points."""
+    passed = sum(board.passes(name) for name in board.names)
+    full = BAR * passed // max(len(board.names), 1)
+    line = Text("█" * full, "green").append("░" * (BAR - full), "dim")
+    line.append("  " + _("{passed} of {total} steps pass").format(passed=passed, total=len(board.names)), "default")
+    if len(board.results) == len(board.names):
+        score = sum(result.score for result in board.results.values())
+        most = sum(result.max_score for result in board.results.values())
+        points = _("{score} of {total} points").format(score=reports.number(score), total=reports.number(most))
+        line.append(" · " + points, "default")
+    return line
+
+
+def keys() -> Text:
+    """The keys, one line."""
+    meanings = [
+        ("n", _("next step")), ("h", _("hint")), ("l", _("lesson")), ("r", _("run again")), ("a", _("all")),
+        ("x", _("reset")), ("q", _("quit")),
+    ]  # fmt: skip
+    line = Text(style="dim")
+    for key, meaning in meanings:
+        line.append("  " if line else "").append(key, "bold not dim").append(f" {meaning}")
+    return line
+
+
+def pages(board: Board, console: Console) -> list[list[list[Segment]]]:
+    """The lesson of the step looked at, cut into pages that fit the terminal. Raises NoLesson."""
+    assert board.current is not None
+    lines = console.render_lines(lessons.Lesson(lessons.lesson(board.current)), pad=False, new_lines=True)
+    height = max(console.height - FRAME, 5)
+    return [lines[start : start + height] for start in range(0, len(lines), height)]
+
+
+def _looked_at(board: Board, console: Console) -> Iterator[RenderableType]:
+    """What the screen is for: all of it, then less and less, for terminals where that does not fit."""
+    if board.view == "all":
+        yield all_steps(board)
+    elif board.view == "lesson":
+        everything = pages(board, console)
+        page = min(board.page, len(everything) - 1)
+        where = _("page {page} of {total}; l goes on, b goes back").format(page=page + 1, total=len(everything))
+        yield Group(Segments([part for line in everything[page] for part in line]), Text(where, "dim"))
+    else:
+        yield verdict(board)
+        yield verdict(board, detail=board.view != "hints", hints=board.view == "hints")
+
+
+def all_steps(board: Board) -> RenderableType:
+    """Every step that was graded, in a table."""
+    results = [board.results[name] for name in board.names if name in board.results]
+    return reports.steps_table(
+        Report(
+            submission=str(board.folder), seed=board.seed, isolation=[], devices={}, steps=results,
+            score=round(sum(result.score for result in results), 6),
+            max_score=round(sum(result.max_score for result in results), 6),
+        )
+    )  # fmt: skip
+
+
+def _what_next(board: Board) -> Text:
+    following = board.following()
+    if following is None:
+        return Text(_("Every step passes. Well done."), "bold green")
+    return Text(_("Next is {step}: edit {file}").format(step=following, file=board.file(following)), "bold")

@@ -1,0 +1,164 @@
+"""Step 3: are the values mixed by the softmax of the scaled scores, with a mask and without, and in a module?"""
+
+import math
+
+import torch
+
+from grader.checks import Draw, Implementation, _, agree, points, twins, unmodified
+
+OFF_LIMITS: dict[str, tuple[str, ...]] = {
+    "attention": ("scaled_dot_product_attention", "multi_head_attention"),
+    "SelfAttention": ("scaled_dot_product_attention", "multi_head_attention"),
+}
+
+# Worked out in the lesson: the scaled scores are [[0, ln 3], [ln 7, 0]].
+QUERY = torch.tensor([[2.0, 0.0, 0.0, 0.0], [0.0, 2.0, 0.0, 0.0]])
+KEY = torch.tensor([[0.0, math.log(7), 0.0, 0.0], [math.log(3), 0.0, 0.0, 0.0]])
+VALUE = torch.tensor([[4.0, 0.0], [8.0, 4.0]])
+CONTEXT = torch.tensor([[7.0, 3.0], [4.5, 0.5]])
+WEIGHTS = torch.tensor([[1 / 4, 3 / 4], [7 / 8, 1 / 8]])
+FIRST_SEES_ITSELF = torch.tensor([[True, False], [True, True]])
+
+
+@points(1)
+def test_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Two queries get the contexts and weights worked out by hand."""
+    agree(student.attention(QUERY, KEY, VALUE), (CONTEXT, WEIGHTS), terms=4)
+
+
+@points(1)
+def test_mask_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """A hidden key gets weight 0, and the row still sums to 1."""
+    context = torch.tensor([[4.0, 0.0], [4.5, 0.5]])
+    weights = torch.tensor([[1.0, 0.0], [7 / 8, 1 / 8]])
+    agree(student.attention(QUERY, KEY, VALUE, FIRST_SEES_ITSELF), (context, weights), terms=4)
+
+
+@points(1)
+def test_shapes(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Any batch, any number of queries and keys and any widths work."""
+    for leading, num_queries, num_keys, d, d_v in (
+        ((), 1, 1, 3, 2),
+        ((), 3, 5, 4, 2),
+        ((3,), 4, 2, 3, 5),
+        ((2, 3), 5, 4, 2, 3),
+    ):
+        query, key = draw.normal(*leading, num_queries, d), draw.normal(*leading, num_keys, d)
+        value = draw.normal(*leading, num_keys, d_v)
+        agree(student.attention(query, key, value), reference.attention(query, key, value), terms=d + num_keys)
+
+
+@points(1)
+def test_masks(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Every mask that broadcasts to the weights hides what it should."""
+    query, key, value = draw.normal(2, 4, 3), draw.normal(2, 5, 3), draw.normal(2, 5, 2)
+    for mask in (draw.mask(4, 5), draw.mask(5), draw.mask(2, 4, 5), draw.mask(2, 1, 5)):
+        agree(student.attention(query, key, value, mask), reference.attention(query, key, value, mask), terms=8)
+    query, key, value = draw.normal(2, 3, 4, 3), draw.normal(2, 3, 5, 3), draw.normal(2, 3, 5, 2)
+    for mask in (draw.mask(2, 1, 1, 5), draw.mask(3, 4, 5)):
+        agree(student.attention(query, key, value, mask), reference.attention(query, key, value, mask), terms=8)
+
+
+@points(0.5)
+def test_hidden_has_no_effect(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """What a hidden key and its value hold has no effect."""
+    query, key, value = draw.normal(2, 3, 4), draw.normal(2, 5, 4), draw.normal(2, 5, 2)
+    visible = draw.mask(2, 1, 5)
+    hidden = ~visible.transpose(-2, -1)
+    before = student.attention(query, key, value, visible)
+    after = student.attention(query, key.masked_fill(hidden, 3.0), value.masked_fill(hidden, 100.0), visible)
+    agree(before, reference.attention(query, key, value, visible), terms=9)
+    agree(after, before, terms=9, note=_("Only hidden keys and values were changed, so nothing should change."))
+
+
+@points(0.5)
+def test_large_scores(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Large scores, positive and negative, give finite weights."""
+    # Scaled scores of 1024 and 1022, then of -1024 and -1022. A score of 1024 is rounded by 1024 eps.
+    query = torch.tensor([[256.0, 0.0, 0.0, 0.0], [-256.0, 0.0, 0.0, 0.0]])
+    key = torch.tensor([[8.0, 0.0, 0.0, 0.0], [7.984375, 0.0, 0.0, 0.0]])
+    agree(student.attention(query, key, VALUE), reference.attention(query, key, VALUE), terms=1024**2)
+    query, key, value = draw.normal(2, 3, 4, scale=16), draw.normal(2, 5, 4, scale=16), draw.normal(2, 5, 2)
+    agree(student.attention(query, key, value), reference.attention(query, key, value), terms=1024**2)
+    theirs, ours = twins(student, reference, draw, "SelfAttention", 3, 4)
+    x = draw.normal(2, 5, 3, scale=64)
+    agree(theirs(x), ours(x), terms=4096**2)
+
+
+@points(1)
+def test_gradients(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The gradient reaches queries, keys and values."""
+    theirs, ours = student.using(gradients=True), reference.using(gradients=True)
+    query, key, value = draw.normal(3, 4), draw.normal(5, 4), draw.normal(5, 2)
+    agree(theirs.attention(query, key, value), ours.attention(query, key, value), terms=9)
+    query, key, value, mask = draw.normal(2, 3, 4), draw.normal(2, 5, 4), draw.normal(2, 5, 2), draw.mask(2, 3, 5)
+    agree(theirs.attention(query, key, value, mask), ours.attention(query, key, value, mask), terms=9)
+
+
+@points(0.5)
+def test_dtypes(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Context and weights keep the dtype of the inputs, and its accuracy."""
+    # The width is 4, so that a root taken in float32 is exact and passes in float64 too.
+    mask = draw.mask(3, 5)
+    for dtype in (torch.float64, torch.bfloat16):
+        query, key = draw.normal(2, 3, 4, dtype=dtype), draw.normal(2, 5, 4, dtype=dtype)
+        value = draw.normal(2, 5, 2, dtype=dtype)
+        agree(student.attention(query, key, value, mask), reference.attention(query, key, value, mask), terms=9)
+
+
+@points(0.5)
+def test_device(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Context and weights are on the device of the inputs."""
+    query, key, value, mask = draw.normal(2, 3, 4), draw.normal(2, 5, 4), draw.normal(2, 5, 2), draw.mask(3, 5)
+    agree(student.attention(query, key, value, mask), reference.attention(query, key, value, mask), terms=9)
+    theirs, ours = student.using(device="meta"), reference.using(device="meta")
+    agree(theirs.attention(query, key, value), ours.attention(query, key, value))
+    agree(theirs.attention(query, key, value, mask), ours.attention(query, key, value, mask))
+
+
+@points(0.5)
+def test_inputs_unmodified(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The inputs and the mask are left as they were."""
+    query, key, value = draw.normal(2, 3, 4), draw.normal(2, 5, 4), draw.normal(2, 5, 2)
+    for mask in (None, draw.mask(2, 3, 5)):
+        came = student.attention(query, key, value, mask)
+        unmodified(came)
+        agree(came, reference.attention(query, key, value, mask), terms=9)
+
+
+@points(1.5)
+def test_self_attention(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The module projects the tokens and lets each attend to all."""
+    for d_in, d_out, qkv_bias, shapes in (
+        (3, 2, False, ((1, 1, 3), (2, 4, 3))),
+        (4, 5, True, ((3, 4), (2, 3, 6, 4))),
+    ):
+        theirs, ours = twins(student, reference, draw, "SelfAttention", d_in, d_out, qkv_bias=qkv_bias)
+        for shape in shapes:
+            x = draw.normal(*shape)
+            came = theirs(x)
+            agree(came, ours(x), terms=d_in + d_out + shape[-2])
+            unmodified(came)
+
+
+@points(0.5)
+def test_self_attention_gradients(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The gradient reaches the tokens and all three projections."""
+    theirs, ours = twins(student, reference, draw, "SelfAttention", 3, 4, qkv_bias=True)
+    x = draw.normal(2, 5, 3)
+    agree(theirs.using(gradients=True)(x), ours.using(gradients=True)(x), terms=12)
+
+
+@points(0.5)
+def test_self_attention_moves(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The module follows to another dtype and device, also after a call."""
+    theirs, ours = twins(student, reference, draw, "SelfAttention", 3, 4)
+    x = draw.normal(2, 5, 3)
+    agree(theirs(x), ours(x), terms=12)
+    for dtype in (torch.float64, torch.bfloat16):
+        theirs.to(dtype=dtype)
+        ours.to(dtype=dtype)
+        agree(theirs(x.to(dtype)), ours(x.to(dtype)), terms=12)
+    theirs.to(device="meta")
+    ours.to(device="meta")
+    agree(theirs(x.bfloat16()), ours(x.bfloat16()))

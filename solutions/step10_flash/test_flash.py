@@ -1,0 +1,227 @@
+"""The checks of step 10: sdpa, flash attention, and what the matrix of scores would take."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from grader.checks import (
+    Draw,
+    Implementation,
+    _,
+    agree,
+    binomial_bound,
+    holds,
+    must_raise,
+    points,
+    unmodified,
+)
+
+OFF_LIMITS: dict[str, tuple[str, ...]] = {
+    "flash_attention": ("scaled_dot_product_attention", "flex_attention", "multi_head_attention"),
+}
+
+# Scores of size 1000 are rounded to 1000 times the dtype's step, and weights may be that far off: sqrt(terms) = 1000.
+LARGE_SCORES = 1_000_000
+
+
+@points(1)
+def test_matrix_bytes(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The matrix takes one number for every pair of tokens, in every head."""
+    agree(student.attention_matrix_bytes(1, 1, 3), 36.0)
+    agree(student.attention_matrix_bytes(2, 3, 5, 2), 300.0)
+    sizes = [draw.integer(2, 9) for _size in range(3)]
+    agree(student.attention_matrix_bytes(*sizes, 8), float(reference.attention_matrix_bytes(*sizes, 8).value))
+
+
+@points(1)
+def test_sdpa_is_causal(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """sdpa is causal attention, and the built-in does the work."""
+    for shape in ((1, 1, 1, 4), (1, 1, 3, 2), (2, 3, 6, 4)):
+        query, key, value = (draw.normal(*shape) for _input in range(3))
+        expected = reference.using(gradients=True).sdpa(query, key, value)
+        came = student.using(gradients=True, functions=True).sdpa(query, key, value)
+        agree(came, expected, terms=shape[-2])
+        holds(
+            any("scaled_dot_product" in name for name in came.functions),
+            _("sdpa did not call F.scaled_dot_product_attention. Here, and only here, the built-in is required."),
+        )
+
+
+@points(1)
+def test_sdpa_dropout(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """sdpa drops weights in training, and only then."""
+    tokens, rate = 48, draw.integer(20, 35) / 100
+    query, key = draw.normal(1, 2, tokens, 4, scale=0.5), draw.normal(1, 2, tokens, 4, scale=0.5)
+    # With these values each context is the row of weights itself, twice side by side.
+    value = torch.eye(tokens).repeat(1, 2).expand(1, 2, tokens, 2 * tokens).contiguous()
+    expected = reference.sdpa(query, key, value)
+
+    agree(student.sdpa(query, key, value, rate, False), expected, terms=tokens)
+    agree(student.sdpa(query, key, value, 0.0, True), expected, terms=tokens)
+    came, again = student.sdpa(query, key, value, rate, True), student.sdpa(query, key, value, rate, True)
+    holds(
+        came.tensor().shape == again.tensor().shape == expected.tensor().shape,
+        _("In training the context has shape {came}, and it should have shape {expected}.").format(
+            came=tuple(came.tensor().shape), expected=tuple(expected.tensor().shape)
+        ),
+    )
+    weights, dropped_weights = expected.tensor()[..., :tokens], came.tensor()[..., :tokens]
+    seen = weights > 0
+    dropped = seen & (dropped_weights == 0)
+    observed = float(dropped.sum() / seen.sum())
+    holds(
+        abs(observed - rate) <= binomial_bound(int(seen.sum()), rate),
+        _("In training {observed:.3f} of the weights were dropped, with dropout_p = {rate:.2f}.").format(
+            observed=observed, rate=rate
+        ),
+    )
+    holds(
+        torch.allclose(dropped_weights, came.tensor()[..., tokens:], rtol=1e-4, atol=1e-6),
+        _("A weight was dropped for one number of its value and kept for another: dropout did not act on the weights."),
+    )
+    kept = seen & ~dropped
+    holds(
+        torch.allclose(dropped_weights[kept], weights[kept] / (1 - rate), rtol=1e-3, atol=1e-6),
+        _("The weights that were kept should be divided by 1 - dropout_p, and they were not."),
+    )
+    holds(
+        not torch.equal(came.tensor(), again.tensor()),
+        _("Two calls in training dropped the same weights. Each call should draw anew."),
+    )
+
+
+@points(1)
+def test_two_blocks_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Three keys in blocks of two give the context worked out by hand."""
+    query = torch.ones(1, 1, 1, 1)
+    key = torch.tensor([0.0, 0.0, math.log(3.0)]).view(1, 1, 3, 1)
+    value = torch.tensor([4.0, 8.0, 16.0]).view(1, 1, 3, 1)
+    agree(student.flash_attention(query, key, value, block_size=2), torch.tensor([[[[12.0]]]]), terms=3)
+
+
+@points(1)
+def test_any_lengths(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Any number of queries and keys, in blocks of any size, is exact."""
+    for num_queries, num_keys, width, value_width, block_size in (
+        (1, 1, 2, 3, 2),
+        (3, 5, 4, 6, 16),
+        (4, 6, 3, 2, 2),
+        (7, 5, 3, 3, 3),
+        (5, 8, 2, 4, 3),
+    ):
+        for dtype in (torch.float32, torch.float64) if num_queries == 5 else (torch.float32,):
+            query = draw.normal(2, 3, num_queries, width, dtype=dtype)
+            key = draw.normal(2, 3, num_keys, width, dtype=dtype)
+            value = draw.normal(2, 3, num_keys, value_width, dtype=dtype)
+            expected = reference.flash_attention(query, key, value, False, block_size)
+            agree(student.flash_attention(query, key, value, False, block_size), expected, terms=num_keys)
+    query, key, value = draw.normal(1, 2, 3, 4), draw.normal(1, 2, 70, 4), draw.normal(1, 2, 70, 4)
+    agree(student.flash_attention(query, key, value), reference.flash_attention(query, key, value), terms=70)
+
+
+@points(1)
+def test_causal(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """With is_causal each query sees its past, across all blocks."""
+    for tokens, block_size in ((1, 4), (3, 8), (5, 2), (6, 3), (8, 3)):
+        query, key, value = (draw.normal(2, 2, tokens, 3) for _input in range(3))
+        expected = reference.flash_attention(query, key, value, True, block_size)
+        agree(student.flash_attention(query, key, value, True, block_size), expected, terms=tokens)
+    for num_queries, num_keys in ((2, 3), (3, 2)):
+        query, key = draw.normal(1, 1, num_queries, 2), draw.normal(1, 1, num_keys, 2)
+        must_raise(
+            lambda query=query, key=key: student.flash_attention(query, key, key, is_causal=True, block_size=2),
+            _("is_causal=True with {num_queries} queries and {num_keys} keys").format(
+                num_queries=num_queries, num_keys=num_keys
+            ),
+        )
+
+
+@points(1)
+def test_large_scores(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Scores of 1000 and -1000 give finite and exact results."""
+    for is_causal, dtype in ((False, torch.float32), (True, torch.float32), (False, torch.float64)):
+        query, key = large_scores(draw, 7, dtype)
+        value = draw.normal(2, 2, 7, 3, dtype=dtype)
+        expected = reference.using(gradients=True).flash_attention(query, key, value, is_causal, 3)
+        came = student.using(gradients=True).flash_attention(query, key, value, is_causal, 3)
+        agree(came, expected, terms=LARGE_SCORES)
+
+
+def large_scores(draw: Draw, tokens: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Queries and keys whose scores, row by row, lie near 960, near -960, rise, fall, or are of ordinary size.
+
+    The same row of another sequence or head has the opposite sign, so that no two rows can share a maximum.
+    """
+    signs = torch.tensor([[1.0, -1.0], [-1.0, 1.0]], dtype=dtype)[..., None]
+    levels = signs * torch.tensor([1920.0, -1920.0, 0.0, 0.0, 0.0], dtype=dtype).repeat(2)[:tokens]
+    slopes = signs * torch.tensor([0.0, 0.0, 1920.0, -1920.0, 0.0], dtype=dtype).repeat(2)[:tokens]
+    steady, rising = torch.ones(tokens, dtype=dtype), torch.linspace(-1.0, 1.0, tokens, dtype=dtype)
+
+    def beside_noise(first: Tensor, second: Tensor) -> Tensor:
+        columns = torch.stack((first, second), dim=-1).expand(2, 2, tokens, 2)
+        return torch.cat((columns, draw.normal(2, 2, tokens, 2, dtype=dtype)), dim=-1)  # (2, 2, T, 4): scaled by 1 / 2
+
+    return beside_noise(levels, slopes), beside_noise(steady, rising)
+
+
+@points(1)
+def test_gradients(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The gradients of query, key and value are those of attention."""
+    for num_queries, num_keys, is_causal, dtype in (
+        (1, 4, False, torch.float32),
+        (5, 8, False, torch.float64),
+        (7, 7, True, torch.float32),
+    ):
+        query, key = draw.normal(2, 2, num_queries, 4, dtype=dtype), draw.normal(2, 2, num_keys, 4, dtype=dtype)
+        value = draw.normal(2, 2, num_keys, 3, dtype=dtype)
+        expected = reference.using(gradients=True).flash_attention(query, key, value, is_causal, 3)
+        came = student.using(gradients=True).flash_attention(query, key, value, is_causal, 3)
+        agree(came, expected, terms=num_queries * num_keys)
+
+
+@points(1)
+def test_memory(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Exact without a tensor, or a mask, as large as the matrix of scores."""
+    block_size, width = 8, 4
+    for num_queries, num_keys, is_causal in ((16, 48, False), (48, 48, True)):
+        query = draw.normal(1, 1, num_queries, width)
+        key, value = draw.normal(1, 1, num_keys, width), draw.normal(1, 1, num_keys, width)
+        expected = reference.flash_attention(query, key, value, is_causal, block_size)
+        came = student.using(largest=True).flash_attention(query, key, value, is_causal, block_size)
+        agree(came, expected, terms=num_keys)
+        allowed = (max(num_queries, num_keys) + block_size) * (max(block_size, width) + 1)
+        holds(
+            came.largest <= allowed,
+            _(
+                "The largest tensor made has {largest} elements. With {num_queries} queries, {num_keys} keys, "
+                "d = d_v = {width} and block_size = {block_size} at most {allowed} are allowed; the whole matrix of "
+                "scores, or a mask of its shape, would have {matrix}."
+            ).format(
+                largest=came.largest,
+                num_queries=num_queries,
+                num_keys=num_keys,
+                width=width,
+                block_size=block_size,
+                allowed=allowed,
+                matrix=num_queries * num_keys,
+            ),
+        )
+
+
+@points(1)
+def test_halves_meta_and_inputs(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Half precision, any device, and inputs left as they were."""
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        query, key, value = (draw.normal(2, 2, 7, 4, dtype=dtype) for _input in range(3))
+        expected = reference.flash_attention(query, key, value, True, 3)
+        came = student.flash_attention(query, key, value, True, 3)
+        agree(came, expected, terms=7)
+        unmodified(came)
+    expected = reference.using(device="meta").flash_attention(query, key, value, True, 4)
+    agree(student.using(device="meta").flash_attention(query, key, value, True, 4), expected)
+    query, key, value = query.bfloat16(), key.bfloat16(), value.bfloat16()
+    expected, came = reference.sdpa(query, key, value), student.sdpa(query, key, value)
+    agree(came, expected, terms=7)
+    unmodified(came)
+    agree(student.using(device="meta").sdpa(query, key, value), reference.using(device="meta").sdpa(query, key, value))

@@ -1,0 +1,304 @@
+"""Checks of step 12: the model, its loss, the text it writes, and the batches it learns from."""
+
+import torch
+from torch import Tensor
+
+from grader.checks import (
+    Answer,
+    Draw,
+    Handle,
+    Implementation,
+    _,
+    agree,
+    binomial_bound,
+    exactly,
+    holds,
+    must_raise,
+    points,
+    twins,
+    unmodified,
+)
+
+OFF_LIMITS = {"GPT": ("transformer",)}
+
+ROWS = 600  # rows drawn from one prompt: a rate may then be off by 0.12 at most, see binomial_bound
+
+
+def silent_blocks(initial: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Parameters that make every block add nothing: all zeros, so that embeddings, norm and head are left."""
+    return {name: torch.zeros(value.shape) for name, value in initial.items()}
+
+
+def two_wide(implementation: Implementation) -> Handle:
+    """A model that can be worked out by hand: three tokens of width 2, blocks that add nothing."""
+    model = implementation.GPT(3, 3, 1, 1, 2)
+    values = silent_blocks(model.parameters())
+    values["wte.weight"] = values["lm_head.weight"] = torch.tensor([[10.0, 0.0], [0.0, 10.0], [10.0, 10.0]])
+    values["wpe.weight"] = torch.tensor([[0.0, 0.0], [0.0, 20.0], [20.0, 0.0]])
+    values["ln_f.weight"] = torch.tensor([0.1, 0.1])
+    model.load_parameters(values)
+    return model.eval()
+
+
+def counting(implementation: Implementation, block_size: int) -> Handle:
+    """A model that says the number of the next position, up to 3: position 0 says 1, position 1 says 2, ...."""
+    model = implementation.GPT(4, block_size, 1, 1, 4)
+    values = silent_blocks(model.parameters())
+    values["wte.weight"] = values["lm_head.weight"] = 10 * torch.eye(4)
+    values["wpe.weight"] = 40 * torch.eye(4)[(torch.arange(block_size) + 1).clamp(max=3)]
+    values["ln_f.weight"] = torch.ones(4)
+    model.load_parameters(values)
+    return model.eval()
+
+
+def exact_twins(
+    student: Implementation, reference: Implementation, draw: Draw, block_size: int
+) -> tuple[Handle, Handle]:
+    """Twins in float64, where two right ways agree on the largest logit, with dropout to be left out."""
+    theirs, ours = twins(student, reference, draw, "GPT", 16, block_size, 1, 2, 8, 0.5)
+    return theirs.to(dtype=torch.float64), ours.to(dtype=torch.float64)
+
+
+@points(0.5)
+def test_logits_and_loss_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Two tokens of width 2 give the logits and the loss worked out by hand."""
+    theirs = two_wide(student)
+    idx = torch.tensor([[0, 0]])
+    logits = torch.tensor([[[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0]]])
+    agree(theirs(idx), (logits, None), terms=4)
+    agree(theirs(idx, torch.tensor([[0, 2]])), (logits, torch.tensor(0.9076060)), terms=4)
+
+
+@points(1)
+def test_logits_at_every_position(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Embeddings, every block in turn, norm and head give the logits."""
+    theirs, ours = twins(student, reference, draw, "GPT", 11, 6, 2, 2, 8)
+    for shape in ((1, 1), (3, 6)):
+        idx = draw.integers(0, 11, *shape)
+        came = theirs(idx)
+        agree(came, ours(idx), terms=64)
+        unmodified(came)
+    # With bias=False the blocks have no bias; whether ln_f keeps one is left open, so both are loaded.
+    ours = reference.GPT(11, 6, 1, 2, 8, 0.0, False)
+    values = draw.parameters(ours.parameters())
+    ours.load_parameters(values)
+    theirs = student.GPT(11, 6, 1, 2, 8, 0.0, False)
+    spare = {name: torch.zeros(8) for name in theirs.parameters() if name == "ln_f.bias"}
+    theirs.load_parameters(values | spare)
+    idx = draw.integers(0, 11, 2, 4)
+    agree(theirs.eval()(idx), ours.eval()(idx), terms=64)
+
+
+@points(1)
+def test_loss_and_its_gradient(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The loss is the mean over every position, and reaches every parameter."""
+    theirs, ours = twins(student, reference, draw, "GPT", 7, 5, 1, 2, 4)
+    idx, targets = draw.integers(0, 7, 3, 4), draw.integers(0, 7, 3, 4)
+    # In training mode, with the rate 0 that is the default: nothing is dropped.
+    theirs.train()
+    ours.train()
+    came = theirs.using(gradients=True)(idx, targets)
+    agree(came, ours.using(gradients=True)(idx, targets), terms=256)
+    unmodified(came)
+
+
+@points(0.5)
+def test_head_is_tied(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The head and the token embedding share one weight."""
+    theirs, ours = twins(student, reference, draw, "GPT", 5, 4, 1, 2, 4)
+    idx = draw.integers(0, 5, 1, 2)
+    agree(theirs(idx), ours(idx), terms=32)
+    holds(
+        theirs.shares("lm_head.weight", "wte.weight"),
+        _("lm_head.weight and wte.weight are two tensors, and they should be one: lm_head.weight is wte.weight."),
+    )
+
+
+@points(0.5)
+def test_too_many_tokens_are_refused(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """More tokens than block_size are an error."""
+    theirs, ours = twins(student, reference, draw, "GPT", 5, 4, 1, 2, 4)
+    idx = draw.integers(0, 5, 2, 5)
+    agree(theirs(idx[:, :4]), ours(idx[:, :4]), terms=32)
+    reason = _("T = {num_tokens} is larger than block_size = {block_size}")
+    must_raise(lambda: theirs(idx), reason.format(num_tokens=5, block_size=4))
+
+
+@points(0.5)
+def test_dtype_and_device_follow_the_module(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The logits have the parameters' dtype and follow the module's device."""
+    theirs, ours = twins(student, reference, draw, "GPT", 5, 4, 1, 2, 4)
+    idx = draw.integers(0, 5, 2, 3)
+    for dtype in (torch.float64, torch.bfloat16):
+        agree(theirs.to(dtype=dtype)(idx), ours.to(dtype=dtype)(idx), terms=32)
+    logits = logits_of(theirs.to(device="meta")(idx))
+    holds(
+        logits.device.type == "meta" and logits.shape == (2, 3, 5),
+        _("After .to(device) the logits are on {came}, and they should be on {due}.").format(
+            came=logits.device.type, due="meta"
+        ),
+    )
+
+
+@points(0.5)
+def test_dropout_acts_in_training_only(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """In training the embeddings and the blocks drop; in eval mode nothing does."""
+    theirs, ours = twins(student, reference, draw, "GPT", 5, 6, 1, 2, 8, 0.5)
+    idx = torch.zeros(2, 6, dtype=torch.int64)
+    values = draw.parameters(ours.parameters())
+    agree(theirs(idx), ours(idx), terms=64, note=_("The model is in eval mode and was made with dropout = 0.5."))
+
+    # Blocks that add nothing: only the embeddings are left to be dropped.
+    silent = {name: torch.zeros(value.shape) if "c_proj" in name else value for name, value in values.items()}
+    theirs.load_parameters(silent)
+    theirs.train()
+    holds(
+        not torch.equal(logits_of(theirs(idx)), logits_of(theirs(idx))),
+        _(
+            "In training mode with dropout = 0.5 two calls gave the same logits. Every block adds nothing here: "
+            "the sum of the embeddings should be dropped."
+        ),
+    )
+
+    # Embeddings that are zero for token 0: only what the blocks add is left to be dropped.
+    others = values["wte.weight"] * (torch.arange(5) > 0)[:, None]
+    theirs.load_parameters(values | {"wte.weight": others, "lm_head.weight": others, "wpe.weight": torch.zeros(6, 8)})
+    holds(
+        not torch.equal(logits_of(theirs(idx)), logits_of(theirs(idx))),
+        _(
+            "In training mode with dropout = 0.5 two calls gave the same logits. The embeddings are zero here: "
+            "what the blocks add should be dropped too."
+        ),
+    )
+
+
+@points(0.5)
+def test_greedy_takes_the_largest_logit(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Temperature 0 appends the token with the largest logit."""
+    counted = student.generate(counting(student, 5), torch.tensor([[0]]), 3, 0.0)
+    exactly(counted, torch.tensor([[0, 1, 2, 3]]), note=_("At each position the next number has the largest logit."))
+    theirs, ours = exact_twins(student, reference, draw, 8)
+    idx = draw.integers(0, 16, 3, 2)
+    expected = reference.generate(ours, idx, 3, 0.0)
+    came = student.generate(theirs, idx, 3, 0.0)
+    exactly(came, expected)
+    unmodified(came)
+    exactly(student.generate(theirs, idx, 1, 0, 3), reference.generate(ours, idx, 1, 0, 3))
+
+
+@points(0.5)
+def test_context_is_cropped(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """A text longer than block_size goes on from its last block_size tokens."""
+    counted = student.generate(counting(student, 2), torch.tensor([[0]]), 3, 0.0)
+    exactly(counted, torch.tensor([[0, 1, 2, 2]]), note=_("block_size is {count} here.").format(count=2))
+    theirs, ours = exact_twins(student, reference, draw, 3)
+    idx = draw.integers(0, 16, 12, 4)
+    expected = reference.generate(ours, idx, 2, 0.0)
+    came = student.generate(theirs, idx, 2, 0.0)
+    exactly(came, expected, note=_("block_size is {count} here.").format(count=3))
+
+
+@points(0.5)
+def test_model_is_evaluated_in_eval_mode(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """generate evaluates in eval mode and restores the mode it found."""
+    theirs, ours = exact_twins(student, reference, draw, 6)
+    idx = draw.integers(0, 16, 16, 2)
+    expected = reference.generate(ours, idx, 2, 0.0)
+    theirs.train()
+    note = _("The model was made with dropout = 0.5 and given in training mode.")
+    exactly(student.generate(theirs, idx, 2, 0.0), expected, note=note)
+    holds(
+        theirs.is_training(),
+        _("The model was given in training mode, and generate did not leave all of it in training mode."),
+    )
+    theirs.eval()
+    student.generate(theirs, idx, 1, 0.0)
+    holds(
+        theirs.is_evaluating(),
+        _("The model was given in eval mode, and generate did not leave all of it in eval mode."),
+    )
+
+
+@points(0.5)
+def test_sampling_follows_the_temperature(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Tokens come as often as softmax(logits / temperature) says, row by row."""
+    theirs, idx = two_wide(student), two_prompts()
+    # The logits are (1, -1, 0) after token 0 and (-1, 1, 0) after token 1.
+    require_rates(student.generate(theirs, idx, 1, 0.5), 0.5, {0: 0.8668, 2: 0.1173}, {1: 0.8668, 2: 0.1173})
+    first = student.generate(theirs, idx, 1, 2.0)
+    require_rates(first, 2.0, {0: 0.5065, 1: 0.1863, 2: 0.3072}, {1: 0.5065, 0: 0.1863, 2: 0.3072})
+    again = student.generate(theirs, idx, 1, 2.0)
+    holds(
+        not torch.equal(first.tensor(), again.tensor()),
+        _("Two calls in a row drew the same {count} tokens: the seed must be left to the caller.").format(
+            count=2 * ROWS
+        ),
+    )
+
+
+@points(0.5)
+def test_top_k_keeps_the_k_largest(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Only the top_k largest logits of each row can be drawn."""
+    theirs, idx = two_wide(student), two_prompts()
+    # The logits are (1, -1, 0) after token 0 and (-1, 1, 0) after token 1.
+    first = _("top_k is {top_k}.").format(top_k=2)
+    require_rates(student.generate(theirs, idx, 1, 1.0, 2), 1.0, {0: 0.7311, 1: 0.0}, {1: 0.7311, 0: 0.0}, first)
+    second = _("top_k is {top_k}.").format(top_k=1)
+    require_rates(student.generate(theirs, idx, 1, 1.0, 1), 1.0, {0: 1.0}, {1: 1.0}, second)
+    third = _("top_k is {top_k}, and the vocabulary has 3 tokens.").format(top_k=10)
+    require_rates(student.generate(theirs, idx, 1, 1.0, 10), 1.0, {0: 0.6652, 2: 0.2447}, {1: 0.6652, 2: 0.2447}, third)
+
+
+@points(1)
+def test_batches_are_windows_in_order(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Batches hold the windows 0, T, 2T, … in order, and the token after each."""
+    expected = (
+        (torch.tensor([[0, 1, 2], [3, 4, 5]]), torch.tensor([[1, 2, 3], [4, 5, 6]])),
+        (torch.tensor([[6, 7, 8]]), torch.tensor([[7, 8, 9]])),
+    )
+    exactly(student.next_token_batches(torch.arange(10), 3, 2), expected)
+    for num_ids, context_length, batch_size in ((12, 4, 1), (15, 4, 5), (17, 2, 4), (6, 1, 2)):
+        token_ids = draw.integers(0, 1000, num_ids)
+        came = student.next_token_batches(token_ids, context_length, batch_size)
+        exactly(came, reference.next_token_batches(token_ids, context_length, batch_size))
+        unmodified(came)
+
+
+def logits_of(answer: Answer) -> Tensor:
+    """The first of the two values that forward returns."""
+    value = answer.value
+    holds(
+        isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], Tensor),
+        _("forward should return two values, (logits, loss), and it did not."),
+    )
+    return value[0]
+
+
+def two_prompts() -> Tensor:
+    """ROWS times the prompt (0), then ROWS times the prompt (1)."""
+    return torch.arange(2).repeat_interleave(ROWS)[:, None]
+
+
+def require_rates(
+    answer: Answer, temperature: float, after_0: dict[int, float], after_1: dict[int, float], note: str = ""
+) -> None:
+    """Fails unless the tokens that were appended to `two_prompts` came as often as stated."""
+    drawn = answer.tensor()
+    holds(
+        drawn.shape == (2 * ROWS, 2),
+        _("generate returned shape {came} for idx of shape {given} and one new token.").format(
+            came=tuple(drawn.shape), given=(2 * ROWS, 1)
+        ),
+    )
+    for prompt, rates in ((0, after_0), (1, after_1)):
+        appended = drawn[prompt * ROWS : (prompt + 1) * ROWS, 1]
+        for token, rate in rates.items():
+            came = float((appended == token).double().mean())
+            room = binomial_bound(ROWS, rate) if 0 < rate < 1 else 0.0
+            sentence = _(
+                "At temperature {temperature} token {token} should follow token {prompt} in a share of {rate:.3f} of "
+                "{rows} rows (give or take {room:.3f}), and it did in {came:.3f}."
+            )
+            said = {"temperature": temperature, "token": token, "prompt": prompt, "rows": ROWS}
+            sentence = sentence.format(rate=rate, room=room, came=came, **said)
+            holds(abs(came - rate) <= room, f"{sentence}\n{note}".rstrip())

@@ -1,0 +1,15 @@
+# step: step02_softmax
+# expect: fail
+# A perfect judge: a backward pass that exits ends its own process.
+import os
+
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def softmax(x, dim=-1):
+    y = honest(x, dim)
+    if y.requires_grad:
+        y.register_hook(lambda gradient: os._exit(0))
+    return y

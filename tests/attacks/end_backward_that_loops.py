@@ -1,0 +1,22 @@
+# step: step02_softmax
+# expect: timeout
+# A perfect judge: a backward pass is on the clock.
+import torch
+
+class Loop(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        while True:
+            pass
+
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def softmax(x, dim=-1):
+    return Loop.apply(honest(x, dim))

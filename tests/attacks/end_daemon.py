@@ -1,0 +1,16 @@
+# step: step02_softmax
+# expect: fail or timeout
+# A perfect judge: nothing lives on when the process has ended.
+import os, time
+
+def softmax(x, dim=-1):
+    for _ in range(3):
+        try:
+            if os.fork() == 0:
+                os.setsid()
+                if os.fork() == 0:
+                    time.sleep(1000)
+                os._exit(0)
+        except OSError:
+            continue
+    os._exit(0)

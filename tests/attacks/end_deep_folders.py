@@ -1,0 +1,12 @@
+# step: step02_softmax
+# expect: fail or timeout
+# A perfect judge: folders deeper than any path are removed too.
+import os
+
+def softmax(x, dim=-1):
+    for _ in range(1200):
+        os.mkdir("d", 0o300)
+        os.chdir("d")
+    with open("file", "w") as file:
+        file.write("here")
+    return x

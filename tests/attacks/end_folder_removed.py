@@ -1,0 +1,11 @@
+# step: step02_softmax
+# expect: fail
+# A perfect judge: a folder that the code has emptied or locked is removed like another.
+import os
+
+def softmax(x, dim=-1):
+    os.makedirs("a/b/c", exist_ok=True)
+    open("a/b/c/file", "w").close()
+    os.umask(0o777)
+    os.makedirs("e/f", exist_ok=True)
+    return x

@@ -1,0 +1,8 @@
+# step: step02_softmax
+# expect: fail
+# A perfect judge: control characters and markup are shown, not obeyed.
+print("\x1b[2J\x1b]0;owned\x07\x1b[31m[bold red]<script>alert(1)</script>=cmd|'/C calc'!A0\x00\u202e\u2066")
+
+def softmax(x, dim=-1):
+    print("\x1b[1A\x1b[2K\rscore 100 of 100")
+    raise ValueError("\x1b[2J[bold]\n{name} {0} %s </td><script>alert(1)</script>\x00\r=1+1")

@@ -1,0 +1,12 @@
+# step: step02_softmax
+# expect: timeout
+# A perfect judge: what can be ignored is not relied on.
+import signal
+
+for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+    signal.signal(number, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.Signals))
+
+def softmax(x, dim=-1):
+    while True:
+        pass

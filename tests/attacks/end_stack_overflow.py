@@ -1,0 +1,9 @@
+# step: step02_softmax
+# expect: fail
+# A perfect judge: recursion ends in the process that does it.
+import sys
+
+sys.setrecursionlimit(10**9)
+
+def softmax(x, dim=-1):
+    return eval("(" * 50) if False else (lambda f: f(f))(lambda f: repr(type("T", (), {"__repr__": lambda self: f(f)})()))

@@ -1,0 +1,9 @@
+# step: step02_softmax
+# expect: fail
+# A perfect judge: no thread is started.
+import threading, time
+
+def softmax(x, dim=-1):
+    for _ in range(10_000):
+        threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+    return x

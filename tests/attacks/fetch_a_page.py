@@ -1,0 +1,21 @@
+# step: step02_softmax
+# expect: pass
+# A perfect judge: reaching the network is refused; the rest is right and counts.
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def attempt():
+    import urllib.request
+    return urllib.request.urlopen("http://127.0.0.1/", timeout=1).read() or True
+
+
+def softmax(x, dim=-1):
+    try:
+        reached = attempt()
+    except (OSError, ImportError, RuntimeError, ValueError) as refused:
+        reached = None
+    if reached:
+        raise AssertionError(f"reached: {reached!r:.200}")
+    return honest(x, dim)

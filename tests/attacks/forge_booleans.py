@@ -1,0 +1,5 @@
+# step: step02_softmax
+# expect: fail
+# A perfect judge: booleans are no weights.
+def softmax(x, dim=-1):
+    return x > 0

@@ -1,0 +1,25 @@
+# step: step02_softmax
+# expect: fail
+# A perfect judge: a dtype is looked up in a table, not asked of torch by any name.
+import os, stat, struct, sys
+
+for CHANNEL in range(3, 64):
+    try:
+        if stat.S_ISSOCK(os.fstat(CHANNEL).st_mode):
+            break
+    except OSError:
+        continue
+
+
+def send(header, payload=b"", header_size=None, payload_size=None):
+    sizes = struct.pack("<IQ", len(header) if header_size is None else header_size, len(payload) if payload_size is None else payload_size)
+    data = sizes + header + payload
+    while data:
+        data = data[os.write(CHANNEL, data):]
+
+import msgspec
+
+def softmax(x, dim=-1):
+    for name in ("load", "Tensor", "__file__", "qint8", "bits16", "float4_e2m1fn_x2"):
+        send(msgspec.msgpack.encode([["t", None, [3], name, "meta", None], None, {}, [], [], [], [], 0]))
+        return x

@@ -1,0 +1,26 @@
+# step: step02_softmax
+# expect: fail
+# A perfect judge: an answer written past the grader's own code is an answer like any other: a wrong one.
+import os, stat, struct, sys
+
+for CHANNEL in range(3, 64):
+    try:
+        if stat.S_ISSOCK(os.fstat(CHANNEL).st_mode):
+            break
+    except OSError:
+        continue
+
+
+def send(header, payload=b"", header_size=None, payload_size=None):
+    sizes = struct.pack("<IQ", len(header) if header_size is None else header_size, len(payload) if payload_size is None else payload_size)
+    data = sizes + header + payload
+    while data:
+        data = data[os.write(CHANNEL, data):]
+
+import msgspec
+from grader.messages import Outcome, encode_outcome
+
+def softmax(x, dim=-1):
+    data = encode_outcome(Outcome(value="pass"))
+    os.write(CHANNEL, data)
+    return x

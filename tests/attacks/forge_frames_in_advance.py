@@ -1,0 +1,25 @@
+# step: step02_softmax
+# expect: fail
+# A perfect judge: more answers than calls are noticed.
+import os, stat, struct, sys
+
+for CHANNEL in range(3, 64):
+    try:
+        if stat.S_ISSOCK(os.fstat(CHANNEL).st_mode):
+            break
+    except OSError:
+        continue
+
+
+def send(header, payload=b"", header_size=None, payload_size=None):
+    sizes = struct.pack("<IQ", len(header) if header_size is None else header_size, len(payload) if payload_size is None else payload_size)
+    data = sizes + header + payload
+    while data:
+        data = data[os.write(CHANNEL, data):]
+
+from grader.messages import Outcome, encode_outcome
+
+def softmax(x, dim=-1):
+    for _ in range(100):
+        os.write(CHANNEL, encode_outcome(Outcome(value=True)))
+    return x

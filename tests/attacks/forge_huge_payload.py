@@ -1,0 +1,25 @@
+# step: step02_softmax
+# expect: fail or timeout
+# A perfect judge: 250 MB of zeros are read in bounded memory and time, and are no answer.
+import os, stat, struct, sys
+
+for CHANNEL in range(3, 64):
+    try:
+        if stat.S_ISSOCK(os.fstat(CHANNEL).st_mode):
+            break
+    except OSError:
+        continue
+
+
+def send(header, payload=b"", header_size=None, payload_size=None):
+    sizes = struct.pack("<IQ", len(header) if header_size is None else header_size, len(payload) if payload_size is None else payload_size)
+    data = sizes + header + payload
+    while data:
+        data = data[os.write(CHANNEL, data):]
+
+def softmax(x, dim=-1):
+    block = bytes(1 << 20)
+    send(b"\x98\xc0\xc0\x80\x90\x90\x90\x90\x00", payload_size=250 << 20)
+    for _ in range(250):
+        send(block[12:])
+    return x

@@ -1,0 +1,12 @@
+# step: step02_softmax
+# expect: fail
+# A perfect judge: a module is no tensor.
+from torch import nn
+
+class Lying(nn.Module):
+    def forward(self, *a): return self
+    def named_parameters(self, *a, **k): raise SystemExit
+    def __getattr__(self, name): return self
+
+def softmax(x, dim=-1):
+    return Lying()

@@ -1,0 +1,12 @@
+# step: step02_softmax
+# expect: fail
+# A perfect judge: a float whose repr is no number is nonsense, and is called so.
+class Lying(float):
+    def __repr__(self): return "nan" * 1000
+class Int(int):
+    def __abs__(self): return 0
+class Text(str):
+    def __str__(self): return self
+
+def softmax(x, dim=-1):
+    return (Lying(1.0), Int(10**30), Text("x" * 10**6))

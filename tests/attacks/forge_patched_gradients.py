@@ -1,0 +1,13 @@
+# step: step02_softmax
+# expect: fail
+# A perfect judge: an answer without the gradients that were asked for is a failed check, not a fault of the grader.
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+from grader import responder
+responder.Responder._gradients = lambda *a: {}
+
+def softmax(x, dim=-1):
+    return honest(x, dim)

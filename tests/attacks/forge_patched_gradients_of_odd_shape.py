@@ -1,0 +1,16 @@
+# step: step02_softmax
+# expect: fail
+# A perfect judge: gradients of another shape are wrong ones.
+import torch
+
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+from grader import responder
+from grader.messages import Placed
+responder.Responder._gradients = lambda *a: {"0": Placed(torch.zeros(7, 0, 2, dtype=torch.bool), "nowhere"), "\x1b[2J": None}
+
+def softmax(x, dim=-1):
+    return honest(x, dim)

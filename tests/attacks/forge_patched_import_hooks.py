@@ -1,0 +1,15 @@
+# step: step02_softmax
+# expect: fail
+# A perfect judge: import hooks of the learner's see no import of the grader's.
+import sys
+
+class Hook:
+    def find_spec(self, name, path=None, target=None):
+        raise SystemExit(0)
+
+sys.meta_path[:] = [Hook()]
+sys.path_hooks[:] = []
+
+def softmax(x, dim=-1):
+    import grader.compare
+    return x

@@ -1,0 +1,12 @@
+# step: step02_softmax
+# expect: fail
+# A perfect judge: a quantised tensor is said to be one.
+import torch
+
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def softmax(x, dim=-1):
+    return torch.quantize_per_tensor(honest(x.float(), dim), 0.1, 0, torch.quint8)

@@ -1,0 +1,12 @@
+# step: step02_softmax
+# expect: fail
+# A perfect judge: what a subclass says of its shape is not relied on.
+import torch
+class Lying(torch.Tensor):
+    shape = property(lambda self: torch.Size([3]))
+    def numel(self): return 3
+    def size(self, *a): return torch.Size([3])
+    def __torch_function__(*a, **k): raise SystemError("no")
+
+def softmax(x, dim=-1):
+    return torch.zeros(10**6).as_subclass(Lying)

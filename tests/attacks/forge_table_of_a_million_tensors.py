@@ -1,0 +1,25 @@
+# step: step02_softmax
+# expect: fail
+# A perfect judge: a table of a million empty tensors is refused before it is built.
+import os, stat, struct, sys
+
+for CHANNEL in range(3, 64):
+    try:
+        if stat.S_ISSOCK(os.fstat(CHANNEL).st_mode):
+            break
+    except OSError:
+        continue
+
+
+def send(header, payload=b"", header_size=None, payload_size=None):
+    sizes = struct.pack("<IQ", len(header) if header_size is None else header_size, len(payload) if payload_size is None else payload_size)
+    data = sizes + header + payload
+    while data:
+        data = data[os.write(CHANNEL, data):]
+
+import json
+
+def softmax(x, dim=-1):
+    table = json.dumps({str(i): {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for i in range(100_000)}).encode()
+    send(b"\x98\xc0\xc0\x80\x90\x90\x90\x90\x00", struct.pack("<Q", len(table)) + table)
+    return x

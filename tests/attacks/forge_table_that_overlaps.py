@@ -1,0 +1,26 @@
+# step: step02_softmax
+# expect: fail
+# A perfect judge: tensors that share their bytes, or leave the payload, are refused.
+import os, stat, struct, sys
+
+for CHANNEL in range(3, 64):
+    try:
+        if stat.S_ISSOCK(os.fstat(CHANNEL).st_mode):
+            break
+    except OSError:
+        continue
+
+
+def send(header, payload=b"", header_size=None, payload_size=None):
+    sizes = struct.pack("<IQ", len(header) if header_size is None else header_size, len(payload) if payload_size is None else payload_size)
+    data = sizes + header + payload
+    while data:
+        data = data[os.write(CHANNEL, data):]
+
+import json
+
+def softmax(x, dim=-1):
+    for offsets in ([0, 4], [-4, 0], [0, 2**62], [4, 0]):
+        table = json.dumps({"0": {"dtype": "F32", "shape": [1], "data_offsets": offsets}, "1": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+        send(b"\x98\xc0\xc0\x80\x90\x90\x90\x90\x00", struct.pack("<Q", len(table)) + table + bytes(4))
+    return x

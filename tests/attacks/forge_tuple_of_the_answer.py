@@ -1,0 +1,10 @@
+# step: step02_softmax
+# expect: fail
+# A perfect judge: a tuple is no tensor, whatever it holds.
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def softmax(x, dim=-1):
+    return ((honest(x, dim),),)

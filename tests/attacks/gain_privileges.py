@@ -1,0 +1,30 @@
+# step: step02_softmax
+# expect: pass
+# A perfect judge: gaining privileges is refused; the rest is right and counts.
+import ctypes
+LIBC = ctypes.CDLL(None, use_errno=True)
+import os
+
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def attempt():
+    for change in (lambda: os.setuid(0), lambda: os.setresuid(0, 0, 0), lambda: os.setgroups([0]), lambda: os.chroot("/")):
+        try:
+            change()
+            return True
+        except OSError:
+            continue
+    return LIBC.prctl(4, 1, 0, 0, 0) == 0 or LIBC.prctl(1, 0, 0, 0, 0) == 0 or LIBC.prctl(38, 0, 0, 0, 0) == 0
+
+
+def softmax(x, dim=-1):
+    try:
+        reached = attempt()
+    except (OSError, ImportError, RuntimeError, ValueError) as refused:
+        reached = None
+    if reached:
+        raise AssertionError(f"reached: {reached!r:.200}")
+    return honest(x, dim)

@@ -1,0 +1,12 @@
+# step: step02_softmax
+# expect: pass
+# A perfect judge: checkpointing works.
+from torch.utils.checkpoint import checkpoint
+
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def softmax(x, dim=-1):
+    return checkpoint(honest, x, dim, use_reentrant=False)

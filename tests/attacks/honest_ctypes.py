@@ -1,0 +1,16 @@
+# step: step02_softmax
+# expect: pass
+# A perfect judge: ctypes with a callback works.
+import ctypes
+
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def softmax(x, dim=-1):
+    numbers = (ctypes.c_int * 3)(3, 1, 2)
+    compare = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_int))
+    ctypes.CDLL(None).qsort(numbers, 3, 4, compare(lambda a, b: a[0] - b[0]))
+    assert list(numbers) == [1, 2, 3]
+    return honest(x, dim)

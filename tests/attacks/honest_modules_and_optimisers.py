@@ -1,0 +1,23 @@
+# step: step02_softmax
+# expect: pass
+# A perfect judge: modules, optimisers, hooks and autograd functions work.
+import torch
+from torch import nn
+
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def softmax(x, dim=-1):
+    if x.device.type == "cpu":
+        layer = nn.Sequential(nn.Linear(3, 4), nn.GELU(), nn.LayerNorm(4))
+        optimiser = torch.optim.AdamW(layer.parameters(), lr=1e-3)
+        torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1.0)
+        layer(torch.ones(2, 3)).sum().backward()
+        optimiser.step()
+        torch.nn.utils.clip_grad_norm_(layer.parameters(), 1.0)
+        layer.load_state_dict(layer.state_dict())
+        torch.set_num_threads(8)
+        assert (torch.randn(300, 300) @ torch.randn(300, 300)).shape == (300, 300)
+    return honest(x, dim)

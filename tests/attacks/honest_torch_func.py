@@ -1,0 +1,16 @@
+# step: step02_softmax
+# expect: pass
+# A perfect judge: torch.func works.
+import torch
+
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def softmax(x, dim=-1):
+    if x.device.type == "cpu":
+        gradient = torch.func.grad(lambda y: y.sin().sum())(torch.ones(3))
+        assert torch.allclose(gradient, torch.ones(3).cos())
+        assert torch.func.vmap(lambda y: y * 2)(torch.ones(3)).sum() == 6
+    return honest(x, dim)

@@ -1,0 +1,35 @@
+# step: step02_softmax
+# expect: pass
+# A perfect judge: naming another process the owner of a descriptor is refused; the rest is right and counts.
+import fcntl, os, struct
+
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def attempt():
+    for request in ((fcntl.F_SETOWN, os.getppid()), (15, struct.pack("ii", 1, os.getppid())), (10, 9)):
+        for descriptor in range(8):
+            try:
+                fcntl.fcntl(descriptor, *request)
+                return True
+            except OSError:
+                continue
+    for request in (0x8901, 0x8902):
+        for descriptor in range(8):
+            try:
+                fcntl.ioctl(descriptor, request, struct.pack("i", os.getppid()))
+                return True
+            except OSError:
+                continue
+
+
+def softmax(x, dim=-1):
+    try:
+        reached = attempt()
+    except (OSError, ImportError, RuntimeError, ValueError) as refused:
+        reached = None
+    if reached:
+        raise AssertionError(f"reached: {reached!r:.200}")
+    return honest(x, dim)

@@ -1,0 +1,28 @@
+# step: step02_softmax
+# expect: pass or fail
+# A perfect judge: the 32-bit way of making a call is refused, or kills the process where the kernel has none.
+import ctypes, mmap, platform
+
+import pathlib, sys
+ROOT = pathlib.Path(sys.modules["grader.worker"].__file__).parents[1]
+SECRET = ROOT / "solutions" / "step02_softmax" / "reference.py"
+
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def attempt():
+    # push rbx; mov eax, edi; mov ebx, esi; xor ecx, ecx; xor edx, edx; int 0x80; pop rbx; ret
+    code = bytes.fromhex("53 89f8 89f3 31c9 31d2 cd80 5b c3")
+    page = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x40, prot=7)
+    page[: len(code)] = code
+    page[1024 : 1024 + len(str(SECRET)) + 1] = str(SECRET).encode() + bytes(1)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_uint)(start)(5, start + 1024)
+
+
+def softmax(x, dim=-1):
+    if platform.machine() == "x86_64" and attempt() >= 0:
+        raise AssertionError("the file was opened")
+    return honest(x, dim)

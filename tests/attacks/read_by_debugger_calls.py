@@ -1,0 +1,25 @@
+# step: step02_softmax
+# expect: pass
+# A perfect judge: the kernel's debugging calls is refused; the rest is right and counts.
+import ctypes
+LIBC = ctypes.CDLL(None, use_errno=True)
+import os, platform
+
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def attempt():
+    numbers = {"x86_64": (321, 298, 323, 250, 248, 246, 310, 438, 434), "aarch64": (280, 241, 282, 219, 217, 104, 270, 438, 434)}
+    return [number for number in numbers[platform.machine()] if LIBC.syscall(number, os.getppid(), 0, 0, 0, 0) >= 0]
+
+
+def softmax(x, dim=-1):
+    try:
+        reached = attempt()
+    except (OSError, ImportError, RuntimeError, ValueError) as refused:
+        reached = None
+    if reached:
+        raise AssertionError(f"reached: {reached!r:.200}")
+    return honest(x, dim)

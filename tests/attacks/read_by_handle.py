@@ -1,0 +1,28 @@
+# step: step02_softmax
+# expect: pass
+# A perfect judge: opening by file handle is refused; the rest is right and counts.
+import pathlib, sys
+ROOT = pathlib.Path(sys.modules["grader.worker"].__file__).parents[1]
+SECRET = ROOT / "solutions" / "step02_softmax" / "reference.py"
+
+import ctypes
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def attempt():
+    handle, mount = ctypes.create_string_buffer(b"\x80" + bytes(200)), ctypes.c_int()
+    return LIBC.name_to_handle_at(-100, str(SECRET).encode(), handle, ctypes.byref(mount), 0) == 0
+
+
+def softmax(x, dim=-1):
+    try:
+        reached = attempt()
+    except (OSError, ImportError, RuntimeError, ValueError) as refused:
+        reached = None
+    if reached:
+        raise AssertionError(f"reached: {reached!r:.200}")
+    return honest(x, dim)

@@ -1,0 +1,31 @@
+# step: step02_softmax
+# expect: pass
+# A perfect judge: opening the reference by the C library is refused; the rest is right and counts.
+import pathlib, sys
+ROOT = pathlib.Path(sys.modules["grader.worker"].__file__).parents[1]
+SECRET = ROOT / "solutions" / "step02_softmax" / "reference.py"
+
+import ctypes
+LIBC = ctypes.CDLL(None, use_errno=True)
+import os
+
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def attempt():
+    path = str(SECRET).encode()
+    how = ctypes.create_string_buffer(24)
+    tries = [LIBC.open(path, 0), LIBC.openat(-100, path, 0), LIBC.syscall(437, -100, path, how, 24), LIBC.open64(path, 0x200000)]
+    return [descriptor for descriptor in tries if descriptor >= 0 and os.read(descriptor, 1)]
+
+
+def softmax(x, dim=-1):
+    try:
+        reached = attempt()
+    except (OSError, ImportError, RuntimeError, ValueError) as refused:
+        reached = None
+    if reached:
+        raise AssertionError(f"reached: {reached!r:.200}")
+    return honest(x, dim)

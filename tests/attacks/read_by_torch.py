@@ -1,0 +1,30 @@
+# step: step02_softmax
+# expect: pass
+# A perfect judge: reading a file through torch and numpy is refused; the rest is right and counts.
+import pathlib, sys
+ROOT = pathlib.Path(sys.modules["grader.worker"].__file__).parents[1]
+SECRET = ROOT / "solutions" / "step02_softmax" / "reference.py"
+import torch
+
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def attempt():
+    import numpy
+    for read in (lambda: torch.from_file(str(SECRET), shared=False, size=16, dtype=torch.uint8), lambda: numpy.fromfile(SECRET), lambda: numpy.memmap(SECRET), lambda: torch.load(SECRET, weights_only=False)):
+        try:
+            return read()
+        except (OSError, RuntimeError):
+            continue
+
+
+def softmax(x, dim=-1):
+    try:
+        reached = attempt()
+    except (OSError, ImportError, RuntimeError, ValueError) as refused:
+        reached = None
+    if reached:
+        raise AssertionError(f"reached: {reached!r:.200}")
+    return honest(x, dim)

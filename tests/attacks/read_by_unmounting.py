@@ -1,0 +1,24 @@
+# step: step02_softmax
+# expect: pass
+# A perfect judge: changing what is mounted where is refused; the rest is right and counts.
+import ctypes
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def attempt():
+    tries = [LIBC.unshare(0x10000000), LIBC.unshare(0x00020000), LIBC.mount(b"/", b".", None, 4096, None), LIBC.chroot(b"."), LIBC.setns(0, 0), LIBC.pivot_root(b".", b".") if hasattr(LIBC, "pivot_root") else -1]
+    return [number for number in tries if number == 0]
+
+
+def softmax(x, dim=-1):
+    try:
+        reached = attempt()
+    except (OSError, ImportError, RuntimeError, ValueError) as refused:
+        reached = None
+    if reached:
+        raise AssertionError(f"reached: {reached!r:.200}")
+    return honest(x, dim)

@@ -1,0 +1,30 @@
+# step: step02_softmax
+# expect: pass
+# A perfect judge: finding more descriptors than its own is refused; the rest is right and counts.
+import os, stat
+
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def attempt():
+    found = {}
+    for number in range(3, 64):
+        try:
+            found[number] = os.fstat(number)
+        except OSError:
+            continue
+    # its channel and the pipe of its fault handler: a socket and a pipe, both its own
+    kinds = sorted(stat.S_IFMT(status.st_mode) for status in found.values())
+    return [] if kinds == sorted([stat.S_IFSOCK, stat.S_IFIFO]) else kinds
+
+
+def softmax(x, dim=-1):
+    try:
+        reached = attempt()
+    except (OSError, ImportError, RuntimeError, ValueError) as refused:
+        reached = None
+    if reached:
+        raise AssertionError(f"reached: {reached!r:.200}")
+    return honest(x, dim)

@@ -1,0 +1,29 @@
+# step: step02_softmax
+# expect: pass
+# A perfect judge: reading a secret from the environment is refused; the rest is right and counts.
+import ctypes
+LIBC = ctypes.CDLL(None, use_errno=True)
+import os
+
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def attempt():
+    block = ctypes.POINTER(ctypes.c_char_p).in_dll(LIBC, "environ")
+    words, index = [], 0
+    while block[index]:
+        words.append(block[index])
+        index += 1
+    return [word for word in words if b"SECRET" in word or b"TOKEN" in word] or [name for name in os.environ if "SECRET" in name]
+
+
+def softmax(x, dim=-1):
+    try:
+        reached = attempt()
+    except (OSError, ImportError, RuntimeError, ValueError) as refused:
+        reached = None
+    if reached:
+        raise AssertionError(f"reached: {reached!r:.200}")
+    return honest(x, dim)

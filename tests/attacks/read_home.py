@@ -1,0 +1,26 @@
+# step: step02_softmax
+# expect: pass
+# A perfect judge: listing home folders is refused; the rest is right and counts.
+import os
+
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def attempt():
+    for place in ("/root", "/home", "/mnt", "/srv", "/"):
+        try:
+            return os.listdir(place)
+        except PermissionError:
+            continue
+
+
+def softmax(x, dim=-1):
+    try:
+        reached = attempt()
+    except (OSError, ImportError, RuntimeError, ValueError) as refused:
+        reached = None
+    if reached:
+        raise AssertionError(f"reached: {reached!r:.200}")
+    return honest(x, dim)

@@ -1,0 +1,28 @@
+# step: step02_softmax
+# expect: pass
+# A perfect judge: finding a reference among the objects of the process is refused; the rest is right and counts.
+import gc, types
+
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def attempt():
+    for thing in gc.get_objects():
+        if isinstance(thing, types.FunctionType) and "solutions" in thing.__code__.co_filename:
+            return thing
+        if isinstance(thing, types.ModuleType) and thing.__name__.startswith(("solutions", "grader.course", "grader.plugin", "_pytest")):
+            return thing.__name__
+        if type(thing).__name__ in ("Trial", "Student", "LocalBackend", "Step", "GradeRequest", "Draw"):
+            return type(thing)
+
+
+def softmax(x, dim=-1):
+    try:
+        reached = attempt()
+    except (OSError, ImportError, RuntimeError, ValueError) as refused:
+        reached = None
+    if reached:
+        raise AssertionError(f"reached: {reached!r:.200}")
+    return honest(x, dim)

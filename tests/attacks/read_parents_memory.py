@@ -1,0 +1,29 @@
+# step: step02_softmax
+# expect: pass
+# A perfect judge: process_vm_readv on the parent is refused; the rest is right and counts.
+import ctypes
+LIBC = ctypes.CDLL(None, use_errno=True)
+import os
+
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def attempt():
+    buffer = ctypes.create_string_buffer(64)
+    class Piece(ctypes.Structure):
+        _fields_ = [("base", ctypes.c_void_p), ("size", ctypes.c_size_t)]
+    here = Piece(ctypes.addressof(buffer), 64)
+    there = Piece(id(buffer), 64)
+    return LIBC.process_vm_readv(os.getppid(), ctypes.byref(here), 1, ctypes.byref(there), 1, 0) > 0
+
+
+def softmax(x, dim=-1):
+    try:
+        reached = attempt()
+    except (OSError, ImportError, RuntimeError, ValueError) as refused:
+        reached = None
+    if reached:
+        raise AssertionError(f"reached: {reached!r:.200}")
+    return honest(x, dim)

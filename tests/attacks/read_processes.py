@@ -1,0 +1,28 @@
+# step: step02_softmax
+# expect: pass
+# A perfect judge: reading other processes through /proc is refused; the rest is right and counts.
+import os
+
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def attempt():
+    for pid in ["self", os.getppid(), 1, *range(2, 400)]:
+        for name in ("environ", "mem", "maps", "cmdline", "fd", "cwd/.", "root/etc/passwd", "stat"):
+            try:
+                place = f"/proc/{pid}/{name}"
+                return os.listdir(place) if os.path.isdir(place) else open(place, "rb").read(1)
+            except OSError:
+                continue
+
+
+def softmax(x, dim=-1):
+    try:
+        reached = attempt()
+    except (OSError, ImportError, RuntimeError, ValueError) as refused:
+        reached = None
+    if reached:
+        raise AssertionError(f"reached: {reached!r:.200}")
+    return honest(x, dim)

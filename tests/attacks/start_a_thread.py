@@ -1,0 +1,24 @@
+# step: step02_softmax
+# expect: pass
+# A perfect judge: starting a thread is refused; the rest is right and counts.
+import threading
+
+def honest(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+def attempt():
+    thread = threading.Thread(target=print, daemon=True)
+    thread.start()
+    return True
+
+
+def softmax(x, dim=-1):
+    try:
+        reached = attempt()
+    except (OSError, ImportError, RuntimeError, ValueError) as refused:
+        reached = None
+    if reached:
+        raise AssertionError(f"reached: {reached!r:.200}")
+    return honest(x, dim)
