@@ -29,6 +29,11 @@ help: ## Show this list
 grade: .venv/ready ## Grade your exercises
 	@$(RUN) grade $(STEP_OPTION)
 
+.PHONY: report
+report: .venv/ready ## Grade, and open the report as a page in the browser
+	@mkdir -p dist
+	@$(RUN) grade $(STEP_OPTION) --html dist/report.html --open
+
 .PHONY: watch
 watch: .venv/ready ## Grade each save as it happens (STEP=4 begins there)
 	@$(RUN) watch $(STEP)
@@ -82,6 +87,10 @@ exercises: .venv/ready ## Write the stubs anew; a file you have worked on is lef
 messages: .venv/ready-test ## Collect new sentences for translation and compile the catalogue
 	@$(VENV) -m grader.translations update
 	@$(VENV) -m grader.translations compile
+
+.PHONY: misconceptions
+misconceptions: .venv/ready-test ## Write the pages that list every known wrong way
+	@$(VENV) -m tests.misconceptions_page
 
 .PHONY: bench-grade
 bench-grade: .venv/ready ## How fast grading is, as ratios to importing torch

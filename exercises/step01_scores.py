@@ -16,7 +16,8 @@ def dot_product_scores(query: Tensor, key: Tensor) -> Tensor:
     """Dot every query with every key.
 
     Shapes: T_q queries and T_k keys, each of width d; `...` is any number of leading batch dimensions, none included.
-    `query` is `(..., T_q, d)`, `key` is `(..., T_k, d)`, the result `(..., T_q, T_k)`: row i holds the scores of query i.
+    `query` is `(..., T_q, d)`, `key` is `(..., T_k, d)`, the result `(..., T_q, T_k)`. Row i holds the scores
+    of query i.
     """
     raise NotImplementedError
 

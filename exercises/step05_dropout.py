@@ -1,8 +1,8 @@
 # Generated from solutions/step05_dropout by `make exercises`: write your code where it says NotImplementedError.
 """Dropout
 
-Dropout sets a random part of the numbers to 0 while a model is trained, so that it cannot lean on any single one. What is
-kept is made larger, so that the sum stays the same on average. When the model is used, dropout does nothing.
+Dropout sets a random part of the numbers to 0 while a model is trained, so that it cannot lean on any single one. What
+is kept is made larger, so that the sum stays the same on average. When the model is used, dropout does nothing.
 
 Off limits: `F.dropout`, `nn.Dropout` and `torch.dropout`, in every form (alpha, feature, 1d, 2d, 3d, native).
 """

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 def fuse_qkv(query_weight: Tensor, key_weight: Tensor, value_weight: Tensor) -> Tensor:
     """The weight of one linear layer whose output is query, key and value next to each other, in this order.
 
-    Each argument is `(D, D)`, the weight of an `nn.Linear`; the result is `(3 * D, D)`. Gradients flow back to all three.
+    Each argument is `(D, D)`, the weight of an `nn.Linear`; the result is `(3 * D, D)`. Gradients flow back to all of
+    them.
     """
     raise NotImplementedError
 

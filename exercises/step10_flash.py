@@ -31,9 +31,7 @@ def sdpa(query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, trai
     raise NotImplementedError
 
 
-def flash_attention(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
-) -> Tensor:
+def flash_attention(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64) -> Tensor:
     """Exact attention by blocks of queries and keys, with an online softmax.
 
     query: (B, H, T_q, d), key: (B, H, T_k, d), value: (B, H, T_k, d_v) -> context: (B, H, T_q, d_v).

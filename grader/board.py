@@ -18,7 +18,7 @@ from grader.language import gettext as _
 from grader.results import Report, StepResult
 
 BAR = 24  # columns
-FRAME = 6  # lines that a page of a lesson leaves free
+FRAME = 8  # lines that a page of a lesson leaves free for what stands below it
 
 View = Literal["verdict", "hints", "all", "lesson"]
 
@@ -74,8 +74,8 @@ def screen(board: Board, console: Console) -> RenderableType:
     return whole
 
 
-def verdict(board: Board, *, detail: bool = True, hints: bool = True) -> RenderableType:
-    """The last result of the step looked at, in detail, and the hints given for it; and what to do next."""
+def verdict(board: Board, *, detail: bool = True) -> RenderableType:
+    """The last result of the step looked at, and what to do next."""
     name = board.current
     if board.calm:
         return Text(board.calm, "yellow")
@@ -91,9 +91,12 @@ def verdict(board: Board, *, detail: bool = True, hints: bool = True) -> Rendera
         parts += [Text(), reports.detail(result)]
     if result.status == "pass":
         parts.append(_what_next(board))
-    if hints and board.hints is not None:
-        parts += [Text(), lessons.shown(name, board.hints)]
     return Group(*parts)
+
+
+def hints(board: Board) -> RenderableType:
+    """The hints given for the step looked at."""
+    return lessons.shown(board.current, board.hints) if board.current and board.hints else Text()
 
 
 def headline(result: StepResult, at: str = "") -> Text:
@@ -156,8 +159,13 @@ def _looked_at(board: Board, console: Console) -> Iterator[RenderableType]:
         where = _("page {page} of {total}; l goes on, b goes back").format(page=page + 1, total=len(everything))
         yield Group(Segments([part for line in everything[page] for part in line]), Text(where, "dim"))
     else:
-        yield verdict(board)
-        yield verdict(board, detail=board.view != "hints", hints=board.view == "hints")
+        if board.hints is not None:
+            yield Group(verdict(board), Text(), hints(board))
+        if board.view == "hints":
+            yield Group(verdict(board, detail=False), Text(), hints(board))
+            yield hints(board)
+        else:
+            yield verdict(board)
 
 
 def all_steps(board: Board) -> RenderableType:

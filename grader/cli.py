@@ -44,9 +44,13 @@ def grade(
     seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Repeat a run with the same draws.")] = None,
     lang: Annotated[str | None, typer.Option(help="en or ko.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write the report as JSON; - for standard output.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page of --html in the browser.")] = False,
 ) -> None:
     """Grade a submission and say what to do next."""
     with language.use(_language(lang)):
+        if open_page and html is None:
+            raise Refusal(_("There is no page to open. Type: python -m grader grade --html report.html --open"))
         names = [_step_name(wanted) for wanted in step or []]
         try:
             read = submission.read(submission_folder)
@@ -64,10 +68,17 @@ def grade(
                 report = grader.grade(read, names or None, device=device.value, seed=seed, on_step=advance)
         if to_stdout:
             sys.stdout.write(results.as_json(report))
-            return
-        if json is not None:
-            _write(json, results.as_json(report))
-        screen.show(report)
+        else:
+            if json is not None:
+                _write(json, results.as_json(report), "--json report.json")
+            screen.show(report)
+        if html is not None:
+            from grader import page  # matplotlib and jinja2 load only for a page
+
+            _write(html, page.html(report), "--html report.html")
+            print(_("The page is {file}").format(file=html.resolve()), file=sys.stderr if to_stdout else sys.stdout)
+            if open_page and not page.show_in_browser(html):
+                print(_("There is no browser here: open that file in one."), file=sys.stderr)
 
 
 @application.command()
@@ -218,8 +229,8 @@ def _folder(folder: Path, command: str) -> None:
         )
 
 
-def _write(path: Path, text: str) -> None:
-    """Writes a file whole or not at all."""
+def _write(path: Path, text: str, option: str) -> None:
+    """Writes a file whole or not at all; `option` is what to type instead where it can't be written."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         unfinished.write_text(text, encoding="utf-8")
@@ -227,8 +238,8 @@ def _write(path: Path, text: str) -> None:
     except OSError as error:
         unfinished.unlink(missing_ok=True)
         raise Refusal(
-            _("{file} can't be written ({reason}). Type: python -m grader grade --json report.json").format(
-                file=path, reason=error.strerror
+            _("{file} can't be written ({reason}). Type: python -m grader grade {option}").format(
+                file=path, reason=error.strerror, option=option
             )
         ) from None
 

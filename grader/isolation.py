@@ -13,6 +13,8 @@ import struct
 import sys
 import sysconfig
 from collections.abc import Sequence
+from functools import cache
+from itertools import starmap
 from pathlib import Path
 
 EPERM, ENOSYS = 1, 38
@@ -31,12 +33,8 @@ LANDLOCK_RULE_PATH_BENEATH = 1
 LANDLOCK_LOG_SAME_EXEC_OFF = 1  # a refused open is the learner's news, not the system log's
 READ_FILE, READ_DIR, WRITE_FILE, TRUNCATE = 1 << 2, 1 << 3, 1 << 1, 1 << 14
 REMOVE_DIR, REMOVE_FILE, MAKE_DIR, MAKE_REG, REFER = 1 << 4, 1 << 5, 1 << 7, 1 << 8, 1 << 13
-FILE_RIGHTS = {
-    1: (1 << 13) - 1,
-    2: (1 << 14) - 1,
-    3: (1 << 15) - 1,
-    5: (1 << 16) - 1,
-}  # all there are, from which ABI on
+# All rights that there are over files, by the ABI that brought the last of them.
+FILE_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
 NET_RIGHTS, NET_ABI = 0b11, 4  # bind and connect, TCP
 SCOPES, SCOPE_ABI = 0b11, 6  # abstract unix sockets, signals
 LOG_ABI = 7
@@ -46,7 +44,7 @@ SECCOMP_SET_MODE_FILTER, SECCOMP_GET_ACTION_AVAIL = 1, 2
 SECCOMP_ALLOW, SECCOMP_ERRNO = 0x7FFF0000, 0x00050000
 LOAD_WORD, JUMP_EQUAL, JUMP_GREATER_EQUAL, RETURN = 0x20, 0x15, 0x35, 0x06
 NUMBER_AT, ARCHITECTURE_AT, ARGUMENTS_AT = 0, 4, 16
-# From here on numbers are the same on all architectures, and of later date than this list. x32 numbers are larger still.
+# From here on numbers are the same on all architectures, and newer than this list. Those of x32 are larger still.
 FIRST_UNKNOWN = 448
 
 MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column in the tables, audit architecture
@@ -77,7 +75,8 @@ ALLOWED: tuple[tuple[str, int | None, int | None], ...] = (
     ("setitimer", 38, 103), ("getitimer", 36, 102), ("pause", 34, None),
     # signals that it gets
     ("rt_sigaction", 13, 134), ("rt_sigprocmask", 14, 135), ("rt_sigreturn", 15, 139), ("rt_sigpending", 127, 136),
-    ("rt_sigtimedwait", 128, 137), ("rt_sigsuspend", 130, 133), ("sigaltstack", 131, 132), ("restart_syscall", 219, 128),
+    ("rt_sigtimedwait", 128, 137), ("rt_sigsuspend", 130, 133), ("sigaltstack", 131, 132),
+    ("restart_syscall", 219, 128),
     # itself
     ("getpid", 39, 172), ("gettid", 186, 178), ("getppid", 110, 173), ("getuid", 102, 174), ("geteuid", 107, 175),
     ("getgid", 104, 176), ("getegid", 108, 177), ("getresuid", 118, 148), ("getresgid", 120, 150),
@@ -112,8 +111,7 @@ class NotIsolated(RuntimeError):
 
 def prctl(option: int, value: int = 0) -> int:
     """prctl(2); -1 when the kernel refuses."""
-    arguments = [ctypes.c_ulong(number) for number in (value, 0, 0, 0)]
-    return int(ctypes.CDLL(None, use_errno=True).prctl(option, *arguments))
+    return int(_libc().prctl(option, *(ctypes.c_ulong(number) for number in (value, 0, 0, 0))))
 
 
 def hide() -> None:
@@ -140,8 +138,7 @@ def drop_privileges() -> bool:
     """Gives up every capability for good: root is then a user like another. Whether none is left."""
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     capability = 0
-    while prctl(PR_CAPBSET_READ, capability) >= 0 and capability < 64:
-        prctl(PR_CAPBSET_DROP, capability)  # an ordinary user may not, and has none to lose
+    while prctl(PR_CAPBSET_DROP, capability) == 0:  # an ordinary user may not, and has none to lose
         capability += 1
     prctl(PR_SET_SECUREBITS, SECURE_ALL_LOCKED)
     header = ctypes.create_string_buffer(struct.pack("=II", CAPABILITY_VERSION_3, 0))
@@ -185,7 +182,7 @@ def restrict_files(folder: str, readable: Sequence[str], abi: int | None = None)
 def readable_paths(root: str) -> list[str]:
     """What Python and torch may need to read later on: the standard library, the installed packages, shared libraries.
 
-    Never a folder that holds `root` (the course with its solutions), although packages may be installed below it.
+    Never a folder that holds `root` (the course with its solutions) or the home folder; packages may lie below them.
     """
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     places = [sysconfig.get_path(name) for name in names] + [sysconfig.get_config_var("LIBDIR")]
@@ -203,9 +200,9 @@ def readable_paths(root: str) -> list[str]:
         "/dev/zero",
         "/sys/devices/system/cpu",
     ]
-    course = Path(root).resolve()
+    kept = [Path(root).resolve(), Path(os.path.expanduser("~"))]  # a user without an entry has no home: "~" then
     found = dict.fromkeys(Path(place).resolve() for place in places if place and os.path.exists(place))
-    return [str(path) for path in found if not course.is_relative_to(path) and not Path.home().is_relative_to(path)]
+    return [str(path) for path in found if not any(own.is_relative_to(path) for own in kept)]
 
 
 def _allow_beneath(ruleset: int, path: str, rights: int) -> bool:
@@ -228,14 +225,18 @@ def _allow_beneath(ruleset: int, path: str, rights: int) -> bool:
 def can_filter() -> bool:
     """Whether this kernel filters system calls and this machine's are in the tables."""
     action = ctypes.create_string_buffer(struct.pack("=I", SECCOMP_ERRNO))
-    return platform.machine() in MACHINES and _call("seccomp", SECCOMP_GET_ACTION_AVAIL, 0, action) == 0
+    return (
+        platform.machine() in MACHINES
+        and struct.calcsize("P") == 8
+        and _call("seccomp", SECCOMP_GET_ACTION_AVAIL, 0, action) == 0
+    )
 
 
 def filter_calls() -> bool:
     """seccomp: from now on a call that is not in the table fails with PermissionError; nothing is killed for asking."""
     if not can_filter():
         return False
-    program = b"".join(struct.pack("=HBBI", *instruction) for instruction in _program())
+    program = b"".join(starmap(struct.Struct("=HBBI").pack, _program()))
     code = ctypes.create_string_buffer(program)
     described = ctypes.create_string_buffer(struct.pack("@HP", len(program) // 8, ctypes.addressof(code)))
     return _call("seccomp", SECCOMP_SET_MODE_FILTER, 0, described) == 0
@@ -250,7 +251,7 @@ def _program() -> list[tuple[int, int, int, int]]:
         (RETURN, 0, 0, SECCOMP_ERRNO | ENOSYS),
     )
     # Another architecture has other numbers: 32-bit calls are made from a 64-bit process by one instruction.
-    program = [
+    program: list[tuple[int, int, int, int]] = [
         (LOAD_WORD, 0, 0, ARCHITECTURE_AT),
         (JUMP_EQUAL, 1, 0, architecture),
         refuse,
@@ -259,7 +260,7 @@ def _program() -> list[tuple[int, int, int, int]]:
     program += [(JUMP_GREATER_EQUAL, 0, 1, FIRST_UNKNOWN), unknown, (JUMP_EQUAL, 0, 1, CLONE3), unknown]
     numbers = [entry[1 + column] for entry in ALLOWED]
     for number in numbers:
-        if number is not None:
+        if isinstance(number, int):
             program += [(JUMP_EQUAL, 0, 1, number), allow]
     own = os.getpid()
     for calls, position, values in (
@@ -278,10 +279,15 @@ def _program() -> list[tuple[int, int, int, int]]:
     return [*program, refuse]
 
 
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
+
+
 def _call(name: str, *arguments: object) -> int:
     """A system call by its number here; -1 when it fails, or when this machine is not in the tables."""
     if not sys.platform.startswith("linux") or platform.machine() not in MACHINES:
         return -1
     number = CALLS[name][MACHINES[platform.machine()][0]]
     words = [ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments]
-    return int(ctypes.CDLL(None, use_errno=True).syscall(ctypes.c_long(number), *words, ctypes.c_long(0)))
+    return int(_libc().syscall(ctypes.c_long(number), *words, ctypes.c_long(0)))

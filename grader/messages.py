@@ -19,6 +19,7 @@ from grader.frames import BadMessage, frame
 
 MAX_TENSOR_ELEMENTS = 1 << 24
 MAX_TENSORS = 4096
+MAX_TABLE = 1 << 20  # bytes of the table that says which tensors a payload holds
 MAX_TEXT = 4000  # characters of one string that a worker may send
 
 DTYPES: dict[str, torch.dtype] = {
@@ -429,6 +430,9 @@ _SAFETENSORS_NAMES = {dtype: str(dtype).removeprefix("torch.") for dtype in DTYP
 def _unpack(payload: bytes) -> dict[str, Tensor]:
     if not payload:
         return {}
+    # The table becomes objects a hundred times its size: it is bounded before it is read.
+    if int.from_bytes(payload[:8], "little") > MAX_TABLE:
+        raise BadMessage("a table of tensors that is too long")
     entries = safetensors.deserialize(payload)
     if len(entries) > MAX_TENSORS:
         raise BadMessage(f"{len(entries)} tensors in one message")

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from torch import nn
+from torch._C._autograd import _disable_profiler_legacy, _enable_profiler_legacy
+from torch.autograd.profiler_legacy import profile
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
@@ -72,17 +74,16 @@ class TransformerModules:
 
 def profiled(run: Callable[[], Any], names: set[str]) -> Any:
     """Runs `run` and adds the names of the built-in ops that it executed, composite ones included."""
-    # The profiler without Kineto: it also works in a forked process and prints nothing.
-    from torch.autograd.profiler_legacy import profile
-
-    profiler = profile()
+    # The profiler without Kineto: it works in a forked process too and prints nothing. Its records are read as they are:
+    # the tables that torch would make of them take longer than the call.
+    legacy = profile()
+    _enable_profiler_legacy(legacy.config())
     try:
-        with profiler:
-            return run()
+        return run()
     finally:
+        events = {event.name() for thread in _disable_profiler_legacy() for event in thread}
         # A learner's own autograd.Function or scripted function shows its own name: only torch's ops count.
-        events = profiler.function_events or []
-        names.update(event.name.removeprefix("aten::") for event in events if event.name.startswith("aten::"))
+        names.update(event.removeprefix("aten::") for event in events if event.startswith("aten::"))
 
 
 def _is_torchs_own(func: Callable[..., Any]) -> bool:

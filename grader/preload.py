@@ -34,16 +34,80 @@ def load_everything() -> None:
 
 
 def warm_up() -> None:
-    """Runs once what first runs slowly: every dtype, a matrix product, a softmax, the random stream. No backward pass:
-    a forked process could not follow one."""
+    """Does once, forward, what exercises on attention do, watched in every way that a worker watches.
+
+    The first run of an op looks up its kernel and makes its Python face; a forked process inherits both. No backward
+    pass: a forked process could not follow one.
+    """
     import torch
 
+    from grader.offlimits import FunctionNames, profiled
+    from grader.responder import LargestStorage, OneDevice
+
+    torch.default_generator.manual_seed(0)
     for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
         x = torch.ones(2, 2, dtype=dtype)
         repr((x @ x).softmax(-1).exp().sum(-1))
-    torch.manual_seed(0)
-    meta = torch.empty(2, 2, device="meta")
-    torch.nn.functional.linear(meta, meta).masked_fill(meta > 0, 0.0).softmax(-1)
+    with FunctionNames() as mode:
+        profiled(lambda: _tour("cpu"), mode.names)
+        with LargestStorage():  # type: ignore[no-untyped-call]
+            _tour("cpu")
+        with OneDevice():  # type: ignore[no-untyped-call]
+            _tour("meta")
+
+
+def _tour(device: str) -> None:
+    """The ops of attention, of the ways learners write it, and of a small GPT."""
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+
+    class Part(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear, self.drop = nn.Linear(4, 4), nn.Dropout(0.1)
+            self.register_buffer("mask", torch.ones(3, 3).tril().bool())
+
+    part = nn.ModuleList([Part()]).to(device).train().eval()[0]
+    ids = torch.zeros(2, 3, dtype=torch.long, device=device)
+    table = nn.Embedding(5, 4).to(device)
+    x = table(ids) + torch.arange(3, device=device)[:, None]
+    x = part.drop(part.linear(x)).requires_grad_()
+    heads = x.view(2, 3, 2, 2).transpose(1, 2).contiguous()
+    scores = heads @ heads.transpose(-2, -1) / 2**0.5
+    causal = torch.tril(torch.ones(3, 3, dtype=torch.bool, device=device)) & torch.triu(part.mask.T).T
+    for hidden in (scores.masked_fill(~causal, float("-inf")), torch.where(causal, scores, -1e4)):
+        shifted = hidden - hidden.max(dim=-1, keepdim=True).values
+        weights = shifted.exp() / shifted.exp().sum(-1, keepdim=True)
+        torch.softmax(hidden - hidden.amax(-1, keepdim=True).detach(), dim=-1)
+    context = (F.dropout(weights, 0.1) @ heads).permute(0, 2, 1, 3).reshape(2, 3, 4)
+    torch.einsum("bhqk,bhkd->bhqd", weights, heads)
+    torch.stack([torch.cat([heads, heads], dim=-1), torch.cat([heads, heads], dim=-1)])
+    F.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+    query, _key, _value = torch.cat([context] * 3, dim=-1).split(4, dim=2)
+    query.chunk(2, -1)
+    kept = torch.rand_like(x) >= 0.1
+    (
+        x * kept / 0.9,
+        torch.bernoulli(torch.full_like(x, 0.5)),
+        torch.zeros_like(x),
+        torch.full((2,), 1.0, device=device),
+    )
+    spread = (x - x.mean(-1, keepdim=True)) / torch.sqrt(x.var(-1, keepdim=True, unbiased=False) + 1e-5)
+    torch.maximum(spread.rsqrt(), torch.logsumexp(x, -1, keepdim=True)).clone()
+    0.5 * x * (1 + torch.tanh(0.8 * (x + 0.04 * x**3)))
+    logits = F.linear(context, table.weight)[:, -1:, :]
+    F.cross_entropy(logits.flatten(0, 1), ids[:, 0])
+    chosen = logits[:, -1].argmax(-1, keepdim=True)
+    best = torch.topk(logits[:, -1], 2).values
+    (
+        torch.cat([ids, chosen], dim=1)[:, -2:],
+        best[:, [-1]],
+        x.float().to(torch.bfloat16).unsqueeze(0).expand(2, -1, -1, -1),
+    )
+    if device != "meta":
+        torch.multinomial(torch.softmax(logits[:, -1].detach(), -1), 1)
+        torch.isfinite(x).all().item()
 
 
 def _without_compiler() -> None:

@@ -33,7 +33,7 @@ def terminal(report: Report) -> RenderableType:
     for step in report.steps:
         if step.status not in ("pass", "todo"):
             parts += [Text(), detail(step)]
-    parts += [Text(), _closing(report)]
+    parts += [Text(), closing(report)]
     return Group(*parts)
 
 
@@ -140,7 +140,8 @@ def _lines(message: str) -> Iterator[RenderableType]:
         yield table
 
 
-def _closing(report: Report) -> Text:
+def closing(report: Report) -> Text:
+    """The score and what to do next: two lines, or one when there is nothing left to do."""
     following = next_step(report)
     if any(step.status == "error" for step in report.steps):
         return Text(

@@ -25,7 +25,6 @@ from grader.messages import DTYPE_NAMES, MAX_TENSOR_ELEMENTS, Call, HandleId, Op
 MAX_ITEMS = 2000  # items taken from one generator or list
 MAX_DEPTH = 4  # of tuples in tuples
 MAX_INT = 1 << 63
-PROFILED_CALLS = 2  # calls of each name that are also watched below Python, which costs 20 microseconds an op
 HIDDEN_LOCALS = ("self", "__class__")
 
 
@@ -78,7 +77,8 @@ class OneDevice(UncompiledMode):
                 f"Expected all tensors to be on the same device, but {name} got one on meta and one of shape "
                 f"{tuple(stray.shape)} on {stray.device}"
             )
-        if any(leaf.device.type == "meta" for leaf in leaves):
+        numbers = sum(leaf.dim() == 0 and leaf.device.type == "cpu" for leaf in leaves)
+        if 0 < numbers < len(leaves):
             # One number on the CPU is right on an accelerator; some of torch's meta kernels refuse it.
             args, kwargs = tree_map(_number_on_meta, (args, kwargs or {}))
         return func(*args, **(kwargs or {}))
@@ -102,7 +102,7 @@ class Responder:
         self.is_own = is_own
         self.handles: dict[int, Any] = {}
         self.made_by: dict[int, str] = {}
-        self.watched: dict[str, int] = {}
+        self.profiled: set[str] = set()  # watching below Python costs 20 microseconds an op: once a name
 
     def begin_check(self, seed: int) -> None:
         """Drops the modules made so far and seeds the random stream."""
@@ -126,7 +126,7 @@ class Responder:
                 target = self._target(call)
                 if call.options.seed is not None:
                     seed_everything(call.options.seed)
-                result = self._run(lambda: _materialised(target(*inputs.args, **inputs.kwargs)), name, noted)
+                result = self._run(lambda: _materialised(target(*inputs.args, **inputs.kwargs)), call, name, noted)
             except BaseException as error:  # SystemExit and KeyboardInterrupt are a learner's errors too
                 outcome.raised = self.describe(error)
                 result = None
@@ -189,10 +189,12 @@ class Responder:
             stack.enter_context(offlimits.TransformerModules(mode.names))
         return mode.names
 
-    def _run(self, run: Callable[[], Any], name: str, noted: set[str] | None) -> Any:
-        if noted is None or name not in self.off_limits or self.watched.get(name, 0) >= PROFILED_CALLS:
+    def _run(self, run: Callable[[], Any], call: Call, name: str, noted: set[str] | None) -> Any:
+        """Runs the call; the first that does a public name's work is also watched below Python."""
+        works = call.name == "__call__" if call.handle is not None else not inspect.isclass(self.names.get(name))
+        if noted is None or not works or name not in self.off_limits or name in self.profiled:
             return run()
-        self.watched[name] = self.watched.get(name, 0) + 1
+        self.profiled.add(name)
         return offlimits.profiled(run, noted)
 
     # --- what comes back ---

@@ -33,12 +33,14 @@ FAULT_LINE = re.compile(r'File "([^"\n]{1,200})", line (\d{1,7}) in ([\w<>.]{1,1
 FAULTS_KEPT = 16 << 10
 LAYERS_EVERYWHERE = ("process", "limits")
 SET_UP_SECONDS = 60.0  # for a worker to be ready: never counted against a learner's code
+GRACE = 2  # times a call's seconds: how much longer a process may take that waits for a processor
 LOOK_EVERY = 0.25  # seconds between looks at how much a worker has written
 
 
 class NoAnswer(Exception):
-    """A worker did not answer. `why` is "late", "ended" or "full" (it wrote too much); `place` is (file, line, function)
-    in the submission, if known: it comes from the worker, like all else, and is not to be relied on.
+    """A worker did not answer. `why` is "late", "ended" or "full" (it wrote too much).
+
+    `place` is (file, line, function) in the submission, if known: the worker says so, and may say anything.
     """
 
     def __init__(self, why: str, status: int | None = None, place: tuple[str, int, str] | None = None) -> None:
@@ -170,7 +172,7 @@ def _limit_resources(limits: Limits) -> None:
     bounds = {
         resource.RLIMIT_CPU: int(limits.step_seconds) + 5,
         resource.RLIMIT_FSIZE: limits.file_size,
-        resource.RLIMIT_NOFILE: limits.open_files,
+        resource.RLIMIT_NOFILE: 1024 if limits.accelerator else limits.open_files,  # a driver opens many
         resource.RLIMIT_CORE: 0,
     }
     if not limits.accelerator:
@@ -193,7 +195,7 @@ class ForkLauncher:
 
     def __init__(self, control: socket.socket, proven: Sequence[str] = ()) -> None:
         self.control = control
-        self.layers = (*LAYERS_EVERYWHERE, *proven)
+        self.layers: tuple[str, ...] = (*LAYERS_EVERYWHERE, *proven)
         self.ended: dict[int, int] = {}
 
     def launch(self, limits: Limits) -> Process:
@@ -264,6 +266,7 @@ class ForkedProcess:
         self._kept = bytearray()
         self._said = ""
         self._looked = time.monotonic()
+        self._grace = 0.0
         self._over: int | None = None
         self._closed = False
         channel.setblocking(False)
@@ -295,14 +298,28 @@ class ForkedProcess:
             if not piece:
                 raise EOFError
             data += piece
-            if time.monotonic() > deadline:
-                raise TimeoutError
+            self._left(deadline)
         return bytes(data)
 
-    def _wait(self, deadline: float, writing: bool = False) -> None:
-        left = deadline - time.monotonic()
+    def _left(self, deadline: float) -> float:
+        """Seconds left. Time that the process stood ready and got no processor is the machine's, up to a bound."""
+        left = deadline + self._grace - time.monotonic()
+        if left <= 0:
+            self._grace = min(self._starved(), GRACE * self._limits.call_seconds)
+            left = deadline + self._grace - time.monotonic()
         if left <= 0:
             raise TimeoutError
+        return left
+
+    def _starved(self) -> float:
+        try:
+            _ran, waited, _times = Path(f"/proc/{self._pid}/schedstat").read_text(encoding="ascii").split()
+        except (OSError, ValueError):  # not every kernel counts
+            return 0.0
+        return int(waited) / 1e9
+
+    def _wait(self, deadline: float, writing: bool = False) -> None:
+        left = self._left(deadline)
         poll = select.poll()
         poll.register(self._channel, select.POLLOUT if writing else select.POLLIN)
         if self._output >= 0:
@@ -382,7 +399,10 @@ def report_set_up(layers: Sequence[str]) -> bytes:
 
 
 def _set_up(process: Process) -> list[str]:
-    """Waits until a new worker is bounded and names its layers. Raises SandboxError when that fails: never a learner's fault."""
+    """Waits until a new worker is bounded and names its layers.
+
+    Raises SandboxError when that fails: nothing of a learner's has run yet, so that it is never their fault.
+    """
     deadline = time.monotonic() + SET_UP_SECONDS
     try:
         header, _payload = frame_sizes(process.receive(PREFIX.size, deadline))
@@ -399,10 +419,9 @@ def _set_up(process: Process) -> list[str]:
 class SpawnLauncher:
     """Workers started as fresh processes: macOS, Windows, and wherever forking torch is unsound."""
 
-    layers = LAYERS_EVERYWHERE
-
     def __init__(self, root: str) -> None:
         self.root = root
+        self.layers: tuple[str, ...] = LAYERS_EVERYWHERE
 
     def launch(self, limits: Limits) -> Process:
         """A worker in a new interpreter, in a folder of its own."""
@@ -448,7 +467,8 @@ class SpawnedProcess:
     def _answer(self, piece: bytes) -> None:
         while not self._over:  # once nobody reads any more, what still comes is dropped
             with contextlib.suppress(queue.Full):
-                return self._answers.put(piece, timeout=0.1)
+                self._answers.put(piece, timeout=0.1)
+                return
 
     def _keep(self, piece: bytes) -> None:
         self._kept += piece[: max(0, self._limits.output - len(self._kept))]
@@ -529,7 +549,7 @@ def clean_environment() -> dict[str, str]:
 
 
 def _place(faults: str) -> tuple[str, int, str] | None:
-    """The innermost line of the submission in what the fault handler wrote: untrusted text, read as a number and names."""
+    """The innermost line of the submission in what the fault handler wrote: text that is not trusted."""
     for filename, line, function in FAULT_LINE.findall(faults):
         if not os.path.isabs(filename) and not filename.startswith("<"):
             return filename, int(line), function

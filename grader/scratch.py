@@ -1,4 +1,4 @@
-"""The temporary folders of workers: made, measured and removed by the trusted side, whatever a learner's code left there."""
+"""The temporary folders of workers: made, measured and removed by the trusted side, whatever was left there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Scratch:
         place = tempfile.gettempdir()
         _remove_stale(place)
         while True:
-            self.path = tempfile.mkdtemp(prefix=BASE, dir=place)
+            self.path = tempfile.mkdtemp(prefix=f"{BASE}{os.getpid()}-", dir=place)
             with contextlib.suppress(OSError):  # another zygote may take it for stale before it is locked
                 self._lock = _locked(self.path)
                 if os.path.isdir(self.path):

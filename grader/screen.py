@@ -33,8 +33,10 @@ def progress(total: int) -> Iterator[Callable[[StepResult], None]]:
 def waiting() -> Iterator[Callable[[str], None]]:
     """A line on standard error that says what is looked at, gone at the end; nothing where it is not a terminal."""
     console = Console(stderr=True)
-    with Progress(SpinnerColumn(), TextColumn("{task.description}"), console=console, transient=True,
-                  disable=not console.is_terminal) as line:  # fmt: skip
+    columns = (SpinnerColumn(), TextColumn("{task.description}"))
+    disable = not console.is_terminal
+    # The doctor looks at standard output too, which must then be itself.
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False, disable=disable) as line:
         task = line.add_task("")
         yield lambda what: line.update(task, description=what)
 

@@ -25,6 +25,7 @@ from grader import board as boards
 from grader import grading, keys, lessons, saves, screen, submission
 from grader.language import gettext as _
 from grader.limits import Limits
+from grader.report import plain
 from grader.results import StepResult
 
 LIMITS = Limits(call_seconds=5.0, step_seconds=15.0)
@@ -121,7 +122,7 @@ class Watch:
             self.board.keys = stack.enter_context(keys.listening(lambda key: self.events.put(Key(key))))
             self.draw()
             while True:
-                self._start_next(desk)
+                self.start_next(desk)
                 event = self._event(told.pause)
                 if isinstance(event, Key) and keys.meaning(event.name) == "q":
                     return
@@ -143,7 +144,7 @@ class Watch:
     def draw(self) -> None:
         """Shows the board: in place of what was there on a terminal, as further lines elsewhere."""
         if not self.redraws:
-            self.console.print(boards.verdict(self.board))
+            self.console.print(boards.hints(self.board) if self.board.view == "hints" else boards.verdict(self.board))
             if self.board.notice:
                 self.console.print(self.board.notice)
             self._say_progress()
@@ -154,7 +155,7 @@ class Watch:
 
     # --- grading ---
 
-    def _start_next(self, desk: Desk) -> None:
+    def start_next(self, desk: Desk) -> None:
         """Begins the next step that waits, with the files as they are now."""
         while self.grading is None and self.waiting:
             name = self.waiting.pop(0)
@@ -274,9 +275,9 @@ class Watch:
         self.waiting = list(self.board.names)
 
     def _hint(self, name: str) -> None:
-        self.board.view = "hints"
         try:
             self.board.hints = lessons.next_hint(name, self.board.folder)
+            self.board.view = "hints"
         except lessons.NoLesson:
             self.board.notice = _("There are no hints for {step}.").format(step=name)
 
@@ -347,7 +348,7 @@ def half_written(read: submission.Submission, name: str) -> str:
             compile(source, shown, "exec", dont_inherit=True)
     except SyntaxError as error:
         return _("{file}, line {line}: not Python yet ({reason}).").format(
-            file=shown, line=error.lineno or 1, reason=error.msg
+            file=shown, line=error.lineno or 1, reason=plain(error.msg)
         )
     except (ValueError, RecursionError, MemoryError) as error:
         return _("{file}: not Python yet ({reason}).").format(file=shown, reason=error or type(error).__name__)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ from grader.grading import ROOT, Grader
 from grader.limits import Limits
 from grader.report import plain
 from grader.results import as_json
+from grader.sandbox import GRACE
 from grader.scratch import BASE
 from grader.submission import Submission
 
@@ -40,6 +43,9 @@ def warm() -> Iterator[Grader]:
     """One grader for all attacks, started with a secret in its environment."""
     os.environ["KIT_TEST_SECRET_TOKEN"] = "1"
     with Grader(1, LIMITS) as grader:
+        layers = grader.grade(one_file("step02_softmax", GOOD), ["step02_softmax"], device="cpu").isolation
+        if os.geteuid() == 0 and not {"landlock", "seccomp"} <= set(layers):
+            pytest.skip("as root and without the layers of this system an attack could harm the machine")
         yield grader
     del os.environ["KIT_TEST_SECRET_TOKEN"]
 
@@ -67,7 +73,11 @@ def descendants(pid: int) -> list[int]:
 
 def workers_files(grader: Grader) -> list[str]:
     """What is left in the folders of workers."""
-    return [str(path) for base in Path(tempfile.gettempdir()).glob(f"{BASE}*") for path in base.iterdir()]
+    return [
+        str(path)
+        for base in Path(tempfile.gettempdir()).glob(f"{BASE}{zygote_pid(grader)}-*")
+        for path in base.iterdir()
+    ]
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda path: path.stem)
@@ -86,7 +96,7 @@ def test_attack(attack: Path, warm: Grader) -> None:
     assert result.status in expected, said
     assert "error" not in {check.status for check in result.checks}, said
     assert (result.score == result.max_score) == (result.status == "pass"), said
-    assert took < limits.step_seconds + SLACK
+    assert took < limits.step_seconds + GRACE * limits.call_seconds + SLACK
     assert len(as_json(report)) < 1 << 20
     assert "\x1b" not in plain(said + result.output)
     assert len(descendants(zygote_pid(warm))) == 1, "only the judge lives on"
@@ -119,7 +129,108 @@ def test_attacks_as_an_ordinary_user() -> None:
     if tried.returncode != 0:
         pytest.skip("an ordinary user can't read this Python")
     ran = subprocess.run(
-        [*as_nobody, sys.executable, "-m", "pytest", "-q", "-x", "-o", "addopts=--import-mode=importlib -p no:cacheprovider", __file__],
+        [*as_nobody, sys.executable, "-m", "pytest", "-q", "-x", __file__],
         capture_output=True, text=True, cwd=ROOT, env=os.environ | {"HOME": "/nonexistent"},
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout[-3000:]
+
+
+# Goes at the end of every right solution: from there on the process answers now and then what it likes.
+LIAR = """
+import random as _random, torch as _torch
+from grader import responder as _responder
+from grader.messages import HandleId as _HandleId, Opaque as _Opaque, Placed as _Placed
+_rng = _random.Random({seed})
+_float = lambda *shape, **how: _Placed(_torch.zeros(*shape, **how), "cpu")
+_values = [
+    None, True, -1, 2**62, 1.5, float("nan"), "text", _HandleId(1), _HandleId(-3), _Opaque("thing"), (), (None,),
+    _float(3), _float(0), _float(2, 3), _float(1, 0, 3), _float(4, dtype=_torch.int64), _float(2, dtype=_torch.bool),
+    _Placed(_torch.tensor(float("nan")), "nowhere"), _Placed(_torch.empty(2, 3, device="meta"), "meta"),
+    dict(missing=5, extra=None, misshapen=["x"]), dict(weight=_float(2)), (_float(1), _float(1)),
+]
+_respond = _responder.Responder.respond
+
+def _lie(self, call):
+    outcome = _respond(self, call)
+    if _rng.random() < {share}:
+        lie = _rng.randrange(4)
+        if lie == 0:
+            outcome.gradients = {{}}
+        elif lie == 1:
+            outcome.gradients = {{name: _rng.choice([None, _float(2, 1)]) for name in outcome.gradients}}
+        else:
+            outcome.raised, outcome.value = None, _rng.choice(_values)
+    return outcome
+
+_responder.Responder.respond = _lie
+"""
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5, 1.0])
+def test_a_lie_is_never_taken_for_our_fault(warm: Grader, share: float) -> None:
+    """Whatever a process answers in whichever step: a fault of ours costs nothing, so that none may be provoked."""
+    from grader import course
+
+    warm.limits = PATIENT
+    for seed in (1, 2):
+        sources = {
+            step.name: (f"liar/{step.name}.py", step.solved() + LIAR.format(seed=seed, share=share))
+            for step in course.steps()
+        }
+        report = warm.grade(Submission("liar", sources), device="cpu", seed=seed)
+        errors = [f"{s.name}.{c.name}: {c.message}" for s in report.steps for c in s.checks if c.status == "error"]
+        assert errors == []
+        assert report.score < report.max_score
+
+
+def test_memory_holds_nothing_of_a_reference(warm: Grader) -> None:
+    """Every byte that a worker has in memory, searched for sentences of the references and of the checks."""
+    said = [
+        line.strip().lstrip("# ").encode()
+        for path in sorted((ROOT / "solutions").glob("step*/*.py"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if line.strip().startswith("# ") and len(line.strip()) > 60
+    ]
+    assert len(said) > 20
+    marker = "marker-of-this-test"
+    source = f"import time\nmarker = {marker!r}\nprint('up', flush=True)\ntime.sleep(60)\n"
+    found: dict[int, list[bytes]] = {}
+
+    def look() -> None:
+        begin = time.monotonic()
+        while not found and time.monotonic() < begin + 20:
+            for pid in descendants(zygote_pid(warm)):
+                memory = _memory(pid)
+                if (
+                    memory is not None
+                    and marker.encode() in memory
+                    and Path(f"/proc/{pid}/cwd").readlink().parent.name.startswith(BASE)
+                ):
+                    found[pid] = [sentence for sentence in said if sentence in memory]
+            time.sleep(0.1)
+
+    looking = threading.Thread(target=look)
+    warm.limits = Limits(call_seconds=10.0)
+    looking.start()
+    warm.grade(one_file("step02_softmax", source), ["step02_softmax"], device="cpu")
+    looking.join()
+    if not found:
+        pytest.skip("the memory of a process that hides itself is read by root only")
+    assert set(map(tuple, found.values())) == {()}
+
+
+def _memory(pid: int) -> bytes | None:
+    """What a process has written into its memory, as far as it can be read."""
+    read = []
+    try:
+        with open(f"/proc/{pid}/maps", encoding="ascii") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            for line in maps:
+                span, modes = line.split()[:2]
+                start, end = (int(part, 16) for part in span.split("-"))
+                if "w" in modes and end - start < 1 << 30:
+                    memory.seek(start)
+                    with contextlib.suppress(OSError):
+                        read.append(memory.read(end - start))
+    except OSError:
+        return None
+    return b"".join(read)

@@ -1,0 +1,30 @@
+# Generated from solutions/step07_heads by `make exercises`: write your code where it says NotImplementedError.
+"""Splitting into heads and merging them
+
+Several heads look at the same tokens, each with its own part of the columns. Splitting makes the head a dimension of
+its own, in front of the tokens, so that one matrix product works on all heads at once. Merging puts the columns back.
+
+Off limits: nothing.
+"""
+
+from torch import Tensor
+
+
+def split_heads(x: Tensor, num_heads: int) -> Tensor:
+    """Give each head its own columns of every token.
+
+    Shapes: B sequences of T tokens of width D; H is `num_heads`, d = D / H the width of one head. `x` is `(B, T, D)`,
+    the result `(B, H, T, d)`: head h holds the columns h * d to (h + 1) * d - 1.
+
+    Raises:
+        ValueError: when D is not divisible by `num_heads`.
+    """
+    raise NotImplementedError
+
+
+def merge_heads(x: Tensor) -> Tensor:
+    """Put the columns of all heads next to each other again: the inverse of `split_heads`.
+
+    Shapes: `x` is `(B, H, T, d)`, contiguous or not, the result `(B, T, H * d)`.
+    """
+    raise NotImplementedError

@@ -1,0 +1,68 @@
+"""`make misconceptions`: the pages that list every wrong way that the kit knows, one a language."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from grader import course
+from grader.language import LANGUAGES, use
+from grader.language import gettext as _
+
+DOCS = course.ROOT / "docs"
+FILES = {"en": DOCS / "misconceptions.md", "ko": DOCS / "misconceptions.ko.md"}
+GENERATED = "<!-- Generated from solutions/ by `make misconceptions`: edit misconceptions.py of the step instead. -->"
+# The few sentences of the page itself.
+HEADINGS = {
+    "en": (
+        "Misconceptions",
+        "Wrong ways that people take, {count} in all, by step. Each is an implementation in `solutions/`; the kit's "
+        "own tests show that the named check refuses it, and a learner who gives the same answers is told so.",
+        ("name", "what was done", "caught by"),
+    ),
+    "ko": (
+        "알려진 오답",
+        "사람들이 저지르는 오답 {count}개를 단계별로 모았습니다. 오답은 저마다 `solutions/`에 코드로 들어 있습니다. "
+        "표에 적힌 검사가 그 오답을 걸러 낸다는 것을 키트의 테스트가 확인하며, 같은 답을 내는 학습자는 무엇을 "
+        "잘못했는지 듣게 됩니다.",
+        ("이름", "무엇을 했는가", "걸러 내는 검사"),
+    ),
+}
+
+
+def page(spoken: str) -> str:
+    """The whole page in one language."""
+    steps = course.steps()
+    title, introduction, columns = HEADINGS[spoken]
+    count = sum(len(step.misconceptions) for step in steps)
+    with use(spoken):
+        parts = [f"{GENERATED}\n\n# {title}\n", introduction.format(count=count) + "\n"]
+        parts += [_section(step, columns) for step in steps]
+    return "\n".join(parts)
+
+
+def _section(step: course.Step, columns: tuple[str, ...]) -> str:
+    rows = [
+        columns,
+        ("---",) * len(columns),
+        *((f"`{wrong.name}`", _(wrong.what), f"`{wrong.caught_by}`") for wrong in step.misconceptions),
+    ]
+    lines = ("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
+    return f"## {step.number}. {_(step.title)}\n\n" + "\n".join(lines) + "\n"
+
+
+def stale() -> list[Path]:
+    """The pages that are not what the step folders give."""
+    return [
+        path for spoken, path in FILES.items() if not path.is_file() or path.read_text(encoding="utf-8") != page(spoken)
+    ]
+
+
+def main() -> None:
+    """Writes the pages."""
+    DOCS.mkdir(exist_ok=True)
+    for spoken in LANGUAGES:
+        FILES[spoken].write_text(page(spoken), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Agree, or say how not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from grader.compare import Tolerance, require_agreement, require_gradients
+from grader.failure import CheckFailed
+from grader.messages import Opaque, Placed
+
+
+def on_cpu(tensor: torch.Tensor) -> Placed:
+    """A tensor as a message carries it."""
+    return Placed(tensor, "cpu")
+
+
+def refusal(came: object, expected: object, tolerance: Tolerance | None = None) -> str:
+    """What is said when the two do not agree."""
+    with pytest.raises(CheckFailed) as caught:
+        require_agreement(came, expected, tolerance or Tolerance())
+    return caught.value.message
+
+
+ONES = torch.ones(2, 3)
+
+
+def test_equal_values_agree() -> None:
+    """The same tensor, nested tuples of it, infinities and scalars."""
+    infinite = on_cpu(torch.tensor([1.0, float("inf"), -float("inf")]))
+    for value in (on_cpu(ONES), (on_cpu(ONES), infinite), None, True, 3, 2.5, "text"):
+        require_agreement(value, value, Tolerance())
+
+
+def test_rounding_agrees_and_more_does_not() -> None:
+    """A few roundings of the dtype are allowed, a hundred are not, and none bit for bit."""
+    near, far = ONES * (1 + 5e-7), ONES * (1 + 1e-5)
+    require_agreement(on_cpu(near), on_cpu(ONES), Tolerance())
+    assert "6 of 6 values differ" in refusal(on_cpu(far), on_cpu(ONES))
+    assert "they part at [0, 0]" in refusal(on_cpu(near), on_cpu(ONES), Tolerance(exact=True))
+
+
+def test_longer_sums_have_more_room() -> None:
+    """The tolerance grows with the root of the number of terms."""
+    assert Tolerance(64).of(torch.float32, 1.0) == 8 * Tolerance(1).of(torch.float32, 1.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_nan_never_agrees(dtype: torch.dtype) -> None:
+    """NaN fails, even where NaN was expected."""
+    broken = torch.tensor([1.0, float("nan")], dtype=dtype)
+    assert "came nan" in refusal(on_cpu(broken), on_cpu(torch.ones(2, dtype=dtype)))
+    refusal(on_cpu(broken), on_cpu(broken))
+
+
+def test_kind_comes_before_values() -> None:
+    """Shape, then dtype, then device."""
+    assert "shape (3, 2)" in refusal(on_cpu(ONES.T), on_cpu(ONES))
+    assert "dtype float64" in refusal(on_cpu(ONES.double()), on_cpu(ONES))
+    assert "device cuda:0" in refusal(Placed(ONES, "cuda:0"), on_cpu(ONES))
+
+
+def test_other_kinds_of_value() -> None:
+    """Something that is no tensor, a tuple too short, a bool for an int."""
+    assert "an object of type Always" in refusal(Opaque("an object of type Always"), on_cpu(ONES))
+    assert "a tuple of 2 values" in refusal((on_cpu(ONES),), (on_cpu(ONES), on_cpu(ONES)))
+    refusal(True, 1)
+    refusal(None, on_cpu(ONES))
+
+
+def test_the_differing_place_is_shown() -> None:
+    """Of a large tensor the row in which the first difference lies."""
+    expected = torch.zeros(4, 30)
+    came = expected.clone()
+    came[2, 17] = 0.5
+    said = refusal(on_cpu(came), on_cpu(expected))
+    assert "they part at [2, 17]: expected 0.0, came 0.5000" in said
+    assert "[2, :] = […" in said.replace("[… ", "[…")
+
+
+def test_gradients() -> None:
+    """A cut gradient is named; one that is zero by cancellation is judged by the size of its neighbours."""
+    expected = {"query": on_cpu(ONES), "bias": on_cpu(torch.full((3,), 1e-9))}
+    noisy = {"query": on_cpu(ONES), "bias": on_cpu(torch.full((3,), -2e-8))}
+    require_gradients(noisy, expected, Tolerance())
+    with pytest.raises(CheckFailed, match="`query` does not exist"):
+        require_gradients({"query": None, "bias": None}, expected, Tolerance())
+    with pytest.raises(CheckFailed, match="gradient of `query`"):
+        require_gradients({**expected, "query": on_cpu(ONES * 1.01)}, expected, Tolerance())

@@ -1,0 +1,131 @@
+"""The doctor: what it finds on a machine that works, and what it says of each thing that does not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from grader import doctor, grading, language
+from grader.doctor import Finding, TorchFacts
+
+
+def test_machine_that_works(tmp_path: Path) -> None:
+    """Everything is looked at, and where the tests run grading works."""
+    for name in grading.step_names():
+        (tmp_path / f"{name}.py").touch()
+    ran = subprocess.run(
+        [sys.executable, "-m", "grader", "doctor", "--submission", str(tmp_path), "--lang", "en"],
+        cwd=grading.ROOT, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    for what in ("Python", "packages", "exercises", "torch", "devices", "grading", "isolation", "notification",
+                 "language", "terminal", "vocabularies"):  # fmt: skip
+        assert f"\n{what} " in ran.stdout
+    assert ran.stdout.endswith("Type: make grade\n")
+    assert max(map(len, ran.stdout.splitlines())) <= 80
+
+
+def test_torch_that_does_not_import(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing is graded then; the reason and the command that mends it are said, and `make grade` does not work."""
+    monkeypatch.setattr(doctor, "ASK_TORCH", "import torch_of_nowhere")
+    monkeypatch.setattr(doctor, "trial_run", lambda: pytest.fail("graded without torch"))
+    findings = list(doctor.examine(tmp_path))
+    torch = next(finding for finding in findings if finding.what == "torch")
+    assert torch.state == "broken"
+    assert "torch_of_nowhere" in torch.says
+    assert "pip install" in torch.mend
+    assert not doctor.works(findings)
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("import os; os._exit(3)", "status 3"),
+        ("print('not JSON')", "malformed"),
+        ("import time; time.sleep(60)", "more than"),
+    ],
+)
+def test_torch_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, script: str, said: str) -> None:
+    """A process that dies, talks nonsense or hangs becomes a sentence."""
+    monkeypatch.setattr(doctor, "ASK_TORCH", script)
+    monkeypatch.setattr(doctor, "TORCH_SECONDS", 1.0 if "sleep" in script else 60.0)
+    answer = doctor.ask_torch()
+    assert isinstance(answer, str)
+    assert said in answer
+
+
+def test_grader_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A judge that does not start is found out."""
+
+    def refuse(*arguments: object) -> None:
+        raise grading.GraderError("The judge could not be started: no more processes")
+
+    monkeypatch.setattr(grading, "Grader", refuse)
+    (finding,) = doctor.trial_run()
+    assert finding.state == "broken"
+    assert "no more processes" in finding.says
+    assert finding.mend.startswith("KIT_DEBUG=1 make grade")
+
+
+def test_packages(tmp_path: Path) -> None:
+    """A missing package breaks grading, another version does not; a local label (+cpu) is the same version."""
+    lock = tmp_path / "requirements.lock"
+    assert doctor.packages(lock).state == "limited"
+    lock.write_text("# Generated\nrich==0.0.1\n")
+    assert doctor.packages(lock).state == "limited"
+    lock.write_text("no-such-package-anywhere==1.0\n")
+    finding = doctor.packages(lock)
+    assert finding.state == "broken"
+    assert "no-such-package-anywhere" in finding.says
+    assert doctor.packages(grading.ROOT / "requirements.lock").state == "works"
+
+
+def test_exercises(tmp_path: Path) -> None:
+    """No folder breaks grading, a missing file does not."""
+    assert doctor.exercises(tmp_path / "nowhere").state == "broken"
+    assert doctor.exercises(tmp_path).state == "limited"
+    assert "make exercises" in doctor.exercises(tmp_path).mend
+
+
+def test_devices() -> None:
+    """An accelerator is named; none is no fault."""
+    facts = TorchFacts(version="2.13", seconds=1.0, cuda="H200", built_for_cuda="13.0", mps=False)
+    assert doctor.devices(facts).says == "cpu, cuda (H200)"
+    facts = TorchFacts(version="2.13", seconds=1.0, cuda="", built_for_cuda="13.0", mps=False)
+    assert doctor.devices(facts).state == "works"
+
+
+def test_language_and_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A language that is not there, and a terminal that can't show marks."""
+    monkeypatch.setenv("KIT_LANG", "tlh")
+    assert doctor.spoken() == Finding("language", "broken", "KIT_LANG=tlh: en or ko", "export KIT_LANG=en")
+    monkeypatch.setattr(sys, "stdout", type("Output", (), {"encoding": "ascii"})())
+    assert doctor.screen().mend == "export PYTHONUTF8=1"
+
+
+def test_notification_that_does_not_come(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Polling is said to take its place."""
+    monkeypatch.setenv("WATCHFILES_FORCE_POLLING", "1")
+    finding = doctor.notification(tmp_path)
+    assert finding.state == "limited"
+    assert "make watch looks at the folder" in finding.says
+
+
+def test_table_fits() -> None:
+    """80 columns are enough, in either language; a state is a word as well as a mark."""
+    findings = [
+        Finding(
+            "temporary folder", "broken", "none can be written to " * 8, "mkdir -p ~/tmp && TMPDIR=~/tmp make grade"
+        ),
+        Finding("torch", "works", "2.13"),
+    ]
+    for name in language.LANGUAGES:
+        with language.use(name):
+            console = Console(width=80, no_color=True)
+            with console.capture() as captured:
+                console.print(doctor.table(findings))
+        assert "mkdir -p ~/tmp" in captured.get()

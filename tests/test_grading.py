@@ -1,0 +1,151 @@
+"""The contract of grading: the command line, its exit codes, the JSON, and that a run can be repeated."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from grader import course, exercises, grading, submission
+from grader.grading import Grader
+from grader.limits import Limits
+
+ROOT = course.ROOT
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command line in a process of its own, 80 columns wide."""
+    return subprocess.run(
+        [sys.executable, "-m", "grader", *arguments],
+        capture_output=True, text=True, cwd=ROOT, timeout=120,
+        env={"PATH": "/usr/bin:/bin", "COLUMNS": "80", "NO_COLOR": "1", "LANG": "C.UTF-8"},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def solved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The references as a submission."""
+    folder = tmp_path_factory.mktemp("solved")
+    exercises.write_solved(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stubs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stubs as they are handed out."""
+    folder = tmp_path_factory.mktemp("stubs")
+    exercises.write(folder)
+    return folder
+
+
+def test_references_have_full_marks(grader: Grader, solved: Path) -> None:
+    """100 of 100, through sandboxed workers."""
+    report = grader.grade(submission.read(solved), seed=5)
+    assert [step.name for step in report.steps if step.status != "pass"] == []
+    assert (report.score, report.max_score) == (100.0, 100.0)
+
+
+def test_stubs_are_to_do(grader: Grader, stubs: Path) -> None:
+    """0 of 100, every step to do, nothing run."""
+    report = grader.grade(submission.read(stubs))
+    assert {step.status for step in report.steps} == {"todo"}
+    assert (report.score, report.max_score) == (0.0, 100.0)
+
+
+def test_a_seed_repeats_a_run(grader: Grader) -> None:
+    """The same seed gives the same report, another seed other numbers."""
+    wrong = submission.read(Path(__file__).parent / "situations" / "patched_allclose")
+    first, again, other = (grader.grade(wrong, ["step02_softmax"], seed=seed) for seed in (3, 3, 4))
+    messages = [[check.message for check in report.steps[0].checks] for report in (first, again, other)]
+    assert messages[0] == messages[1] != messages[2]
+
+
+def test_checks_add_up_to_the_step(grader: Grader) -> None:
+    """A step's score is the sum of its checks' points, at most what it is worth."""
+    half = submission.read(Path(__file__).parent / "situations" / "half_done")
+    step = grader.grade(half, ["step01_scores"]).steps[0]
+    assert step.score == sum(check.points for check in step.checks)
+    assert sum(check.max_points for check in step.checks) == step.max_score == 6
+
+
+def test_a_missing_device_is_said_and_not_failed(grader: Grader, solved: Path) -> None:
+    """Without a GPU the report says so; when nothing else was asked for, the steps are skipped."""
+    report = grader.grade(submission.read(solved), ["step02_softmax"], device="mps")
+    if report.devices["mps"] == "not available":
+        assert report.steps[0].status == "skipped"
+
+
+def test_spawned_workers_give_the_same_verdicts(solved: Path) -> None:
+    """Where nothing can be forked, a judge and its workers are programs of their own."""
+    limits = Limits(call_seconds=20.0, step_seconds=40.0)
+    with Grader(1, limits, fork=False) as spawning:
+        good = spawning.grade(submission.read(solved), ["step02_softmax"])
+        loop = submission.read(Path(__file__).parent / "situations" / "leaves_the_process")
+        bad = spawning.grade(loop, ["step02_softmax"])
+    assert good.steps[0].status == "pass", [check.message for check in good.steps[0].checks]
+    assert bad.steps[0].status == "fail"
+
+
+def test_command_line_on_stubs(stubs: Path) -> None:
+    """A report on standard output within 80 columns, without colour, and exit code 0."""
+    done = run("grade", "--submission", str(stubs), "--seed", "7")
+    assert done.returncode == 0, done.stderr
+    assert "0 of 100: start with step01_scores" in done.stdout
+    assert "\x1b[" not in done.stdout
+    assert max(len(line) for line in done.stdout.splitlines()) <= 80
+
+
+def test_json_is_the_contract(stubs: Path) -> None:
+    """`--json -` prints the object and nothing else."""
+    done = run("grade", "--submission", str(stubs), "--step", "4", "--seed", "7", "--json", "-")
+    report = json.loads(done.stdout)
+    assert report["version"] == 1
+    assert (report["seed"], report["oracle"], report["max_score"]) == (7, "live", 8.0)
+    assert report["devices"]["cpu"] == "checked"
+    assert {"process", "limits"} <= set(report["isolation"])
+    step = report["steps"][0]
+    assert (step["name"], step["status"], step["score"]) == ("step04_causal_mask", "todo", 0.0)
+    wanted = {"name", "title", "device", "status", "points", "max_points", "message", "misconception", "hint"}
+    assert wanted <= step["checks"][0].keys()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--submission", "no/such/folder"],
+        ["--step", "step99_nothing"],
+        ["--device", "abacus"],
+        ["--seed", "many"],
+        ["--lang", "xx"],
+        ["--json", "/no/such/folder/report.json", "--step", "1"],
+        ["--what"],
+    ],
+)
+def test_bad_input_is_one_line(arguments: list[str]) -> None:
+    """Exit code 2, one line, no traceback, and the command to type next."""
+    done = run("grade", *arguments)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stdout == ""
+    assert "Type: python -m grader grade" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(("wanted", "found"), [("4", 3), ("step04", 3), ("causal_mask", 3), ("step12_gpt", 11), ("0", None), ("attention", None)])  # fmt: skip
+def test_steps_are_found_by_what_people_type(wanted: str, found: int | None) -> None:
+    """A number, a prefix, a unique part; what fits several steps fits none."""
+    names = grading.step_names()
+    assert grading.match_step(wanted, names) == (None if found is None else names[found])
+
+
+def test_work_is_never_overwritten(tmp_path: Path) -> None:
+    """`exercises` writes what is missing or untouched, and leaves a learner's file alone."""
+    exercises.write(tmp_path)
+    own = tmp_path / "step01_scores.py"
+    own.write_text("def dot_product_scores(query, key):\n    return query @ key.mT\n")
+    result = exercises.write(tmp_path)
+    assert result.kept == ["step01_scores"]
+    assert "key.mT" in own.read_text()

@@ -1,0 +1,186 @@
+"""Lessons, hints and the way back to the stub."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from grader import cli, grading, language, lessons, stubs
+
+SOLUTIONS = grading.ROOT / "solutions"
+LESSONS = sorted(SOLUTIONS.glob("*/lesson.*.md"))
+STEP = "step04_causal_mask"
+MOMENT = datetime(2026, 1, 2, 3, 4, 5)
+
+every_lesson = pytest.mark.parametrize("path", LESSONS, ids=lambda path: f"{path.parent.name}-{path.suffixes[0][1:]}")
+
+
+def printed(what: object) -> str:
+    """What a terminal of 80 columns shows, without colours."""
+    console = Console(file=io.StringIO(), width=80, highlight=False, markup=False)
+    console.print(what)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def command(*arguments: str) -> int:
+    """Runs the command line in this process."""
+    before, sys.argv = sys.argv, ["grader", *arguments]
+    try:
+        return cli.main()
+    finally:
+        sys.argv = before
+
+
+# --- lessons ---------------------------------------------------------------------------------------------------------
+
+
+@every_lesson
+def test_pictures_stay_aligned(path: Path) -> None:
+    """Every line of every picture stands in the terminal as it was drawn, and nothing is wider than 80 columns."""
+    text = path.read_text(encoding="utf-8")
+    shown = [line.rstrip() for line in printed(lessons.Lesson(text)).splitlines()]
+    for picture in re.findall(r"^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        assert [line for line in map(str.rstrip, picture.splitlines()) if line not in shown] == []
+    assert max(map(cell_len, shown)) <= 80
+
+
+@every_lesson
+def test_three_hints(path: Path) -> None:
+    """Every lesson has three hints, and both languages have one each."""
+    with language.use(path.suffixes[0][1:]):
+        assert len(lessons.hints(path.parent.name)) == 3
+
+
+def test_lesson_in_another_language(tmp_path: Path) -> None:
+    """A lesson that is not translated is shown in English; one that is not there is said to be missing."""
+    (tmp_path / STEP).mkdir()
+    (tmp_path / STEP / "lesson.en.md").write_text("# A mask\n\n## Ideas\n\n1. Not a hint.\n")
+    with language.use("ko"):
+        assert lessons.lesson(STEP, tmp_path).startswith("# A mask")
+        with pytest.raises(lessons.NoLesson):
+            lessons.hints(STEP, tmp_path)
+        with pytest.raises(lessons.NoLesson):
+            lessons.lesson("step05_dropout", tmp_path)
+
+
+# --- hints -----------------------------------------------------------------------------------------------------------
+
+
+def test_one_hint_more_each_time(tmp_path: Path) -> None:
+    """One, two, three, and then no more; another step begins at one."""
+    given = [lessons.next_hint(STEP, tmp_path) for _time in range(4)]
+    assert [len(hints.given) for hints in given] == [1, 2, 3, 3]
+    assert [hints.is_new for hints in given] == [True, True, True, False]
+    assert "no more hints" in printed(lessons.shown(STEP, given[-1]))
+    assert len(lessons.next_hint("step05_dropout", tmp_path).given) == 1
+    assert [path.name for path in (tmp_path / ".kit").iterdir()] == ["hints.json"]
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[1, 2]", '{"step04_causal_mask": "2"}', '{"step04_causal_mask": -7}'])
+def test_damaged_memory(tmp_path: Path, damaged: str) -> None:
+    """A file that can't be read means that no hint was given."""
+    (tmp_path / ".kit").mkdir()
+    (tmp_path / ".kit" / "hints.json").write_text(damaged)
+    assert len(lessons.next_hint(STEP, tmp_path).given) == 1
+    assert json.loads((tmp_path / ".kit" / "hints.json").read_text())[STEP] == 1
+
+
+def test_memory_that_cannot_be_written(tmp_path: Path) -> None:
+    """The hint is given, and it is said that it is not remembered."""
+    (tmp_path / ".kit").write_text("a file in the way")
+    hints = lessons.next_hint(STEP, tmp_path)
+    assert len(hints.given) == 1
+    assert hints.unsaved
+    assert hints.unsaved in printed(lessons.shown(STEP, hints))
+
+
+# --- back to the stub ------------------------------------------------------------------------------------------------
+
+
+def test_reset_keeps_every_backup(tmp_path: Path) -> None:
+    """The work goes to a dated file, twice within one second to two; nothing is written over."""
+    file = tmp_path / f"{STEP}.py"
+    for work in (b"first = 1\n", b"second = 2\r\n"):
+        file.write_bytes(work)
+        restored = lessons.reset(STEP, tmp_path, now=lambda: MOMENT)
+        assert restored.backup is not None
+        assert restored.backup.read_bytes() == work
+        assert file.read_text() == stubs.original(SOLUTIONS / STEP)
+    names = sorted(path.name for path in (tmp_path / ".backup").iterdir())
+    assert names == [f"{STEP}.20260102-030405-1.py", f"{STEP}.20260102-030405.py"]
+
+
+def test_reset_of_what_is_no_work(tmp_path: Path) -> None:
+    """A missing file is written, a stub left alone; neither has a backup."""
+    assert lessons.reset(STEP, tmp_path) == lessons.Restored(tmp_path / f"{STEP}.py", None, changed=True)
+    assert lessons.reset(STEP, tmp_path) == lessons.Restored(tmp_path / f"{STEP}.py", None, changed=False)
+    assert not (tmp_path / ".backup").exists()
+
+
+def test_reset_that_cannot_keep_the_work(tmp_path: Path) -> None:
+    """Where no backup can be written, the work stays where it is."""
+    (tmp_path / ".backup").write_text("a file in the way")
+    (tmp_path / f"{STEP}.py").write_text("work = 1\n")
+    with pytest.raises(OSError):
+        lessons.reset(STEP, tmp_path)
+    assert (tmp_path / f"{STEP}.py").read_text() == "work = 1\n"
+
+
+def test_stub_where_no_reference_is(tmp_path: Path) -> None:
+    """In a kit without references the stub is shipped as it is; without either there is none."""
+    (tmp_path / STEP).mkdir()
+    with pytest.raises(lessons.NoStub):
+        lessons.reset(STEP, tmp_path, tmp_path)
+    (tmp_path / STEP / "stub.py").write_text("stub = 0\n")
+    assert lessons.reset(STEP, tmp_path, tmp_path).file.read_text() == "stub = 0\n"
+
+
+# --- the command line ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["hint", "lesson", "reset", "watch"])
+@pytest.mark.parametrize(("step", "says"), [("99", "There is no step 99."), ("step", "There is no step step.")])
+def test_unknown_step(capsys: pytest.CaptureFixture[str], name: str, step: str, says: str) -> None:
+    """One line, which ends in the command to type next."""
+    assert command(name, step) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(says)
+    assert error.endswith(f"Type: python -m grader {name} step01_scores\n")
+
+
+@pytest.mark.parametrize("name", ["hint", "lesson", "reset"])
+def test_no_step(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """Without a step it is asked for."""
+    assert command(name) == 2
+    assert capsys.readouterr().err.startswith("Which step?")
+
+
+@pytest.mark.parametrize("name", ["hint", "reset", "watch"])
+def test_no_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
+    """A folder that is not there is refused in one line."""
+    assert command(name, "4", "--submission", str(tmp_path / "nowhere")) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_commands(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`hint`, `lesson` and `reset` do what they say and leave with 0."""
+    monkeypatch.delenv("KIT_LANG", raising=False)
+    folder = ("--submission", str(tmp_path))
+    (tmp_path / f"{STEP}.py").write_text("work = 1\n")
+    assert command("hint", "4", *folder, "--lang", "en") == 0
+    assert "Hint 1 of 3" in capsys.readouterr().out
+    assert command("lesson", "4", "--lang", "ko") == 0
+    assert "코잘 마스크" in capsys.readouterr().out
+    assert command("reset", "4", *folder, "--lang", "en") == 0
+    assert "your work is kept in" in " ".join(capsys.readouterr().out.split())
+    assert os.listdir(tmp_path / ".backup")

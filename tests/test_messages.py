@@ -1,0 +1,211 @@
+"""Whatever bytes a worker answers with: an outcome or BadMessage, within bounds, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+import time
+import tracemalloc
+from typing import Any
+
+import hypothesis.strategies as st
+import msgspec
+import pytest
+import torch
+from hypothesis import HealthCheck, assume, given, settings
+
+from grader.failure import CheckFailed
+from grader.frames import MAX_HEADER, MAX_PAYLOAD, PREFIX, BadMessage, frame_sizes
+from grader.implementation import Answer, Implementation
+from grader.messages import HandleId, Opaque, Outcome, Placed, Raised, decode_outcome, encode_outcome
+from grader.responder import Responder
+from grader.show import show_value
+
+FEW = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+numbers = st.one_of(st.integers(-(2**63), 2**64 - 1), st.integers(-3, 70), st.floats())
+names = st.sampled_from(
+    ["t", "i", "d", "h", "o", "f", "0", "1", "9", "meta", "cpu", "float32", "F32", "load", "nan", "1e999", ""]
+)
+scalars = st.none() | st.booleans() | numbers | names | st.text(max_size=20) | st.binary(max_size=20)
+anything = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(names | st.text(max_size=5), inner, max_size=4),
+    max_leaves=25,
+)
+sizes = st.lists(st.integers(0, 5) | st.sampled_from([2**20, 2**48, 2**63, -1]), max_size=5)
+tensors = st.tuples(
+    st.just("t"),
+    st.sampled_from([None, "0", "1", "x"]),
+    sizes,
+    names,
+    names,
+    st.none() | st.lists(st.integers(-2, 5), max_size=5),
+)
+values = st.recursive(
+    scalars
+    | tensors
+    | st.tuples(st.just("h"), numbers)
+    | st.tuples(st.just("o"), st.text())
+    | st.tuples(st.just("f"), names),
+    lambda inner: (
+        st.tuples(st.just("i"), st.lists(inner, max_size=5))
+        | st.tuples(st.just("d"), st.dictionaries(names, inner, max_size=3))
+    ),
+    max_leaves=15,
+)
+outcomes = st.tuples(
+    values | anything, st.none() | anything, st.dictionaries(names, st.none() | tensors, max_size=3) | anything,
+    *[st.just([]) | anything] * 4, st.just(0) | numbers,
+)  # fmt: skip
+tables = st.dictionaries(
+    st.sampled_from(["0", "1", "__metadata__", "x"]),
+    st.fixed_dictionaries({
+        "dtype": st.sampled_from(["F32", "F64", "BF16", "BOOL", "U8", "F8_E4M3", "C64", "load"]),
+        "shape": sizes,
+        "data_offsets": st.lists(st.sampled_from([0, 4, 8, 24, 2**62, -4]), min_size=2, max_size=2),
+    }) | anything,
+    max_size=3,
+)  # fmt: skip
+
+
+def payload_of(table: Any, data: bytes) -> bytes:
+    """A payload with this table of tensors."""
+    text = json.dumps(table, default=str).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def holds_or_is_refused(header: bytes, payload: bytes) -> Outcome | None:
+    """Decodes, and does with an outcome what every check does with it."""
+    try:
+        outcome = decode_outcome(header, payload)
+    except BadMessage:
+        return None
+    assert isinstance(outcome, Outcome)
+    assert isinstance(show_value(outcome.value), str)
+    answer = Answer(Implementation(_Nobody()), "f()", outcome)
+    for ask in (answer.tensor, lambda: answer.tensors(2)):
+        try:
+            ask()
+        except CheckFailed:
+            continue
+    assert all(value is None or isinstance(value, torch.Tensor) for value in answer.gradients.values())
+    return outcome
+
+
+class _Nobody:
+    """A backend that is never asked."""
+
+    def ask(self, call: Any) -> Outcome:
+        """Is never called."""
+        raise AssertionError
+
+    def begin_check(self, seed: int) -> None:
+        """Is never called."""
+
+
+@FEW
+@given(st.binary(max_size=200), st.binary(max_size=200))
+def test_noise(header: bytes, payload: bytes) -> None:
+    """Bytes of no meaning."""
+    holds_or_is_refused(header, payload)
+
+
+@FEW
+@given(outcomes, tables, st.binary(max_size=32))
+def test_structured_noise(outcome: tuple[Any, ...], table: dict[str, Any], data: bytes) -> None:
+    """Messages of nearly the right form."""
+    try:
+        header = msgspec.msgpack.encode(outcome)
+    except (OverflowError, UnicodeEncodeError):
+        assume(False)
+    for payload in (b"", data, payload_of(table, data)):
+        holds_or_is_refused(header, payload)
+
+
+@FEW
+@given(st.integers(0, 400), st.integers(0, 255), st.integers(0, 400))
+def test_damaged_answers(place: int, byte: int, cut: int) -> None:
+    """An honest answer with one byte changed, and its end cut off."""
+    whole = encode_outcome(
+        Outcome(
+            (Placed(torch.arange(6.0).reshape(2, 3), "cpu"), 1, 2.5, "text", None, HandleId(3), Opaque("what")),
+            Raised("ValueError", "message", "file", 3, "function", "source", ["x: (2,)"]),
+            {"0": Placed(torch.ones(2, dtype=torch.bfloat16), "cpu"), "weight": None},
+        )
+    )
+    header, payload = frame_sizes(whole[: PREFIX.size])
+    body = bytearray(whole[PREFIX.size :])
+    body[place % len(body)] = byte
+    holds_or_is_refused(bytes(body[:header]), bytes(body[header : header + payload]))
+    holds_or_is_refused(bytes(body[: min(header, cut)]), bytes(body[header:][:cut]))
+
+
+@given(st.binary(min_size=PREFIX.size, max_size=PREFIX.size))
+def test_sizes(prefix: bytes) -> None:
+    """No more is read than the bounds allow."""
+    try:
+        header, payload = frame_sizes(prefix)
+    except BadMessage:
+        return
+    assert 0 <= header <= MAX_HEADER and 0 <= payload <= MAX_PAYLOAD
+
+
+@given(st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**62), 2**62) | st.floats(allow_nan=False) | st.text(max_size=50),
+    lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=10,
+))  # fmt: skip
+def test_values_come_back(value: Any) -> None:
+    """What an honest answer holds arrives as it was."""
+    whole = encode_outcome(Outcome(value))
+    header, _payload = frame_sizes(whole[: PREFIX.size])
+    came = decode_outcome(whole[PREFIX.size :][:header], whole[PREFIX.size :][header:]).value
+    assert came == value and type(came) is type(value)
+
+
+NOTHING = b"\x98\xc0\xc0\x80\x90\x90\x90\x90\x00"  # the header of an outcome that holds nothing
+LONG_TABLE = {str(i): {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for i in range(200_000)}
+COSTLY = {
+    "lists in lists": (b"\x91" * MAX_HEADER, b""),
+    "items in items": (b"\x98" + b"\x92\xa1i\x91" * 250_000, b""),
+    "lists that say they are long": (b"\x98" + b"\xdd\xff\xff\xff\xff" * 200_000, b""),
+    "a text that says it is long": (b"\x98\xdb\xff\xff\xff\xff", b""),
+    "a table that is not there": (NOTHING, struct.pack("<Q", 2**63)),
+    "a long table": (NOTHING, payload_of(LONG_TABLE, b"")),
+    "many dimensions": (
+        NOTHING,
+        payload_of({"0": {"dtype": "U8", "shape": [0] * 60_000, "data_offsets": [0, 0]}}, b""),
+    ),
+    "a nested table": (NOTHING, struct.pack("<Q", 900_008) + b'{"0":' + b"[" * 900_003),
+}
+
+
+@pytest.mark.parametrize(("header", "payload"), COSTLY.values(), ids=COSTLY)
+def test_bounded_time_and_memory(header: bytes, payload: bytes) -> None:
+    """What is built to cost much costs little."""
+    tracemalloc.start()
+    begin = time.process_time()
+    try:
+        holds_or_is_refused(header[:MAX_HEADER], payload)
+        took, (_now, most) = time.process_time() - begin, tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert took < 5.0
+    assert most < 200 << 20
+
+
+@pytest.mark.parametrize("made", [math.nan, math.inf, -math.inf])
+def test_odd_floats_come_back(made: float) -> None:
+    """Floats that are no numbers travel as what they are."""
+    outcome = Responder({"f": lambda: made}).respond(_call("f"))
+    whole = encode_outcome(outcome)
+    header, _payload = frame_sizes(whole[: PREFIX.size])
+    came = decode_outcome(whole[PREFIX.size :][:header], b"").value
+    assert came == made or (math.isnan(came) and math.isnan(made))
+
+
+def _call(name: str) -> Any:
+    from grader.messages import Call
+
+    return Call(name)

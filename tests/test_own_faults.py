@@ -1,0 +1,190 @@
+"""What goes wrong on our side: it is said plainly, costs no points, and leaves no process and no file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from grader.grading import ROOT, Grader, GraderError
+from grader.limits import Limits
+from grader.scratch import BASE, remove, size
+from tests.test_attacks import GOOD, PATIENT, descendants, one_file, zygote_pid
+
+LOOP = "def softmax(x, dim=-1):\n    open('left', 'w').write('behind')\n    while True:\n        pass\n"
+STEP = "step02_softmax"
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a warm process is forked from on Linux only")
+
+
+def eventually(true: Callable[[], bool], seconds: float = 20.0) -> bool:
+    """Whether it becomes true in time."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def alive(pids: list[int]) -> list[int]:
+    """Those that still run."""
+    running = []
+    for pid in pids:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+        except OSError:
+            continue
+        running += [] if state in "ZX" else [pid]
+    return running
+
+
+def folders_of(zygote: int) -> list[Path]:
+    """The folder of a zygote's workers."""
+    return list(Path(tempfile.gettempdir()).glob(f"{BASE}{zygote}-*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_stopped_half_way(number: signal.Signals, tmp_path: Path) -> None:
+    """The command is interrupted, ended or killed: its processes end, their files go, and no half report is there."""
+    (tmp_path / f"{STEP}.py").write_text(LOOP)
+    written = tmp_path / "report.json"
+    command = [
+        sys.executable,
+        "-m",
+        "grader",
+        "grade",
+        "--submission",
+        str(tmp_path),
+        "--step",
+        "2",
+        "--json",
+        str(written),
+    ]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        assert eventually(lambda: len(descendants(process.pid)) >= 3, 60), "zygote, judge and worker"
+        (zygote,) = descendants(process.pid)[:1]
+        assert eventually(lambda: any(folder.glob("*/left") for folder in folders_of(zygote)))
+        below = descendants(process.pid)
+        if number == signal.SIGINT:
+            os.killpg(process.pid, number)  # as a terminal does: to all that have not left its group
+        else:
+            process.send_signal(number)
+        process.wait(20)
+    finally:
+        process.kill()
+        process.wait()
+    assert eventually(lambda: not alive(below))
+    assert eventually(lambda: not folders_of(zygote))
+    assert list(tmp_path.iterdir()) == [tmp_path / f"{STEP}.py"]
+
+
+def test_warm_process_dies() -> None:
+    """It is a fault of the grader's and is raised as one; the next grader tidies up after it."""
+    with Grader(1, PATIENT) as grader:
+        assert grader.grade(one_file(STEP, GOOD), [STEP], device="cpu").score > 0
+        zygote = zygote_pid(grader)
+        below = descendants(zygote)
+        os.kill(zygote, signal.SIGKILL)
+        with pytest.raises(GraderError):
+            grader.grade(one_file(STEP, GOOD), [STEP], device="cpu")
+        assert eventually(lambda: not alive(below))
+    with Grader(1, PATIENT) as grader:
+        assert grader.grade(one_file(STEP, GOOD), [STEP], device="cpu").score > 0
+        assert not folders_of(zygote)
+
+
+def test_temporary_folder_vanishes() -> None:
+    """No worker can be started: every check is an error, and costs nothing."""
+    with Grader(1, PATIENT) as grader:
+        (first,) = grader.grade(one_file(STEP, GOOD), [STEP], device="cpu").steps
+        (folder,) = folders_of(zygote_pid(grader))
+        shutil.rmtree(folder)
+        (second,) = grader.grade(one_file(STEP, GOOD), [STEP], device="cpu").steps
+    assert first.status == "pass"
+    assert {check.status for check in second.checks} == {"error"}
+    assert "could not start a process" in second.checks[0].message
+
+
+def test_two_at_once() -> None:
+    """Two graders side by side do not disturb each other."""
+    with Grader(1, PATIENT) as one, Grader(1, PATIENT) as other:
+        for grader in (one, other, one, other):
+            assert grader.grade(one_file(STEP, GOOD), [STEP], device="cpu").steps[0].status == "pass"
+
+
+def test_many_in_a_row_leave_nothing() -> None:
+    """Good and bad ones through one grader: no descriptor, process or file stays, and memory does not grow."""
+    bad = [
+        "import os\ndef softmax(x, dim=-1):\n    os._exit(3)\n",
+        "def softmax(x, dim=-1):\n    return [x] * 1000\n",
+        "def softmax(x, dim=-1):\n    raise ValueError('x' * 10**6)\n",
+        "def softmax(x, dim=-1):\n    open('file', 'w').write('x' * 10**6)\n    return x\n",
+    ]
+
+    def held(pid: int) -> tuple[int, int]:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        return len(os.listdir(f"/proc/{pid}/fd")) if os.access(f"/proc/{pid}/fd", os.R_OK) else 0, pages * 4096
+
+    def round_trip(grader: Grader) -> None:
+        for source in (GOOD, *bad):
+            (result,) = grader.grade(one_file(STEP, source), [STEP], device="cpu").steps
+            assert result.status == ("pass" if source == GOOD else "fail")
+
+    with Grader(1, Limits(call_seconds=20.0)) as grader:
+        round_trip(grader)
+        round_trip(grader)
+        (judge,) = descendants(zygote_pid(grader))
+        before = held(judge), held(zygote_pid(grader))
+        for _ in range(10):
+            round_trip(grader)
+        after = held(judge), held(zygote_pid(grader))
+    for (descriptors, memory), (more_descriptors, more_memory) in zip(before, after, strict=True):
+        assert more_descriptors <= descriptors
+        assert more_memory < memory + (24 << 20)
+
+
+def test_fresh_workers_give_the_same() -> None:
+    """Where nothing can be forked a worker is started anew, and bounded by the same layers."""
+    with Grader(1, PATIENT, fork=False) as grader:
+        report = grader.grade(one_file(STEP, GOOD), [STEP], device="cpu")
+        (hostile,) = grader.grade(one_file(STEP, "import os\nos.listdir('/')\n"), [STEP], device="cpu").steps
+    assert report.steps[0].status == "pass"
+    if "landlock" in report.isolation:
+        assert "PermissionError" in hostile.checks[0].message
+
+
+def test_folders_of_any_shape_are_removed(tmp_path: Path) -> None:
+    """Deep, locked or linked: nothing stops the removal, and nothing outside is touched."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("kept")
+    folder = tmp_path / "folder"
+    (folder / "locked" / "inner").mkdir(parents=True)
+    (folder / "locked" / "inner" / "file").write_text("text")
+    (folder / "link").symlink_to(outside)
+    (folder / "locked" / "link").symlink_to(outside)
+    deep = os.open(folder, os.O_RDONLY)
+    for _ in range(600):
+        os.mkdir("d" * 20, dir_fd=deep)
+        inner = os.open("d" * 20, os.O_RDONLY, dir_fd=deep)
+        os.close(deep)
+        deep = inner
+    os.close(deep)
+    (folder / "locked" / "inner").chmod(0)
+    (folder / "locked").chmod(0)
+    assert size(str(folder), 1000) > 1000
+    remove(str(folder))
+    assert not folder.exists()
+    assert (outside / "kept").read_text() == "kept"

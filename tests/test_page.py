@@ -1,0 +1,275 @@
+"""The report as a page: whole, self-contained, escaped, in both languages, and the same twice."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from grader import cli, language, page
+from grader.results import CheckResult, Parting, Report, StepResult
+
+VOID = {"meta", "br", "wbr", "link", "img", "hr", "input"}
+HOSTILE = "<script>alert('1')</script> &amp; \x1b[2J\x00 \u202egnp.exe\u2066 \"quoted\" {{ 7 * 7 }}"
+
+
+class Reader(HTMLParser):
+    """Reads a page strictly: every element is closed in its turn, every id is there once."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Opens an element."""
+        assert len(dict(attrs)) == len(attrs), f"an attribute twice in {tag}"
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """An element of a drawing that closes itself."""
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        """Closes the element that was opened last."""
+        assert self.open, tag
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """Keeps what is read."""
+        if not self.open or self.open[-1] != "style":
+            self.text.append(data)
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        """The attributes of every element of that name."""
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def read(source: str) -> Reader:
+    """A page, read to its end."""
+    reader = Reader()
+    reader.feed(source)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+def check(**changed: object) -> CheckResult:
+    """A failing check with a heat map."""
+    values: dict[str, object] = {
+        "name": "test_mask_by_hand", "title": "The `mask` of two tokens.", "device": "cpu", "status": "fail",
+        "points": 0.0, "max_points": 1.0, "misconception": "future_instead_of_past",
+        "hint": "Which triangle is it?",
+        "message": "called    causal_mask(2)\nexpected  [[True, False], [True, True]]\n"
+        "came      [[True, True], [False, True]]\nthey part at [0, 1]\ndiagnosis  It was upside down.",
+        "parting": Parting(
+            expected=[[1.0, 0.0], [1.0, 1.0]], came=[[1.0, 1.0], [0.0, 1.0]], slice=[], place=[0, 1]
+        ),
+    }  # fmt: skip
+    return CheckResult(**{**values, **changed})  # type: ignore[arg-type]
+
+
+def step(name: str, status: str, *checks: CheckResult, **changed: object) -> StepResult:
+    """A step of eight points."""
+    values: dict[str, object] = {
+        "name": name, "title": f"About {name}", "status": status, "score": 0.0, "max_score": 8.0, "seconds": 0.1,
+        "checks": list(checks),
+    }  # fmt: skip
+    return StepResult(**{**values, **changed})  # type: ignore[arg-type]
+
+
+def report(*steps: StepResult, **changed: object) -> Report:
+    """A report of these steps; by default of one for each status."""
+    everything = steps or (
+        step("step01_scores", "pass", check(status="pass", parting=None, points=1.0), score=8.0),
+        step("step02_mask", "fail", check(), check(name="test_again", title="Again."), output="hello\n"),
+        step("step03_late", "timeout", check(status="timeout", parting=None, message="Too late.")),
+        step("step04_ours", "error", check(status="error", parting=None, message="Ours:\n  File x\nValueError")),
+        step("step05_blocked", "skipped", message="Blocked by step02_mask", blocked_by="step02_mask"),
+        step("step06_todo", "todo", check(status="todo", parting=None, message="Not written yet.")),
+    )
+    values: dict[str, object] = {
+        "submission": "exercises", "seed": 7, "isolation": ["process"], "score": 8.0, "max_score": 48.0,
+        "devices": {"cpu": "checked", "cuda": "not available"}, "steps": list(everything),
+    }  # fmt: skip
+    return Report(**{**values, **changed})  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module", params=language.LANGUAGES)
+def spoken(request: pytest.FixtureRequest) -> str:
+    """English, then Korean."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def source(spoken: str) -> str:
+    """The page of the report that holds everything."""
+    with language.use(spoken):
+        return page.html(report())
+
+
+def test_page_is_whole(source: str, spoken: str) -> None:
+    """Every element is closed, ids are unique, links and labels lead somewhere, and the language is said."""
+    reader = read(source)
+    assert source.startswith("<!doctype html>")
+    assert reader.named("html") == [{"lang": spoken}]
+    ids = [attributes["id"] for _tag, attributes in reader.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for _tag, attributes in reader.elements:
+        target = attributes.get("href") or ""
+        assert not target or target.removeprefix("#") in ids
+        for name in ("aria-labelledby", "aria-describedby"):
+            assert set((attributes.get(name) or "").split()) <= set(ids)
+
+
+def test_page_needs_nothing_else(source: str) -> None:
+    """No script, no address, nothing loaded, and the page forbids it."""
+    reader = read(source)
+    assert "://" not in source
+    assert "url(" not in source
+    assert "@import" not in source
+    assert not any(reader.named(tag) for tag in ("script", "link", "img", "iframe", "image", "use", "object"))
+    assert not any(name == "src" or name.startswith("on") for _tag, found in reader.elements for name in found)
+    assert any("default-src 'none'" in (attributes.get("content") or "") for attributes in reader.named("meta"))
+
+
+def test_page_is_made_for_a_screen_reader(source: str) -> None:
+    """Landmarks, headings without a gap, header cells with a scope, and a way past what comes first."""
+    reader = read(source)
+    levels = [int(tag[1]) for tag, _attributes in reader.elements if re.fullmatch(r"h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert len(reader.named("main")) == 1
+    assert reader.named("footer")
+    assert all("scope" in attributes for attributes in reader.named("th"))
+    assert reader.named("a")[0] == {"class": "skip", "href": "#results"}
+
+
+def test_page_says_everything(source: str, spoken: str) -> None:
+    """The score, every status in a word, the labelled lines, the diagnosis, the nudge and what was printed."""
+    text = " ".join(" ".join(read(source).text).split())
+    words = {
+        "en": ["8 of 48", "pass", "fail", "too late", "grader error", "skipped", "to do", "A nudge", "row"],
+        "ko": ["48점 만점에 8점", "통과", "실패", "힌트 보기", "기대한 값", "내 코드의 값", "행"],
+    }[spoken]
+    for word in [*words, "causal_mask(2)", "It was upside down.", "Which triangle is it?", "hello", "step02_mask"]:
+        assert word in text
+    assert "Not written yet." not in text
+
+
+def test_only_the_first_failing_check_is_unfolded(source: str) -> None:
+    """The others and the nudge wait for a click, and are opened on paper."""
+    checks = [found for found in read(source).named("details") if found.get("class") == "check"]
+    assert ["open" in found for found in checks] == [True, False, True, True]
+    assert "::details-content" in source.split("@media print")[1]
+
+
+def test_heat_maps(source: str) -> None:
+    """Both matrices are one image with a name and a description, and a table in numbers."""
+    reader = read(source)
+    pictures = reader.named("svg")
+    assert len(pictures) == 2
+    assert all(picture["role"] == "img" and picture["aria-describedby"] for picture in pictures)
+    assert len(reader.named("desc")) == 2
+    tables = [found for found in reader.named("table") if found.get("class") == "matrix"]
+    assert len(tables) == 4
+    assert source.count('<td class="differs">') == 8
+    assert "#00224e" in source  # the two ends of one scale
+    assert "#fee838" in source
+
+
+def test_sizes_and_values_of_heat_maps() -> None:
+    """Rows, columns, large matrices, equal ones, infinities: each is drawn, and cells up to eight hold numbers."""
+    for rows, columns in ((1, 1), (1, 8), (8, 8), (9, 1), (32, 32)):
+        expected = [[float(row + column) for column in range(columns)] for row in range(rows)]
+        drawn = page.heat_map(Parting(expected=expected, came=expected, slice=[1], place=[0, 0]), "x")
+        cells = re.findall(r"fill: #(?:010101|ffffff)[^>]*>[^<]", drawn.svg)
+        assert bool(cells) == (max(rows, columns) <= page.NUMBERED)
+        assert sum(cell.differs for _title, lines in drawn.tables for line in lines for cell in line) == 2
+    drawn = page.heat_map(Parting(expected=[[None, 1.0]], came=[[2.0, 1.0]], slice=[], place=[0, 0]), "x")
+    assert "×" in drawn.svg
+    assert [[cell.differs for cell in line] for _title, lines in drawn.tables for line in lines] == [[True, False]] * 2
+    nothing = Parting(expected=[[None]], came=[[None]], slice=[], place=[0, 0])
+    assert "×" in page.heat_map(nothing, "x").svg
+
+
+def test_what_learners_make_is_shown_and_not_obeyed() -> None:
+    """Markup, control characters and characters that turn text around, wherever a learner could put them."""
+    hostile = check(title=HOSTILE, message=f"{HOSTILE}\ncame      {HOSTILE}\n- {HOSTILE}\n  {HOSTILE}", hint=HOSTILE)
+    source = page.html(report(step("step02_mask", "fail", hostile, output=HOSTILE, title=HOSTILE), submission=HOSTILE))
+    reader = read(source)
+    assert not reader.named("script")
+    assert "&lt;script&gt;" in source
+    assert "&amp;amp;" in source
+    assert "{{ 7 * 7 }}" in "".join(reader.text)
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]", source)
+    assert r"\x1b[2J\x00 \x202egnp.exe\x2066" in "".join(reader.text)
+
+
+def test_what_a_whole_step_waits_for_is_said_once() -> None:
+    """The sentence stands at the step and not in each of its checks."""
+    why = "Blocked by step02_mask."
+    blocked = [check(status="skipped", parting=None, message=f"{why}\ncame      {number}") for number in range(3)]
+    source = page.html(report(step("step05_blocked", "skipped", *blocked, message=why)))
+    assert source.count(why) == 1
+    assert '<p class="words"></p>' not in source
+
+
+def test_code_in_sentences() -> None:
+    """Names between backquotes are code; one backquote alone is itself."""
+    assert page.coded("`dim` <b>") == '<code translate="no">dim</code> &lt;b&gt;'
+    assert page.coded("a ` b") == "a ` b"
+
+
+def test_lines_of_a_message() -> None:
+    """Labels, lists, words and typed text are told apart."""
+    found = page.blocks("called    f(1)\ncame      2\nwords\nmore words\n- one\n- two\n  as typed\ndiagnosis  why")
+    assert [block.kind for block in found] == ["pairs", "words", "list", "typed", "pairs"]
+    assert [pair.code for pair in found[0].pairs] == [True, True]
+    assert found[1].lines == ["words", "more words"]
+    assert [pair.code for pair in found[4].pairs] == [False]
+
+
+def test_same_bytes_twice(source: str, spoken: str) -> None:
+    """A report has one page."""
+    with language.use(spoken):
+        assert page.html(report()) == source
+
+
+def test_everything_passed_and_nothing_graded() -> None:
+    """Pages with nothing to mend, and with nothing at all."""
+    done = page.html(report(step("step01_scores", "pass", score=8.0), score=8.0, max_score=8.0))
+    assert 'class="step"' not in done
+    read(done)
+    read(page.html(report(steps=[], score=0.0, max_score=0.0)))
+
+
+def test_only_a_page_loads_matplotlib() -> None:
+    """Neither the command line nor the module of the page does, until a heat map is drawn."""
+    code = "import sys, grader.cli, grader.page; sys.exit('matplotlib' in sys.modules)"
+    root = Path(__file__).resolve().parent.parent
+    assert subprocess.run([sys.executable, "-c", code], cwd=root, timeout=120).returncode == 0
+
+
+def test_open_needs_a_page() -> None:
+    """`--open` alone is refused, with what to type."""
+    result = CliRunner().invoke(cli.application, ["grade", "--open", "--lang", "en"])
+    assert isinstance(result.exception, cli.Refusal)
+    assert "--html report.html --open" in str(result.exception)
+
+
+def test_browser(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The page is opened by its address; no browser is no failure."""
+    asked: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda address: bool(asked.append(address)))
+    assert page.show_in_browser(tmp_path / "report.html") is False
+    assert asked == [(tmp_path / "report.html").resolve().as_uri()]

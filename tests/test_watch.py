@@ -1,0 +1,387 @@
+"""Watch mode: real sessions in a pseudo-terminal and in a pipe, and the parts that need no torch."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from grader import board as boards
+from grader import grading, keys, language, lessons, saves, stubs, submission
+from grader.results import CheckResult, StepResult
+from grader.watch import Key, Look, Verdict, Watch, half_written
+
+PATIENCE = 120.0  # seconds: a machine that does much else at the same time
+STEP = "step04_causal_mask"
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+RIGHT = (grading.ROOT / "solutions" / STEP / "reference.py").read_text(encoding="utf-8")
+WRONG = RIGHT.replace(".tril()", ".triu()")
+HALF = RIGHT.replace(".tril()", ".tril(")
+ENDLESS = RIGHT.replace("return torch.ones(", "while True: pass\n    return torch.ones(")
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are not to be had")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of untouched stubs."""
+    exercises = tmp_path / "exercises"
+    exercises.mkdir()
+    for name in grading.step_names():
+        (exercises / f"{name}.py").write_text(stubs.original(grading.ROOT / "solutions" / name), encoding="utf-8")
+    return exercises
+
+
+class Session:
+    """`python -m grader watch` as a process, and what it has shown."""
+
+    def __init__(self, folder: Path, *arguments: str, terminal: bool, **environment: str) -> None:
+        command = [sys.executable, "-m", "grader", "watch", *arguments, "--submission", str(folder)]
+        inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "KIT_LANG")}
+        surroundings = inherited | {"TERM": "xterm", "KIT_LANG": "en", **environment}
+        self.shown = ""
+        if terminal:
+            self.read_from, self.end = pty.openpty()
+            termios.tcsetwinsize(self.end, (24, 80))
+            self.before = termios.tcgetattr(self.end)
+            self.process = subprocess.Popen(
+                command, stdin=self.end, stdout=self.end, stderr=self.end, cwd=grading.ROOT, env=surroundings,
+                start_new_session=True,
+            )  # fmt: skip
+        else:
+            self.read_from, writing = os.pipe()
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=writing, stderr=writing, cwd=grading.ROOT, env=surroundings
+            )
+            os.close(writing)
+
+    def until(self, *words: str, after: int = 0) -> str:
+        """What is shown from position `after` on, once all the words are in it."""
+        deadline = time.monotonic() + PATIENCE
+        while not all(word in self.shown[after:] for word in words):
+            ready, _writing, _error = select.select([self.read_from], [], [], max(0.0, deadline - time.monotonic()))
+            assert ready, f"no {words} in: {self.shown[after:]}"
+            data = os.read(self.read_from, 1 << 16)
+            assert data, f"it ended without {words}: {self.shown[after:]}"
+            # A line of a terminal may be folded anywhere between words.
+            self.shown += CONTROL.sub("", data.decode("utf-8", errors="ignore")).replace("\r", "")
+        return self.shown[after:]
+
+    def press(self, key: str) -> int:
+        """Presses a key; the position from which its effect is shown."""
+        os.write(self.read_from, key.encode())
+        return len(self.shown)
+
+    def ended(self) -> int:
+        """Its exit status, once it has ended and its output is read."""
+        deadline = time.monotonic() + PATIENCE
+        while self.process.poll() is None and time.monotonic() < deadline:
+            if select.select([self.read_from], [], [], 0.05)[0]:
+                self.shown += os.read(self.read_from, 1 << 16).decode("utf-8", errors="ignore")
+        return self.process.wait(1.0)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Session]]:
+    """Starts sessions, and ends those that a failed test has left."""
+    sessions: list[Session] = []
+
+    def begin(*arguments: object, **options: object) -> Session:
+        sessions.append(Session(*arguments, **options))  # type: ignore[arg-type]
+        return sessions[-1]
+
+    yield begin
+    for session in sessions:
+        if session.process.poll() is None:
+            session.process.kill()
+        session.process.wait()
+        if session.process.stdin:
+            session.process.stdin.close()
+        os.close(session.read_from)
+        if hasattr(session, "end"):
+            os.close(session.end)
+
+
+def descendants(pid: int) -> list[int]:
+    """Every process below `pid`."""
+    listing = subprocess.run(["ps", "-eo", "pid=,ppid="], check=True, capture_output=True, text=True).stdout
+    parents = {int(child): int(parent) for child, parent in (line.split() for line in listing.splitlines())}
+    found, level = [], [pid]
+    while level := [child for child, parent in parents.items() if parent in level]:
+        found += level
+    return found
+
+
+def alive(pid: int) -> bool:
+    """Whether a process still runs."""
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+# --- whole sessions --------------------------------------------------------------------------------------------------
+
+
+def test_session_in_a_terminal(folder: Path, start: Callable[..., Session]) -> None:
+    """Saves are graded, keys answer, code that never ends holds up nothing, and `q` leaves nothing behind."""
+    file = folder / f"{STEP}.py"
+    session = start(folder, "4", terminal=True)
+    session.until("to do", "of 100 points", "h hint")
+
+    file.write_text(WRONG)
+    session.until("✗ fail", "test_mask_by_hand")
+    seen = len(session.shown)
+    file.write_text(HALF)
+    assert "was never closed" in session.until("not Python yet", "q quit", after=seen)
+    file.write_text(RIGHT)
+    session.until("✓ pass", "Next is step05_dropout", "1 of 12 steps pass", after=seen)
+
+    session.until("Press x again", after=session.press("x"))
+    session.until("your work", "is kept in", "to do", after=session.press("x"))
+    assert stubs.is_untouched(file.read_text())
+    assert [path.read_text() for path in (folder / ".backup").iterdir()] == [RIGHT]
+
+    seen = len(session.shown)
+    file.write_text(ENDLESS)
+    session.until("checking step04_causal_mask", after=seen)
+    pressed = time.monotonic()
+    session.until("Hint 1 of 3", "checking", after=session.press("h"))
+    below = descendants(session.process.pid)
+    session.press("q")
+    assert session.ended() == 0
+    assert time.monotonic() - pressed < 60  # far from the deadlines of what it was running, on any machine
+    assert termios.tcgetattr(session.end) == session.before
+    deadline = time.monotonic() + 10
+    while any(map(alive, below)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert below
+    assert not any(map(alive, below))
+
+
+def test_session_in_a_pipe(folder: Path, start: Callable[..., Session]) -> None:
+    """Without a terminal and without notifications: lines are appended, and a save within the same second is seen."""
+    session = start(folder, "4", terminal=False, WATCHFILES_FORCE_POLLING="true")
+    session.until("to do", "of 100 points")
+    (folder / f"{STEP}.py").write_text(HALF)
+    time.sleep(0.3)
+    (folder / f"{STEP}.py").write_text(RIGHT)
+    session.until("✓ pass", "1 of 12 steps pass")
+    assert "\x1b" not in session.shown
+    assert "q quit" not in session.shown
+    session.process.send_signal(signal.SIGTERM)
+    assert session.ended() == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    ("signalled", "status"), [(None, 0), (signal.SIGINT, 0), (signal.SIGTERM, 128 + signal.SIGTERM)]
+)
+def test_ended_while_torch_loads(
+    folder: Path, start: Callable[..., Session], signalled: signal.Signals | None, status: int
+) -> None:
+    """`q`, Ctrl-C and SIGTERM end it at once, and the terminal is what it was."""
+    session = start(folder, terminal=True)
+    session.until("Loading torch", "q quit")
+    assert termios.tcgetattr(session.end) != session.before
+    if signalled is None:
+        session.press("ㅂ")  # q, on a Korean keyboard
+    else:
+        session.process.send_signal(signalled)
+    assert session.ended() == status
+    assert termios.tcgetattr(session.end) == session.before
+
+
+# --- what is graded, and in what order -------------------------------------------------------------------------------
+
+
+class FakeDesk:
+    """Notes what it is asked to grade."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+
+    def grade(self, read: submission.Submission, name: str, seed: int) -> None:
+        """Notes the step and the source it was given."""
+        self.asked.append((name, read.sources[name][1]))
+
+
+def result(name: str, status: str = "pass") -> StepResult:
+    """A result of two points."""
+    points = 2.0 if status == "pass" else 0.0
+    check = CheckResult(
+        name="test_it", title="It is right.", device="cpu", status=status, points=points, max_points=2.0
+    )  # type: ignore[arg-type]
+    return StepResult(
+        name=name, title="A step", status=status, score=points, max_score=2.0, seconds=0.1, checks=[check]
+    )  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def watch(folder: Path) -> Watch:
+    """A session that nothing runs, into a pipe."""
+    return Watch(folder, STEP, "cpu", Console(file=io.StringIO(), width=80, height=24))
+
+
+def test_newest_save_wins(folder: Path, watch: Watch) -> None:
+    """What was saved while a step was graded is graded next, as it is by then, before all that waited."""
+    desk = FakeDesk()
+    watch.start_next(desk)  # type: ignore[arg-type]
+    assert [name for name, _source in desk.asked] == [STEP]
+    for text in ("first = 1\n", "second = 2\n", "third = 33\n"):
+        (folder / "step09_fused_qkv.py").write_text(text)
+        watch.take(Look())
+    watch.start_next(desk)  # type: ignore[arg-type]
+    assert len(desk.asked) == 1
+    watch.take(Verdict(STEP, result(STEP)))
+    watch.start_next(desk)  # type: ignore[arg-type]
+    assert desk.asked[1:] == [("step09_fused_qkv", "third = 33\n")]
+    assert watch.board.current == "step09_fused_qkv"
+
+
+def test_step_that_came_right_reopens_later_ones(watch: Watch) -> None:
+    """Later steps with work in them are looked at again when an earlier one changes sides; untouched ones are not."""
+    watch.waiting.clear()
+    for name in watch.board.names:
+        watch.board.results[name] = result(name, "fail" if name in (STEP, "step06_causal_attention") else "todo")
+    watch.take(Verdict(STEP, result(STEP)))
+    assert watch.waiting == ["step06_causal_attention"]
+    watch.waiting.clear()
+    watch.take(Verdict(STEP, result(STEP)))
+    assert watch.waiting == []
+
+
+def test_grader_that_fails_does_not_end_the_session(watch: Watch) -> None:
+    """A fault of ours is said, and the next save is graded."""
+    watch.grading = STEP
+    watch.take(Verdict(STEP, None, "its process has ended"))
+    assert "its process has ended" in watch.board.notice
+    assert watch.grading is None
+    watch.take(Key("r"))
+    assert watch.waiting == [STEP]
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("def f(:\n", "line 1"),
+        ("x = 1\n  y = 2\n", "line 2"),
+        ("return 1\n", "outside function"),
+        ("x = '\\d'\n", ""),
+        ("x = 1 \u202e\n", "U+202E"),
+        ("def f():\n    return 1\n", ""),
+    ],
+)
+def test_half_written(source: str, said: str) -> None:
+    """What does not parse yet is one line, a warning is none."""
+    line = half_written(submission.Submission("ex", {STEP: ("ex/a.py", source)}), STEP)
+    assert bool(line) == bool(said)
+    assert said in line
+    assert "\n" not in line
+
+
+# --- saves and keys --------------------------------------------------------------------------------------------------
+
+
+def test_folder_names_what_changed(folder: Path) -> None:
+    """Written, made, replaced and removed files are named once, the last one first; what is no step file never is."""
+    seen = saves.Folder(folder)
+    (folder / "step01_scores.py").write_text("a = 1\n")
+    time.sleep(0.02)
+    (folder / "helper.py").write_text("b = 2\n")
+    (folder / ".step01_scores.py.swp").write_text("")
+    (folder / "notes.txt").write_text("")
+    assert seen.changed() == ["helper", "step01_scores"]
+    assert seen.changed() == []
+    (folder / "new").write_text("c = 3\n")
+    (folder / "new").replace(folder / "helper.py")
+    (folder / "step02_softmax.py").unlink()
+    assert seen.changed() == ["helper", "step02_softmax"]
+    (folder / "helper.py").unlink()
+    seen.changed()
+    folder.rename(folder.with_name("gone"))
+    assert len(seen.changed()) == len(grading.step_names()) - 1
+
+
+def test_notifications_fall_back(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing is told, the folder is looked at more often; the probe file is not left behind."""
+    with saves.Notifications(folder, lambda: None) as told:
+        assert told.pause == saves.NOT_TOLD
+        if told.reason is None and told.arrive.wait(PATIENCE):
+            assert told.pause == saves.TOLD
+    assert not list(folder.glob(".kit-probe*"))
+    monkeypatch.setenv("WATCHFILES_FORCE_POLLING", "1")
+    with saves.Notifications(folder, lambda: None) as silent:
+        assert silent.reason == "WATCHFILES_FORCE_POLLING is set"
+        assert silent.pause == saves.NOT_TOLD
+    monkeypatch.delenv("WATCHFILES_FORCE_POLLING")
+    with saves.Notifications(folder / "nowhere", lambda: None) as lost:
+        deadline = time.monotonic() + PATIENCE
+        while lost.reason is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert lost.reason
+    assert lost.pause == saves.NOT_TOLD
+
+
+def test_terminal_is_put_back_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever ends the block, lines and echo are as before; arrows are no keys; Korean letters are."""
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    heard: list[str] = []
+    with os.fdopen(theirs, "r", closefd=False) as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        with pytest.raises(ZeroDivisionError), keys.listening(heard.append) as there:
+            assert there
+            os.write(ours, b"\x1b[A")
+            time.sleep(0.1)
+            os.write(ours, "hㅜ".encode())
+            deadline = time.monotonic() + PATIENCE
+            while len(heard) < 2 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            1 / 0  # noqa: B018
+        monkeypatch.undo()
+    assert [keys.meaning(key) for key in heard] == ["h", "n"]
+    assert termios.tcgetattr(theirs) == before
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_no_keys_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard input that is no terminal gives no keys and is not read."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO("q"))
+    with keys.listening(lambda key: pytest.fail(key)) as there:
+        assert not there
+
+
+# --- what is shown ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("speech", language.LANGUAGES)
+@pytest.mark.parametrize("view", ["verdict", "hints", "all", "lesson"])
+@pytest.mark.parametrize("status", ["pass", "fail", "todo"])
+def test_screens_fit(speech: str, view: boards.View, status: str) -> None:
+    """No screen is wider than 80 columns or, apart from a long message, higher than 24 lines; none needs colour."""
+    console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True, no_color=True)
+    board = boards.Board(Path("exercises"), grading.step_names(), keys=True, current=STEP, view=view)
+    board.results = {name: result(name, status) for name in board.names}
+    board.busy, board.notice, board.at = STEP, "A notice.", "12:00:00"
+    with language.use(speech), console.capture() as captured:
+        board.hints = lessons.Hints(lessons.hints(STEP), 3, is_new=False)
+        console.print(boards.screen(board, console))
+    lines = CONTROL.sub("", captured.get()).splitlines()
+    assert max(map(cell_len, lines)) <= 80
+    assert len(lines) <= 23
+    assert "  q " in lines[-1]
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", captured.get())
