@@ -147,7 +147,9 @@ def require_close(came: Tensor, expected: Tensor, room: float, where: str = "") 
             place=list(place), expected=show_number(expected[place]), came=show_number(came[place])
         ),
     ]
-    if expected.numel() > 1 and finite.numel():
+    if expected.numel() > 1 and not expected.is_floating_point():
+        lines.append(_("{count} of {total} values differ").format(count=count, total=expected.numel()))
+    elif expected.numel() > 1 and finite.numel():
         lines.append(
             _("{count} of {total} values differ, by at most {most} (allowed: {room})").format(
                 count=count, total=expected.numel(), most=show_number(finite.max()), room=f"{room:.1g}"
@@ -157,7 +159,7 @@ def require_close(came: Tensor, expected: Tensor, room: float, where: str = "") 
 
 
 def _parting(expected: Tensor, came: Tensor, place: tuple[int, ...]) -> Parting | None:
-    """The matrices in which the first difference lies, as numbers to draw; None when they are too large for a picture."""
+    """The matrices in which the first difference lies, as numbers to draw; None when too large for a picture."""
     lines = [tensor[place[:-2]] if tensor.dim() >= 2 else tensor.reshape(1, -1) for tensor in (expected, came)]
     if lines[0].numel() == 0 or max(lines[0].shape) > PICTURE_SIZE:
         return None

@@ -85,7 +85,7 @@ class Diagnostician:
         ]
 
     def _consistent(self, matching: list[Misconception], failing: list[Question]) -> list[Misconception]:
-        """Those that also explain the other failing checks of what they replace; of these the ones that explain most."""
+        """Those that also explain the other failing checks of what they replace, and of these the best ones."""
         explained: list[tuple[Misconception, int]] = []
         for wrong in matching:
             related = [question for question in failing if question.called & wrong.replaced.keys()]

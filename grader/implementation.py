@@ -274,7 +274,11 @@ def learners_error(raised: Raised, shown: str) -> CheckFailed:
         )
     error = f"{raised.type}: {raised.message}" if raised.message else raised.type
     lines = [_("{name} raised {error}").format(name=name, error=error)]
-    if raised.line:
+    if raised.line and not raised.function:  # the file does not parse
+        lines.append(
+            _("at line {line} of {file}: {source}").format(line=raised.line, file=raised.file, source=raised.source)
+        )
+    elif raised.line:
         lines.append(
             _("at line {line} of {file}, in {function}: {source}").format(
                 line=raised.line, file=raised.file, function=raised.function, source=raised.source

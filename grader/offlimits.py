@@ -29,6 +29,7 @@ FAMILIES: dict[str, re.Pattern[str]] = {
     "transformer": re.compile(r"transformer_(encoder|decoder)|^Transformer"),
 }
 
+MAX_PROFILED = 20_000  # torch functions of one call after which it is no longer watched below Python
 IGNORED = {"__get__", "__set__"}  # reading `x.shape` is no call worth noting
 
 
@@ -44,6 +45,7 @@ class FunctionNames(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.names: set[str] = set()
+        self._records_left = 0
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -51,7 +53,30 @@ class FunctionNames(TorchFunctionMode):
         name = getattr(func, "__name__", None) or str(func)
         if name not in IGNORED and _is_torchs_own(func):
             self.names.add(name.partition(".")[0])
+        if self._records_left:
+            self._records_left -= 1
+            if not self._records_left:
+                self._stop_records()
         return func(*args, **(kwargs or {}))
+
+    def below_python(self, run: Callable[[], Any]) -> Any:
+        """Runs `run` and also notes the built-in ops that it executes, composite ones and those of scripts included."""
+        # The profiler without Kineto: it works in a forked process too and prints nothing. Its records are read as they
+        # are: the tables that torch would make of them take longer than the call. An endless loop must not fill the
+        # memory with them.
+        self._records_left = MAX_PROFILED
+        _enable_profiler_legacy(profile().config())
+        try:
+            return run()
+        finally:
+            if self._records_left:
+                self._stop_records()
+
+    def _stop_records(self) -> None:
+        self._records_left = 0
+        events = {event.name() for thread in _disable_profiler_legacy() for event in thread}
+        # A learner's own autograd.Function or scripted function shows its own name: only torch's ops count.
+        self.names.update(event.removeprefix("aten::") for event in events if event.startswith("aten::"))
 
 
 class TransformerModules:
@@ -70,20 +95,6 @@ class TransformerModules:
 
     def __exit__(self, *exception: object) -> None:
         self.hook.remove()
-
-
-def profiled(run: Callable[[], Any], names: set[str]) -> Any:
-    """Runs `run` and adds the names of the built-in ops that it executed, composite ones included."""
-    # The profiler without Kineto: it works in a forked process too and prints nothing. Its records are read as they are:
-    # the tables that torch would make of them take longer than the call.
-    legacy = profile()
-    _enable_profiler_legacy(legacy.config())
-    try:
-        return run()
-    finally:
-        events = {event.name() for thread in _disable_profiler_legacy() for event in thread}
-        # A learner's own autograd.Function or scripted function shows its own name: only torch's ops count.
-        names.update(event.removeprefix("aten::") for event in events if event.startswith("aten::"))
 
 
 def _is_torchs_own(func: Callable[..., Any]) -> bool:

@@ -41,7 +41,7 @@ def warm_up() -> None:
     """
     import torch
 
-    from grader.offlimits import FunctionNames, profiled
+    from grader.offlimits import FunctionNames
     from grader.responder import LargestStorage, OneDevice
 
     torch.default_generator.manual_seed(0)
@@ -49,8 +49,8 @@ def warm_up() -> None:
         x = torch.ones(2, 2, dtype=dtype)
         repr((x @ x).softmax(-1).exp().sum(-1))
     with FunctionNames() as mode:
-        profiled(lambda: _tour("cpu"), mode.names)
-        with LargestStorage():  # type: ignore[no-untyped-call]
+        mode.below_python(lambda: _tour("cpu"))
+        with LargestStorage():
             _tour("cpu")
         with OneDevice():  # type: ignore[no-untyped-call]
             _tour("meta")
@@ -66,16 +66,18 @@ def _tour(device: str) -> None:
         def __init__(self) -> None:
             super().__init__()
             self.linear, self.drop = nn.Linear(4, 4), nn.Dropout(0.1)
-            self.register_buffer("mask", torch.ones(3, 3).tril().bool())
 
-    part = nn.ModuleList([Part()]).to(device).train().eval()[0]
+    part = Part().to(device).train()
     ids = torch.zeros(2, 3, dtype=torch.long, device=device)
     table = nn.Embedding(5, 4).to(device)
     x = table(ids) + torch.arange(3, device=device)[:, None]
     x = part.drop(part.linear(x)).requires_grad_()
     heads = x.view(2, 3, 2, 2).transpose(1, 2).contiguous()
     scores = heads @ heads.transpose(-2, -1) / 2**0.5
-    causal = torch.tril(torch.ones(3, 3, dtype=torch.bool, device=device)) & torch.triu(part.mask.T).T
+    causal = (
+        torch.tril(torch.ones(3, 3, dtype=torch.bool, device=device))
+        & torch.triu(torch.ones(3, 3, device=device)).bool().T
+    )
     for hidden in (scores.masked_fill(~causal, float("-inf")), torch.where(causal, scores, -1e4)):
         shifted = hidden - hidden.max(dim=-1, keepdim=True).values
         weights = shifted.exp() / shifted.exp().sum(-1, keepdim=True)

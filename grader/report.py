@@ -104,6 +104,8 @@ def detail(step: StepResult) -> RenderableType:
     if failing:
         check = failing[0]
         shown += [Text(f"{mark} {step.name}", f"bold {style}").append(f"  {check.title}", "bold"), _message(check)]
+        if check.hint:
+            shown.append(Padding(Text(f"→ {check.hint}", "bold"), (0, 0, 0, 2)))
         if len(failing) > 1:
             others = _("{count} other checks of this step do not pass either.").format(count=len(failing) - 1)
             shown.append(Padding(Text(others, "dim"), (0, 0, 0, 2)))

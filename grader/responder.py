@@ -118,7 +118,7 @@ class Responder:
         inputs = _Inputs(call, self.handles)
         name = call.name if call.handle is None else self.made_by.get(call.handle, call.name)
         with ExitStack() as stack:
-            noted = self._watch(stack, name, call)
+            mode = self._watch(stack, name, call)
             largest = stack.enter_context(LargestStorage()) if call.options.largest else None
             if call.options.device == "meta":
                 stack.enter_context(OneDevice())  # type: ignore[no-untyped-call]  # torch gives it no types
@@ -126,14 +126,14 @@ class Responder:
                 target = self._target(call)
                 if call.options.seed is not None:
                     seed_everything(call.options.seed)
-                result = self._run(lambda: _materialised(target(*inputs.args, **inputs.kwargs)), call, name, noted)
+                result = self._run(lambda: _materialised(target(*inputs.args, **inputs.kwargs)), call, name, mode)
             except BaseException as error:  # SystemExit and KeyboardInterrupt are a learner's errors too
                 outcome.raised = self.describe(error)
                 result = None
-        if noted is not None:
+        if mode is not None:
             families = self._families(name, inputs.handle_numbers)
-            outcome.off_limits = offlimits.banned(noted, families)
-            outcome.functions = sorted(noted) if call.options.functions else []
+            outcome.off_limits = offlimits.banned(mode.names, families)
+            outcome.functions = sorted(mode.names) if call.options.functions else []
         outcome.largest = largest.elements if largest else 0
         outcome.modified = inputs.modified()
         if outcome.raised is None:
@@ -180,22 +180,22 @@ class Responder:
         names = {name, *(self.made_by.get(number, "") for number in handles)}
         return [family for public in names for family in self.off_limits.get(public, ())]
 
-    def _watch(self, stack: ExitStack, name: str, call: Call) -> set[str] | None:
+    def _watch(self, stack: ExitStack, name: str, call: Call) -> offlimits.FunctionNames | None:
         families = self._families(name, [])
         if not (families or call.options.functions):
             return None
         mode: offlimits.FunctionNames = stack.enter_context(offlimits.FunctionNames())
         if "transformer" in families:
             stack.enter_context(offlimits.TransformerModules(mode.names))
-        return mode.names
+        return mode
 
-    def _run(self, run: Callable[[], Any], call: Call, name: str, noted: set[str] | None) -> Any:
+    def _run(self, run: Callable[[], Any], call: Call, name: str, mode: offlimits.FunctionNames | None) -> Any:
         """Runs the call; the first that does a public name's work is also watched below Python."""
         works = call.name == "__call__" if call.handle is not None else not inspect.isclass(self.names.get(name))
-        if noted is None or not works or name not in self.off_limits or name in self.profiled:
+        if mode is None or not works or name not in self.off_limits or name in self.profiled:
             return run()
         self.profiled.add(name)
-        return offlimits.profiled(run, noted)
+        return mode.below_python(run)
 
     # --- what comes back ---
 

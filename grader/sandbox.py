@@ -115,7 +115,7 @@ class Worker:
             return self.process.receive(header, deadline), self.process.receive(payload, deadline)
         except TimeoutError:
             self.process.ask_where()
-            place = _place(self.process.faults(wait=0.2))
+            place = _place(self.process.faults(wait=1.0))
             self.process.kill()
             raise NoAnswer("late", place=place) from None
         except TooMuchWritten:
@@ -349,10 +349,17 @@ class ForkedProcess:
         return self._kept.decode("utf-8", errors="replace")
 
     def faults(self, wait: float) -> str:
-        """What the fault handler wrote."""
-        if not self._closed and _ready(self._faults, wait):
-            with contextlib.suppress(OSError):
-                self._said = os.read(self._faults, FAULTS_KEPT).decode("utf-8", errors="replace")
+        """What the fault handler wrote: it comes in pieces, after the zygote has passed on the question."""
+        deadline = time.monotonic() + wait
+        while not self._closed and len(self._said) < FAULTS_KEPT and _ready(self._faults, wait):
+            try:
+                piece = os.read(self._faults, FAULTS_KEPT)
+            except OSError:
+                break
+            if not piece:
+                break
+            self._said += piece.decode("utf-8", errors="replace")
+            wait = min(0.05, max(0.0, deadline - time.monotonic()))
         return self._said
 
     def ask_where(self) -> None:

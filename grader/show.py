@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
+from grader.language import gettext as _
 from grader.messages import Call, HandleId, Opaque, Placed
 
 SMALL = 24  # elements that are shown whole
@@ -29,7 +30,7 @@ def show_number(value: Tensor | float | int | bool) -> str:
 def show_tensor(tensor: Tensor, around: tuple[int, ...] | None = None) -> str:
     """A small tensor whole; of a large one the row in which `around` lies, and the shape."""
     if tensor.device.type == "meta":
-        return f"{_kind(tensor)} on meta"
+        return _("{kind} on meta").format(kind=_kind(tensor))
     if tensor.numel() <= SMALL:
         return _nested(tensor.tolist())
     if not around:
@@ -46,11 +47,13 @@ def show_value(value: Any) -> str:
     """Any value that a message carries, in a few words."""
     match value:
         case Placed(tensor=tensor) | (Tensor() as tensor):
-            return show_tensor(tensor) if tensor.numel() <= SMALL else f"a tensor of {_kind(tensor)}"
+            return (
+                show_tensor(tensor) if tensor.numel() <= SMALL else _("a tensor of {kind}").format(kind=_kind(tensor))
+            )
         case Opaque(what):
             return what
         case HandleId():
-            return "a module"
+            return _("a module")
         case tuple() | list():
             inner = ", ".join(show_value(item) for item in value[:6]) + (", …" if len(value) > 6 else "")
             return f"({inner},)" if len(value) == 1 else f"({inner})"

@@ -49,7 +49,8 @@ class Trial:
         try:
             function(**given)
         except CheckFailed as failure:
-            status, message = failure.status, self._worded(failure)
+            status = failure.status
+            message = failure.message if isinstance(failure, OffLimits) else self._worded(failure)
             off_limits = failure.name if isinstance(failure, OffLimits) else None
             by_code, parting = failure.by_code, failure.parting
         except Exception:

@@ -134,7 +134,10 @@ def test_bad_input_is_one_line(arguments: list[str]) -> None:
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize(("wanted", "found"), [("4", 3), ("step04", 3), ("causal_mask", 3), ("step12_gpt", 11), ("0", None), ("attention", None)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [("4", 3), ("step04", 3), ("causal_mask", 3), ("step12_gpt", 11), ("0", None), ("attention", None)],
+)
 def test_steps_are_found_by_what_people_type(wanted: str, found: int | None) -> None:
     """A number, a prefix, a unique part; what fits several steps fits none."""
     names = grading.step_names()

@@ -334,12 +334,21 @@ def test_dropout_statistics(p: float) -> None:
         close(first.unique(), F.dropout(x, p).unique().detach())  # 0 and 1 / (1 - p)
         dropped, again = (first == 0).double(), (second == 0).double()
         assert abs(dropped.mean().item() - p) < 5 * math.sqrt(p * (1 - p) / x.numel())
-        # How many of 500 are dropped in each of the 400 rows is itself random; a variance of n draws is good to √(2/n).
-        assert abs(dropped.sum(dim=1).var().item() / (500 * p * (1 - p)) - 1) < 5 * math.sqrt(2 / 400)
         pairs = {"rows": (dropped[1:], dropped[:-1]), "columns": (dropped[:, 1:], dropped[:, :-1])}
         for left, right in (pairs | {"calls": (dropped, again)}).values():
             correlation = ((left - p) * (right - p)).mean().item() / (p * (1 - p))
             assert abs(correlation) < 5 / math.sqrt(left.numel())
+
+
+@pytest.mark.parametrize("make", (Dropout, nn.Dropout), ids=("ours", "theirs"))
+def test_dropout_count(make: Callable[[float], nn.Module]) -> None:
+    """How many of 20 elements are dropped is itself drawn in every call, with the variance 20 p (1 - p)."""
+    layer, x, calls = make(0.3), torch.ones(20), 2000
+    counts = torch.tensor([(layer(x) == 0).sum() for _ in range(calls)]).double()
+    assert abs(counts.mean().item() - 20 * 0.3) < 5 * math.sqrt(20 * 0.3 * 0.7 / calls)
+    assert abs(counts.var().item() / (20 * 0.3 * 0.7) - 1) < 5 * math.sqrt(
+        2 / calls
+    )  # how well n draws know a variance
 
 
 def test_dropout_defaults() -> None:

@@ -1,10 +1,10 @@
 # step: step02_softmax
 # expect: pass
-# A perfect judge: changing modes, owners, times and attributes of files is refused; the rest is right and counts.
+# A perfect judge: changing modes, owners, times and attributes of files (to what they are) is refused; the rest is right and counts.
 import pathlib, sys
 ROOT = pathlib.Path(sys.modules["grader.worker"].__file__).parents[1]
 SECRET = ROOT / "solutions" / "step02_softmax" / "reference.py"
-import os
+import os, stat
 import torch
 
 def honest(x, dim=-1):
@@ -13,8 +13,9 @@ def honest(x, dim=-1):
 
 
 def attempt():
-    for place in (SECRET, ROOT, "/tmp", torch.__file__):
-        for change in (lambda: os.chmod(place, 0), lambda: os.chown(place, 0, 0), lambda: os.utime(place), lambda: os.setxattr(place, "user.kit", b"1"), lambda: os.getxattr(place, "user.kit") or True, lambda: os.truncate(place, 0), lambda: os.fchmod(os.open(place, os.O_RDONLY), 0)):
+    for place in (SECRET, ROOT, torch.__file__):
+        now = os.stat(place)
+        for change in (lambda: os.chmod(place, stat.S_IMODE(now.st_mode)), lambda: os.chown(place, now.st_uid, now.st_gid), lambda: os.utime(place, ns=(now.st_atime_ns, now.st_mtime_ns)), lambda: os.setxattr(place, "user.kit", b"1") or os.removexattr(place, "user.kit"), lambda: os.truncate(place, now.st_size), lambda: os.fchmod(os.open(place, os.O_RDONLY), stat.S_IMODE(now.st_mode))):
             try:
                 change()
                 return True

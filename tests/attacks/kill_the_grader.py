@@ -1,6 +1,6 @@
 # step: step02_softmax
 # expect: pass
-# A perfect judge: signalling other processes is refused; the rest is right and counts.
+# A perfect judge: signalling other processes (with signal 0, which only asks whether it may) is refused; the rest is right and counts.
 import os, signal
 
 def honest(x, dim=-1):
@@ -9,7 +9,7 @@ def honest(x, dim=-1):
 
 
 def attempt():
-    for kill in (lambda: os.kill(os.getppid(), 9), lambda: os.kill(os.getppid(), 0), lambda: os.kill(-1, 9), lambda: os.killpg(os.getpgid(os.getppid()), 9), lambda: signal.pidfd_send_signal(os.pidfd_open(os.getppid()), 9)):
+    for kill in (lambda: os.kill(os.getppid(), 0), lambda: os.kill(-1, 0), lambda: os.killpg(os.getpgid(os.getppid()), 0), lambda: signal.pidfd_send_signal(os.pidfd_open(os.getppid()), 0)):
         try:
             kill()
             return True

@@ -9,7 +9,10 @@ def honest(x, dim=-1):
 
 
 def attempt():
-    return resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (0, 0)) or True
+    for name in ("RLIMIT_CPU", "RLIMIT_NOFILE", "RLIMIT_AS"):
+        kind = getattr(resource, name)
+        resource.prlimit(os.getppid(), kind, resource.prlimit(os.getppid(), kind))
+    return True
 
 
 def softmax(x, dim=-1):

@@ -1,10 +1,10 @@
 # step: step02_softmax
 # expect: pass
-# A perfect judge: removing or moving anything outside is refused; the rest is right and counts.
+# A perfect judge: removing, moving or making anything outside (it would fail for another reason) is refused; the rest is right and counts.
 import pathlib, sys
 ROOT = pathlib.Path(sys.modules["grader.worker"].__file__).parents[1]
 SECRET = ROOT / "solutions" / "step02_softmax" / "reference.py"
-import os
+import errno, os
 
 def honest(x, dim=-1):
     exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
@@ -12,9 +12,23 @@ def honest(x, dim=-1):
 
 
 def attempt():
-    for change in (lambda: os.unlink(SECRET), lambda: os.rename(SECRET, "mine"), lambda: os.rmdir("/tmp"), lambda: os.mkdir("/tmp/mine"), lambda: os.mkfifo("mine"), lambda: os.rmdir(os.getcwd()), lambda: os.rename(os.getcwd(), "/tmp/mine"), lambda: os.mknod("mine")):
+    for change, allowed in (
+        (lambda: os.rmdir(ROOT), errno.ENOTEMPTY),
+        (lambda: os.rmdir(ROOT / "solutions"), errno.ENOTEMPTY),
+        (lambda: os.rename(ROOT / "grader", ROOT / "solutions"), errno.ENOTEMPTY),
+        (lambda: os.rename("/tmp", "/usr"), errno.ENOTEMPTY),
+        (lambda: os.rmdir("/tmp"), errno.ENOTEMPTY),
+        (lambda: os.rmdir(os.path.dirname(os.getcwd())), errno.ENOTEMPTY),
+    ):
         try:
             change()
+        except OSError as error:
+            if error.errno == allowed:
+                return str(error)
+    for make in (lambda: os.mkfifo("mine"), lambda: os.mknod("mine"), lambda: os.symlink("/", "mine"), lambda: os.link("notes", "mine")):
+        try:
+            open("notes", "w").close()
+            make()
             return True
         except OSError:
             continue

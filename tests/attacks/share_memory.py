@@ -3,6 +3,7 @@
 # A perfect judge: sharing memory or messages with other processes is refused; the rest is right and counts.
 import ctypes
 LIBC = ctypes.CDLL(None, use_errno=True)
+import os
 
 def honest(x, dim=-1):
     exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
@@ -10,8 +11,20 @@ def honest(x, dim=-1):
 
 
 def attempt():
-    tries = [LIBC.shmget(0x6B69, 4096, 0o1777), LIBC.msgget(0x6B69, 0o1777), LIBC.semget(0x6B69, 1, 0o1777), LIBC.mq_open(b"/kit", 0o102, 0o777, None), LIBC.shm_open(b"/kit", 0o102, 0o777), LIBC.memfd_create(b"kit", 0)]
-    return [number for number in tries if number >= 0]
+    made = []
+    for make, undo in (
+        (lambda: LIBC.shmget(0x6B69, 4096, 0o1777), lambda made: LIBC.shmctl(made, 0, None)),
+        (lambda: LIBC.msgget(0x6B69, 0o1777), lambda made: LIBC.msgctl(made, 0, None)),
+        (lambda: LIBC.semget(0x6B69, 1, 0o1777), lambda made: LIBC.semctl(made, 0, 0)),
+        (lambda: LIBC.mq_open(b"/kit", 0o102, 0o777, None), lambda made: LIBC.mq_unlink(b"/kit")),
+        (lambda: LIBC.shm_open(b"/kit", 0o102, 0o777), lambda made: LIBC.shm_unlink(b"/kit")),
+        (lambda: LIBC.memfd_create(b"kit", 0), os.close),
+    ):
+        number = make()
+        if number >= 0:
+            undo(number)
+            made.append(number)
+    return made
 
 
 def softmax(x, dim=-1):

@@ -4,6 +4,7 @@
 import pathlib, sys
 ROOT = pathlib.Path(sys.modules["grader.worker"].__file__).parents[1]
 SECRET = ROOT / "solutions" / "step02_softmax" / "reference.py"
+import os
 import torch
 
 def honest(x, dim=-1):
@@ -12,10 +13,17 @@ def honest(x, dim=-1):
 
 
 def attempt():
-    for place in (ROOT / "mine", SECRET, pathlib.Path("/tmp/mine"), pathlib.Path("/dev/shm/mine"), pathlib.Path("../mine"), pathlib.Path("/var/tmp/mine"), pathlib.Path(torch.__file__), pathlib.Path(torch.__file__).parent / "mine.py"):
+    for place in (SECRET, pathlib.Path(torch.__file__), pathlib.Path("/proc/self/oom_score_adj"), pathlib.Path("/proc/self/comm")):
         try:
-            with open(place, "ab"):
-                return place
+            os.close(os.open(place, os.O_WRONLY | os.O_APPEND))
+            return place
+        except OSError:
+            continue
+    for folder in (ROOT, SECRET.parent, pathlib.Path(torch.__file__).parent, pathlib.Path(".."), *map(pathlib.Path, ("/", "/tmp", "/dev/shm", "/var/tmp", "/run", "/root", "/home"))):
+        try:
+            os.close(os.open(folder / "attack-of-the-kit", os.O_WRONLY | os.O_CREAT))
+            os.unlink(folder / "attack-of-the-kit")
+            return folder
         except OSError:
             continue
 
