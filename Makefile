@@ -112,3 +112,7 @@ format: .venv/ready-test ## Format the code
 .PHONY: lock
 lock: ## Pin anew what pip picks today
 	@tools=$$(mktemp -d) && $(PYTHON) -m venv $$tools && $(PYTHON) tests/lock.py $$tools/bin/python && rm -r $$tools
+
+.PHONY: bench-diagnosis
+bench-diagnosis: .venv/ready ## How many wrong ways are named, under 50 seeds (takes minutes; STEP=step04 for one)
+	@$(VENV) -m tests.bench_diagnosis 50 $(STEP)

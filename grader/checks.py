@@ -161,11 +161,9 @@ def twins(
     """Two modules `name(*args, **kwargs)`, the student's and the reference's: the same drawn parameters, in eval."""
     ours = getattr(reference, name)(*args, **kwargs)
     values = draw.parameters(ours.parameters())
-    ours.load_parameters(values)
-    ours.eval()
+    ours.load_parameters(values, evaluating=True)
     theirs = getattr(student, name)(*args, **kwargs)
-    theirs.load_parameters(values)
-    theirs.eval()
+    theirs.load_parameters(values, evaluating=True)
     return theirs, ours
 
 

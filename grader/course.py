@@ -1,14 +1,14 @@
 """The course: which steps there are, in what order, and what belongs to each.
 
 A step is a folder of `solutions/` whose name is `stepNN_name`. There is no registry: the number gives the order, the
-first line of the reference's docstring the title, the marks on the checks the points.
+first line of the reference's docstring the title, the marks on the checks the points. In a learner's copy of the kit
+the folders stand in `steps/`, and what the solutions would say is read from each step's tape.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,16 +17,17 @@ from types import ModuleType
 from typing import Any
 
 from grader import catalogue
+from grader.diagnose import AnswersAlike, asked_here
+from grader.implementation import LocalBackend, Oracle
+from grader.places import EXERCISES as EXERCISES
+from grader.places import ROOT as ROOT
+from grader.places import SOLUTIONS as SOLUTIONS
+from grader.places import TAPE, is_recorded, step_folders
 from grader.responder import Responder
 from grader.stubs import is_untouched as is_untouched
+from grader.stubs import original, solved_of
 from grader.stubs import regions as regions
-from grader.stubs import solved_of, stub_of
-
-ROOT = Path(__file__).resolve().parent.parent
-SOLUTIONS = ROOT / "solutions"
-EXERCISES = ROOT / "exercises"
-
-STEP_NAME = re.compile(r"step\d{2}_[a-z0-9_]+")
+from grader.tape import Tape
 
 
 @dataclass(frozen=True)
@@ -60,15 +61,27 @@ class Step:
         """The file of its checks."""
         return self.folder / f"test_{self.name.partition('_')[2]}.py"
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the step is answered by its tape: its solutions are not there."""
+        return is_recorded(self.folder)
+
+    @cached_property
+    def tape(self) -> Tape:
+        """What stands for the solutions where they are not. Raises DamagedTape, or OSError without a file."""
+        return Tape(self.folder / TAPE)
+
     @cached_property
     def title(self) -> str:
         """The first line of the reference's docstring."""
+        if self.is_recorded:
+            return self.tape.index.title
         return (ast.get_docstring(ast.parse(self._reference_source)) or self.name).splitlines()[0]
 
     @cached_property
     def checks_module(self) -> ModuleType:
         """The module of the checks."""
-        return importlib.import_module(f"solutions.{self.name}.{self.check_file.stem}")
+        return importlib.import_module(f"{self.folder.parent.name}.{self.name}.{self.check_file.stem}")
 
     @cached_property
     def checks(self) -> list[Check]:
@@ -93,12 +106,28 @@ class Step:
     @property
     def misconceptions(self) -> list[catalogue.Misconception]:
         """The wrong ways that come with the step."""
+        if self.is_recorded:
+            return self.tape.misconceptions
         return catalogue.misconceptions(importlib.import_module(f"solutions.{self.name}.misconceptions"))
 
     @property
     def variants(self) -> list[catalogue.Variant]:
         """The right ways, other than the reference, that come with the step."""
         return catalogue.variants(importlib.import_module(f"solutions.{self.name}.variants"))
+
+    def seed(self, asked: int) -> int:
+        """The seed to run under when this one was asked for: itself, or one of the tape's."""
+        return self.tape.seed(asked) if self.is_recorded else asked
+
+    def oracle(self) -> Oracle:
+        """What knows the right answers: the reference, or the tape."""
+        return self.tape if self.is_recorded else LocalBackend(self.responder())
+
+    def answers_alike(self, oracle: Oracle) -> AnswersAlike:
+        """What knows whether a misconception gives a student's answers."""
+        if self.is_recorded:
+            return self.tape.answers_alike
+        return asked_here(lambda wrong: LocalBackend(self.responder(wrong.replaced)), oracle)
 
     def responder(self, replaced: dict[str, Any] | None = None, *, watched: bool = False) -> Responder:
         """What answers calls with the reference's names, some of them replaced; `watched`: off limits are enforced."""
@@ -107,7 +136,7 @@ class Step:
 
     def stub(self) -> str:
         """The learner's file: signatures and docstrings, the bodies taken out."""
-        return stub_of(self._reference_source, self.name)
+        return original(self.folder)
 
     def solved(self) -> str:
         """The reference as a submission: the learner's file with everything filled in."""
@@ -120,8 +149,7 @@ class Step:
 
 def steps(solutions: Path = SOLUTIONS) -> list[Step]:
     """Every step of the course, in order."""
-    folders = (folder for folder in solutions.iterdir() if folder.is_dir() and STEP_NAME.fullmatch(folder.name))
-    return [Step(folder) for folder in sorted(folders)]
+    return [Step(folder) for folder in step_folders(solutions)]
 
 
 def as_check(function: Callable[..., None]) -> Check:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from grader.catalogue import Misconception
 from grader.compare import UNITS, magnitude
-from grader.implementation import Backend, Exchange
+from grader.implementation import Backend, Exchange, Oracle
 from grader.messages import Call, Outcome, Placed, Raised
 from grader.verdict import Trial
 
@@ -45,15 +45,16 @@ class Question:
         return self.check.__name__
 
 
+# Whether a misconception gives the student's answers to all of a question.
+AnswersAlike = Callable[[Misconception, Question], bool]
+
+
 class Diagnostician:
     """Knows a step's misconceptions and asks them what the student was asked."""
 
-    def __init__(
-        self, misconceptions: list[Misconception], backend: Callable[[Misconception], Backend], reference: Backend
-    ) -> None:
+    def __init__(self, misconceptions: list[Misconception], answers_alike: AnswersAlike) -> None:
         self.misconceptions = misconceptions
-        self._backend = backend
-        self._reference = reference
+        self.answers_alike = answers_alike
 
     def diagnose(
         self, questions: list[Question], ask_again: Callable[[Question, int], Question | None]
@@ -106,13 +107,18 @@ class Diagnostician:
             matching = [wrong for wrong in matching if self.answers_alike(wrong, again)] or matching
         return matching
 
-    def answers_alike(self, wrong: Misconception, question: Question) -> bool:
-        """Whether the misconception gives the student's answers to all of the question."""
-        alike = _Alike(self._backend(wrong), question.answers)
-        trial = Trial(question.name, alike, self._reference, seed=question.seed, device=question.device)
+
+def asked_here(backend: Callable[[Misconception], Backend], reference: Oracle) -> AnswersAlike:
+    """Asks the misconceptions themselves, as far as they answer like the student."""
+
+    def answers_alike(wrong: Misconception, question: Question) -> bool:
+        alike = _Alike(backend(wrong), question.answers)
+        trial = Trial(question.name, alike, reference, seed=question.seed, device=question.device)
         with contextlib.suppress(_Settled):
             trial.run(question.check, student=trial.student, reference=trial.reference, draw=trial.draw)
         return alike.matched == len(question.answers) > 0
+
+    return answers_alike
 
 
 class _Settled(BaseException):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import torch
 from torch import Tensor
+
+Drawn = TypeVar("Drawn", Tensor, int)
 
 
 class Draw:
@@ -20,22 +23,32 @@ class Draw:
         digest = hashlib.sha256(f"{seed}:{check}".encode()).digest()
         self._generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
 
+    def _made(self, make: Callable[[], Drawn]) -> Drawn:
+        """What `make` draws. Every draw goes through here: a recording keeps it, a tape gives it back."""
+        return make()
+
     def normal(self, *shape: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
         """Normal values of standard deviation `scale`, in the given shape."""
-        return (torch.randn(shape, generator=self._generator, dtype=torch.float64) * scale).to(dtype)
+        return self._made(
+            lambda: (torch.randn(shape, generator=self._generator, dtype=torch.float64) * scale).to(dtype)
+        )
 
     def uniform(self, *shape: int, low: float = -1.0, high: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
         """Values uniform in [low, high), in the given shape."""
-        values = torch.rand(shape, generator=self._generator, dtype=torch.float64)
-        return (low + (high - low) * values).to(dtype)
+
+        def make() -> Tensor:
+            values = torch.rand(shape, generator=self._generator, dtype=torch.float64)
+            return (low + (high - low) * values).to(dtype)
+
+        return self._made(make)
 
     def integers(self, low: int, high: int, *shape: int) -> Tensor:
         """Whole numbers (int64) from `low` up to but not including `high`, in the given shape."""
-        return torch.randint(low, high, shape, generator=self._generator)
+        return self._made(lambda: torch.randint(low, high, shape, generator=self._generator))
 
     def integer(self, low: int, high: int) -> int:
         """One whole number from `low` to `high`, both included."""
-        return int(torch.randint(low, high + 1, (), generator=self._generator))
+        return self._made(lambda: int(torch.randint(low, high + 1, (), generator=self._generator)))
 
     def seed(self) -> int:
         """A seed for `using(seed=…)`."""
@@ -43,18 +56,22 @@ class Draw:
 
     def permutation(self, count: int) -> Tensor:
         """The numbers 0 to count - 1 in random order (int64)."""
-        return torch.randperm(count, generator=self._generator)
+        return self._made(lambda: torch.randperm(count, generator=self._generator))
 
     def mask(self, *shape: int) -> Tensor:
         """A boolean mask (True: may attend). Every row has a True, and a False where it has two positions or more."""
-        mask = torch.rand(shape, generator=self._generator) < 0.6
-        rows, width = mask.view(-1, shape[-1]), shape[-1]
-        shown = torch.randint(0, width, (len(rows),), generator=self._generator)
-        shift = torch.randint(1, width, (len(rows),), generator=self._generator) if width > 1 else None
-        if shift is not None:
-            rows[torch.arange(len(rows)), (shown + shift) % width] = False
-        rows[torch.arange(len(rows)), shown] = True
-        return mask
+
+        def make() -> Tensor:
+            mask = torch.rand(shape, generator=self._generator) < 0.6
+            rows, width = mask.view(-1, shape[-1]), shape[-1]
+            shown = torch.randint(0, width, (len(rows),), generator=self._generator)
+            shift = torch.randint(1, width, (len(rows),), generator=self._generator) if width > 1 else None
+            if shift is not None:
+                rows[torch.arange(len(rows)), (shown + shift) % width] = False
+            rows[torch.arange(len(rows)), shown] = True
+            return mask
+
+        return self._made(make)
 
     def parameters(self, initial: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Values for parameters of these names and shapes.

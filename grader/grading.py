@@ -12,30 +12,52 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
+from grader import __version__
 from grader.judge import Broken, Channel, Event, Finished, GradeRequest, Ready, StepGraded
 from grader.language import current
 from grader.language import gettext as _
 from grader.limits import Limits
+from grader.places import ROOT as ROOT
+from grader.places import TAPE, is_recorded, step_folders, tape_version
 from grader.results import Report, StepResult
 from grader.sandbox import ForkLauncher, SandboxError, clean_environment
 from grader.submission import Submission
 from grader.zygote_messages import Command
-
-ROOT = Path(__file__).resolve().parent.parent
-STEP_FOLDER = "step[0-9][0-9]_*"
 
 
 class GraderError(RuntimeError):
     """The grader itself could not work: never the learner's fault."""
 
 
+class UnfitCopy(GraderError):
+    """The copy of the kit is put together from two versions, or lacks a file. One line, with what to type next."""
+
+
 def step_names() -> list[str]:
     """The names of all steps, in order, without importing any."""
-    return sorted(path.name for path in (ROOT / "solutions").glob(STEP_FOLDER) if path.is_dir())
+    return [folder.name for folder in step_folders()]
+
+
+def require_fitting_tapes() -> None:
+    """Raises UnfitCopy when a step that needs its tape has none of this version of the kit."""
+    for tape in (folder / TAPE for folder in step_folders() if is_recorded(folder)):
+        name = tape.relative_to(ROOT)
+        try:
+            version = tape_version(tape)
+        except OSError:
+            raise UnfitCopy(
+                _("{file} is missing. Unpack the kit again over this folder, then type: make grade").format(file=name)
+            ) from None
+        if version != __version__:
+            raise UnfitCopy(
+                _(
+                    "{file} was recorded by version {version} of the kit, and this is version {own}. Unpack one "
+                    "version over this folder, then type: make grade"
+                ).format(file=name, version=version or "?", own=__version__)
+            )
 
 
 def match_step(wanted: str, names: list[str]) -> str | None:
@@ -60,6 +82,7 @@ class Grader:
     """
 
     def __init__(self, judges: int | None = None, limits: Limits | None = None, *, fork: bool | None = None) -> None:
+        require_fitting_tapes()
         self.limits = limits or Limits()
         self._count = judges or max(1, min(2, os.cpu_count() or 1))
         fork = sys.platform == "linux" if fork is None else fork
@@ -100,6 +123,7 @@ class Grader:
         return Report(
             submission=submission.name,
             seed=request.seed,
+            oracle=finished.oracle,
             isolation=finished.isolation,
             devices=finished.devices,
             score=round(sum(result.score for result in results), 6),

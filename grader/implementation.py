@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from grader.draws import Draw
 from grader.failure import CheckFailed
 from grader.language import gettext as _
 from grader.messages import Call, HandleId, Options, Outcome, Placed, Raised
@@ -31,19 +32,48 @@ class Backend(Protocol):
         """Forgets the modules made so far and seeds the random stream."""
 
 
+class Oracle(Backend, Protocol):
+    """A backend that knows the right answers, and with them the inputs that they answer."""
+
+    def draws(self, check: str, seed: int, device: str) -> Draw:
+        """The inputs of a check under a seed, on a device: the calls that follow belong to it."""
+
+    def again(self) -> Backend | None:
+        """A second backend with the same answers; None where it is known that every check runs on them."""
+
+
 class LocalBackend:
-    """Answers in this process: a reference, a misconception or a variant. Never a learner's code."""
+    """Answers in this process: a reference, a misconception or a variant. Never a learner's code.
+
+    It keeps a random stream of its own, as a learner's process has one: what one side draws does not move the other.
+    """
 
     def __init__(self, responder: Responder) -> None:
         self.responder = responder
+        self._stream: Tensor | None = None
 
     def ask(self, call: Call) -> Outcome:
         """The outcome of the call, computed here."""
-        return self.responder.respond(call)
+        before = torch.get_rng_state()
+        if self._stream is not None:
+            torch.set_rng_state(self._stream)
+        outcome = self.responder.respond(call)
+        self._stream = torch.get_rng_state()
+        torch.set_rng_state(before)
+        return outcome
 
     def begin_check(self, seed: int) -> None:
         """Forgets the modules made so far and seeds the random stream."""
         self.responder.begin_check(seed)
+        self._stream = torch.get_rng_state()
+
+    def draws(self, check: str, seed: int, device: str) -> Draw:
+        """Fresh inputs for the seed."""
+        return Draw(seed, check)
+
+    def again(self) -> Backend:
+        """Another of the same names: both sides of a check number the modules they make."""
+        return LocalBackend(Responder(self.responder.names))
 
 
 @dataclass
@@ -212,9 +242,12 @@ class Handle(Answer):
         values = self._ask("parameters").value
         return {name: value.clone() for name, value in values.items()} if isinstance(values, dict) else {}
 
-    def load_parameters(self, values: dict[str, Tensor]) -> None:
-        """Copies the values into the parameters of the same names. Fails, saying which, when the names do not fit."""
-        misfit = self._ask("load_parameters", (values,)).value
+    def load_parameters(self, values: dict[str, Tensor], *, evaluating: bool = False) -> None:
+        """Copies the values into the parameters of the same names. Fails, saying which, when the names do not fit.
+
+        `evaluating` also puts the module in evaluation mode, without another message.
+        """
+        misfit = self._ask("load_parameters", (values, evaluating)).value
         if misfit:
             raise CheckFailed(_misfit(misfit, values), called=self.shown)
 

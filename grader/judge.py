@@ -14,7 +14,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -50,10 +50,12 @@ class StepGraded(msgspec.Struct, tag=True):
 
 
 class Finished(msgspec.Struct, tag=True):
-    """Every step asked for is done: what became of the devices, and which layers isolated the code."""
+    """Every step asked for is done: what became of the devices, which layers isolated the code, and what knew the
+    right answers: the reference, or a recording of it."""
 
     devices: dict[str, str]
     isolation: list[str]
+    oracle: Literal["live", "recorded"] = "live"
 
 
 class Broken(msgspec.Struct, tag=True):
@@ -127,5 +129,5 @@ def _serve(channel: Channel, control: socket.socket | None, proven: Sequence[str
     debugging = os.environ.get("KIT_DEBUG")
     with redirect_stdout(sys.stderr if debugging else said), redirect_stderr(sys.stderr if debugging else said):
         code = pytest.main([part for argument in arguments for part in argument.split(" ")], plugins=[session])
-    if not session.started:
+    if not session.started or code == pytest.ExitCode.INTERNAL_ERROR:
         channel.send(Broken(said.getvalue()[-2000:] or f"pytest ended with {code} before a check ran"))

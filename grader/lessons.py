@@ -18,9 +18,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from grader import stubs
-from grader.grading import ROOT
 from grader.language import current
 from grader.language import gettext as _
+from grader.places import SOLUTIONS
 
 HINTS_HEADING = re.compile(r"^##\s+(?:Hints|힌트)\s*$", re.MULTILINE)
 NUMBERED = re.compile(r"^\d+\.\s+", re.MULTILINE)
@@ -40,7 +40,7 @@ class NoStub(FileNotFoundError):
 # --- lessons ---------------------------------------------------------------------------------------------------------
 
 
-def lesson(step: str, solutions: Path = ROOT / "solutions") -> str:
+def lesson(step: str, solutions: Path = SOLUTIONS) -> str:
     """The lesson of a step as Markdown, in the language in use, else in English. Raises NoLesson."""
     for language in (current(), FALLBACK):
         with contextlib.suppress(FileNotFoundError):
@@ -75,7 +75,7 @@ class Hints:
     unsaved: str | None = None
 
 
-def hints(step: str, solutions: Path = ROOT / "solutions") -> list[str]:
+def hints(step: str, solutions: Path = SOLUTIONS) -> list[str]:
     """All hints of a step as Markdown: the numbered list under the lesson's heading for hints. Raises NoLesson."""
     _before, *after = HINTS_HEADING.split(lesson(step, solutions), maxsplit=1)
     section = after[0].partition("\n## ")[0] if after else ""
@@ -85,7 +85,7 @@ def hints(step: str, solutions: Path = ROOT / "solutions") -> list[str]:
     return found
 
 
-def next_hint(step: str, folder: Path, solutions: Path = ROOT / "solutions") -> Hints:
+def next_hint(step: str, folder: Path, solutions: Path = SOLUTIONS) -> Hints:
     """One hint more than the last time; how many were given is remembered in the folder. Raises NoLesson."""
     everything = hints(step, solutions)
     file = folder / REMEMBERED
@@ -138,9 +138,7 @@ class Restored:
     changed: bool
 
 
-def reset(
-    step: str, folder: Path, solutions: Path = ROOT / "solutions", now: Callable[[], datetime] = datetime.now
-) -> Restored:
+def reset(step: str, folder: Path, solutions: Path = SOLUTIONS, now: Callable[[], datetime] = datetime.now) -> Restored:
     """Puts the stub back in place of a learner's file, which is kept under a dated name that was free.
 
     Raises NoStub when there is none, OSError when something can't be written; the file is then as it was.

@@ -7,6 +7,7 @@ answers is not trusted: everything is bounded before it is allocated, and nothin
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -256,8 +257,14 @@ def decode_call(header: bytes, payload: bytes) -> Call:
 def encode_outcome(outcome: Outcome) -> bytes:
     """The bytes of an outcome: header and tensors."""
     tensors: dict[str, Tensor] = {}
+    wire = outcome_to_wire(outcome, tensors)
+    return frame(_encoder.encode(wire), _pack(tensors))
+
+
+def outcome_to_wire(outcome: Outcome, tensors: dict[str, Tensor]) -> WireOutcome:
+    """An outcome in its typed form, its tensors put aside into `tensors`."""
     raised = outcome.raised
-    wire = WireOutcome(
+    return WireOutcome(
         _to_wire(outcome.value, tensors),
         None
         if raised is None
@@ -277,31 +284,31 @@ def encode_outcome(outcome: Outcome) -> bytes:
         outcome.imported[:500],
         outcome.largest,
     )
-    return frame(_encoder.encode(wire), _pack(tensors))
+
+
+def outcome_from_wire(wire: WireOutcome, tensors: Mapping[str, Tensor]) -> Outcome:
+    """An outcome from its typed form and the tensors put aside. Raises what a damaged one gives rise to."""
+    raised = wire.raised
+    return Outcome(
+        value=_from_wire(wire.value, tensors),
+        raised=None
+        if raised is None
+        else Raised(
+            raised.type, raised.message, raised.file, raised.line, raised.function, raised.source, raised.shapes
+        ),
+        gradients={name: None if value is None else _placed(value, tensors) for name, value in wire.gradients.items()},
+        modified=wire.modified,
+        functions=wire.functions,
+        off_limits=wire.off_limits,
+        imported=wire.imported,
+        largest=wire.largest,
+    )
 
 
 def decode_outcome(header: bytes, payload: bytes) -> Outcome:
     """An outcome from bytes that nobody vouches for. Raises BadMessage for anything that is not one."""
     try:
-        wire = _outcome_decoder.decode(header)
-        tensors = _unpack(payload)
-        raised = wire.raised
-        return Outcome(
-            value=_from_wire(wire.value, tensors),
-            raised=None
-            if raised is None
-            else Raised(
-                raised.type, raised.message, raised.file, raised.line, raised.function, raised.source, raised.shapes
-            ),
-            gradients={
-                name: None if value is None else _placed(value, tensors) for name, value in wire.gradients.items()
-            },
-            modified=wire.modified,
-            functions=wire.functions,
-            off_limits=wire.off_limits,
-            imported=wire.imported,
-            largest=wire.largest,
-        )
+        return outcome_from_wire(_outcome_decoder.decode(header), _unpack(payload))
     except BadMessage:
         raise
     except (
@@ -359,7 +366,7 @@ def _wire_tensor(placed: Placed, tensors: dict[str, Tensor]) -> WireTensor:
     return WireTensor(key, list(tensor.shape), dtype, placed.device, order)
 
 
-def _from_wire(value: Any, tensors: dict[str, Tensor]) -> Any:
+def _from_wire(value: Any, tensors: Mapping[str, Tensor]) -> Any:
     match value:
         case WireTensor():
             return _placed(value, tensors)
@@ -376,7 +383,7 @@ def _from_wire(value: Any, tensors: dict[str, Tensor]) -> Any:
     return value
 
 
-def _placed(wire: WireTensor, tensors: dict[str, Tensor]) -> Placed:
+def _placed(wire: WireTensor, tensors: Mapping[str, Tensor]) -> Placed:
     if wire.key is None:
         dtype = getattr(torch, wire.dtype, None)
         if wire.device != "meta" or not isinstance(dtype, torch.dtype):

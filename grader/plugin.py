@@ -14,7 +14,7 @@ from grader import course, language
 from grader.catalogue import Misconception
 from grader.diagnose import Diagnostician, Question
 from grader.draws import Draw
-from grader.implementation import Implementation, LocalBackend
+from grader.implementation import Implementation, Oracle
 from grader.judge import Channel, Finished, GradeRequest, Ready, StepGraded
 from grader.language import gettext as _
 from grader.messages import Load
@@ -22,6 +22,8 @@ from grader.results import CheckResult, Status, StepResult, step_status
 from grader.sandbox import Launcher
 from grader.student import Student
 from grader.verdict import Trial, Verdict, run_check
+
+OURS = {"student", "reference", "draw"}
 
 
 class Session:
@@ -73,7 +75,8 @@ class Session:
                 ran = [device for device, state in devices.items() if state == "checked"]
                 for name in request.steps:
                     self.channel.send(self._grade_step(steps[name], items[name], ran, request))
-                self.channel.send(Finished(devices, list(self.launcher.layers)))
+                recorded = any(steps[name].is_recorded for name in request.steps)
+                self.channel.send(Finished(devices, list(self.launcher.layers), "recorded" if recorded else "live"))
         return True
 
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
@@ -98,7 +101,7 @@ class Session:
             )
         limits = request.limits
         load = Load(step.name, request.sources, step.off_limits)
-        reference = LocalBackend(step.responder())
+        reference, seed = step.oracle(), step.seed(request.seed)
         results: list[CheckResult] = []
         verdicts: list[Verdict] = []
         output: list[str] = []
@@ -109,7 +112,7 @@ class Session:
                 for item in items:
                     last = item is items[-1]
                     verdict = self._run(
-                        item, last, Trial(item.originalname, student, reference, seed=request.seed, device=device)
+                        item, last, Trial(item.originalname, student, reference, seed=seed, device=device)
                     )
                     check = course.as_check(item.obj)
                     share = check.points / len(devices)
@@ -144,29 +147,28 @@ class Session:
         return StepGraded(result, sorted(imported))
 
     def _diagnose(
-        self, step: course.Step, items: list[pytest.Function], student: Student, reference: LocalBackend,
+        self, step: course.Step, items: list[pytest.Function], student: Student, reference: Oracle,
         results: list[CheckResult], verdicts: list[Verdict], request: GradeRequest,
     ) -> None:  # fmt: skip
         """Names the misconception behind each failing check, where one gives the student's very answers."""
         by_name = {item.name: (item, result) for item, result in zip(items, results, strict=True)}
         device = results[0].device
         questions = [
-            Question(item.obj, request.seed, device, verdict.exchanges, verdict.called)
+            Question(item.obj, step.seed(request.seed), device, verdict.exchanges, verdict.called)
             for item, verdict in zip(items, verdicts, strict=True)
             if verdict.status == "fail" and not verdict.off_limits
         ]
         if not questions:
             return
 
-        def ask_again(question: Question, seed: int) -> Question | None:
+        def ask_again(question: Question, further: int) -> Question | None:
+            seed = step.seed(further)
             verdict = run_check(question.check, student, reference, seed=seed, device=device)
             if verdict.status != "fail":
                 return None
             return Question(question.check, seed, device, verdict.exchanges, verdict.called)
 
-        diagnostician = Diagnostician(
-            step.misconceptions, lambda wrong: LocalBackend(step.responder(wrong.replaced)), reference
-        )
+        diagnostician = Diagnostician(step.misconceptions, step.answers_alike(reference))
         for name, matching in diagnostician.diagnose(questions, ask_again).items():
             result = by_name[name][1]
             result.misconception = " | ".join(wrong.name for wrong in matching)
@@ -175,6 +177,10 @@ class Session:
 
     def _run(self, item: pytest.Function, last: bool, trial: Trial) -> Verdict:
         self._trial, self._verdict = trial, None
+        if set(item.fixturenames) <= OURS and not item.own_markers:
+            # Nothing for pytest to set up or tear down: its protocol would take longer than many a check.
+            given = {name: getattr(trial, name) for name in item._fixtureinfo.argnames}
+            return trial.run(item.obj, **given)
         # What stays set up for the next item: the module, and after the step's last item only the session.
         following = item.session if last else item.parent
         runtestprotocol(item, log=False, nextitem=following)  # type: ignore[arg-type]  # any node serves

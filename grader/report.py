@@ -64,6 +64,8 @@ def _heading(report: Report) -> Text:
         _("seed {seed}").format(seed=report.seed),
         _("isolation: {layers}").format(layers=", ".join(report.isolation)),
     ]
+    if report.oracle == "recorded":
+        facts.append(_("oracle: recorded"))
     return Text(_("Attention from scratch"), "bold").append("\n" + " · ".join(facts), "not bold dim")
 
 

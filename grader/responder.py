@@ -126,7 +126,7 @@ class Responder:
                 target = self._target(call)
                 if call.options.seed is not None:
                     seed_everything(call.options.seed)
-                result = self._run(lambda: _materialised(target(*inputs.args, **inputs.kwargs)), call, name, mode)
+                result = self._run(lambda: _materialised(target(*inputs.args, **inputs.kwargs)), name, mode)
             except BaseException as error:  # SystemExit and KeyboardInterrupt are a learner's errors too
                 outcome.raised = self.describe(error)
                 result = None
@@ -164,7 +164,7 @@ class Responder:
             raise NotThere("no module")
         methods: dict[str, Callable[..., Any]] = {
             "parameters": lambda: dict(module.named_parameters(remove_duplicate=False)),
-            "load_parameters": lambda values: load_parameters(module, values),
+            "load_parameters": lambda values, evaluating: load_parameters(module, values, evaluating),
             "train": lambda: module.train() and None,
             "eval": lambda: module.eval() and None,
             "to": lambda device, dtype: module.to(device, getattr(torch, dtype) if dtype else None) and None,
@@ -182,17 +182,20 @@ class Responder:
 
     def _watch(self, stack: ExitStack, name: str, call: Call) -> offlimits.FunctionNames | None:
         families = self._families(name, [])
-        if not (families or call.options.functions):
+        if not (families or call.options.functions) or not self._works(call):
             return None
         mode: offlimits.FunctionNames = stack.enter_context(offlimits.FunctionNames())
         if "transformer" in families:
             stack.enter_context(offlimits.TransformerModules(mode.names))
         return mode
 
-    def _run(self, run: Callable[[], Any], call: Call, name: str, mode: offlimits.FunctionNames | None) -> Any:
+    def _works(self, call: Call) -> bool:
+        """Whether a call does a public name's work: making a module or moving it does not."""
+        return call.name == "__call__" if call.handle is not None else not inspect.isclass(self.names.get(call.name))
+
+    def _run(self, run: Callable[[], Any], name: str, mode: offlimits.FunctionNames | None) -> Any:
         """Runs the call; the first that does a public name's work is also watched below Python."""
-        works = call.name == "__call__" if call.handle is not None else not inspect.isclass(self.names.get(name))
-        if mode is None or not works or name not in self.off_limits or name in self.profiled:
+        if mode is None or name not in self.off_limits or name in self.profiled:
             return run()
         self.profiled.add(name)
         return mode.below_python(run)
@@ -293,7 +296,9 @@ def seed_everything(seed: int) -> None:
         torch.cuda.manual_seed_all(seed)
 
 
-def load_parameters(module: nn.Module, values: Mapping[str, Tensor]) -> dict[str, tuple[str, ...]] | None:
+def load_parameters(
+    module: nn.Module, values: Mapping[str, Tensor], evaluating: bool
+) -> dict[str, tuple[str, ...]] | None:
     """Copies `values` into the parameters of the same names; says what does not fit, or returns None."""
     own = dict(module.named_parameters(remove_duplicate=False))
     missing = tuple(name for name in values if name not in own)
@@ -308,6 +313,8 @@ def load_parameters(module: nn.Module, values: Mapping[str, Tensor]) -> dict[str
     with torch.no_grad():
         for name, value in values.items():
             own[name].copy_(value)
+    if evaluating:
+        module.eval()
     return None
 
 

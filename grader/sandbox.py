@@ -83,6 +83,9 @@ class Process(Protocol):
     def kill(self) -> int | None:
         """Ends it with every descendant. Its wait status (os.waitpid), None when unknown."""
 
+    def dismiss(self) -> None:
+        """Ends it like `kill`, without waiting."""
+
     def ended(self) -> int | None:
         """Waits for a process whose channel has closed. Its wait status, None when unknown."""
 
@@ -129,8 +132,8 @@ class Worker:
             raise NoAnswer("ended", status, _place(self.process.faults(wait=0.0))) from None
 
     def close(self) -> None:
-        """Ends the process."""
-        self.process.kill()
+        """Ends the process, and does not wait for its end."""
+        self.process.dismiss()
 
 
 def restrict(
@@ -197,6 +200,7 @@ class ForkLauncher:
         self.control = control
         self.layers: tuple[str, ...] = (*LAYERS_EVERYWHERE, *proven)
         self.ended: dict[int, int] = {}
+        self.dismissed: set[int] = set()  # whose end interests nobody
 
     def launch(self, limits: Limits) -> Process:
         """A worker forked from the zygote, in a folder of its own."""
@@ -234,7 +238,9 @@ class ForkLauncher:
             if not data:
                 raise SandboxError("no answer")
             reply = msgspec.msgpack.decode(data, type=Reply)
-            if reply.kind == "ended":
+            if reply.kind == "ended" and reply.pid in self.dismissed:
+                self.dismissed.remove(reply.pid)
+            elif reply.kind == "ended":
                 self.ended[reply.pid] = reply.status
             if reply.kind == "refused":
                 raise SandboxError(reply.reason)
@@ -264,6 +270,7 @@ class ForkedProcess:
         self._launcher, self._pid, self._channel, self._folder = launcher, pid, channel, folder
         self._output, self._faults, self._limits = output, faults, limits
         self._kept = bytearray()
+        self._unread = bytearray()
         self._said = ""
         self._looked = time.monotonic()
         self._grace = 0.0
@@ -276,7 +283,7 @@ class ForkedProcess:
     def send(self, data: bytes, deadline: float) -> None:
         """Sends all of `data` while draining what is printed."""
         with contextlib.suppress(BlockingIOError):
-            if self._channel.recv(1, socket.MSG_PEEK):
+            if self._unread or self._channel.recv(1, socket.MSG_PEEK):
                 raise BadMessage("more answers than calls")
             raise EOFError
         rest = memoryview(data)
@@ -288,18 +295,19 @@ class ForkedProcess:
 
     def receive(self, count: int, deadline: float) -> bytes:
         """Exactly `count` bytes while draining what is printed."""
-        data = bytearray()
-        while len(data) < count:
+        while len(self._unread) < count:
             try:
-                piece = self._channel.recv(min(count - len(data), 1 << 20))
+                piece = self._channel.recv(1 << 16)
             except BlockingIOError:
                 self._wait(deadline)
                 continue
             if not piece:
                 raise EOFError
-            data += piece
+            self._unread += piece
             self._left(deadline)
-        return bytes(data)
+        data = bytes(self._unread[:count])
+        del self._unread[:count]
+        return data
 
     def _left(self, deadline: float) -> float:
         """Seconds left. Time that the process stood ready and got no processor is the machine's, up to a bound."""
@@ -366,6 +374,13 @@ class ForkedProcess:
         """Has the fault handler write the learner's line."""
         self._launcher.tell(Command("where", pid=self._pid))
 
+    def dismiss(self) -> None:
+        """Has the zygote end it with every descendant and remove its folder, while this process goes on."""
+        if not self._closed and self._over is None:
+            self._launcher.dismissed.add(self._pid)
+            self._launcher.tell(Command("kill", pid=self._pid))
+        self._close()
+
     def kill(self) -> int | None:
         """Ends it with every descendant and removes its folder."""
         if not self._closed and self._over is None:
@@ -390,7 +405,6 @@ class ForkedProcess:
         if self._output >= 0:
             os.close(self._output)
             self._output = -1
-        scratch.remove(self._folder)
 
 
 def _ready(descriptor: int, seconds: float) -> bool:
@@ -522,6 +536,10 @@ class SpawnedProcess:
         if hasattr(signal, "SIGUSR1"):
             with contextlib.suppress(OSError):
                 os.kill(self._popen.pid, signal.SIGUSR1)
+
+    def dismiss(self) -> None:
+        """Ends its whole session."""
+        self.kill()
 
     def kill(self) -> int | None:
         """Ends its whole session."""

@@ -203,8 +203,7 @@ class Zygote:
             if pid in self.workers:
                 client, folder = self.workers.pop(pid)
                 self._end_strays()
-                if client.fileno() < 0:  # its judge is gone
-                    remove_folder(folder)
+                remove_folder(folder)
                 self._reply(client, Reply("ended", pid, status))
 
     def _end_strays(self, patience: float = 1.0) -> None:

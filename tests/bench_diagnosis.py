@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from grader import course, preload
 from grader.catalogue import Misconception
-from grader.diagnose import Diagnostician, Question
+from grader.diagnose import Diagnostician, Question, asked_here
 from grader.implementation import LocalBackend
 from grader.verdict import run_check
 
@@ -47,7 +47,9 @@ def names_given(step: course.Step, wrong: Misconception, catalogue: list[Misconc
             return None
         return Question(question.check, further, "cpu", verdict.exchanges, verdict.called)
 
-    doctor = Diagnostician(catalogue, lambda other: LocalBackend(step.responder(other.replaced)), reference)
+    doctor = Diagnostician(
+        catalogue, asked_here(lambda other: LocalBackend(step.responder(other.replaced)), reference)
+    )
     found = doctor.diagnose(questions, ask_again)
     return {other.name for other in next(iter(found.values()), [])}
 

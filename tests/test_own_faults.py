@@ -8,8 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,22 +15,12 @@ import pytest
 from grader.grading import ROOT, Grader, GraderError
 from grader.limits import Limits
 from grader.scratch import BASE, remove, size
-from tests.test_attacks import GOOD, PATIENT, descendants, one_file, zygote_pid
+from tests.test_attacks import GOOD, PATIENT, descendants, eventually, one_file, zygote_pid
 
 LOOP = "def softmax(x, dim=-1):\n    open('left', 'w').write('behind')\n    while True:\n        pass\n"
 STEP = "step02_softmax"
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a warm process is forked from on Linux only")
-
-
-def eventually(true: Callable[[], bool], seconds: float = 20.0) -> bool:
-    """Whether it becomes true in time."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def alive(pids: list[int]) -> list[int]:
@@ -145,10 +133,12 @@ def test_many_in_a_row_leave_nothing() -> None:
     with Grader(1, Limits(call_seconds=20.0)) as grader:
         round_trip(grader)
         round_trip(grader)
+        assert eventually(lambda: len(descendants(zygote_pid(grader))) == 1)
         (judge,) = descendants(zygote_pid(grader))
         before = held(judge), held(zygote_pid(grader))
         for _ in range(10):
             round_trip(grader)
+        assert eventually(lambda: len(descendants(zygote_pid(grader))) == 1)
         after = held(judge), held(zygote_pid(grader))
     for (descriptors, memory), (more_descriptors, more_memory) in zip(before, after, strict=True):
         assert more_descriptors <= descriptors

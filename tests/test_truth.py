@@ -340,15 +340,16 @@ def test_dropout_statistics(p: float) -> None:
             assert abs(correlation) < 5 / math.sqrt(left.numel())
 
 
-@pytest.mark.parametrize("make", (Dropout, nn.Dropout), ids=("ours", "theirs"))
-def test_dropout_count(make: Callable[[float], nn.Module]) -> None:
+@pytest.mark.parametrize(
+    "layer", (partial(dropout, p=0.3), Dropout(0.3), nn.Dropout(0.3)), ids=("function", "module", "torch")
+)
+def test_dropout_count(layer: Callable[[Tensor], Tensor]) -> None:
     """How many of 20 elements are dropped is itself drawn in every call, with the variance 20 p (1 - p)."""
-    layer, x, calls = make(0.3), torch.ones(20), 2000
+    x, calls = torch.ones(20), 2000
     counts = torch.tensor([(layer(x) == 0).sum() for _ in range(calls)]).double()
     assert abs(counts.mean().item() - 20 * 0.3) < 5 * math.sqrt(20 * 0.3 * 0.7 / calls)
-    assert abs(counts.var().item() / (20 * 0.3 * 0.7) - 1) < 5 * math.sqrt(
-        2 / calls
-    )  # how well n draws know a variance
+    # n draws know a variance to within a factor of about 1 ± sqrt(2 / n).
+    assert abs(counts.var().item() / (20 * 0.3 * 0.7) - 1) < 5 * math.sqrt(2 / calls)
 
 
 def test_dropout_defaults() -> None:
@@ -639,6 +640,24 @@ def test_dropout_inside_attention() -> None:
     close(single.eval()(x), by_projections(single, x, is_causal=True))
     for module in (multi_head.eval(), fused.eval()):
         close(module(x), by_torch(module, x, 2))
+
+
+def test_dropout_inside_the_block() -> None:
+    """The MLP drops its output; the block hands its rate to the attention and to the MLP."""
+    mlp, block, x = drawn(MLP(4, 0.3)), drawn(Block(4, 2, 3, 0.3)), normal(1, 3, 4)
+
+    def their_mlp(mlp: MLP, x: Tensor, rate: float) -> Tensor:
+        return F.dropout(mlp.c_proj(F.gelu(mlp.c_fc(x), approximate="tanh")), rate)
+
+    def their_block(x: Tensor, rate: float) -> Tensor:
+        x = x + F.dropout(by_torch(block.attn, block.ln_1(x), 2, rate), rate)
+        return x + their_mlp(block.mlp, block.ln_2(x), rate)
+
+    draws = x.expand(NUM_DRAWS, -1, -1)
+    same_distribution(mlp(draws), their_mlp(mlp, draws, 0.3))
+    same_distribution(block(draws), their_block(draws, 0.3))
+    close(mlp.eval()(x), their_mlp(mlp, x, 0.0))
+    close(block.eval()(x), their_block(x, 0.0))
 
 
 # Hugging Face's GPT-2, which stands for steps 9, 11 and 12 together.

@@ -1,0 +1,148 @@
+"""Records tapes: what each step's checks draw, what the reference answers, and what the misconceptions do.
+
+A tape holds everything that a learner's copy of the kit needs to judge and to diagnose without the solutions.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from grader import __version__, course, preload
+from grader.course import Step
+from grader.draws import Draw
+from grader.implementation import LocalBackend
+from grader.messages import Call, Outcome, outcome_to_wire
+from grader.places import TAPE
+from grader.tape import INDEX, Fingerprint, Index, KnownWay, Recording, fingerprint, wire_draw
+from grader.verdict import run_check
+
+SEEDS = (20170612, 20190214)
+Drawn = TypeVar("Drawn", Tensor, int)
+
+
+class NotRecorded(RuntimeError):
+    """The reference does not pass its own checks: there is nothing right to record."""
+
+
+def record_all(*, seeds: tuple[int, ...] = SEEDS) -> list[Path]:
+    """Writes the tape of every step into its folder."""
+    preload.load_torch()
+    torch.set_num_threads(1)  # another split of a sum rounds otherwise
+    written = []
+    for step in course.steps():
+        path = step.folder / TAPE
+        path.write_bytes(record(step, seeds))
+        written.append(path)
+    return written
+
+
+def record(step: Step, seeds: tuple[int, ...] = SEEDS) -> bytes:
+    """The tape of one step, the same bytes each time. Raises NotRecorded when the reference fails a check."""
+    recorder = _Recorder(step)
+    known_ways = [
+        KnownWay(wrong.name, wrong.caught_by, sorted(wrong.replaced), wrong.what, wrong.why, wrong.nudge)
+        for wrong in step.misconceptions
+    ]
+    checks = {check.name: [recorder.recording(check.function, seed) for seed in seeds] for check in step.checks}
+    contents, stored = _each_once(recorder.tensors)
+    index = Index(step.title, list(seeds), known_ways, contents, list(recorder.fingerprints), checks)
+    packed = zlib.compress(msgspec.msgpack.encode(index), 9)
+    stored[INDEX] = torch.frombuffer(bytearray(packed), dtype=torch.uint8)
+    return bytes(save(stored, {"kit": __version__}))
+
+
+class _Recorder:
+    """Runs the checks of one step and keeps what passes between them and what answers."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.tensors: dict[str, Tensor] = {}
+        self.fingerprints: dict[Fingerprint, int] = {}
+
+    def recording(self, check: Callable[..., None], seed: int) -> Recording:
+        """One check under one seed."""
+        oracle = _RecordedOracle(self.step)
+        verdict = run_check(check, LocalBackend(self.step.responder()), oracle, seed=seed)
+        if verdict.status != "pass":
+            raise NotRecorded(f"{self.step.name}, {check.__name__}, seed {seed}: {verdict.message}")
+        draws = [wire_draw(value, self.tensors) for value in oracle.drawn]
+        calls = [name for name, _outcome in oracle.answered]
+        answers = [outcome_to_wire(outcome, self.tensors) for _name, outcome in oracle.answered]
+        return Recording(draws, calls, answers, self._wrong_ways(check, seed))
+
+    def _wrong_ways(self, check: Callable[..., None], seed: int) -> dict[str, list[int]]:
+        taken: dict[str, list[int]] = {}
+        for wrong in self.step.misconceptions:
+            student = _Fingerprinted(self.step, wrong.replaced)
+            run_check(check, student, LocalBackend(self.step.responder()), seed=seed)
+            taken[wrong.name] = [
+                self.fingerprints.setdefault(print_, len(self.fingerprints)) for print_ in student.fingerprints
+            ]
+        return taken
+
+
+class _RecordedDraw(Draw):
+    """Keeps every input that it draws."""
+
+    def __init__(self, seed: int, check: str, drawn: list[Tensor | int]) -> None:
+        super().__init__(seed, check)
+        self._drawn = drawn
+
+    def _made(self, make: Callable[[], Drawn]) -> Drawn:
+        value = make()
+        self._drawn.append(value.clone() if isinstance(value, Tensor) else value)
+        return value
+
+
+class _RecordedOracle(LocalBackend):
+    """The reference; keeps its answers and the inputs of the check."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(step.responder())
+        self.drawn: list[Tensor | int] = []
+        self.answered: list[tuple[str, Outcome]] = []
+
+    def draws(self, check: str, seed: int, device: str) -> Draw:
+        """Fresh inputs for the seed, kept."""
+        return _RecordedDraw(seed, check, self.drawn)
+
+    def ask(self, call: Call) -> Outcome:
+        """The reference's answer, kept."""
+        outcome = super().ask(call)
+        self.answered.append((call.name, outcome))
+        return outcome
+
+
+class _Fingerprinted(LocalBackend):
+    """A misconception; keeps fingerprints of its answers."""
+
+    def __init__(self, step: Step, replaced: dict[str, object]) -> None:
+        super().__init__(step.responder(replaced))
+        self.fingerprints: list[Fingerprint] = []
+
+    def ask(self, call: Call) -> Outcome:
+        """The misconception's answer, its fingerprint kept."""
+        outcome = super().ask(call)
+        self.fingerprints.append(fingerprint(call, outcome))
+        return outcome
+
+
+def _each_once(tensors: dict[str, Tensor]) -> tuple[list[int], dict[str, Tensor]]:
+    """For each tensor the name of its content, and each content once by name."""
+    names: dict[tuple[str, tuple[int, ...], bytes], int] = {}
+    contents, stored = [], {}
+    for tensor in tensors.values():
+        tensor = tensor.detach().contiguous().clone()
+        raw = tensor.flatten().view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
+        name = names.setdefault((str(tensor.dtype), tuple(tensor.shape), raw), len(names))
+        contents.append(name)
+        stored[str(name)] = tensor
+    return contents, stored
