@@ -88,6 +88,14 @@ messages: .venv/ready-test ## Collect new sentences for translation and compile 
 	@$(VENV) -m grader.translations update
 	@$(VENV) -m grader.translations compile
 
+.PHONY: record
+record: .venv/ready ## Record what a learner's copy answers from; `make kit` does it for itself
+	@$(RUN) record
+
+.PHONY: kit
+kit: .venv/ready ## Build the learner's copy, without the solutions: dist/kit/ and dist/kit.zip
+	@$(RUN) kit
+
 .PHONY: misconceptions
 misconceptions: .venv/ready-test ## Write the pages that list every known wrong way
 	@$(VENV) -m tests.misconceptions_page

@@ -10,10 +10,13 @@ from typing import Annotated
 
 import typer
 
-from grader import grading, language, submission
+from grader import grading, language, places, submission
 from grader.language import gettext as _
 
 application = typer.Typer(help="Grade attention from scratch.", add_completion=False, pretty_exceptions_enable=False)
+
+
+HAS_SOLUTIONS = (places.ROOT / "solutions").is_dir()
 
 
 class Device(StrEnum):
@@ -93,6 +96,7 @@ def exercises(
 
     with language.use(_language(None)):
         if solved:
+            _require_solutions()
             stubs.write_solved(folder)
             return
         result = stubs.write(folder)
@@ -101,6 +105,48 @@ def exercises(
         print(
             _("{count} stubs in {folder} are fresh.").format(
                 count=len(result.written) + len(result.fresh), folder=folder
+            )
+        )
+
+
+@application.command(hidden=not HAS_SOLUTIONS)
+def record() -> None:
+    """Record the tape of every step: what a learner's copy of the kit answers from."""
+    with language.use(_language(None)):
+        _require_solutions()
+        from grader import recorder
+
+        try:
+            recorder.record_all(on_step=lambda name, size: print(f"{name:26}{size:>9,} bytes"))
+        except recorder.NotRecorded as failure:
+            raise Refusal(
+                _("The reference fails its own check: {reason} Type: make prove").format(reason=failure)
+            ) from None
+
+
+@application.command(hidden=not HAS_SOLUTIONS)
+def kit(folder: Annotated[Path, typer.Option(help="Where the kit goes.")] = Path("dist/kit")) -> None:
+    """Build the learner's copy of the kit, without the solutions, as a folder and as a zip file."""
+    with language.use(_language(None)):
+        _require_solutions()
+        from grader import kit as building
+        from grader import recorder
+
+        try:
+            archive = building.build(folder)
+        except building.NotOurs:
+            raise Refusal(
+                _("{folder} holds something else than a kit. Type: python -m grader kit --folder OTHER").format(
+                    folder=folder
+                )
+            ) from None
+        except recorder.NotRecorded as failure:
+            raise Refusal(
+                _("The reference fails its own check: {reason} Type: make prove").format(reason=failure)
+            ) from None
+        print(
+            _("The learner's kit is {folder}, and as one file {archive} ({size:.1f} MB).").format(
+                folder=folder, archive=archive, size=archive.stat().st_size / 1e6
             )
         )
 
@@ -220,6 +266,11 @@ def _step_name(wanted: str | None, command: str = "grade --step") -> str:
     return found
 
 
+def _require_solutions() -> None:
+    if not HAS_SOLUTIONS:
+        raise Refusal(_("This copy of the kit has no solutions. Type: make grade"))
+
+
 def _folder(folder: Path, command: str) -> None:
     if not folder.is_dir():
         raise Refusal(
@@ -256,6 +307,9 @@ def main() -> int:
         code = application(sys.argv[1:] or ["--help"], standalone_mode=False)
     except Refusal as refusal:
         print(refusal, file=sys.stderr)
+        return 2
+    except grading.UnfitCopy as unfit:
+        print(unfit, file=sys.stderr)
         return 2
     except grading.GraderError as error:
         print(error, file=sys.stderr)

@@ -137,14 +137,13 @@ class Grader:
         while len(self._judges) < min(self._count, len(steps)):
             self._judges.append(self._start.judge())
         judges = self._judges[: len(steps)]
-        # Later steps take longer: dealt out in turn, from the last, they even out.
-        for index, judge in enumerate(judges):
-            share = sorted(steps[::-1][index :: len(judges)])
-            judge.send(msgspec.structs.replace(request, steps=share))
         graded: dict[str, StepGraded] = {}
         finished: Finished | None = None
+        # A judge that is done gets the next step. Later steps take longer: begun first, they end together.
+        waiting = sorted(steps)
         with selectors.DefaultSelector() as selector:
             for judge in judges:
+                judge.send(msgspec.structs.replace(request, steps=[waiting.pop()]))
                 selector.register(judge.stream, selectors.EVENT_READ, judge)
             while selector.get_map():
                 for key, _events in selector.select():
@@ -152,8 +151,11 @@ class Grader:
                     if isinstance(event, StepGraded):
                         graded[event.result.name] = event
                         on_step(event.result)
+                        continue
+                    finished = event
+                    if waiting:
+                        key.data.send(msgspec.structs.replace(request, steps=[waiting.pop()]))
                     else:
-                        finished = event
                         selector.unregister(key.fileobj)
         assert finished is not None
         return graded, finished
@@ -222,6 +224,7 @@ class _ForkStart(_Start):
             socket.send_fds(self.launcher.control, [msgspec.msgpack.encode(Command("judge"))], [theirs.fileno()])
             self.launcher.await_reply("started")
         except (SandboxError, OSError) as error:
+            ours.close()
             raise GraderError(_("The judge could not be started: {reason}").format(reason=error)) from error
         finally:
             theirs.close()

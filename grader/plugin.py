@@ -18,6 +18,7 @@ from grader.implementation import Implementation, Oracle
 from grader.judge import Channel, Finished, GradeRequest, Ready, StepGraded
 from grader.language import gettext as _
 from grader.messages import Load
+from grader.remembered import Remembered
 from grader.results import CheckResult, Status, StepResult, step_status
 from grader.sandbox import Launcher
 from grader.student import Student
@@ -32,6 +33,7 @@ class Session:
     def __init__(self, channel: Channel, launcher: Launcher) -> None:
         self.channel, self.launcher = channel, launcher
         self.started = False
+        self._oracles: dict[str, tuple[int, Remembered]] = {}
         self._trial: Trial | None = None
         self._verdict: Verdict | None = None
 
@@ -101,7 +103,8 @@ class Session:
             )
         limits = request.limits
         load = Load(step.name, request.sources, step.off_limits)
-        reference, seed = step.oracle(), step.seed(request.seed)
+        seed = step.seed(request.seed)
+        reference = self._oracle(step, seed)
         results: list[CheckResult] = []
         verdicts: list[Verdict] = []
         output: list[str] = []
@@ -145,6 +148,13 @@ class Session:
             output="".join(output),
         )
         return StepGraded(result, sorted(imported))
+
+    def _oracle(self, step: course.Step, seed: int) -> Oracle:
+        """The step's oracle; its answers are remembered as long as the seed stays the same."""
+        kept = self._oracles.get(step.name)
+        if kept is None or kept[0] != seed:
+            kept = self._oracles[step.name] = (seed, Remembered(step.oracle()))
+        return kept[1]
 
     def _diagnose(
         self, step: course.Step, items: list[pytest.Function], student: Student, reference: Oracle,

@@ -6,10 +6,13 @@ process pays for it again or needs files that its sandbox hides.
 
 from __future__ import annotations
 
+import codecs
 import gc
 import importlib
+import sys
 import types
 
+CODECS = ("ascii", "latin_1", "utf_8_sig", "utf_16", "idna")  # each is a module, found on the disk at first use
 LAZY_IN_DECOMPOSITIONS = ("torch._refs", "torch._decomp", "torch._prims", "torch._meta_registrations")
 
 
@@ -20,6 +23,10 @@ def load_torch() -> None:
     torch.set_num_threads(1)
     importlib.import_module("torch.fx.experimental.symbolic_shapes")
     importlib.import_module("torch.autograd.profiler_legacy")
+    for codec in CODECS:
+        codecs.lookup(codec)
+    if sys.platform != "win32":
+        importlib.import_module("resource")
     _without_compiler()
 
 

@@ -5,8 +5,12 @@ A tape holds everything that a learner's copy of the kit needs to judge and to d
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import warnings
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,9 +23,9 @@ from grader import __version__, course, preload
 from grader.course import Step
 from grader.draws import Draw
 from grader.implementation import LocalBackend
-from grader.messages import Call, Outcome, outcome_to_wire
-from grader.places import TAPE
-from grader.tape import INDEX, Fingerprint, Index, KnownWay, Recording, fingerprint, wire_draw
+from grader.messages import Call, Outcome, Raised, outcome_to_wire
+from grader.places import SOLUTIONS, TAPE
+from grader.tape import INDEX, Fingerprint, Index, KnownWay, Recording, copied, fingerprint, wire_draw
 from grader.verdict import run_check
 
 SEEDS = (20170612, 20190214)
@@ -32,20 +36,38 @@ class NotRecorded(RuntimeError):
     """The reference does not pass its own checks: there is nothing right to record."""
 
 
-def record_all(*, seeds: tuple[int, ...] = SEEDS) -> list[Path]:
-    """Writes the tape of every step into its folder."""
+def record_all(folder: Path = SOLUTIONS, on_step: Callable[[str, int], None] = lambda name, size: None) -> None:
+    """Writes the tape of every step into its folder below `folder`; `on_step` hears of each with its size in bytes.
+
+    Raises NotRecorded when a reference fails one of its checks.
+    """
+    steps = course.steps()
+    longest_first = sorted(steps, key=lambda step: -step.number)
+    processes = multiprocessing.get_context("spawn")  # torch does not survive a fork
+    with ProcessPoolExecutor(min(2, os.cpu_count() or 1), processes) as pool:
+        recorded = {step.name: pool.submit(_record, step.folder) for step in longest_first}
+        for step in steps:
+            tape = recorded[step.name].result()
+            path = folder / step.name / TAPE
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(tape)
+            on_step(step.name, len(tape))
+
+
+def _record(folder: Path) -> bytes:
     preload.load_torch()
-    torch.set_num_threads(1)  # another split of a sum rounds otherwise
-    written = []
-    for step in course.steps():
-        path = step.folder / TAPE
-        path.write_bytes(record(step, seeds))
-        written.append(path)
-    return written
+    return record(Step(folder))
 
 
 def record(step: Step, seeds: tuple[int, ...] = SEEDS) -> bytes:
     """The tape of one step, the same bytes each time. Raises NotRecorded when the reference fails a check."""
+    torch.set_num_threads(1)  # another split of a sum rounds otherwise
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch's, about what wrong ways do
+        return _recorded(step, seeds)
+
+
+def _recorded(step: Step, seeds: tuple[int, ...]) -> bytes:
     recorder = _Recorder(step)
     known_ways = [
         KnownWay(wrong.name, wrong.caught_by, sorted(wrong.replaced), wrong.what, wrong.why, wrong.nudge)
@@ -76,13 +98,19 @@ class _Recorder:
         draws = [wire_draw(value, self.tensors) for value in oracle.drawn]
         calls = [name for name, _outcome in oracle.answered]
         answers = [outcome_to_wire(outcome, self.tensors) for _name, outcome in oracle.answered]
-        return Recording(draws, calls, answers, self._wrong_ways(check, seed))
+        return Recording(draws, calls, answers, self._wrong_ways(check, seed, verdict.called))
 
-    def _wrong_ways(self, check: Callable[..., None], seed: int) -> dict[str, list[int]]:
+    def _wrong_ways(self, check: Callable[..., None], seed: int, called: frozenset[str]) -> dict[str, list[int]]:
+        """The fingerprints of each misconception that this check refuses. Whoever answers like one that it passes
+        passes too, and so does one that replaces nothing of what is called."""
         taken: dict[str, list[int]] = {}
         for wrong in self.step.misconceptions:
+            if not called & wrong.replaced.keys():
+                continue
             student = _Fingerprinted(self.step, wrong.replaced)
-            run_check(check, student, LocalBackend(self.step.responder()), seed=seed)
+            verdict = run_check(check, student, LocalBackend(self.step.responder()), seed=seed)
+            if verdict.status == "pass":
+                continue
             taken[wrong.name] = [
                 self.fingerprints.setdefault(print_, len(self.fingerprints)) for print_ in student.fingerprints
             ]
@@ -117,7 +145,11 @@ class _RecordedOracle(LocalBackend):
     def ask(self, call: Call) -> Outcome:
         """The reference's answer, kept."""
         outcome = super().ask(call)
-        self.answered.append((call.name, outcome))
+        # A copy is kept: what a module answers about its parameters changes with them.
+        kept = copied(Outcome(**vars(outcome)))
+        if kept.raised is not None:  # where it was raised is a line of the reference
+            kept.raised = Raised(kept.raised.type, kept.raised.message)
+        self.answered.append((call.name, kept))
         return outcome
 
 

@@ -12,7 +12,8 @@ from grader.implementation import learners_error
 from grader.language import gettext as _
 from grader.limits import Limits
 from grader.messages import Call, Load, Outcome, decode_outcome, encode_call, encode_load
-from grader.sandbox import Launcher, NoAnswer, SandboxError, Worker
+from grader.sandbox import Launcher, NoAnswer, Worker
+from grader.verdict import ours_failed
 
 MAX_WORKERS = 4  # started for one step: a file that kills its process is not asked for ever
 
@@ -72,7 +73,7 @@ class Student:
             )
         try:
             worker = self._worker = Worker(self._launcher.launch(self._limits))
-        except SandboxError as error:
+        except Exception as error:  # nothing of the learner's has run yet
             raise CheckFailed(
                 _("The grader could not start a process for the code: {error}").format(error=error), "error"
             ) from error
@@ -94,21 +95,33 @@ class Student:
         seconds = min(self._limits.call_seconds, self._limits.step_seconds - self._seconds)
         start = time.monotonic()
         try:
-            return decode_outcome(*worker.exchange(frame, seconds))
+            header, payload = worker.exchange(frame, seconds)
         except NoAnswer as ending:
             self._end()
             if ending.place and ending.place[0] not in {filename for filename, _source in self._load.sources.values()}:
                 ending.place = None  # its process says where it was, and may say anything
             raise _no_answer(ending, name, seconds) from None
-        except BadMessage as nonsense:
+        except (BadMessage, MemoryError) as nonsense:
             self._end()
-            raise CheckFailed(
-                _("{name}: the process answered with something that is no answer ({what}).").format(
-                    name=name, what=nonsense
-                )
-            ) from None
+            raise self._nonsense(name, nonsense) from None
+        except Exception as error:  # a fault in carrying the messages, and not in what they say
+            self._end()
+            raise CheckFailed(ours_failed(), "error") from error
         finally:
             self._seconds += time.monotonic() - start
+        try:
+            return decode_outcome(header, payload)
+        except BadMessage as nonsense:
+            self._end()
+            raise self._nonsense(name, nonsense) from None
+
+    @staticmethod
+    def _nonsense(name: str, what: Exception) -> CheckFailed:
+        return CheckFailed(
+            _("{name}: the process answered with something that is no answer ({what}).").format(
+                name=name, what=str(what) or type(what).__name__
+            )
+        )
 
     def _end(self) -> None:
         worker, self._worker = self._worker, None

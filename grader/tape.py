@@ -21,7 +21,7 @@ from torch import Tensor
 from grader import __version__
 from grader.catalogue import Misconception
 from grader.compare import UNITS
-from grader.diagnose import ROOM, Question
+from grader.diagnose import ROOM, Question, is_about_parameters, parameter_shapes
 from grader.draws import Draw
 from grader.failure import CheckFailed
 from grader.implementation import Backend
@@ -39,7 +39,6 @@ from grader.messages import (
 from grader.places import tape_version
 
 INDEX = "index"
-NUMBERS = 3  # kept of a floating tensor: its size, and how it lies along two patterns
 FLOOR = 1e-3  # below this size a difference is not told from rounding
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 
@@ -50,7 +49,7 @@ class Fingerprint(msgspec.Struct, array_like=True, frozen=True):
     """What is kept of a wrong way's answer: a checksum of all that must be equal, and numbers that must be near."""
 
     checksum: int
-    numbers: tuple[bytes, ...]  # for each floating tensor NUMBERS values, float32, little endian
+    numbers: tuple[bytes, ...]  # three of each floating tensor, as `_packed` writes them
 
 
 class KnownWay(msgspec.Struct, array_like=True):
@@ -131,7 +130,7 @@ class Tape:
         name, wire = next(self._answers, ("", None))
         if wire is None or name != call.name:
             raise _out_of_step()
-        outcome = _copied(outcome_from_wire(wire, self._tensors))
+        outcome = copied(outcome_from_wire(wire, self._tensors))
         return _moved(outcome, self._device) if _follows(call, self._device) else outcome
 
     def again(self) -> Backend | None:
@@ -194,9 +193,12 @@ def _follows(call: Call, device: str) -> bool:
 
     What is made from numbers alone is on the CPU unless the call says where.
     """
-    given = (*call.args, *call.kwargs.values())
-    brings = call.handle is not None or any(isinstance(value, Tensor | HandleId | tuple) for value in given)
+    brings = call.handle is not None or any(map(_has_a_place, (*call.args, *call.kwargs.values())))
     return brings and call.options.device == device
+
+
+def _has_a_place(value: Any) -> bool:
+    return any(map(_has_a_place, value)) if isinstance(value, tuple) else isinstance(value, Tensor | HandleId)
 
 
 def _moved(outcome: Outcome, device: str) -> Outcome:
@@ -212,7 +214,7 @@ def _moved(outcome: Outcome, device: str) -> Outcome:
     return _mapped(outcome, move)
 
 
-def _copied(outcome: Outcome) -> Outcome:
+def copied(outcome: Outcome) -> Outcome:
     """Tensors of its own: a check may do what it likes with them."""
     return _mapped(
         outcome, lambda value: Placed(value.tensor.clone(), value.device) if isinstance(value, Placed) else value
@@ -237,7 +239,7 @@ def _mapped(outcome: Outcome, change: Callable[[Any], Any]) -> Outcome:
 def fingerprint(call: Call, outcome: Outcome, device: str = "cpu") -> Fingerprint:
     """What is kept of an answer to a call, in a check that runs on this device."""
     checksum, tensors = _described(call, outcome, device)
-    return Fingerprint(checksum, tuple(_packed(_numbers(tensor)) for tensor in tensors))
+    return Fingerprint(checksum, tuple(_packed(tensor) for tensor in tensors))
 
 
 def agree_in(recorded: Fingerprint, call: Call, outcome: Outcome, device: str) -> bool:
@@ -246,10 +248,9 @@ def agree_in(recorded: Fingerprint, call: Call, outcome: Outcome, device: str) -
     if checksum != recorded.checksum or len(tensors) != len(recorded.numbers):
         return False
     for tensor, packed in zip(tensors, recorded.numbers, strict=True):
-        mine, theirs = _numbers(tensor), torch.frombuffer(bytearray(packed), dtype=torch.float32).double()
-        epsilon = max(torch.finfo(tensor.dtype).eps, torch.finfo(torch.float32).eps)
-        room = ROOM * UNITS.get(tensor.dtype, 16.0) * epsilon * max(float(mine[0]), FLOOR)
-        if not torch.allclose(mine.float().double(), theirs, rtol=0.0, atol=room):
+        mine, theirs = _numbers(tensor), torch.frombuffer(bytearray(packed), dtype=_kept_as(tensor)).double()
+        room = ROOM * UNITS.get(tensor.dtype, 16.0) * torch.finfo(tensor.dtype).eps * max(float(mine[0]), FLOOR)
+        if not torch.allclose(mine.to(_kept_as(tensor)).double(), theirs, rtol=0.0, atol=room):
             return False
     return True
 
@@ -271,8 +272,10 @@ def _described(call: Call, outcome: Outcome, device: str) -> tuple[int, list[Ten
                 return ["dict", sorted((name, describe(item)) for name, item in value.items())]
         return [type(value).__name__, repr(value)]
 
-    if outcome.raised is not None:
-        said: Any = ["raised", outcome.raised.type, ADDRESS.sub("0x", outcome.raised.message)]
+    if is_about_parameters(call):
+        said: Any = ["parameters", [shape.replace(here, "here") for shape in map(str, parameter_shapes(outcome))]]
+    elif outcome.raised is not None:
+        said = ["raised", outcome.raised.type, ADDRESS.sub("0x", outcome.raised.message)]
     else:
         said = [describe(outcome.value), describe(dict(outcome.gradients)), list(outcome.modified)]
     return zlib.crc32(msgspec.json.encode([call.name, said])), tensors
@@ -298,8 +301,12 @@ def _numbers(tensor: Tensor) -> Tensor:
     return torch.stack([values.abs().sum(), values @ places.cos(), values @ places.sin()])
 
 
-def _packed(numbers: Tensor) -> bytes:
-    return bytes(numbers.float().numpy().astype("<f4").tobytes())
+def _kept_as(tensor: Tensor) -> torch.dtype:
+    return torch.float64 if tensor.dtype == torch.float64 else torch.float32
+
+
+def _packed(tensor: Tensor) -> bytes:
+    return bytes(_numbers(tensor).to(_kept_as(tensor)).numpy().tobytes())
 
 
 # --- what a recorder needs -------------------------------------------------------------------------------------------

@@ -132,8 +132,9 @@ def test_attacks_as_an_ordinary_user() -> None:
     if setpriv is None:
         pytest.skip("there is no setpriv")
     as_nobody = [setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]
+    starts = "import subprocess, sys, torch; subprocess.run([sys.executable, '-c', ''], check=True)"
     try:
-        tried = subprocess.run([*as_nobody, sys.executable, "-c", "import torch"], capture_output=True, cwd=ROOT)
+        tried = subprocess.run([*as_nobody, sys.executable, "-c", starts], capture_output=True, cwd=ROOT)
     except OSError as error:
         pytest.skip(f"no process of another user can be started: {error}")
     if tried.returncode != 0:

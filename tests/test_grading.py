@@ -63,6 +63,17 @@ def test_a_seed_repeats_a_run(grader: Grader) -> None:
     assert messages[0] == messages[1] != messages[2]
 
 
+def test_what_is_remembered_changes_no_verdict(grader: Grader, solved: Path) -> None:
+    """The reference's answers are kept under a seed: a short run, a full one and another submission agree with them."""
+    everything = submission.read(solved)
+    steps = ["step06_causal_attention", "step12_gpt"]
+    wrong = submission.read(Path(__file__).parent / "situations" / "blocked_by_an_earlier_step")
+    first = [(step.score, step.status) for step in grader.grade(wrong, steps, seed=21).steps]
+    assert [step.score for step in grader.grade(everything, steps, seed=21).steps] == [10.0, 8.0]
+    assert [step.score for step in grader.grade(everything, steps, seed=21).steps] == [10.0, 8.0]
+    assert [(step.score, step.status) for step in grader.grade(wrong, steps, seed=21).steps] == first
+
+
 def test_checks_add_up_to_the_step(grader: Grader) -> None:
     """A step's score is the sum of its checks' points, at most what it is worth."""
     half = submission.read(Path(__file__).parent / "situations" / "half_done")

@@ -22,6 +22,9 @@ from grader.messages import HandleId, Opaque, Outcome, Placed, Raised, decode_ou
 from grader.responder import Responder
 from grader.show import show_value
 
+# No database of examples: a checkout may be read-only, and stays as it was.
+settings.register_profile("kit", database=None, deadline=None)
+settings.load_profile("kit")
 FEW = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 numbers = st.one_of(st.integers(-(2**63), 2**64 - 1), st.integers(-3, 70), st.floats())

@@ -15,7 +15,7 @@ import pytest
 from grader.grading import ROOT, Grader, GraderError
 from grader.limits import Limits
 from grader.scratch import BASE, remove, size
-from tests.test_attacks import GOOD, PATIENT, descendants, eventually, one_file, zygote_pid
+from tests.test_attacks import GOOD, PATIENT, descendants, eventually, one_file, workers_files, zygote_pid
 
 LOOP = "def softmax(x, dim=-1):\n    open('left', 'w').write('behind')\n    while True:\n        pass\n"
 STEP = "step02_softmax"
@@ -85,8 +85,11 @@ def test_warm_process_dies() -> None:
         zygote = zygote_pid(grader)
         below = descendants(zygote)
         os.kill(zygote, signal.SIGKILL)
-        with pytest.raises(GraderError):
-            grader.grade(one_file(STEP, GOOD), [STEP], device="cpu")
+        try:  # the judge goes with it, or has just the time to say that it can't start a process
+            (result,) = grader.grade(one_file(STEP, GOOD), [STEP], device="cpu").steps
+            assert {check.status for check in result.checks} == {"error"}
+        except GraderError as error:
+            assert "judge" in str(error)
         assert eventually(lambda: not alive(below))
     with Grader(1, PATIENT) as grader:
         assert grader.grade(one_file(STEP, GOOD), [STEP], device="cpu").score > 0
@@ -125,6 +128,9 @@ def test_many_in_a_row_leave_nothing() -> None:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
         return len(os.listdir(f"/proc/{pid}/fd")) if os.access(f"/proc/{pid}/fd", os.R_OK) else 0, pages * 4096
 
+    def quiet(grader: Grader) -> bool:
+        return len(descendants(zygote_pid(grader))) == 1 and not workers_files(grader)
+
     def round_trip(grader: Grader) -> None:
         for source in (GOOD, *bad):
             (result,) = grader.grade(one_file(STEP, source), [STEP], device="cpu").steps
@@ -133,12 +139,12 @@ def test_many_in_a_row_leave_nothing() -> None:
     with Grader(1, Limits(call_seconds=20.0)) as grader:
         round_trip(grader)
         round_trip(grader)
-        assert eventually(lambda: len(descendants(zygote_pid(grader))) == 1)
+        assert eventually(lambda: quiet(grader))
         (judge,) = descendants(zygote_pid(grader))
         before = held(judge), held(zygote_pid(grader))
         for _ in range(10):
             round_trip(grader)
-        assert eventually(lambda: len(descendants(zygote_pid(grader))) == 1)
+        assert eventually(lambda: quiet(grader))
         after = held(judge), held(zygote_pid(grader))
     for (descriptors, memory), (more_descriptors, more_memory) in zip(before, after, strict=True):
         assert more_descriptors <= descriptors

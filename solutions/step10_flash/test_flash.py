@@ -184,7 +184,7 @@ def test_gradients(student: Implementation, reference: Implementation, draw: Dra
 def test_memory(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Exact without a tensor, or a mask, as large as the matrix of scores."""
     block_size, width = 8, 4
-    for num_queries, num_keys, is_causal in ((16, 48, False), (48, 48, True)):
+    for num_queries, num_keys, is_causal in ((16, 40, False), (32, 32, True)):
         query = draw.normal(1, 1, num_queries, width)
         key, value = draw.normal(1, 1, num_keys, width), draw.normal(1, 1, num_keys, width)
         expected = reference.flash_attention(query, key, value, is_causal, block_size)

@@ -1,0 +1,366 @@
+"""The learner's copy of the kit: built as `make kit` builds it, then used as a learner would."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load
+
+from grader import course, exercises, kit, places, recorder, submission
+from grader.grading import Grader
+from grader.implementation import LocalBackend
+from grader.messages import Call, Outcome, Placed, Raised
+from grader.tape import Tape, agree_in, fingerprint
+from grader.verdict import run_check
+from tests.fresh import TELLING, solution_lines
+
+STEPS = [step.name for step in course.steps()]
+SMALL = next(step for step in course.steps() if step.name == "step07_heads")
+MOST_BYTES = 3_000_000  # of all tapes
+
+# Wrong files as a learner writes them, and the names that they are given.
+WRONG = {
+    "step01_scores": (
+        "unscaled",
+        "def dot_product_scores(query, key):\n    return query @ key.mT\n\n"
+        "def scaled_scores(query, key):\n    return query @ key.mT / query.shape[-1]\n",
+    ),
+    "step04_causal_mask": (
+        "upside down",
+        "import torch\n\n"
+        "def causal_mask(num_tokens, device=None):\n"
+        "    i = torch.arange(num_tokens, device=device)\n    return i[:, None] <= i[None, :]\n\n"
+        "def masked_softmax(scores, mask):\n"
+        "    return torch.softmax(scores.masked_fill(~mask, float('-inf')), -1).nan_to_num()\n\n"
+        "def renormalise(weights, mask):\n"
+        "    kept = weights.masked_fill(~mask, 0.0)\n    return kept / kept.sum(-1, keepdim=True)\n",
+    ),
+    "step05_dropout": (
+        "not scaled",
+        "import torch\nfrom torch import nn\n\n"
+        "def dropout(x, p=0.5, training=True):\n    if not training:\n        return x\n"
+        "    if p < 0 or p > 1:\n        raise ValueError(p)\n"
+        "    return x * (torch.rand(x.shape, device=x.device) >= p)\n\n"
+        "class Dropout(nn.Module):\n    def __init__(self, p=0.5):\n        super().__init__()\n        self.p = p\n\n"
+        "    def forward(self, x):\n        return dropout(x, self.p, self.training)\n",
+    ),
+    "step07_heads": (
+        "merged without the transpose",
+        "def split_heads(x, num_heads):\n    B, T, D = x.shape\n    if D % num_heads:\n"
+        "        raise ValueError(f'{D} is not divisible by {num_heads}')\n"
+        "    return x.reshape(B, T, num_heads, D // num_heads).transpose(1, 2)\n\n"
+        "def merge_heads(x):\n    B, H, T, d = x.shape\n    return x.reshape(B, T, H * d)\n",
+    ),
+}
+
+
+def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A command line of the kit in `folder`, in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "grader", *arguments],
+        capture_output=True, text=True, cwd=folder, timeout=120,
+        env={"PATH": "/usr/bin:/bin", "COLUMNS": "80", "NO_COLOR": "1", "LANG": "C.UTF-8", **environment},
+    )  # fmt: skip
+
+
+def graded(folder: Path, files: Path, *arguments: str) -> dict[str, object]:
+    """The report of the kit in `folder` on a folder of step files."""
+    done = run(folder, "grade", "--submission", str(files), "--device", "cpu", "--json", "-", *arguments)
+    assert done.returncode == 0, done.stderr
+    report: dict[str, object] = json.loads(done.stdout)
+    return report
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A kit, built once."""
+    folder = tmp_path_factory.mktemp("dist") / "kit"
+    assert kit.build(folder) == folder.with_suffix(".zip")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def solved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The references as a submission."""
+    folder = tmp_path_factory.mktemp("solved")
+    exercises.write_solved(folder)
+    return folder
+
+
+# --- what is in it ---------------------------------------------------------------------------------------------------
+
+
+def test_every_module_of_the_engine_is_taken_or_left_on_purpose() -> None:
+    """A module that nobody decided about would be missing from the kit, or be in it without need."""
+    left = {"kit", "recorder", "translations"}
+    assert {path.stem for path in (course.ROOT / "grader").glob("*.py")} == left | set(kit.ENGINE)
+
+
+def test_nothing_else_is_in_it(built: Path) -> None:
+    """No reference, no misconception, no variant, no test of ours, no catalogue to translate from."""
+    for name in STEPS:
+        check = f"test_{name.partition('_')[2]}.py"
+        expected = {check, "lesson.en.md", "lesson.ko.md", "stub.py", "tape.safetensors"}
+        assert {path.name for path in (built / "steps" / name).iterdir()} == expected
+    assert {path.name for path in built.iterdir()} == {
+        "LICENSE", "Makefile", "README.ko.md", "README.md", "exercises", "grader", "requirements.lock", "steps",
+    }  # fmt: skip
+    assert not [*built.rglob("*.po"), *built.rglob("reference.py"), *built.rglob("misconceptions.py")]
+    assert {path.stem for path in (built / "exercises").iterdir()} == set(STEPS)
+
+
+def test_no_line_of_a_solution_is_in_it(built: Path) -> None:
+    """Neither of a reference nor of a misconception, and not in the tapes either."""
+    telling = {line for step in course.steps() for line in [*solution_lines(step), *misconception_lines(step)]}
+    public = {line.strip() for name in STEPS for line in stub_and_checks(built, name)}
+    telling -= public
+    assert len(telling) > 500
+    for path in (path for path in built.rglob("*") if path.is_file()):
+        text = text_of(path)
+        found = {line.partition("#")[0].strip() for line in text.splitlines()} & telling
+        assert not found, f"{path.relative_to(built)}: {found}"
+        if path.name == places.TAPE:
+            assert not [line for line in telling if line in text]
+
+
+def misconception_lines(step: course.Step) -> Iterator[str]:
+    """The telling lines in the bodies of a step's wrong ways."""
+    tree = ast.parse((step.folder / "misconceptions.py").read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Return | ast.Assign | ast.If | ast.For) and node.col_offset:
+            line = ast.unparse(node).splitlines()[0]
+            if len(line) >= TELLING:
+                yield line
+
+
+def stub_and_checks(built: Path, name: str) -> list[str]:
+    """The lines that a learner reads anyway."""
+    return [line for path in (built / "steps" / name).glob("*.py") for line in path.read_text("utf-8").splitlines()]
+
+
+def text_of(path: Path) -> str:
+    """All text in a file: of a tape, its index unpacked."""
+    data = path.read_bytes()
+    if path.name == places.TAPE:
+        data += zlib.decompress(load(data)["index"].numpy().tobytes())
+    return data.decode("utf-8", errors="replace")
+
+
+def test_tapes_are_small(built: Path) -> None:
+    """All twelve together stay below 3 MB."""
+    sizes = {path.parent.name: path.stat().st_size for path in built.rglob(places.TAPE)}
+    assert len(sizes) == len(STEPS)
+    assert sum(sizes.values()) < MOST_BYTES, sizes
+
+
+def test_the_zip_file_holds_the_same(built: Path, tmp_path: Path) -> None:
+    """Every file of the folder, dated alike, so that two builds are one file."""
+    with zipfile.ZipFile(built.with_suffix(".zip")) as archive:
+        names = {f"{kit.TOP}/{path.relative_to(built).as_posix()}" for path in built.rglob("*") if path.is_file()}
+        assert set(archive.namelist()) == {name for name in names if "__pycache__" not in name}
+        assert {entry.date_time for entry in archive.infolist()} == {kit.NO_DATE}
+
+
+def test_the_makefile_has_the_learners_targets(built: Path) -> None:
+    """No more, and each of those that are named."""
+    targets = re.findall(r"^\.PHONY: (\S+)", (built / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(targets) == set(kit.TARGETS) - {".venv/ready"}
+
+
+def test_another_folder_is_not_written_over(tmp_path: Path) -> None:
+    """What is no kit stays."""
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(kit.NotOurs):
+        kit.build(tmp_path)
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+# --- tapes -----------------------------------------------------------------------------------------------------------
+
+
+def test_two_recordings_are_the_same_bytes(built: Path) -> None:
+    """Here and in the process that built the kit."""
+    assert recorder.record(SMALL) == (built / "steps" / SMALL.name / places.TAPE).read_bytes()
+
+
+def test_a_tape_answers_like_the_solutions(built: Path) -> None:
+    """Every check comes to the same end with a tape as with the reference, for each wrong way and each other right
+    one."""
+    tape = Tape(built / "steps" / SMALL.name / places.TAPE)
+    for way in (*SMALL.misconceptions, *SMALL.variants):
+        for check in SMALL.checks:
+            for seed in tape.index.seeds:
+                student = LocalBackend(SMALL.responder(way.replaced))
+                live = run_check(check.function, student, LocalBackend(SMALL.responder()), seed=seed)
+                recorded = run_check(check.function, student, tape, seed=seed)
+                assert (recorded.status, recorded.message) == (live.status, live.message), f"{way.name} {check.name}"
+
+
+def test_a_check_that_asks_for_something_else_is_our_fault(built: Path) -> None:
+    """It costs nothing: the tape does not fit."""
+    tape = Tape(built / "steps" / SMALL.name / places.TAPE)
+
+    def test_splitting_by_hand(student: object, reference: LocalBackend, draw: object) -> None:
+        reference.merge_everything(1)
+
+    name = SMALL.checks[0].name
+    test_splitting_by_hand.__name__ = name
+    verdict = run_check(
+        test_splitting_by_hand, LocalBackend(SMALL.responder()), tape, seed=tape.index.seeds[0]
+    )  # fmt: skip
+    assert verdict.status == "error"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "alike"),
+    [
+        (torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 2.0, 3.0000002]), True),
+        (torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 3.0, 2.0]), False),
+        (torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 2.0, 3.001]), False),
+        (torch.tensor([1.0, 2.0]), torch.tensor([[1.0, 2.0]]), False),
+        (torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0], dtype=torch.float64), False),
+        (torch.tensor([1.0, torch.nan]), torch.tensor([torch.nan, 1.0]), False),
+        (torch.tensor([1.0, torch.inf]), torch.tensor([1.0, torch.inf]), True),
+        (torch.tensor([1.0, torch.inf]), torch.tensor([1.0, -torch.inf]), False),
+        (torch.tensor([True, False]), torch.tensor([True, True]), False),
+        (torch.tensor([[1, 2], [3, 4]]).t(), torch.tensor([[1, 3], [2, 4]]), True),
+        (torch.empty(0), torch.empty(0), True),
+        (torch.tensor([1.0, 1 + 2e-8], dtype=torch.float64), torch.tensor([1.0, 1.0], dtype=torch.float64), False),
+        (1, 1, True),
+        (1, 1.0, False),
+        (None, (), False),
+    ],
+)
+def test_fingerprints(first: object, second: object, alike: bool) -> None:
+    """They match for the same answer, and for one that was summed in another order, and for no other."""
+    call = Call("f")
+    one, other = (
+        Outcome(Placed(value, "cpu") if isinstance(value, torch.Tensor) else value) for value in (first, second)
+    )
+    assert agree_in(fingerprint(call, one), call, other, "cpu") is alike
+    assert not agree_in(fingerprint(call, one), call, Outcome(raised=Raised("ValueError", "no")), "cpu")
+
+
+def test_fingerprints_on_another_device() -> None:
+    """An answer on the device where the check runs is at home there, as a recorded one was on the CPU."""
+    values = torch.tensor([1.0, 2.0])
+    recorded = fingerprint(Call("f", (values,)), Outcome(Placed(values, "cpu")))
+    call = Call("f", (values,))
+    call.options.device = "cuda"
+    assert agree_in(recorded, call, Outcome(Placed(values, "cuda:0")), "cuda")
+    assert not agree_in(recorded, call, Outcome(Placed(values, "cpu")), "cuda")
+
+
+def test_answers_on_another_device(built: Path) -> None:
+    """They stand where the check runs, as the reference's would; what no tensor went into stays on the CPU."""
+    tape = Tape(built / "steps" / "step04_causal_mask" / places.TAPE)
+    for name, place in (("test_agrees_with_fresh_draws", "cuda:0"), ("test_mask_of_any_length", "cpu")):
+        tape.draws(name, tape.index.seeds[0], "cuda")
+        call = Call(tape.index.checks[name][0].calls[0], (torch.ones(1),) if place != "cpu" else (3,))
+        call.options.device = "cuda"
+        value = tape.ask(call).value
+        assert isinstance(value, Placed)
+        assert value.device == place
+
+
+# --- used ------------------------------------------------------------------------------------------------------------
+
+
+def test_stubs_are_to_do(built: Path) -> None:
+    """A learner who begins is told where."""
+    done = run(built, "grade")
+    assert done.returncode == 0, done.stderr
+    assert "0 of 100: start with step01_scores" in done.stdout
+    assert "oracle: recorded" not in done.stderr
+
+
+@pytest.mark.parametrize("seed", ["0", "1"])
+def test_references_have_full_marks(built: Path, solved: Path, seed: str) -> None:
+    """Under each recorded seed."""
+    report = graded(built, solved, "--seed", seed)
+    failing = [step["name"] for step in report["steps"] if step["status"] != "pass"]  # type: ignore[attr-defined]
+    assert failing == []
+    assert (report["score"], report["oracle"], report["seed"]) == (100.0, "recorded", int(seed))
+
+
+def test_wrong_files_are_named_as_with_the_solutions(built: Path, grader: Grader, tmp_path: Path) -> None:
+    """Check for check the same misconception."""
+    for name, (_what, source) in WRONG.items():
+        (tmp_path / f"{name}.py").write_text(source)
+    live = grader.grade(submission.read(tmp_path), list(WRONG), device="cpu", seed=recorder.SEEDS[0])
+    names = [part for name in WRONG for part in ("--step", name)]
+    recorded = graded(built, tmp_path, "--seed", "0", *names)
+    assert recorded["oracle"] == "recorded"
+    for step, there in zip(live.steps, recorded["steps"], strict=True):  # type: ignore[call-overload]
+        named = {check.name: (check.status, check.misconception) for check in step.checks}
+        assert {check["name"]: (check["status"], check["misconception"]) for check in there["checks"]} == named
+        assert any(misconception for _status, misconception in named.values()), step.name
+
+
+def test_korean_and_the_page(built: Path, tmp_path: Path) -> None:
+    """The report names the recording, in the terminal and as a page; the diagnosis is in Korean."""
+    (tmp_path / "step04_causal_mask.py").write_text(WRONG["step04_causal_mask"][1])
+    page = tmp_path / "report.html"
+    done = run(built, "grade", "--submission", str(tmp_path), "--step", "4", "--html", str(page), KIT_LANG="ko")
+    assert done.returncode == 0, done.stderr
+    assert "진단" in done.stdout
+    assert "기록본" in done.stdout
+    assert "기록본" in page.read_text(encoding="utf-8")
+
+
+def test_hints_lessons_and_the_way_back(built: Path, tmp_path: Path) -> None:
+    """They need no solution."""
+    assert "1" in run(built, "hint", "4", "--submission", str(tmp_path)).stdout
+    assert run(built, "lesson", "4").returncode == 0
+    file = tmp_path / "step04_causal_mask.py"
+    file.write_text("mine = 1\n")
+    assert run(built, "reset", "4", "--submission", str(tmp_path)).returncode == 0
+    assert file.read_text(encoding="utf-8") == (built / "exercises" / file.name).read_text(encoding="utf-8")
+
+
+def test_an_author_is_told_that_the_solutions_are_not_there(built: Path) -> None:
+    """One line, and what to type."""
+    for command in (["kit"], ["record"], ["exercises", "--solved"]):
+        done = run(built, *command)
+        assert (done.returncode, done.stderr) == (2, "This copy of the kit has no solutions. Type: make grade\n")
+
+
+def test_learners_code_can_not_read_the_tape(built: Path, tmp_path: Path) -> None:
+    """Where the system has a layer against it."""
+    tape = built / "steps" / "step01_scores" / places.TAPE
+    (tmp_path / "step01_scores.py").write_text(f"data = open({str(tape)!r}, 'rb').read()\n")
+    report = graded(built, tmp_path, "--step", "1")
+    if "landlock" not in report["isolation"]:  # type: ignore[operator]
+        pytest.skip("no Landlock here")
+    assert "PermissionError" in report["steps"][0]["checks"][0]["message"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("damage", ["another version", "missing", "not a tape"])
+def test_a_tape_of_another_version_is_refused(built: Path, tmp_path: Path, damage: str) -> None:
+    """In one line that ends in what to type, before anything runs."""
+    copy = tmp_path / "kit"
+    shutil.copytree(built, copy)
+    tape = copy / "steps" / "step04_causal_mask" / places.TAPE
+    if damage == "another version":
+        version = copy / "grader" / "__init__.py"
+        version.write_text(re.sub(r'"[\d.]+"', '"9.9.9"', version.read_text()))
+    elif damage == "missing":
+        tape.unlink()
+    else:
+        tape.write_bytes(b"\xff" * 100)
+    done = run(copy, "grade")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.endswith("then type: make grade\n")
