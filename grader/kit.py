@@ -18,9 +18,9 @@ from grader.stubs import original
 ENGINE = (
     "__init__", "__main__", "board", "catalogue", "checks", "cli", "compare", "course", "demo", "diagnose", "doctor",
     "draws", "exercises", "failure", "frames", "grading", "implementation", "isolation", "judge", "keys", "language",
-    "lessons", "limits", "messages", "offlimits", "page", "places", "plugin", "preload", "report", "responder",
-    "remembered", "results", "sandbox", "saves", "scratch", "screen", "show", "student", "stubs", "submission", "tape", "verdict",
-    "vocabulary", "watch", "worker", "zygote", "zygote_messages",
+    "lessons", "limits", "messages", "offlimits", "page", "places", "plugin", "preload", "remembered",
+    "report", "responder", "results", "sandbox", "saves", "scratch", "screen", "show", "student", "stubs",
+    "submission", "tape", "verdict", "vocabulary", "watch", "worker", "zygote", "zygote_messages",
 )  # fmt: skip
 ENGINE_DATA = (
     "data/small.tiktoken",

@@ -146,7 +146,7 @@ class _RecordedOracle(LocalBackend):
         """The reference's answer, kept."""
         outcome = super().ask(call)
         # A copy is kept: what a module answers about its parameters changes with them.
-        kept = copied(Outcome(**vars(outcome)))
+        kept = copied(outcome)
         if kept.raised is not None:  # where it was raised is a line of the reference
             kept.raised = Raised(kept.raised.type, kept.raised.message)
         self.answered.append((call.name, kept))

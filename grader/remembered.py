@@ -5,6 +5,7 @@ from __future__ import annotations
 from grader.draws import Draw
 from grader.implementation import Backend, Oracle
 from grader.messages import Call, Outcome
+from grader.tape import copied
 
 
 class Remembered:
@@ -47,5 +48,5 @@ class Remembered:
         for waiting in self._asked[self._put :]:
             outcome = self._oracle.ask(waiting)
         self._put = len(self._asked)
-        self._outcomes.append(outcome)
+        self._outcomes.append(copied(outcome))  # what a module says of its parameters changes with them
         return outcome

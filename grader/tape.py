@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -215,7 +216,7 @@ def _moved(outcome: Outcome, device: str) -> Outcome:
 
 
 def copied(outcome: Outcome) -> Outcome:
-    """Tensors of its own: a check may do what it likes with them."""
+    """The same outcome with tensors of its own: nothing that is done to the others changes them."""
     return _mapped(
         outcome, lambda value: Placed(value.tensor.clone(), value.device) if isinstance(value, Placed) else value
     )
@@ -229,8 +230,7 @@ def _mapped(outcome: Outcome, change: Callable[[Any], Any]) -> Outcome:
             return {name: through(item) for name, item in value.items()}
         return change(value)
 
-    outcome.value, outcome.gradients = through(outcome.value), through(outcome.gradients)
-    return outcome
+    return replace(outcome, value=through(outcome.value), gradients=through(outcome.gradients))
 
 
 # --- fingerprints ----------------------------------------------------------------------------------------------------

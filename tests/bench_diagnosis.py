@@ -47,9 +47,7 @@ def names_given(step: course.Step, wrong: Misconception, catalogue: list[Misconc
             return None
         return Question(question.check, further, "cpu", verdict.exchanges, verdict.called)
 
-    doctor = Diagnostician(
-        catalogue, asked_here(lambda other: LocalBackend(step.responder(other.replaced)), reference)
-    )
+    doctor = Diagnostician(catalogue, asked_here(lambda other: LocalBackend(step.responder(other.replaced)), reference))
     found = doctor.diagnose(questions, ask_again)
     return {other.name for other in next(iter(found.values()), [])}
 
