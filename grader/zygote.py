@@ -284,6 +284,7 @@ def main(control: int, root: str) -> None:
     gc.collect()
     gc.freeze()
     zygote.serve()
+    os._exit(0)  # nothing is left to tidy, and torch takes its time over it
 
 
 def _assert_forkable() -> None:
