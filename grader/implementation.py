@@ -6,6 +6,7 @@ this process, a recording) is a backend that turns a `Call` into an `Outcome`.
 
 from __future__ import annotations
 
+import difflib
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -328,6 +329,9 @@ def _misfit(misfit: dict[str, Any], wanted: dict[str, Tensor]) -> str:
         lines.append(_("missing: {names}").format(names=", ".join(misfit["missing"])))
     if misfit.get("extra"):
         lines.append(_("not asked for: {names}").format(names=", ".join(misfit["extra"])))
+    for name in misfit.get("missing", ()):
+        for meant in difflib.get_close_matches(name, misfit.get("extra", ()), n=1, cutoff=0.7):
+            lines.append(_("Is {came} meant to be {expected}?").format(came=meant, expected=name))
     for entry in misfit.get("misshapen", ()):
         name, _separator, shape = entry.partition(": ")
         if name in wanted:

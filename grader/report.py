@@ -11,11 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.language import gettext as _
-from grader.results import CheckResult, Report, Status, StepResult
+from grader.results import CheckResult, Parting, Report, Status, StepResult
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 LABEL = re.compile(r"^(\S+)( {2,})(?=\S)")
 OUTPUT_LINES = 10
+TABLE_COLUMNS = 4  # of a matrix that is shown in numbers beside the expected one, within 80 columns
+TABLE_ROWS = 8
+SHADES = ("color(17)", "color(18)", "color(19)", "color(20)", "color(21)")  # from the smallest value to the largest
 # Symbols stand beside words, never instead of them.
 MARKS: dict[Status, tuple[str, str]] = {
     "pass": ("✓", "green"),
@@ -106,6 +109,8 @@ def detail(step: StepResult) -> RenderableType:
     if failing:
         check = failing[0]
         shown += [Text(f"{mark} {step.name}", f"bold {style}").append(f"  {check.title}", "bold"), _message(check)]
+        if check.parting and not check.misconception and max(map(len, check.parting.expected)) <= TABLE_COLUMNS:
+            shown.append(Padding(_matrices(check.parting), (0, 0, 0, 2)))
         if check.hint:
             shown.append(Padding(Text(f"→ {check.hint}", "bold"), (0, 0, 0, 2)))
         if len(failing) > 1:
@@ -116,6 +121,32 @@ def detail(step: StepResult) -> RenderableType:
         printed = "\n".join([*lines[:OUTPUT_LINES], *(["…"] if len(lines) > OUTPUT_LINES else [])])
         shown.append(Padding(Text(_("Your code printed:"), "dim").append("\n" + printed, "not dim"), (0, 0, 0, 2)))
     return Group(*shown)
+
+
+def _matrices(parting: Parting) -> Table:
+    """The expected matrix and the one that came, cell by cell: shaded by value, a star where they differ."""
+    pairs = list(zip(parting.expected, parting.came, strict=True))[:TABLE_ROWS]
+    values = [value for rows in pairs for row in rows for value in row if value is not None]
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    room = 1e-5 * max(abs(low), abs(high))
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
+    table.add_column(_("row"), justify="right", style="dim", no_wrap=True)
+    table.add_column(_("expected values"), no_wrap=True)
+    table.add_column(_("your values (* differs)"), no_wrap=True)
+
+    def cells(row: list[float | None], other: list[float | None]) -> Text:
+        line = Text()
+        for value, facing in zip(row, other, strict=True):
+            differs = value != facing and (value is None or facing is None or abs(value - facing) > room)
+            shown = "nan" if value is None else f"{value:.4g}"
+            share = (value - low) / (high - low) if value is not None and high > low else 0.0
+            shade = SHADES[min(int(share * len(SHADES)), len(SHADES) - 1)]
+            line.append(f"{shown + ('*' if differs else ' '):>8}", f"{'bold ' if differs else ''}white on {shade}")
+        return line
+
+    for number_of_row, (wanted, came) in enumerate(pairs):
+        table.add_row(str(number_of_row), cells(wanted, wanted), cells(came, wanted))
+    return table
 
 
 def _message(check: CheckResult) -> Padding:

@@ -1,0 +1,68 @@
+"""The terminal report: within 80 columns in both languages, plain without colour, and nothing of a learner's obeyed."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from grader import language, report
+from grader.results import CheckResult, Parting, Report, StepResult
+
+
+def drawn(spoken: str, *, colour: bool = False) -> str:
+    """A report with a failing step, as it is printed 80 columns wide."""
+    check = CheckResult(
+        name="test_by_hand", title="A title that is " + "long " * 15, device="cpu", status="fail", points=0.0,
+        max_points=2.0, message="called    softmax([1.0, 2.0])\nthey part at [0]: \x1b[31m[red]1.0[/red]",
+        parting=Parting(expected=[[0.25, 0.75]], came=[[0.5, None]], slice=[], place=[0, 0]),
+    )  # fmt: skip
+    failing = StepResult(
+        name="step02_softmax", title="A softmax that never overflows", status="fail", score=0.0, max_score=8.0,
+        seconds=0.1, checks=[check], output="한글 \x07" + "x" * 300,
+    )  # fmt: skip
+    todo = StepResult(
+        name="step06_causal_attention", title="드롭아웃이 있는 코잘 어텐션, 그리고 그보다 훨씬 더 긴 제목",
+        status="todo", score=0.0, max_score=10.0, seconds=0.0, checks=[],
+    )  # fmt: skip
+    whole = Report(
+        submission="exercises", seed=7, isolation=["process", "limits"], devices={"cpu": "checked"}, score=0.0,
+        max_score=18.0, steps=[failing, todo],
+    )  # fmt: skip
+    screen = io.StringIO()
+    console = Console(file=screen, width=80, force_terminal=colour, no_color=not colour, highlight=False)
+    with language.use(spoken):
+        console.print(report.terminal(whole))
+    return screen.getvalue()
+
+
+@pytest.mark.parametrize("spoken", language.LANGUAGES)
+def test_it_fits_80_columns(spoken: str) -> None:
+    """No line is wider than the screen, Hangul counted as two columns."""
+    assert max(cell_len(line) for line in drawn(spoken).splitlines()) <= 80
+
+
+@pytest.mark.parametrize("spoken", language.LANGUAGES)
+def test_without_colour_it_says_the_same(spoken: str) -> None:
+    """No escape sequence without colour; statuses and differences are words and signs."""
+    said = drawn(spoken)
+    assert "\x1b" not in said
+    assert {"en": "fail", "ko": "실패"}[spoken] in said
+    assert "0.5*" in said
+    assert "nan*" in said
+
+
+def test_what_a_learner_wrote_is_shown_and_not_obeyed() -> None:
+    """Control characters and markup in messages and output."""
+    said = drawn("en")
+    assert "\\x1b[31m[red]1.0[/red]" in said
+    assert "\\x07" in said
+    assert "\x07" not in drawn("en", colour=True)
+
+
+def test_the_next_step_is_named() -> None:
+    """At nothing it says where to start, and the command to type."""
+    assert "start with step02_softmax" in drawn("en")
+    assert "make grade" in drawn("ko")
