@@ -112,6 +112,8 @@ class Responder:
 
     def respond(self, call: Call) -> Outcome:
         """Makes one call and notes what was asked. Never raises for what the called code does."""
+        if call.options.device == "cuda":
+            torch.cuda.init()  # a generator that is not there yet could not be seeded
         if call.begin is not None:
             self.begin_check(call.begin)
         outcome = Outcome()
@@ -294,6 +296,8 @@ def seed_everything(seed: int) -> None:
     torch.default_generator.manual_seed(seed)
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(seed)
+    if torch.backends.mps.is_available():
+        torch.mps.manual_seed(seed)
 
 
 def load_parameters(
