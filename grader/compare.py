@@ -17,7 +17,7 @@ from grader.failure import CheckFailed
 from grader.language import gettext as _
 from grader.messages import HandleId, Opaque, Placed
 from grader.results import Parting
-from grader.show import show_number, show_tensor, show_value
+from grader.show import show_apart, show_number, show_tensor, show_value
 
 # A straightforward way rounds each of its sums once or twice per term, and errors of random sign add up like the square
 # root of their number. Sixteen units leave room for another order of summing, another base of the exponential and a
@@ -140,11 +140,12 @@ def require_close(came: Tensor, expected: Tensor, room: float, where: str = "") 
         return
     place = tuple(int(index) for index in apart.nonzero()[0])
     finite = distance[apart & distance.isfinite()]
+    wanted, found = show_apart(expected[place], came[place])
     lines = [
         _("expected  {expected}").format(expected=show_tensor(expected, around=place)),
         _("came      {came}").format(came=show_tensor(came, around=place)),
         _("they part at {place}: expected {expected}, came {came}").format(
-            place=list(place), expected=show_number(expected[place]), came=show_number(came[place])
+            place=list(place), expected=wanted, came=found
         ),
     ]
     if expected.numel() > 1 and not expected.is_floating_point():

@@ -27,6 +27,16 @@ def show_number(value: Tensor | float | int | bool) -> str:
     return f"{value:.4f}" if 1e-3 <= size < 1e5 else f"{value:.3g}"
 
 
+def show_apart(first: Tensor, second: Tensor) -> tuple[str, str]:
+    """Two numbers that differ, with as many digits as it takes to see it."""
+    shown = show_number(first), show_number(second)
+    if shown[0] != shown[1]:
+        return shown
+    one, other = first.item(), second.item()
+    digits = next((count for count in range(5, 17) if f"{one:.{count}g}" != f"{other:.{count}g}"), 17)
+    return f"{one:.{digits}g}", f"{other:.{digits}g}"
+
+
 def show_tensor(tensor: Tensor, around: tuple[int, ...] | None = None) -> str:
     """A small tensor whole; of a large one the row in which `around` lies, and the shape."""
     if tensor.device.type == "meta":

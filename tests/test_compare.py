@@ -78,6 +78,14 @@ def test_the_differing_place_is_shown() -> None:
     assert "[2, :] = […" in said.replace("[… ", "[…")
 
 
+def test_numbers_that_look_alike_get_more_digits() -> None:
+    """Never "expected 0.1250, came 0.1250"."""
+    said = refusal(on_cpu(torch.tensor([0.12500])), on_cpu(torch.tensor([0.12502])))
+    assert "expected 0.12502, came 0.125" in said
+    broken = torch.tensor([float("nan")])
+    assert "expected nan, came nan" in refusal(on_cpu(broken), on_cpu(broken))
+
+
 def test_gradients() -> None:
     """A cut gradient is named; one that is zero by cancellation is judged by the size of its neighbours."""
     expected = {"query": on_cpu(ONES), "bias": on_cpu(torch.full((3,), 1e-9))}
