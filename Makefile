@@ -20,7 +20,12 @@ help: ## Show this list
 	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	@touch $@
 
-.venv/ready-test: .venv/ready requirements-test.lock
+.venv/ready-instructor: .venv/ready requirements-instructor.lock
+	@echo "Adding what instructors need"
+	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-instructor.lock
+	@touch $@
+
+.venv/ready-test: .venv/ready-instructor requirements-test.lock
 	@echo "Adding what the tests need"
 	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-test.lock
 	@touch $@

@@ -1,4 +1,4 @@
-"""Pins what pip picks today for the ranges of pyproject.toml, for learners and, beside it, for the tests.
+"""Pins what pip picks today for the ranges of pyproject.toml: for learners, then for instructors, then for the tests.
 
 Run by `make lock` with the Python of a fresh virtual environment.
 """
@@ -24,16 +24,22 @@ def installed(python: str) -> list[str]:
 
 
 def main(python: str) -> None:
-    """Installs both sets in turn and writes the two files."""
+    """Installs the three sets in turn and writes a file for each, every one beginning with the one before."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    install = [python, "-m", "pip", "install", "--quiet"]
-    subprocess.run([*install, TORCH], check=True)
-    subprocess.run([*install, *project["dependencies"]], check=True)
-    runtime = installed(python)
-    (ROOT / "requirements.lock").write_text(HEADER + "\n".join(runtime) + "\n")
-    subprocess.run([*install, *project["optional-dependencies"]["test"]], check=True)
-    extra = [pin for pin in installed(python) if pin not in runtime]
-    (ROOT / "requirements-test.lock").write_text(HEADER + "-r requirements.lock\n" + "\n".join(extra) + "\n")
+    extras = project["optional-dependencies"]
+    sets = {
+        "requirements.lock": [TORCH, *project["dependencies"]],
+        "requirements-instructor.lock": extras["instructor"],
+        "requirements-test.lock": [*extras["cluster"], *extras["postgresql"], *extras["test"]],
+    }
+    pinned: list[str] = []
+    before = ""
+    for file, wanted in sets.items():
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *wanted], check=True)
+        new = [pin for pin in installed(python) if pin not in pinned]
+        (ROOT / file).write_text(HEADER + before + "\n".join(new) + "\n")
+        pinned += new
+        before = f"-r {file}\n"
 
 
 if __name__ == "__main__":
