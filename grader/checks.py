@@ -28,6 +28,7 @@ __all__ = [
     "_",
     "agree",
     "binomial_bound",
+    "deadline",
     "exactly",
     "future_has_no_effect",
     "holds",
@@ -49,6 +50,16 @@ def points(number: float) -> Callable[[Check], Check]:
 
     def mark(check: Check) -> Check:
         check.points = float(number)  # type: ignore[attr-defined]  # functions take attributes
+        return check
+
+    return mark
+
+
+def deadline(seconds: float) -> Callable[[Check], Check]:
+    """How long a call in the check may take, where that is not what `limits.py` says."""
+
+    def mark(check: Check) -> Check:
+        check.deadline = float(seconds)  # type: ignore[attr-defined]  # functions take attributes
         return check
 
     return mark

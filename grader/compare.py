@@ -67,7 +67,7 @@ def require_agreement(came: Any, expected: Any, tolerance: Tolerance, where: str
                 )
             )
         require_same_kind(came, expected, where)
-        if expected.device != "meta":
+        if expected.device != "meta" and not torch.equal(came.tensor, expected.tensor):
             scale = magnitude(expected.tensor, SCALE_FLOOR)
             require_close(came.tensor, expected.tensor, tolerance.of(expected.tensor.dtype, scale), where)
         return
@@ -89,7 +89,7 @@ def require_agreement(came: Any, expected: Any, tolerance: Tolerance, where: str
 
 def require_gradients(came: dict[str, Placed | None], expected: dict[str, Placed | None], tolerance: Tolerance) -> None:
     """Raises CheckFailed unless every gradient agrees; one that no path reaches counts as zeros where those are due."""
-    largest = max((magnitude(value.tensor, 0.0) for value in expected.values() if value is not None), default=0.0)
+    largest: float | None = None
     for name, wanted in expected.items():
         if wanted is None:
             continue
@@ -104,7 +104,9 @@ def require_gradients(came: dict[str, Placed | None], expected: dict[str, Placed
                 )
             continue
         require_same_kind(found, wanted, where)
-        if wanted.device != "meta":
+        if wanted.device != "meta" and not torch.equal(found.tensor, wanted.tensor):
+            if largest is None:
+                largest = max(magnitude(value.tensor, 0.0) for value in expected.values() if value is not None)
             scale = max(magnitude(wanted.tensor, SCALE_FLOOR), GRADIENT_FLOOR * largest)
             room = tolerance.of(wanted.tensor.dtype, scale, GRADIENT_ROOM)
             require_close(found.tensor, wanted.tensor, room, where)
@@ -156,16 +158,24 @@ def require_close(came: Tensor, expected: Tensor, room: float, where: str = "") 
                 count=count, total=expected.numel(), most=show_number(finite.max()), room=f"{room:.1g}"
             )
         )
-    raise CheckFailed(located("\n".join(lines), where), parting=_parting(expected, came, place))
+    raise CheckFailed(located("\n".join(lines), where), parting=_parting(expected, came, apart, place))
 
 
-def _parting(expected: Tensor, came: Tensor, place: tuple[int, ...]) -> Parting | None:
+def _parting(expected: Tensor, came: Tensor, apart: Tensor, place: tuple[int, ...]) -> Parting | None:
     """The matrices in which the first difference lies, as numbers to draw; None when too large for a picture."""
-    lines = [tensor[place[:-2]] if tensor.dim() >= 2 else tensor.reshape(1, -1) for tensor in (expected, came)]
-    if lines[0].numel() == 0 or max(lines[0].shape) > PICTURE_SIZE:
+    wanted, found, differs = (
+        tensor[place[:-2]] if tensor.dim() >= 2 else tensor.reshape(1, -1) for tensor in (expected, came, apart)
+    )
+    if wanted.numel() == 0 or max(wanted.shape) > PICTURE_SIZE:
         return None
-    wanted, found = ([[_finite(value) for value in row] for row in tensor.tolist()] for tensor in lines)
-    return Parting(expected=wanted, came=found, slice=list(place[:-2]), place=[0, 0, *place][-2:])
+    return Parting(
+        expected=_drawable(wanted), came=_drawable(found), differs=differs.tolist(), slice=list(place[:-2]),
+        place=[0, 0, *place][-2:],
+    )  # fmt: skip
+
+
+def _drawable(matrix: Tensor) -> list[list[float | bool | None]]:
+    return [[value if isinstance(value, bool) else _finite(value) for value in row] for row in matrix.tolist()]
 
 
 def _finite(value: float) -> float | None:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import ast
 import importlib
-from collections.abc import Callable
+import importlib.util
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from grader import catalogue
-from grader.diagnose import AnswersAlike, asked_here
+from grader import catalogue, language
+from grader.diagnose import AskedHere, Witness
 from grader.implementation import LocalBackend, Oracle
 from grader.places import EXERCISES as EXERCISES
 from grader.places import ROOT as ROOT
@@ -25,19 +26,20 @@ from grader.places import SOLUTIONS as SOLUTIONS
 from grader.places import TAPE, is_recorded, step_folders
 from grader.responder import Responder
 from grader.stubs import is_untouched as is_untouched
-from grader.stubs import original, solved_of
+from grader.stubs import marked_of, original, solved_of
 from grader.stubs import regions as regions
 from grader.tape import Tape
 
 
 @dataclass(frozen=True)
 class Check:
-    """One check of a step: a pytest function, its title and its points."""
+    """One check of a step: a pytest function, its title, its points, and the seconds of a call where it states them."""
 
     name: str
     title: str
     points: float
     function: Callable[..., None]
+    deadline: float | None = None
 
 
 @dataclass(frozen=True)
@@ -98,17 +100,31 @@ class Step:
         """Which families of built-ins are off limits, by public name."""
         return dict(getattr(self.checks_module, "OFF_LIMITS", {}))
 
+    @property
+    def deadline(self) -> float | None:
+        """The seconds that all calls of the step may take together, where its checks state them."""
+        return getattr(self.checks_module, "DEADLINE", None)
+
     @cached_property
     def reference(self) -> ModuleType:
         """The module of the reference."""
         return importlib.import_module(f"solutions.{self.name}.reference")
 
-    @property
+    @cached_property
     def misconceptions(self) -> list[catalogue.Misconception]:
-        """The wrong ways that come with the step."""
+        """The wrong ways that come with the step, each by itself."""
+        return self.tape.misconceptions if self.is_recorded else catalogue.misconceptions(self._misconceptions_module)
+
+    @cached_property
+    def pairs(self) -> list[catalogue.Misconception]:
+        """Two of the misconceptions at a time, as learners make them together."""
         if self.is_recorded:
-            return self.tape.misconceptions
-        return catalogue.misconceptions(importlib.import_module(f"solutions.{self.name}.misconceptions"))
+            return self.tape.pairs
+        return catalogue.pairs(self._misconceptions_module, self.misconceptions)
+
+    @property
+    def _misconceptions_module(self) -> ModuleType:
+        return importlib.import_module(f"solutions.{self.name}.misconceptions")
 
     @property
     def variants(self) -> list[catalogue.Variant]:
@@ -123,20 +139,62 @@ class Step:
         """What knows the right answers: the reference, or the tape."""
         return self.tape if self.is_recorded else LocalBackend(self.responder())
 
-    def answers_alike(self, oracle: Oracle) -> AnswersAlike:
-        """What knows whether a misconception gives a student's answers."""
+    def witness(self, oracle: Oracle) -> Witness:
+        """What knows the answers of the misconceptions."""
         if self.is_recorded:
-            return self.tape.answers_alike
-        return asked_here(lambda wrong: LocalBackend(self.responder(wrong.replaced)), oracle)
+            return self.tape
+        checks = [check.function for check in self.checks]
+        return AskedHere(lambda wrong: LocalBackend(self.responder(wrong.replaced)), oracle, checks)
 
     def responder(self, replaced: dict[str, Any] | None = None, *, watched: bool = False) -> Responder:
         """What answers calls with the reference's names, some of them replaced; `watched`: off limits are enforced."""
-        names = vars(self.reference) | (replaced or {})
+        names = self._file_with(replaced) if replaced else vars(self.reference)
         return Responder(names, self.off_limits if watched else None, lambda filename: "solutions" in filename)
 
-    def stub(self) -> str:
-        """The learner's file: signatures and docstrings, the bodies taken out."""
-        return original(self.folder)
+    def touched(self, replaced: Collection[str]) -> set[str]:
+        """The names that are replaced, and those in the reference that use one of them, directly or not."""
+        touched, before = set(replaced), 0
+        while len(touched) > before:
+            before = len(touched)
+            touched |= {name for name, used in self._used_names.items() if used & touched}
+        return touched
+
+    @cached_property
+    def _used_names(self) -> dict[str, set[str]]:
+        """For each function and class of the reference, the names in its code."""
+        return {
+            node.name: {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+            for node in ast.parse(self._reference_source).body
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        }
+
+    def _file_with(self, replaced: dict[str, Any]) -> dict[str, Any]:
+        """The names of a file like the reference's that holds the replaced ones: what uses one of them uses that."""
+        if self.touched(replaced) == replaced.keys():
+            return vars(self.reference) | replaced
+        known = self._files.get(id(replaced))
+        if known is None:
+            spec = importlib.util.spec_from_file_location(self.reference.__name__, self.folder / "reference.py")
+            assert spec is not None
+            assert spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            vars(module).update(replaced)
+            known = self._files[id(replaced)] = (replaced, vars(module))  # with the dictionary, its id stays taken
+        return known[1]
+
+    @cached_property
+    def _files(self) -> dict[int, tuple[dict[str, Any], dict[str, Any]]]:
+        return {}
+
+    def stub(self, spoken: str = "en") -> str:
+        """The learner's file: signatures and docstrings in the language `spoken`, the bodies taken out."""
+        return original(self.folder, spoken)
+
+    def marked(self, spoken: str = "en") -> str:
+        """The reference with its regions marked, as nbgrader cuts them; docstrings in the language `spoken`."""
+        with language.use(spoken):
+            return marked_of(self._reference_source)
 
     def solved(self) -> str:
         """The reference as a submission: the learner's file with everything filled in."""
@@ -158,4 +216,4 @@ def as_check(function: Callable[..., None]) -> Check:
     points = getattr(function, "points", None)
     if not lines or points is None:
         raise ValueError(f"{function.__name__}: a check needs a docstring and @points(...)")
-    return Check(function.__name__, lines[0], points, function)
+    return Check(function.__name__, lines[0], points, function, getattr(function, "deadline", None))

@@ -7,16 +7,19 @@ same, so the questions are; whose answers are the student's, in value, shape or 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+import itertools
+from collections.abc import Callable, Set
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from grader import chance
 from grader.catalogue import Misconception
 from grader.compare import UNITS, magnitude
-from grader.implementation import Backend, Exchange, Oracle
+from grader.implementation import Exchange, LocalBackend, Oracle
+from grader.language import gettext as _
 from grader.messages import Call, Outcome, Placed, Raised
 from grader.verdict import Trial
 
@@ -45,16 +48,26 @@ class Question:
         return self.check.__name__
 
 
-# Whether a misconception gives the student's answers to all of a question.
-AnswersAlike = Callable[[Misconception, Question], bool]
+class Witness(Protocol):
+    """Knows what the misconceptions answer."""
+
+    def alike(self, wrong: Misconception, question: Question) -> bool:
+        """Whether the check ends for the misconception as it did for the student: refused, after the same answers."""
+
+    def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
+        """The checks that refuse the misconception, under the seed and on the device of the question."""
 
 
 class Diagnostician:
-    """Knows a step's misconceptions and asks them what the student was asked."""
+    """Knows a step's misconceptions and pairs of them, and asks them what the student was asked.
 
-    def __init__(self, misconceptions: list[Misconception], answers_alike: AnswersAlike) -> None:
+    Pairs are asked where no misconception by itself is the answer.
+    """
+
+    def __init__(self, misconceptions: list[Misconception], witness: Witness, pairs: list[Misconception]) -> None:
         self.misconceptions = misconceptions
-        self.answers_alike = answers_alike
+        self.witness = witness
+        self.pairs = pairs
 
     def diagnose(
         self, questions: list[Question], ask_again: Callable[[Question, int], Question | None]
@@ -64,37 +77,63 @@ class Diagnostician:
         `ask_again` puts a check to the student under another seed; None when it does not fail there.
         """
         found: dict[str, list[Misconception]] = {}
-        in_vain = 0
+        in_vain, pairs = 0, self.pairs
         for question in questions:
-            known = [wrong for group in found.values() for wrong in group if self.answers_alike(wrong, question)]
+            known = [wrong for group in found.values() for wrong in group if self.witness.alike(wrong, question)]
             matching = _unique(known)
             if not matching and in_vain < UNEXPLAINED:
-                matching = self._told_apart(
-                    self._consistent(self._matching(question, questions), questions), question, ask_again
-                )
-                in_vain += not matching
+                consistent = self._consistent(self.misconceptions, question, questions)
+                consistent = consistent or self._consistent(pairs, question, questions)
+                matching = self._told_apart(consistent, question, ask_again)
+                if not matching:
+                    in_vain += 1
+                    pairs = [pair for pair in pairs if not question.called & pair.replaced.keys()]
             if matching:
                 found[question.name] = matching
-        return found
+        return {
+            question.name: self._whole(found[question.name], found, question)
+            for question in questions
+            if question.name in found
+        }
 
-    def _matching(self, question: Question, failing: list[Question]) -> list[Misconception]:
-        """Those that answer this question as the student did. One whose own check the student passes is out: the
-        catalogue proves that it fails there."""
-        names = {other.name for other in failing}
-        return [
-            wrong for wrong in self.misconceptions if wrong.caught_by in names and self.answers_alike(wrong, question)
+    def _whole(
+        self, matching: list[Misconception], found: dict[str, list[Misconception]], question: Question
+    ) -> list[Misconception]:
+        """Where only one of two mistakes shows in a check and another check shows both: the two."""
+        if len(matching) > 1:
+            return matching
+        both = [
+            pair
+            for group in found.values()
+            if all(matching[0] in pair.parts for pair in group)
+            for pair in group
+            if self.witness.alike(pair, question)
         ]
+        # The nudge stays with the mistake that shows.
+        return [replace(pair, nudge=matching[0].nudge) for pair in _unique(both)] or matching
 
-    def _consistent(self, matching: list[Misconception], failing: list[Question]) -> list[Misconception]:
-        """Those that also explain the other failing checks of what they replace, and of these the best ones."""
+    def _consistent(
+        self, candidates: list[Misconception], question: Question, failing: list[Question]
+    ) -> list[Misconception]:
+        """Those that answer this question as the student did, that explain the other failing checks of what they
+        replace, and that would not fail where the student passes; of these the best ones."""
         explained: list[tuple[Misconception, int]] = []
-        for wrong in matching:
-            related = [question for question in failing if question.called & wrong.replaced.keys()]
-            count = sum(self.answers_alike(wrong, question) for question in related)
+        names = {other.name for other in failing}
+        for wrong in self._matching(candidates, question, names):
+            refusing = self.witness.refusing(wrong, question)
+            if len(refusing & names) < SHARE * len(refusing):
+                continue
+            related = [other for other in failing if other.called & wrong.replaced.keys()]
+            count = sum(self.witness.alike(wrong, other) for other in related)
             if count >= SHARE * len(related):
                 explained.append((wrong, count))
         most = max((count for _wrong, count in explained), default=0)
         return [wrong for wrong, count in explained if count == most]
+
+    def _matching(self, candidates: list[Misconception], question: Question, names: set[str]) -> list[Misconception]:
+        """Those that answer this question as the student did. One whose own checks the student passes is out: the
+        catalogue proves that it fails there."""
+        return [wrong for wrong in candidates if wrong.refused_by & names and self.witness.alike(wrong, question)]
 
     def _told_apart(
         self, matching: list[Misconception], question: Question, ask_again: Callable[[Question, int], Question | None]
@@ -104,33 +143,99 @@ class Diagnostician:
             again = ask_again(question, question.seed + further) if len(matching) > 1 else None
             if again is None:
                 break
-            matching = [wrong for wrong in matching if self.answers_alike(wrong, again)] or matching
+            matching = [wrong for wrong in matching if self.witness.alike(wrong, again)] or matching
         return matching
 
 
-def asked_here(backend: Callable[[Misconception], Backend], reference: Oracle) -> AnswersAlike:
-    """Asks the misconceptions themselves, as far as they answer like the student."""
+class AskedHere:
+    """Asks the misconceptions themselves, as far as they answer like the student, and remembers what they answered:
+    the next student, or the same one's next save, meets the same questions as long as the seed stays."""
 
-    def answers_alike(wrong: Misconception, question: Question) -> bool:
-        alike = _Alike(backend(wrong), question.answers)
-        trial = Trial(question.name, alike, reference, seed=question.seed, device=question.device)
-        with contextlib.suppress(_Settled):
-            trial.run(question.check, student=trial.student, reference=trial.reference, draw=trial.draw)
-        return alike.matched == len(question.answers) > 0
+    def __init__(
+        self, backend: Callable[[Misconception], LocalBackend], reference: Oracle, checks: list[Callable[..., None]]
+    ) -> None:
+        self._backend, self._reference, self._checks = backend, reference, checks
+        self._known: dict[tuple[str, str, int, str], _Answers] = {}
 
-    return answers_alike
+    def alike(self, wrong: Misconception, question: Question) -> bool:
+        """As a witness says."""
+        known, theirs = self._answers(wrong, question.check, question), question.answers
+        if known.refused is None and known.matched_by(theirs) == len(known.outcomes):  # the rest may be theirs too
+            self._ask(wrong, question.check, question, theirs, known)
+        if not known.refused:
+            return False
+        return known.matched_by(theirs) == len(known.outcomes) == len(theirs)
+
+    def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
+        """As a witness says."""
+        for check in self._checks:
+            known = self._answers(wrong, check, question)
+            if known.refused is None:
+                self._ask(wrong, check, question, None, known)
+        return {check.__name__ for check in self._checks if self._answers(wrong, check, question).refused}
+
+    def _answers(self, wrong: Misconception, check: Callable[..., None], question: Question) -> _Answers:
+        return self._known.setdefault((wrong.name, check.__name__, question.seed, question.device), _Answers())
+
+    def _ask(
+        self,
+        wrong: Misconception,
+        check: Callable[..., None],
+        question: Question,
+        theirs: list[Exchange] | None,
+        known: _Answers,
+    ) -> None:
+        """Runs a check on a misconception from the beginning (a module can't be asked the middle of a conversation):
+        to its end, or as long as the answers are `theirs`."""
+        asked = _Asked(self._backend(wrong), wrong.own_draws, theirs)
+        trial = Trial(check.__name__, asked, self._reference, seed=question.seed, device=question.device)
+        with contextlib.suppress(_Apart):
+            verdict = trial.run(check, student=trial.student, reference=trial.reference, draw=trial.draw)
+            known.refused = verdict.status != "pass"
+        known.outcomes = asked.outcomes
 
 
-class _Settled(BaseException):
-    """It is known whether the answers are alike. Not an Exception: no check may take it for one of the student's."""
+@dataclass(frozen=True)
+class _Answer:
+    """One answer of a misconception to a call of this name, and whether random numbers went into it."""
+
+    name: str
+    outcome: Outcome
+    drawn: bool
+
+    def is_like(self, theirs: Exchange) -> bool:
+        """Whether the student's answer is this one, or another draw of it."""
+        if self.name != theirs.call.name:
+            return False
+        if same_answer(theirs.call, self.outcome, theirs.outcome):
+            return True
+        return self.drawn and theirs.outcome is not None and same_but_for_the_draw(self.outcome, theirs.outcome)
 
 
-class _Alike:
-    """A backend that compares each of its answers with the student's, and stops the check once that is settled."""
+@dataclass
+class _Answers:
+    """The answers of a misconception in a check, with the names called: all of them where it is known whether the
+    check refused it, else the first."""
 
-    def __init__(self, backend: Backend, answers: list[Exchange]) -> None:
-        self._backend, self._answers = backend, answers
-        self.matched = 0
+    outcomes: list[_Answer] = field(default_factory=list)
+    refused: bool | None = None
+
+    def matched_by(self, theirs: list[Exchange]) -> int:
+        """How many of these answers are the student's, from the first on."""
+        same = (answer.is_like(exchange) for answer, exchange in zip(self.outcomes, theirs, strict=False))
+        return sum(1 for _same in itertools.takewhile(bool, same))
+
+
+class _Apart(BaseException):
+    """The answers are not alike. Not an Exception: no check may take it for one of the student's."""
+
+
+class _Asked:
+    """A backend that keeps its answers, and stops the check at one that is not the student's."""
+
+    def __init__(self, backend: LocalBackend, own_draws: bool, theirs: list[Exchange] | None) -> None:
+        self._backend, self._own_draws, self._theirs = backend, own_draws, theirs
+        self.outcomes: list[_Answer] = []
 
     def begin_check(self, seed: int) -> None:
         """As the backend does."""
@@ -138,13 +243,42 @@ class _Alike:
 
     def ask(self, call: Call) -> Outcome:
         """The backend's answer, as long as it is the student's."""
-        outcome, theirs = self._backend.ask(call), self._answers[self.matched]
-        if call.name != theirs.call.name or not same_answer(call, outcome, theirs.outcome):
-            raise _Settled
-        self.matched += 1
-        if self.matched == len(self._answers):
-            raise _Settled
+        outcome = self._backend.ask(call)
+        answer = _Answer(call.name, outcome, self._backend.drew or self._own_draws)
+        self.outcomes.append(answer)
+        if self._theirs is not None:
+            theirs = self._theirs[len(self.outcomes) - 1] if len(self.outcomes) <= len(self._theirs) else None
+            if theirs is None or not answer.is_like(theirs):
+                raise _Apart
         return outcome
+
+
+def name_of(matching: list[Misconception]) -> str:
+    """A diagnosis as reports name it: `a | b` where it is one of two that can't be told apart, `a + b` where both were
+    made."""
+    return " | ".join(wrong.name for wrong in matching)
+
+
+def explained(matching: list[Misconception]) -> list[str]:
+    """What a diagnosis says: what was done and why it is wrong; of several that can't be told apart, what each did."""
+    if len(matching) > 1:
+        return [
+            _("One of these was done:"),
+            *(f"- {' '.join(_(part.what) for part in _parts(wrong))}" for wrong in matching),
+        ]
+    parts = _parts(matching[0])
+    if len(parts) == 1:
+        return [_("diagnosis  {what} {why}").format(what=_(parts[0].what), why=_(parts[0].why))]
+    return [_("Two things were done:"), *(f"- {_(part.what)} {_(part.why)}" for part in parts)]
+
+
+def nudge_of(matching: list[Misconception]) -> str:
+    """The one nudge of a diagnosis."""
+    return _(matching[0].nudge)
+
+
+def _parts(wrong: Misconception) -> tuple[Misconception, ...]:
+    return wrong.parts or (wrong,)
 
 
 def _unique(found: list[Misconception]) -> list[Misconception]:
@@ -185,6 +319,29 @@ def same_outcome(mine: Outcome | None, theirs: Outcome | None) -> bool:
         and all(_same(mine.gradients[name], theirs.gradients[name]) for name in mine.gradients)
         and mine.modified == theirs.modified
     )
+
+
+def same_but_for_the_draw(drawn: Outcome, theirs: Outcome) -> bool:
+    """Whether an answer is another draw of one that was drawn: the same kind of tensors, the same values where both
+    kept an element, and as many zeros that lie as they would by chance."""
+    if drawn.raised or theirs.raised or drawn.gradients.keys() != theirs.gradients.keys():
+        return False
+    kinds = [kinds_of([outcome.value, dict(outcome.gradients)]) for outcome in (drawn, theirs)]
+    if kinds[0] != kinds[1] or drawn.modified != theirs.modified:
+        return False
+    return chance.alike(chance.profile(drawn), chance.profile(theirs), chance.shapes(drawn))
+
+
+def kinds_of(value: Any) -> Any:
+    """An answer without the values of its tensors."""
+    match value:
+        case Placed(tensor, device):
+            return (tuple(tensor.shape), str(tensor.dtype), device)
+        case tuple() | list():
+            return [kinds_of(item) for item in value]
+        case dict():
+            return sorted((name, kinds_of(item)) for name, item in value.items())
+    return value
 
 
 def _same_error(mine: Raised | None, theirs: Raised | None) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 import torch
@@ -79,14 +79,27 @@ class Draw:
         Matrices keep activations of ordinary size (standard deviation one over the root of the inputs); vectors lie
         around the mean of what they start with, so that a norm's weight is near one and every bias matters.
         """
+        matrices = {name: value for name, value in initial.items() if value.dim() > 1}
+        vectors = {name: value for name, value in initial.items() if value.dim() <= 1}
         drawn: dict[str, Tensor] = {}
-        for name, value in initial.items():
+        for name, numbers in self._shared_out(self.normal, matrices):
+            drawn[name] = numbers * matrices[name].shape[-1] ** -0.5
+        for name, numbers in self._shared_out(self.uniform, vectors):
+            drawn[name] = 0.5 * numbers + round(float(vectors[name].mean()))
+        for name, value in matrices.items():
             # Two names of one weight hold the same random numbers, whatever device or tape they come from.
-            tied = next((other for other in drawn if value.dim() > 1 and torch.equal(initial[other], value)), None)
-            if tied is not None:
-                drawn[name] = drawn[tied]
-            elif value.dim() > 1:
-                drawn[name] = self.normal(*value.shape, scale=value.shape[-1] ** -0.5)
-            else:
-                drawn[name] = float(value.double().mean().round()) + self.uniform(*value.shape, low=-0.5, high=0.5)
-        return drawn
+            tied = next(other for other in matrices if _is_one(matrices[other], value))
+            drawn[name] = drawn[tied]
+        return {name: drawn[name] for name in initial}
+
+    @staticmethod
+    def _shared_out(draw: Callable[[int], Tensor], values: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+        """Drawn numbers for each of the values, in its shape: one draw for all, since each takes its time."""
+        sizes = [value.numel() for value in values.values()]
+        parts = draw(sum(sizes)).split(sizes)
+        for (name, value), part in zip(values.items(), parts, strict=True):
+            yield name, part.view(value.shape)
+
+
+def _is_one(first: Tensor, second: Tensor) -> bool:
+    return first is second or (first.shape == second.shape and torch.equal(first, second))

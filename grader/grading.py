@@ -16,7 +16,8 @@ from collections.abc import Callable
 import msgspec
 
 from grader import __version__
-from grader.judge import Broken, Channel, Event, Finished, GradeRequest, Ready, StepGraded
+from grader.isolation import LAYERS as LAYERS
+from grader.judge import Broken, Channel, Event, Finished, GradeRequest, Ready, StepGraded, Unmet
 from grader.language import current
 from grader.language import gettext as _
 from grader.limits import Limits
@@ -34,6 +35,26 @@ class GraderError(RuntimeError):
 
 class UnfitCopy(GraderError):
     """The copy of the kit is put together from two versions, or lacks a file. One line, with what to type next."""
+
+
+class NotIsolated(GraderError):
+    """A layer of isolation that was asked for is not to be had here. One line, with what to type next."""
+
+
+class UnknownLayer(ValueError):
+    """There is no layer of this name."""
+
+
+def required_layers(text: str) -> tuple[str, ...]:
+    """The layers in `landlock,seccomp`, for `Limits.required`: nothing is then run without them.
+
+    Raises UnknownLayer. A `Grader` with such limits raises NotIsolated before a line of a learner's code has run.
+    """
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in names:
+        if name not in LAYERS:
+            raise UnknownLayer(name)
+    return names
 
 
 def step_names() -> list[str]:
@@ -100,7 +121,7 @@ class Grader:
     ) -> Report:
         """Grades the steps (all by default) and reports. `on_step` hears of each step as it is done.
 
-        Raises GraderError when the grader itself fails.
+        Raises GraderError when the grader itself fails, NotIsolated when a layer that the limits require is missing.
         """
         everything = step_names()
         wanted = steps or everything
@@ -116,7 +137,9 @@ class Grader:
         graded, finished = self._run(request, wanted, on_step)
         needed = _needed_but_not_graded(graded, everything)
         if needed:
-            graded |= self._run(request, needed, lambda result: None)[0]
+            further, also = self._run(request, needed, lambda result: None)
+            graded |= further
+            finished = _both(finished, also)
         for name in wanted:
             _blame_earlier_step(graded[name], graded)
         results = [graded[name].result for name in everything if name in wanted]
@@ -152,7 +175,7 @@ class Grader:
                         graded[event.result.name] = event
                         on_step(event.result)
                         continue
-                    finished = event
+                    finished = _both(finished, event) if finished else event
                     if waiting:
                         key.data.send(msgspec.structs.replace(request, steps=[waiting.pop()]))
                     else:
@@ -167,6 +190,8 @@ class Grader:
         if isinstance(event, StepGraded | Finished):
             return event
         self.close()
+        if isinstance(event, Unmet):
+            raise NotIsolated(_not_isolated(event))
         reason = event.reason if isinstance(event, Broken) else _("its process has ended")
         raise GraderError(_("The judge failed: {reason}").format(reason=reason.strip()))
 
@@ -272,6 +297,25 @@ class _SpawnStart(_Start):
             with contextlib.suppress(OSError):
                 process.send_signal(signal.SIGTERM)
             process.wait()
+
+
+def _both(one: Finished, other: Finished) -> Finished:
+    """Two parts of a run as one: isolated by what isolated both."""
+    isolation = [layer for layer in one.isolation if layer in other.isolation]
+    return msgspec.structs.replace(other, isolation=isolation)
+
+
+def _not_isolated(unmet: Unmet) -> str:
+    layers = ", ".join(unmet.layers)
+    if unmet.device == "cpu":
+        return _(
+            "Nothing was graded: this machine does not have what --require-isolation asks for ({layers}). "
+            "Type: python -m grader doctor"
+        ).format(layers=layers)
+    return _(
+        "Nothing was graded: on {device} there is not what --require-isolation asks for ({layers}). "
+        "Type: python -m grader grade --device cpu"
+    ).format(device=unmet.device, layers=layers)
 
 
 def _needed_but_not_graded(graded: dict[str, StepGraded], everything: list[str]) -> list[str]:

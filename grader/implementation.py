@@ -51,16 +51,16 @@ class LocalBackend:
 
     def __init__(self, responder: Responder) -> None:
         self.responder = responder
+        self.drew = False  # whether the last call took random numbers
         self._stream: Tensor | None = None
 
     def ask(self, call: Call) -> Outcome:
         """The outcome of the call, computed here."""
-        before = torch.get_rng_state()
-        if self._stream is not None:
-            torch.set_rng_state(self._stream)
+        stream = torch.get_rng_state() if self._stream is None else self._stream
+        torch.set_rng_state(stream)
         outcome = self.responder.respond(call)
         self._stream = torch.get_rng_state()
-        torch.set_rng_state(before)
+        self.drew = not torch.equal(stream, self._stream)
         return outcome
 
     def begin_check(self, seed: int) -> None:
@@ -79,11 +79,21 @@ class LocalBackend:
 
 @dataclass
 class Exchange:
-    """One call and what came back, as it is kept for diagnosis."""
+    """One call and what came back, as it is kept for diagnosis. `maker` made the module that is called, if one is."""
 
     call: Call
-    shown: str
-    outcome: Outcome | None
+    maker: Exchange | None = None
+    outcome: Outcome | None = None
+
+    @property
+    def shown(self) -> str:
+        """The call as the learner would type it."""
+        return show_call(self.call, self.maker.shown if self.maker else "")
+
+    @property
+    def name(self) -> str:
+        """The public name that is called, or whose module is."""
+        return self.maker.name if self.maker else self.call.name
 
 
 @dataclass
@@ -98,6 +108,7 @@ class Implementation:
     _options: Options | None = None
     _exchanges: list[Exchange] = field(default_factory=list)
     _handle_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    _waiting: list[Exchange] = field(default_factory=list)  # what goes out with the next call
 
     def using(
         self,
@@ -115,7 +126,9 @@ class Implementation:
         tensor arguments are put, "meta" for shapes only.
         """
         options = Options(gradients, seed, largest, functions, device or self._device)
-        return Implementation(self._backend, self._device, options, self._exchanges, self._handle_numbers)
+        return Implementation(
+            self._backend, self._device, options, self._exchanges, self._handle_numbers, self._waiting
+        )
 
     def __getattr__(self, name: str) -> Callable[..., Answer]:
         if name.startswith("_"):
@@ -126,21 +139,31 @@ class Implementation:
 
         return call
 
-    def _ask(self, call: Call, maker: str = "", step_device: str | None = None) -> Answer:
+    def _ask(self, call: Call, module: Handle | None = None) -> Answer:
         call.new_handle = next(self._handle_numbers)
+        waiting = self._waiting.copy()
+        self._waiting.clear()
+        call.first = tuple(earlier.call for earlier in waiting)
         call.args = tuple(_sendable(value) for value in call.args)
         call.kwargs = {name: _sendable(value) for name, value in call.kwargs.items()}
-        shown = show_call(call, maker)
-        exchange = Exchange(call, shown, None)
+        exchange = Exchange(call, module.exchange if module else None)
         self._exchanges.append(exchange)
         outcome = exchange.outcome = self._backend.ask(call)
         if outcome.off_limits:
-            raise OffLimits(shown.partition("(")[0], outcome.off_limits)
+            raise OffLimits(exchange.shown.partition("(")[0], outcome.off_limits)
+        if outcome.of is not None and outcome.of < len(waiting):
+            raise _not_done(waiting[outcome.of], outcome)
         if outcome.raised is not None:
-            raise learners_error(outcome.raised, shown)
+            raise learners_error(outcome.raised, exchange.shown)
         if isinstance(outcome.value, HandleId):
-            return Handle(self, shown, outcome, step_device or call.options.device)
-        return Answer(self, shown, outcome)
+            return Handle(self, exchange, outcome, module.device if module else call.options.device)
+        return Answer(self, exchange, outcome)
+
+    def _finish(self) -> None:
+        """Has done what still waits for a call to go out with."""
+        if self._waiting:
+            last = self._waiting[-1]
+            self._ask(Call("is_training", handle=last.call.handle, options=last.call.options))
 
 
 class OffLimits(CheckFailed):
@@ -158,10 +181,15 @@ class OffLimits(CheckFailed):
 class Answer:
     """What came back from one call that did not raise."""
 
-    def __init__(self, implementation: Implementation, shown: str, outcome: Outcome) -> None:
+    def __init__(self, implementation: Implementation, exchange: Exchange, outcome: Outcome) -> None:
         self._implementation = implementation
-        self.shown = shown
+        self.exchange = exchange
         self.outcome = outcome
+
+    @property
+    def shown(self) -> str:
+        """The call as the learner would type it."""
+        return self.exchange.shown
 
     @property
     def value(self) -> Any:
@@ -220,8 +248,8 @@ class Answer:
 class Handle(Answer):
     """A module made by a class call. It is called, and asked for its parameters, like a module."""
 
-    def __init__(self, implementation: Implementation, shown: str, outcome: Outcome, device: str) -> None:
-        super().__init__(implementation, shown, outcome)
+    def __init__(self, implementation: Implementation, exchange: Exchange, outcome: Outcome, device: str) -> None:
+        super().__init__(implementation, exchange, outcome)
         self.number: int = outcome.value.number
         self.device = device
         self._options = Options(device=device)
@@ -230,7 +258,7 @@ class Handle(Answer):
         self, *, gradients: bool = False, seed: int | None = None, largest: bool = False, functions: bool = False
     ) -> Handle:
         """The same module with options for its call, as in `Implementation.using`."""
-        other = Handle(self._implementation, self.shown, self.outcome, self.device)
+        other = Handle(self._implementation, self.exchange, self.outcome, self.device)
         other._options = Options(gradients, seed, largest, functions, self.device)
         return other
 
@@ -246,26 +274,24 @@ class Handle(Answer):
     def load_parameters(self, values: dict[str, Tensor], *, evaluating: bool = False) -> None:
         """Copies the values into the parameters of the same names. Fails, saying which, when the names do not fit.
 
-        `evaluating` also puts the module in evaluation mode, without another message.
+        Like all that is done to a module and has no answer it goes out with the next call, and fails there.
         """
-        misfit = self._ask("load_parameters", (values, evaluating)).value
-        if misfit:
-            raise CheckFailed(_misfit(misfit, values), called=self.shown)
+        self._do("load_parameters", (dict(values), evaluating))
 
     def train(self) -> Handle:
         """Puts the module in training mode."""
-        self._ask("train")
+        self._do("train")
         return self
 
     def eval(self) -> Handle:
         """Puts the module in evaluation mode."""
-        self._ask("eval")
+        self._do("eval")
         return self
 
     def to(self, device: str | None = None, dtype: torch.dtype | None = None) -> Handle:
         """Moves the module; its later calls get their tensors on the same device."""
         name = None if dtype is None else str(dtype).removeprefix("torch.")
-        self._ask("to", (), {"device": device, "dtype": name})
+        self._do("to", (device, name))
         if device is not None:
             self.device = device
             self._options = Options(device=device)
@@ -283,6 +309,10 @@ class Handle(Answer):
         """Whether two attribute paths lead to one object."""
         return bool(self._ask("shares", (first, second)).value)
 
+    def _do(self, name: str, args: tuple[Any, ...] = ()) -> None:
+        call = Call(name, args, handle=self.number, options=Options(device=self.device))
+        self._implementation._waiting.append(Exchange(call, self.exchange))
+
     def _ask(
         self,
         name: str,
@@ -291,7 +321,7 @@ class Handle(Answer):
         options: Options | None = None,
     ) -> Answer:
         call = Call(name, args, kwargs or {}, handle=self.number, options=options or Options(device=self.device))
-        return self._implementation._ask(call, self.shown, self.device)
+        return self._implementation._ask(call, self)
 
 
 def learners_error(raised: Raised, shown: str) -> CheckFailed:
@@ -321,6 +351,17 @@ def learners_error(raised: Raised, shown: str) -> CheckFailed:
     if raised.shapes:
         lines.append(_("shapes there: {shapes}").format(shapes=", ".join(raised.shapes)))
     return CheckFailed("\n".join(lines), called=shown, by_code=True)
+
+
+def _not_done(exchange: Exchange, outcome: Outcome) -> CheckFailed:
+    """What was done to a module before a call, and did not go well."""
+    if outcome.raised is not None:
+        failure = learners_error(outcome.raised, exchange.shown)
+        failure.by_code = False  # an error that is due is one of the call
+        return failure
+    misfit = outcome.value if isinstance(outcome.value, dict) else {}
+    wanted = exchange.call.args[0] if exchange.call.name == "load_parameters" else {}
+    return CheckFailed(_misfit(misfit, wanted), called=exchange.maker.shown if exchange.maker else "")
 
 
 def _misfit(misfit: dict[str, Any], wanted: dict[str, Tensor]) -> str:

@@ -19,6 +19,8 @@ from pathlib import Path
 
 EPERM, ENOSYS = 1, 38
 
+LAYERS = ("process", "limits", "namespaces", "landlock", "seccomp")  # by the names that a report gives them
+
 # prctl(2), capabilities(7)
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_GET_NO_NEW_PRIVS, PR_GET_SECCOMP = 1, 4, 39, 21
 PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_SET_SECUREBITS, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER = 23, 24, 28, 22, 36
@@ -101,7 +103,8 @@ PRCTL_OPTIONS = (
 )
 CALLS = {  # the calls made here
     "capset": (126, 91), "seccomp": (317, 277), "landlock_create_ruleset": (444, 444),
-    "landlock_add_rule": (445, 445), "landlock_restrict_self": (446, 446),
+    "landlock_add_rule": (445, 445), "landlock_restrict_self": (446, 446), "mount_setattr": (442, 442),
+    "pivot_root": (155, 41),
 }  # fmt: skip
 
 
@@ -119,16 +122,16 @@ def hide() -> None:
     prctl(PR_SET_DUMPABLE, 0)
 
 
-def confine(folder: str, readable: Sequence[str]) -> tuple[str, ...]:
-    """Binds this process for good and names the layers in force.
+def confine(folder: str, readable: Sequence[str], without: Sequence[str] = ()) -> tuple[str, ...]:
+    """Binds this process for good and names the layers in force. Those of `without` are left out, to measure them.
 
     It can then read below `readable` and `folder`, write below `folder`, and reach no other process and no network.
     """
     prctl(PR_SET_DUMPABLE, 0)
     if prctl(PR_SET_NO_NEW_PRIVS, 1) != 0 or not drop_privileges():
         return ()
-    layers = {"landlock": restrict_files(folder, readable), "seccomp": filter_calls()}
-    return tuple(name for name, in_force in layers.items() if in_force)
+    layers = {"landlock": lambda: restrict_files(folder, readable), "seccomp": filter_calls}
+    return tuple(name for name, bind in layers.items() if name not in without and bind())
 
 
 # --- privileges ------------------------------------------------------------------------------------------------------
@@ -143,7 +146,7 @@ def drop_privileges() -> bool:
     prctl(PR_SET_SECUREBITS, SECURE_ALL_LOCKED)
     header = ctypes.create_string_buffer(struct.pack("=II", CAPABILITY_VERSION_3, 0))
     nothing = ctypes.create_string_buffer(24)  # effective, permitted and inheritable, twice 32 bits each
-    return _call("capset", header, nothing) == 0
+    return system_call("capset", header, nothing) == 0
 
 
 # --- Landlock --------------------------------------------------------------------------------------------------------
@@ -151,7 +154,7 @@ def drop_privileges() -> bool:
 
 def landlock_abi() -> int:
     """The version of Landlock in this kernel; 0 without it."""
-    return max(0, _call("landlock_create_ruleset", None, 0, LANDLOCK_CREATE_RULESET_VERSION))
+    return max(0, system_call("landlock_create_ruleset", None, 0, LANDLOCK_CREATE_RULESET_VERSION))
 
 
 def restrict_files(folder: str, readable: Sequence[str], abi: int | None = None) -> bool:
@@ -165,7 +168,7 @@ def restrict_files(folder: str, readable: Sequence[str], abi: int | None = None)
     handled = FILE_RIGHTS[max(version for version in FILE_RIGHTS if version <= abi)]
     attributes = struct.pack("=QQQ", handled, NET_RIGHTS if abi >= NET_ABI else 0, SCOPES if abi >= SCOPE_ABI else 0)
     size = 24 if abi >= SCOPE_ABI else 16 if abi >= NET_ABI else 8
-    ruleset = _call("landlock_create_ruleset", ctypes.create_string_buffer(attributes), size, 0)
+    ruleset = system_call("landlock_create_ruleset", ctypes.create_string_buffer(attributes), size, 0)
     if ruleset < 0:
         return False
     try:
@@ -174,7 +177,7 @@ def restrict_files(folder: str, readable: Sequence[str], abi: int | None = None)
         rules = [(path, read) for path in readable] + [(folder, own)] + [(os.devnull, READ_FILE | WRITE_FILE)]
         added = [_allow_beneath(ruleset, path, rights & handled) for path, rights in rules]
         flags = LANDLOCK_LOG_SAME_EXEC_OFF if abi >= LOG_ABI else 0
-        return all(added) and _call("landlock_restrict_self", ruleset, flags) == 0
+        return all(added) and system_call("landlock_restrict_self", ruleset, flags) == 0
     finally:
         os.close(ruleset)
 
@@ -184,6 +187,13 @@ def readable_paths(root: str) -> list[str]:
 
     Never a folder that holds `root` (the course with its solutions) or the home folder; packages may lie below them.
     """
+    kept = [Path(root).resolve(), Path(os.path.expanduser("~"))]  # a user without an entry has no home: "~" then
+    found = dict.fromkeys(Path(place).resolve() for place in library_places())
+    return [str(path) for path in found if not any(own.is_relative_to(path) for own in kept)]
+
+
+def library_places() -> list[str]:
+    """Where Python, torch and the system have their libraries, as this system spells it, links and all."""
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     places = [sysconfig.get_path(name) for name in names] + [sysconfig.get_config_var("LIBDIR")]
     places += [
@@ -200,9 +210,7 @@ def readable_paths(root: str) -> list[str]:
         "/dev/zero",
         "/sys/devices/system/cpu",
     ]
-    kept = [Path(root).resolve(), Path(os.path.expanduser("~"))]  # a user without an entry has no home: "~" then
-    found = dict.fromkeys(Path(place).resolve() for place in places if place and os.path.exists(place))
-    return [str(path) for path in found if not any(own.is_relative_to(path) for own in kept)]
+    return [place for place in places if place and os.path.exists(place)]
 
 
 def _allow_beneath(ruleset: int, path: str, rights: int) -> bool:
@@ -214,7 +222,7 @@ def _allow_beneath(ruleset: int, path: str, rights: int) -> bool:
         if not os.path.isdir(path):
             rights &= READ_FILE | WRITE_FILE | TRUNCATE  # the kernel refuses rights of folders on a file
         rule = ctypes.create_string_buffer(struct.pack("=Qi", rights, descriptor))
-        return _call("landlock_add_rule", ruleset, LANDLOCK_RULE_PATH_BENEATH, rule, 0) == 0
+        return system_call("landlock_add_rule", ruleset, LANDLOCK_RULE_PATH_BENEATH, rule, 0) == 0
     finally:
         os.close(descriptor)
 
@@ -228,7 +236,7 @@ def can_filter() -> bool:
     return (
         platform.machine() in MACHINES
         and struct.calcsize("P") == 8
-        and _call("seccomp", SECCOMP_GET_ACTION_AVAIL, 0, action) == 0
+        and system_call("seccomp", SECCOMP_GET_ACTION_AVAIL, 0, action) == 0
     )
 
 
@@ -239,7 +247,7 @@ def filter_calls() -> bool:
     program = b"".join(starmap(struct.Struct("=HBBI").pack, _program()))
     code = ctypes.create_string_buffer(program)
     described = ctypes.create_string_buffer(struct.pack("@HP", len(program) // 8, ctypes.addressof(code)))
-    return _call("seccomp", SECCOMP_SET_MODE_FILTER, 0, described) == 0
+    return system_call("seccomp", SECCOMP_SET_MODE_FILTER, 0, described) == 0
 
 
 def _program() -> list[tuple[int, int, int, int]]:
@@ -284,8 +292,8 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None)
 
 
-def _call(name: str, *arguments: object) -> int:
-    """A system call by its number here; -1 when it fails, or when this machine is not in the tables."""
+def system_call(name: str, *arguments: object) -> int:
+    """One of `CALLS` by its number here; -1 when it fails, or when this machine is not in the tables."""
     if not sys.platform.startswith("linux") or platform.machine() not in MACHINES:
         return -1
     number = CALLS[name][MACHINES[platform.machine()][0]]

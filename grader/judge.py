@@ -64,11 +64,18 @@ class Broken(msgspec.Struct, tag=True):
     reason: str
 
 
+class Unmet(msgspec.Struct, tag=True):
+    """Nothing was run: on this device the required `layers` would not be in force."""
+
+    device: str
+    layers: list[str]
+
+
 class Ready(msgspec.Struct, tag=True):
     """The checks are collected."""
 
 
-Event = StepGraded | Finished | Broken | Ready
+Event = StepGraded | Finished | Unmet | Broken | Ready
 
 
 class Channel:

@@ -6,13 +6,27 @@ import msgspec
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """Bounds of one worker. `memory` is on top of what the process has after importing torch."""
+    """Bounds of one worker. `memory` is on top of what the process has after importing torch.
 
-    call_seconds: float = 10.0
-    step_seconds: float = 60.0
+    A step states other seconds with `DEADLINE = …` beside its checks, a check with `@deadline(…)`.
+    """
+
+    call_seconds: float = 10.0  # one call
+    step_seconds: float = 60.0  # all calls of a step
+    patience: float = 1.0  # all of these are multiplied by it: a slow machine
     memory: int = 2 << 30
     file_size: int = 16 << 20
     disk: int = 64 << 20  # all files of a worker together, looked at a few times a second
     open_files: int = 64
     output: int = 64 << 10  # characters of what is printed that are kept
     accelerator: bool = False  # an accelerator maps more memory than any budget
+    required: tuple[str, ...] = ()  # layers without which nothing is run
+    without: tuple[str, ...] = ()  # layers that are left out: how it is measured what each is worth
+
+    def of_step(self, stated: float | None) -> Limits:
+        """The limits for a step that states how many seconds it may take, or None; patience is worked in."""
+        return msgspec.structs.replace(
+            self,
+            call_seconds=self.call_seconds * self.patience,
+            step_seconds=(stated or self.step_seconds) * self.patience,
+        )

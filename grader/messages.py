@@ -79,7 +79,10 @@ class Options:
 
 @dataclass
 class Call:
-    """One request. Without `handle` it names a function or class of the module, with it a method of that handle."""
+    """One request. Without `handle` it names a function or class of the module, with it a method of that handle.
+
+    What is in `first` is done before it, in this order; the first of these that does not go well is answered instead.
+    """
 
     name: str
     args: tuple[Any, ...] = ()
@@ -88,6 +91,7 @@ class Call:
     new_handle: int = 0
     begin: int | None = None  # a new check begins: forget its modules, and seed the random stream with this
     options: Options = field(default_factory=Options)
+    first: tuple[Call, ...] = ()
 
 
 @dataclass
@@ -105,7 +109,10 @@ class Raised:
 
 @dataclass
 class Outcome:
-    """One response. `value` holds Placed, HandleId, Opaque, plain scalars, None, and tuples of them."""
+    """One response. `value` holds Placed, HandleId, Opaque, plain scalars, None, and tuples of them.
+
+    `of` is the place in the call's `first` of what did not go well; None when this is the call's own outcome.
+    """
 
     value: Any = None
     raised: Raised | None = None
@@ -115,6 +122,7 @@ class Outcome:
     off_limits: list[str] = field(default_factory=list)
     imported: list[str] = field(default_factory=list)
     largest: int = 0
+    of: int | None = None
 
 
 # --- their form on the wire ------------------------------------------------------------------------------------------
@@ -169,6 +177,7 @@ class WireCall(msgspec.Struct, array_like=True):
     new_handle: int
     begin: int | None
     options: WireOptions
+    first: list[WireCall]
 
 
 class WireRaised(msgspec.Struct, array_like=True):
@@ -193,6 +202,7 @@ class WireOutcome(msgspec.Struct, array_like=True):
     off_limits: Names
     imported: Names
     largest: Size
+    of: Size | None = None
 
 
 class Load(msgspec.Struct, array_like=True):
@@ -225,8 +235,13 @@ def decode_load(header: bytes) -> Load:
 def encode_call(call: Call) -> bytes:
     """The bytes of a call: header and tensors."""
     tensors: dict[str, Tensor] = {}
+    wire = _call_to_wire(call, tensors)
+    return frame(_encoder.encode(wire), _pack(tensors))
+
+
+def _call_to_wire(call: Call, tensors: dict[str, Tensor]) -> WireCall:
     options = call.options
-    wire = WireCall(
+    return WireCall(
         call.name,
         [_to_wire(value, tensors) for value in call.args],
         {name: _to_wire(value, tensors) for name, value in call.kwargs.items()},
@@ -234,14 +249,16 @@ def encode_call(call: Call) -> bytes:
         call.new_handle,
         call.begin,
         WireOptions(options.gradients, options.seed, options.largest, options.functions, options.device),
+        [_call_to_wire(earlier, tensors) for earlier in call.first],
     )
-    return frame(_encoder.encode(wire), _pack(tensors))
 
 
 def decode_call(header: bytes, payload: bytes) -> Call:
     """A call from its bytes. Read by the worker, from the judge it trusts."""
-    wire = _call_decoder.decode(header)
-    tensors = _unpack(payload)
+    return _call_from_wire(_call_decoder.decode(header), _unpack(payload))
+
+
+def _call_from_wire(wire: WireCall, tensors: Mapping[str, Tensor]) -> Call:
     options = wire.options
     return Call(
         wire.name,
@@ -251,6 +268,7 @@ def decode_call(header: bytes, payload: bytes) -> Call:
         wire.new_handle,
         wire.begin,
         Options(options.gradients, options.seed, options.largest, options.functions, options.device),
+        tuple(_call_from_wire(earlier, tensors) for earlier in wire.first),
     )
 
 
@@ -283,6 +301,7 @@ def outcome_to_wire(outcome: Outcome, tensors: dict[str, Tensor]) -> WireOutcome
         outcome.off_limits[:500],
         outcome.imported[:500],
         outcome.largest,
+        outcome.of,
     )
 
 
@@ -302,6 +321,7 @@ def outcome_from_wire(wire: WireOutcome, tensors: Mapping[str, Tensor]) -> Outco
         off_limits=wire.off_limits,
         imported=wire.imported,
         largest=wire.largest,
+        of=wire.of,
     )
 
 

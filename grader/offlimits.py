@@ -7,6 +7,7 @@ Python are seen by a torch function mode; what runs below Python (a scripted fun
 from __future__ import annotations
 
 import re
+import types as kinds
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -31,6 +32,7 @@ FAMILIES: dict[str, re.Pattern[str]] = {
 
 MAX_PROFILED = 20_000  # torch functions of one call after which it is no longer watched below Python
 IGNORED = {"__get__", "__set__"}  # reading `x.shape` is no call worth noting
+PLAIN = (kinds.FunctionType, kinds.BuiltinFunctionType, kinds.MethodDescriptorType, kinds.MethodWrapperType)
 
 
 def banned(names: Iterable[str], families: Iterable[str]) -> list[str]:
@@ -45,19 +47,30 @@ class FunctionNames(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.names: set[str] = set()
+        self._known: dict[Any, str] = {}  # what functions seen before are noted as, "" for not at all
         self._records_left = 0
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        name = getattr(func, "__name__", None) or str(func)
-        if name not in IGNORED and _is_torchs_own(func):
-            self.names.add(name.partition(".")[0])
+        try:
+            name = self._known[func]
+        except (KeyError, TypeError):
+            name = self._noted_as(func)
+        if name:
+            self.names.add(name)
         if self._records_left:
             self._records_left -= 1
             if not self._records_left:
                 self._stop_records()
-        return func(*args, **(kwargs or {}))
+        return func(*args, **kwargs) if kwargs else func(*args)
+
+    def _noted_as(self, func: Callable[..., Any]) -> str:
+        name = getattr(func, "__name__", None) or str(func)
+        noted = "" if name in IGNORED or not _is_torchs_own(func) else str(name.partition(".")[0])
+        if isinstance(func, PLAIN):  # an object of the learner's own may claim to be equal to any of them
+            self._known[func] = noted
+        return noted
 
     def below_python(self, run: Callable[[], Any]) -> Any:
         """Runs `run` and also notes the built-in ops that it executes, composite ones and those of scripts included."""

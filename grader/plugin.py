@@ -11,12 +11,12 @@ import torch
 from _pytest.runner import runtestprotocol
 
 from grader import course, language
-from grader.catalogue import Misconception
-from grader.diagnose import Diagnostician, Question
+from grader.diagnose import Diagnostician, Question, Witness, explained, name_of, nudge_of
 from grader.draws import Draw
 from grader.implementation import Implementation, Oracle
-from grader.judge import Channel, Finished, GradeRequest, Ready, StepGraded
+from grader.judge import Channel, Finished, GradeRequest, Ready, StepGraded, Unmet
 from grader.language import gettext as _
+from grader.limits import Limits
 from grader.messages import Load
 from grader.remembered import Remembered
 from grader.results import CheckResult, Status, StepResult, step_status
@@ -33,7 +33,7 @@ class Session:
     def __init__(self, channel: Channel, launcher: Launcher) -> None:
         self.channel, self.launcher = channel, launcher
         self.started = False
-        self._oracles: dict[str, tuple[int, Remembered]] = {}
+        self._oracles: dict[str, tuple[int, Remembered, Witness]] = {}
         self._trial: Trial | None = None
         self._verdict: Verdict | None = None
 
@@ -75,11 +75,25 @@ class Session:
             with language.use(request.language):
                 devices = _devices(request.device)
                 ran = [device for device, state in devices.items() if state == "checked"]
+                if unmet := self._unmet(ran, request.limits):
+                    self.channel.send(unmet)
+                    continue
+                self.launcher.begin_run()
                 for name in request.steps:
                     self.channel.send(self._grade_step(steps[name], items[name], ran, request))
                 recorded = any(steps[name].is_recorded for name in request.steps)
-                self.channel.send(Finished(devices, list(self.launcher.layers), "recorded" if recorded else "live"))
+                layers = list(self.launcher.in_force(request.limits))
+                self.channel.send(Finished(devices, layers, "recorded" if recorded else "live"))
         return True
+
+    def _unmet(self, devices: list[str], limits: Limits) -> Unmet | None:
+        """The first device whose workers would lack a layer that is required, before anything of a learner's runs."""
+        for device in devices if limits.required else ():
+            promised = self.launcher.promised(_on(device, limits))
+            missing = [layer for layer in limits.required if layer not in promised]
+            if missing:
+                return Unmet(device, missing)
+        return None
 
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
         """Runs a check as a trial, so that its outcome is a verdict and not a traceback."""
@@ -101,19 +115,20 @@ class Session:
             return _without_running(
                 step, items, devices, "skipped", _("{device}: not available").format(device=request.device)
             )
-        limits = request.limits
+        limits = request.limits.of_step(step.deadline)
         load = Load(step.name, request.sources, step.off_limits)
         seed = step.seed(request.seed)
-        reference = self._oracle(step, seed)
+        reference, witness = self._oracle(step, seed)
         results: list[CheckResult] = []
         verdicts: list[Verdict] = []
         output: list[str] = []
         imported: set[str] = set()
         for device in devices:
-            student = Student(self.launcher, load, msgspec.structs.replace(limits, accelerator=device != "cpu"))
+            student = Student(self.launcher, load, _on(device, limits))
             try:
                 for item in items:
                     last = item is items[-1]
+                    student.allow(course.as_check(item.obj).deadline)
                     verdict = self._run(
                         item, last, Trial(item.originalname, student, reference, seed=seed, device=device)
                     )
@@ -129,7 +144,14 @@ class Session:
                     )  # fmt: skip
                     verdicts.append(verdict)
                 self._diagnose(
-                    step, items, student, reference, results[-len(items) :], verdicts[-len(items) :], request
+                    step,
+                    items,
+                    student,
+                    reference,
+                    witness,
+                    results[-len(items) :],
+                    verdicts[-len(items) :],
+                    request,
                 )
                 output.append(student.printed())
                 imported.update(student.imported)
@@ -149,16 +171,18 @@ class Session:
         )
         return StepGraded(result, sorted(imported))
 
-    def _oracle(self, step: course.Step, seed: int) -> Oracle:
-        """The step's oracle; its answers are remembered as long as the seed stays the same."""
+    def _oracle(self, step: course.Step, seed: int) -> tuple[Oracle, Witness]:
+        """The step's oracle and what knows its misconceptions; their answers are remembered as long as the seed stays
+        the same."""
         kept = self._oracles.get(step.name)
         if kept is None or kept[0] != seed:
-            kept = self._oracles[step.name] = (seed, Remembered(step.oracle()))
-        return kept[1]
+            oracle = Remembered(step.oracle())
+            kept = self._oracles[step.name] = (seed, oracle, step.witness(oracle))
+        return kept[1], kept[2]
 
     def _diagnose(
         self, step: course.Step, items: list[pytest.Function], student: Student, reference: Oracle,
-        results: list[CheckResult], verdicts: list[Verdict], request: GradeRequest,
+        witness: Witness, results: list[CheckResult], verdicts: list[Verdict], request: GradeRequest,
     ) -> None:  # fmt: skip
         """Names the misconception behind each failing check, where one gives the student's very answers."""
         by_name = {item.name: (item, result) for item, result in zip(items, results, strict=True)}
@@ -173,17 +197,18 @@ class Session:
 
         def ask_again(question: Question, further: int) -> Question | None:
             seed = step.seed(further)
+            student.allow(course.as_check(question.check).deadline)
             verdict = run_check(question.check, student, reference, seed=seed, device=device)
             if verdict.status != "fail":
                 return None
             return Question(question.check, seed, device, verdict.exchanges, verdict.called)
 
-        diagnostician = Diagnostician(step.misconceptions, step.answers_alike(reference))
+        diagnostician = Diagnostician(step.misconceptions, witness, step.pairs)
         for name, matching in diagnostician.diagnose(questions, ask_again).items():
             result = by_name[name][1]
-            result.misconception = " | ".join(wrong.name for wrong in matching)
-            result.hint = _(matching[0].nudge)
-            result.message += "\n" + "\n".join(_explained(matching))
+            result.misconception = name_of(matching)
+            result.hint = nudge_of(matching)
+            result.message += "\n" + "\n".join(explained(matching))
 
     def _run(self, item: pytest.Function, last: bool, trial: Trial) -> Verdict:
         self._trial, self._verdict = trial, None
@@ -199,11 +224,8 @@ class Session:
         return self._verdict
 
 
-def _explained(matching: list[Misconception]) -> list[str]:
-    """What a diagnosis says: what was done and why it is wrong; of several that can't be told apart, what each did."""
-    if len(matching) == 1:
-        return [_("diagnosis  {what} {why}").format(what=_(matching[0].what), why=_(matching[0].why))]
-    return [_("One of these was done:"), *(f"- {_(wrong.what)}" for wrong in matching)]
+def _on(device: str, limits: Limits) -> Limits:
+    return msgspec.structs.replace(limits, accelerator=device != "cpu")
 
 
 def _devices(wanted: str) -> dict[str, str]:
@@ -245,7 +267,7 @@ def _refuse_off_limits(results: list[CheckResult], verdicts: list[Verdict]) -> N
     for result, verdict in zip(results, verdicts, strict=True):
         names = sorted(verdict.called & reasons.keys())
         if names and result.status != "error":
-            result.status, result.points = "fail", 0.0
+            result.status, result.points, result.off_limits = "fail", 0.0, True
             result.message = reasons[names[0]]
 
 

@@ -11,6 +11,10 @@ import gc
 import importlib
 import sys
 import types
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
 
 CODECS = ("ascii", "latin_1", "utf_8_sig", "utf_16", "idna")  # each is a module, found on the disk at first use
 LAZY_IN_DECOMPOSITIONS = ("torch._refs", "torch._decomp", "torch._prims", "torch._meta_registrations")
@@ -28,6 +32,7 @@ def load_torch() -> None:
     if sys.platform != "win32":
         importlib.import_module("resource")
     _without_compiler()
+    _meta_below_python()
 
 
 def load_everything() -> None:
@@ -134,3 +139,28 @@ def _without_compiler() -> None:
             wrapped = function.__closure__[hidden].cell_contents
             if wrapped.__module__.startswith(LAZY_IN_DECOMPOSITIONS):
                 wrapped.__dynamo_disable = wrapped
+
+
+def _meta_below_python() -> None:
+    """Gives the ops on `meta` back to torch's own kernels, where there are any.
+
+    For its compiler torch puts Python functions in their place, which know sizes that are not known yet and take thirty
+    times as long. An op that has nothing else keeps its function.
+    """
+    import torch
+    from torch import _meta_registrations as registered
+    from torch._decomp import global_decomposition_table
+
+    registered._meta_lib_dont_use_me_use_register_meta._destroy()
+    library = registered._meta_lib_dont_use_me_use_register_meta = torch.library.Library("aten", "IMPL", "Meta")
+    for kind in ("meta", "post_autograd", "pre_autograd"):
+        for op, function in global_decomposition_table[kind].items():
+            if isinstance(op, torch._ops.OpOverload) and op.namespace == "aten" and not _has_meta(op):
+                library.impl(op, function)
+
+
+def _has_meta(op: torch._ops.OpOverload) -> bool:
+    import torch
+
+    keys = ("Meta", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
+    return any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key) for key in keys)

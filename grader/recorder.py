@@ -20,12 +20,13 @@ from safetensors.torch import save
 from torch import Tensor
 
 from grader import __version__, course, preload
+from grader.catalogue import Misconception
 from grader.course import Step
 from grader.draws import Draw
 from grader.implementation import LocalBackend
 from grader.messages import Call, Outcome, Raised, outcome_to_wire
 from grader.places import SOLUTIONS, TAPE
-from grader.tape import INDEX, Fingerprint, Index, KnownWay, Recording, copied, fingerprint, wire_draw
+from grader.tape import INDEX, Fingerprint, Index, KnownPair, KnownWay, Recording, copied, fingerprint, wire_draw
 from grader.verdict import run_check
 
 SEEDS = (20170612, 20190214)
@@ -73,9 +74,15 @@ def _recorded(step: Step, seeds: tuple[int, ...]) -> bytes:
         KnownWay(wrong.name, wrong.caught_by, sorted(wrong.replaced), wrong.what, wrong.why, wrong.nudge)
         for wrong in step.misconceptions
     ]
+    places = {wrong.name: place for place, wrong in enumerate(step.misconceptions)}
+    known_pairs = [
+        KnownPair(places[first.name], places[second.name], sorted(pair.replaced))
+        for pair in step.pairs
+        for first, second in [pair.parts]
+    ]
     checks = {check.name: [recorder.recording(check.function, seed) for seed in seeds] for check in step.checks}
     contents, stored = _each_once(recorder.tensors)
-    index = Index(step.title, list(seeds), known_ways, contents, list(recorder.fingerprints), checks)
+    index = Index(step.title, list(seeds), known_ways, known_pairs, contents, list(recorder.fingerprints), checks)
     packed = zlib.compress(msgspec.msgpack.encode(index), 9)
     stored[INDEX] = torch.frombuffer(bytearray(packed), dtype=torch.uint8)
     return bytes(save(stored, {"kit": __version__}))
@@ -102,12 +109,12 @@ class _Recorder:
 
     def _wrong_ways(self, check: Callable[..., None], seed: int, called: frozenset[str]) -> dict[str, list[int]]:
         """The fingerprints of each misconception that this check refuses. Whoever answers like one that it passes
-        passes too, and so does one that replaces nothing of what is called."""
+        passes too, and so does one that touches nothing of what is called."""
         taken: dict[str, list[int]] = {}
-        for wrong in self.step.misconceptions:
-            if not called & wrong.replaced.keys():
+        for wrong in [*self.step.misconceptions, *self.step.pairs]:
+            if not called & self.step.touched(wrong.replaced):
                 continue
-            student = _Fingerprinted(self.step, wrong.replaced)
+            student = _Fingerprinted(self.step, wrong)
             verdict = run_check(check, student, LocalBackend(self.step.responder()), seed=seed)
             if verdict.status == "pass":
                 continue
@@ -156,14 +163,15 @@ class _RecordedOracle(LocalBackend):
 class _Fingerprinted(LocalBackend):
     """A misconception; keeps fingerprints of its answers."""
 
-    def __init__(self, step: Step, replaced: dict[str, object]) -> None:
-        super().__init__(step.responder(replaced))
+    def __init__(self, step: Step, wrong: Misconception) -> None:
+        super().__init__(step.responder(wrong.replaced))
+        self.own_draws = wrong.own_draws
         self.fingerprints: list[Fingerprint] = []
 
     def ask(self, call: Call) -> Outcome:
         """The misconception's answer, its fingerprint kept."""
         outcome = super().ask(call)
-        self.fingerprints.append(fingerprint(call, outcome))
+        self.fingerprints.append(fingerprint(call, outcome, drawn=self.drew or self.own_draws))
         return outcome
 
 

@@ -51,8 +51,8 @@ class LargestStorage(UncompiledMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        for leaf in tree_leaves(result):
-            if isinstance(leaf, Tensor) and leaf.layout == torch.strided:
+        for leaf in _tensors([result]):
+            if leaf.layout == torch.strided:
                 self.elements = max(self.elements, leaf.untyped_storage().nbytes() // leaf.element_size())
         return result
 
@@ -69,7 +69,7 @@ class OneDevice(UncompiledMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         name = func.name().removeprefix("aten::").partition(".")[0]  # type: ignore[attr-defined]  # an op has a name
-        leaves = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        leaves = _tensors([*args, *(kwargs or {}).values()])
         elsewhere = [leaf for leaf in leaves if leaf.device.type != "meta" and leaf.dim() > 0]
         if elsewhere and len(elsewhere) < len(leaves) and name not in self.MIXING:
             stray = elsewhere[0]
@@ -77,11 +77,22 @@ class OneDevice(UncompiledMode):
                 f"Expected all tensors to be on the same device, but {name} got one on meta and one of shape "
                 f"{tuple(stray.shape)} on {stray.device}"
             )
-        numbers = sum(leaf.dim() == 0 and leaf.device.type == "cpu" for leaf in leaves)
+        numbers = sum(leaf.dim() == 0 and leaf.device.type == "cpu" for leaf in leaves) if len(leaves) > 1 else 0
         if 0 < numbers < len(leaves):
             # One number on the CPU is right on an accelerator; some of torch's meta kernels refuse it.
             args, kwargs = tree_map(_number_on_meta, (args, kwargs or {}))
         return func(*args, **(kwargs or {}))
+
+
+def _tensors(values: Iterable[Any]) -> list[Tensor]:
+    """The tensors among what an op takes or gives: tensors, lists of them, and what is none."""
+    found: list[Tensor] = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, list | tuple):
+            found += [item for item in value if isinstance(item, Tensor)]
+    return found
 
 
 class Responder:
@@ -102,6 +113,7 @@ class Responder:
         self.is_own = is_own
         self.handles: dict[int, Any] = {}
         self.made_by: dict[int, str] = {}
+        self._names_called = offlimits.FunctionNames()
         self.profiled: set[str] = set()  # watching below Python costs 20 microseconds an op: once a name
 
     def begin_check(self, seed: int) -> None:
@@ -111,11 +123,19 @@ class Responder:
         seed_everything(seed)
 
     def respond(self, call: Call) -> Outcome:
-        """Makes one call and notes what was asked. Never raises for what the called code does."""
+        """Does what comes first, makes the call, notes what was asked. Never raises for what the called code does."""
         if call.options.device == "cuda":
             torch.cuda.init()  # a generator that is not there yet could not be seeded
         if call.begin is not None:
             self.begin_check(call.begin)
+        for place, earlier in enumerate(call.first):
+            outcome = self._respond(earlier)
+            if outcome.raised is not None or (earlier.name == "load_parameters" and outcome.value):
+                outcome.of = place
+                return outcome
+        return self._respond(call)
+
+    def _respond(self, call: Call) -> Outcome:
         outcome = Outcome()
         inputs = _Inputs(call, self.handles)
         name = call.name if call.handle is None else self.made_by.get(call.handle, call.name)
@@ -186,7 +206,8 @@ class Responder:
         families = self._families(name, [])
         if not (families or call.options.functions) or not self._works(call):
             return None
-        mode: offlimits.FunctionNames = stack.enter_context(offlimits.FunctionNames())
+        mode: offlimits.FunctionNames = stack.enter_context(self._names_called)
+        mode.names = set()
         if "transformer" in families:
             stack.enter_context(offlimits.TransformerModules(mode.names))
         return mode

@@ -18,11 +18,13 @@ VERSION = 1
 class Parting(msgspec.Struct, kw_only=True):
     """Where an answer and the expected one part: two matrices of one shape, rows first, NaN and infinities as null.
 
-    `slice` is the place of the matrices in a larger answer, `place` the row and column of the first difference.
+    `differs` says of each place whether it lies outside the check's tolerance; `slice` is the place of the matrices in
+    a larger answer, `place` the row and column of the first difference.
     """
 
-    expected: list[list[float | None]]
-    came: list[list[float | None]]
+    expected: list[list[float | bool | None]]
+    came: list[list[float | bool | None]]
+    differs: list[list[bool]]
     slice: list[int]
     place: list[int]
 
@@ -31,7 +33,7 @@ class CheckResult(msgspec.Struct, kw_only=True):
     """One check on one device.
 
     `points` and `max_points` are this device's share: a check that ran on two devices appears twice, and either both
-    shares are given or none.
+    shares are given or none. `off_limits`: it is refused for a built-in that was used.
     """
 
     name: str
@@ -44,6 +46,7 @@ class CheckResult(msgspec.Struct, kw_only=True):
     misconception: str | None = None
     hint: str | None = None
     parting: Parting | None = None
+    off_limits: bool = False
 
 
 class StepResult(msgspec.Struct, kw_only=True):
@@ -73,6 +76,19 @@ class Report(msgspec.Struct, kw_only=True):
     score: float
     max_score: float
     steps: list[StepResult]
+
+
+class Graded(msgspec.Struct, kw_only=True):
+    """What became of one student of a class: a report, or the sentence that says why there is none.
+
+    `key` says what was graded, by what and under which seed; `file` is what the files about the student are called.
+    """
+
+    student: str
+    file: str
+    key: str
+    report: Report | None = None
+    error: str = ""
 
 
 def step_status(checks: list[CheckResult]) -> Status:

@@ -24,7 +24,7 @@ from typing import IO, Protocol
 
 import msgspec
 
-from grader import isolation, scratch
+from grader import isolation, namespaces, scratch
 from grader.frames import PREFIX, BadMessage, frame, frame_sizes
 from grader.limits import Limits
 from grader.zygote_messages import Command, Reply
@@ -33,7 +33,7 @@ FAULT_LINE = re.compile(r'File "([^"\n]{1,200})", line (\d{1,7}) in ([\w<>.]{1,1
 FAULTS_KEPT = 16 << 10
 LAYERS_EVERYWHERE = ("process", "limits")
 SET_UP_SECONDS = 60.0  # for a worker to be ready: never counted against a learner's code
-GRACE = 2  # times a call's seconds: how much longer a process may take that waits for a processor
+GRACE = 2  # times the seconds of a call: how much longer a process may take that waits for a processor
 LOOK_EVERY = 0.25  # seconds between looks at how much a worker has written
 
 
@@ -93,10 +93,39 @@ class Process(Protocol):
 class Launcher(Protocol):
     """Starts workers."""
 
-    layers: tuple[str, ...]
-
     def launch(self, limits: Limits) -> Process:
         """A new worker. Raises SandboxError when none can be had."""
+
+    def promised(self, limits: Limits) -> tuple[str, ...]:
+        """The layers that a worker with these limits will have, found out without anything of a learner's."""
+
+    def begin_run(self) -> None:
+        """From here on `in_force` is about the workers that are started."""
+
+    def in_force(self, limits: Limits) -> tuple[str, ...]:
+        """The layers that every worker of the run had; those promised when there was none."""
+
+
+class _Run:
+    """Which layers the workers of one run had."""
+
+    def __init__(self) -> None:
+        self._had: list[tuple[str, ...]] = []
+
+    def begin_run(self) -> None:
+        """Forgets the workers so far."""
+        self._had.clear()
+
+    def in_force(self, limits: Limits) -> tuple[str, ...]:
+        """What all of them had, or would have had."""
+        return tuple(name for name in self.promised(limits) if all(name in layers for layers in self._had))
+
+    def promised(self, limits: Limits) -> tuple[str, ...]:
+        """What a launcher says of itself."""
+        raise NotImplementedError
+
+    def _set_up(self, process: Process) -> None:
+        self._had.append((*LAYERS_EVERYWHERE, *_set_up(process)))
 
 
 class Worker:
@@ -137,24 +166,33 @@ class Worker:
 
 
 def restrict(
-    limits: Limits, folder: str, readable: Sequence[str] = (), required: Sequence[str] = ()
-) -> tuple[str, ...]:
+    limits: Limits, folder: str, readable: Sequence[str] = (), proven: Sequence[str] = (),
+    spaces: namespaces.Namespaces | None = None,
+) -> tuple[str, ...]:  # fmt: skip
     """Bounds the process that calls it, for good: the last thing a worker does before it sees a learner's code.
 
-    Names the layers in force beyond process and limits. Raises NotIsolated when one of the `required` is not.
-    With an accelerator there are none: its driver needs device files, threads and calls that they refuse.
+    Names the layers in force beyond process and limits. Raises NotIsolated when one is not that was `proven` on this
+    machine or that the limits require. With an accelerator there are none: its driver needs device files, threads and
+    calls that they refuse.
     """
     _first_to_go()
+    if "limits" not in limits.without:
+        _limit_resources(limits)
+    confined = sys.platform == "linux" and not limits.accelerator
+    layers: tuple[str, ...] = ()
+    if spaces is not None and confined and "namespaces" not in limits.without:
+        folder = spaces.join(folder)
+        layers = ("namespaces",)
+    elif spaces is not None:
+        spaces.close()
     os.chdir(folder)
     os.environ.update(HOME=folder, TMPDIR=folder, USER="learner")
     tempfile.tempdir = folder
-    _limit_resources(limits)
-    if limits.accelerator or sys.platform != "linux":
-        return ()
-    layers = isolation.confine(folder, readable)
-    missing = [name for name in required if name not in layers]
-    if missing:
-        raise isolation.NotIsolated(", ".join(missing))
+    if confined:
+        layers += isolation.confine(folder, readable, limits.without)
+    needed = {*limits.required} | ({*proven} - {*limits.without} if confined else set())
+    if missing := needed.difference(layers, LAYERS_EVERYWHERE):
+        raise isolation.NotIsolated(", ".join(sorted(missing)))
     return layers
 
 
@@ -193,12 +231,13 @@ def _limit_resources(limits: Limits) -> None:
 # --- forked from the zygote ------------------------------------------------------------------------------------------
 
 
-class ForkLauncher:
+class ForkLauncher(_Run):
     """Workers forked from the warm zygote, asked for over `control`. `proven` are the layers it has found to hold."""
 
     def __init__(self, control: socket.socket, proven: Sequence[str] = ()) -> None:
+        super().__init__()
         self.control = control
-        self.layers: tuple[str, ...] = (*LAYERS_EVERYWHERE, *proven)
+        self.proven = tuple(proven)
         self.ended: dict[int, int] = {}
         self.dismissed: set[int] = set()  # whose end interests nobody
 
@@ -222,10 +261,13 @@ class ForkLauncher:
             os.close(output_end)
             os.close(faults_end)
         process = ForkedProcess(self, reply.pid, ours, output, faults, reply.folder, limits)
-        layers = _set_up(process)
-        if len(layers) + len(LAYERS_EVERYWHERE) < len(self.layers):  # on an accelerator
-            self.layers = (*LAYERS_EVERYWHERE, *layers)
+        self._set_up(process)
         return process
+
+    def promised(self, limits: Limits) -> tuple[str, ...]:
+        """What the zygote has proven, and on an accelerator what holds everywhere."""
+        layers = (*LAYERS_EVERYWHERE, *(() if limits.accelerator else self.proven))
+        return tuple(name for name in layers if name not in limits.without)
 
     def await_reply(self, kind: str, pid: int = 0, seconds: float = 20.0) -> Reply:
         """The next reply of this kind (for this process); what ended meanwhile is noted. Raises SandboxError."""
@@ -274,6 +316,7 @@ class ForkedProcess:
         self._said = ""
         self._looked = time.monotonic()
         self._grace = 0.0
+        self._allowed = limits.call_seconds
         self._over: int | None = None
         self._closed = False
         channel.setblocking(False)
@@ -281,7 +324,8 @@ class ForkedProcess:
         os.set_blocking(faults, False)
 
     def send(self, data: bytes, deadline: float) -> None:
-        """Sends all of `data` while draining what is printed."""
+        """Sends all of `data` while draining what is printed: a call begins."""
+        self._allowed = deadline - time.monotonic()
         with contextlib.suppress(BlockingIOError):
             if self._unread or self._channel.recv(1, socket.MSG_PEEK):
                 raise BadMessage("more answers than calls")
@@ -313,7 +357,7 @@ class ForkedProcess:
         """Seconds left. Time that the process stood ready and got no processor is the machine's, up to a bound."""
         left = deadline + self._grace - time.monotonic()
         if left <= 0:
-            self._grace = min(self._starved(), GRACE * self._limits.call_seconds)
+            self._grace = min(self._starved(), GRACE * self._allowed)
             left = deadline + self._grace - time.monotonic()
         if left <= 0:
             raise TimeoutError
@@ -437,18 +481,29 @@ def _set_up(process: Process) -> list[str]:
 # --- spawned ---------------------------------------------------------------------------------------------------------
 
 
-class SpawnLauncher:
+class SpawnLauncher(_Run):
     """Workers started as fresh processes: macOS, Windows, and wherever forking torch is unsound."""
 
     def __init__(self, root: str) -> None:
+        super().__init__()
         self.root = root
-        self.layers: tuple[str, ...] = LAYERS_EVERYWHERE
+        self._found: tuple[str, ...] | None = None if sys.platform == "linux" else LAYERS_EVERYWHERE
 
     def launch(self, limits: Limits) -> Process:
         """A worker in a new interpreter, in a folder of its own."""
         process = SpawnedProcess(self.root, limits)
-        self.layers = (*LAYERS_EVERYWHERE, *_set_up(process))
+        self._set_up(process)
         return process
+
+    def promised(self, limits: Limits) -> tuple[str, ...]:
+        """What holds everywhere; on Linux what a worker says that is started, once, and ended for nothing else."""
+        if limits.accelerator:
+            return LAYERS_EVERYWHERE
+        if self._found is None:
+            process = SpawnedProcess(self.root, Limits())
+            self._found = (*LAYERS_EVERYWHERE, *_set_up(process))
+            process.kill()
+        return tuple(name for name in self._found if name not in limits.without)
 
 
 class SpawnedProcess:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import stat
 import tempfile
+from collections import deque
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 MAX_ENTRIES = 1000  # files of one worker; more count as too much
 MAX_DEPTH = 32  # of its folders
+SLICE = 200  # entries that are removed at a time
 DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 BASE = "attention-kit-workers-"
 
@@ -18,6 +22,7 @@ class Scratch:
     """The folder that holds the folders of a zygote's workers. A lock on it says that the zygote lives."""
 
     def __init__(self) -> None:
+        self._leaving: deque[Iterator[None]] = deque()
         place = tempfile.gettempdir()
         _remove_stale(place)
         while True:
@@ -30,6 +35,17 @@ class Scratch:
     def folder(self) -> str:
         """A new, empty folder. Raises OSError when none can be had."""
         return tempfile.mkdtemp(dir=self.path)
+
+    def discard(self, folder: str) -> None:
+        """Removes a folder, at once where it holds little, else slice by slice in `tidy`."""
+        self._leaving.append(removal(folder))
+        self.tidy()
+
+    def tidy(self) -> bool:
+        """Removes a slice of what is to go. Whether there is more."""
+        if self._leaving and sum(1 for _entry in itertools.islice(self._leaving[0], SLICE)) < SLICE:
+            self._leaving.popleft()
+        return bool(self._leaving)
 
     def remove(self) -> None:
         """Removes everything."""
@@ -63,25 +79,31 @@ def size(folder: str, bound: int) -> int:
 
 
 def remove(folder: str) -> None:
-    """Removes a folder with what it holds, following no link. Nobody else may be at work in it any more.
+    """Removes a folder with what it holds, following no link. Nobody else may be at work in it any more."""
+    for _entry in removal(folder):
+        pass
+
+
+def removal(folder: str) -> Iterator[None]:
+    """`remove`, an entry each time it is asked.
 
     It goes down and up by descriptors: neither depth nor long paths stop it, as they stop `shutil.rmtree`.
     """
     with contextlib.suppress(OSError):
         os.chmod(folder, stat.S_IRWXU)
-        _empty(os.open(folder, DIRECTORY))
+        yield from _emptied(os.open(folder, DIRECTORY))
         os.rmdir(folder)
 
 
-def _empty(here: int) -> None:
-    levels = [_remove_files(here)]
+def _emptied(here: int) -> Iterator[None]:
     try:
+        levels = [(yield from _files_removed(here))]
         while True:
             if levels[-1]:
                 inner = os.open(levels[-1][-1], DIRECTORY, dir_fd=here)
                 os.close(here)
                 here = inner
-                levels.append(_remove_files(here))
+                levels.append((yield from _files_removed(here)))
                 continue
             levels.pop()
             if not levels:
@@ -90,19 +112,22 @@ def _empty(here: int) -> None:
             os.close(here)
             here = outer
             os.rmdir(levels[-1].pop(), dir_fd=here)
+            yield
     finally:
         os.close(here)
 
 
-def _remove_files(folder: int) -> list[str]:
+def _files_removed(folder: int) -> Generator[None, None, list[str]]:
     """Removes all but the folders, which it makes accessible and names."""
     inner = []
-    for name in os.listdir(folder):
-        if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-            os.chmod(name, stat.S_IRWXU, dir_fd=folder)  # a folder: nobody is left to swap it for a link
-            inner.append(name)
-        else:
-            os.unlink(name, dir_fd=folder)
+    with os.scandir(folder) as listing:
+        for entry in listing:
+            if entry.is_dir(follow_symlinks=False):
+                os.chmod(entry.name, stat.S_IRWXU, dir_fd=folder)  # nobody is left to swap it for a link
+                inner.append(entry.name)
+            else:
+                os.unlink(entry.name, dir_fd=folder)
+            yield
     return inner
 
 

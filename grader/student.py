@@ -29,11 +29,16 @@ class Student:
         self._worker: Worker | None = None
         self._started = 0
         self._seconds = 0.0
+        self._call_seconds = limits.call_seconds
         self._begin: int | None = None
         self._makers: dict[int, str] = {}
         self._lost: dict[str, CheckFailed] = {}
         self._printed: list[str] = []
         self.imported: list[str] = []
+
+    def allow(self, seconds: float | None) -> None:
+        """From here on a call may take so long; None: what the limits say."""
+        self._call_seconds = self._limits.call_seconds if seconds is None else seconds * self._limits.patience
 
     def begin_check(self, seed: int) -> None:
         """Forgets the modules made so far and seeds the random stream, with the next call."""
@@ -92,7 +97,7 @@ class Student:
         return worker
 
     def _exchange(self, worker: Worker, frame: bytes, name: str) -> Outcome:
-        seconds = min(self._limits.call_seconds, self._limits.step_seconds - self._seconds)
+        seconds = min(self._call_seconds, self._limits.step_seconds - self._seconds)
         start = time.monotonic()
         try:
             header, payload = worker.exchange(frame, seconds)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,8 +20,8 @@ import torch
 from safetensors.torch import load
 from torch import Tensor
 
-from grader import __version__
-from grader.catalogue import Misconception
+from grader import __version__, chance
+from grader.catalogue import Misconception, paired
 from grader.compare import UNITS
 from grader.diagnose import ROOM, Question, is_about_parameters, parameter_shapes
 from grader.draws import Draw
@@ -47,10 +48,12 @@ Drawn = TypeVar("Drawn", Tensor, int)
 
 
 class Fingerprint(msgspec.Struct, array_like=True, frozen=True):
-    """What is kept of a wrong way's answer: a checksum of all that must be equal, and numbers that must be near."""
+    """What is kept of a wrong way's answer: a checksum of all that must be equal, and numbers that must be near; of one
+    into which random numbers went also its profile."""
 
     checksum: int
     numbers: tuple[bytes, ...]  # three of each floating tensor, as `_packed` writes them
+    profile: tuple[bytes, ...] = ()
 
 
 class KnownWay(msgspec.Struct, array_like=True):
@@ -62,6 +65,14 @@ class KnownWay(msgspec.Struct, array_like=True):
     what: str
     why: str
     nudge: str
+
+
+class KnownPair(msgspec.Struct, array_like=True):
+    """Two misconceptions made together: their places among the known ways, and the public names they replace."""
+
+    first: int
+    second: int
+    replaced: list[str]
 
 
 class Recording(msgspec.Struct, array_like=True):
@@ -80,6 +91,7 @@ class Index(msgspec.Struct, array_like=True):
     title: str
     seeds: list[int]
     known_ways: list[KnownWay]
+    known_pairs: list[KnownPair]
     contents: list[int]
     fingerprints: list[Fingerprint]
     checks: dict[str, list[Recording]]
@@ -102,12 +114,20 @@ class Tape:
         self._answers: Iterator[tuple[str, WireOutcome]] = iter(())
         self._device = "cpu"
 
-    @property
+    @cached_property
     def misconceptions(self) -> list[Misconception]:
         """The wrong ways that come with the step; what they replace is known by name only."""
         return [
             Misconception(way.name, way.caught_by, dict.fromkeys(way.replaced), way.what, way.why, way.nudge)
             for way in self.index.known_ways
+        ]
+
+    @cached_property
+    def pairs(self) -> list[Misconception]:
+        """Two of the wrong ways at a time, as they are made together."""
+        return [
+            paired(self.misconceptions[pair.first], self.misconceptions[pair.second], dict.fromkeys(pair.replaced))
+            for pair in self.index.known_pairs
         ]
 
     def seed(self, asked: int) -> int:
@@ -152,16 +172,20 @@ class Tape:
 
     # --- as the misconceptions ---
 
-    def answers_alike(self, wrong: Misconception, question: Question) -> bool:
-        """Whether the misconception gave the student's answers to all of the question."""
+    def alike(self, wrong: Misconception, question: Question) -> bool:
+        """As a witness says."""
         recorded = self._recording(question.name, question.seed).fingerprints.get(wrong.name, [])
-        if not 0 < len(question.answers) <= len(recorded):
+        if not 0 < len(question.answers) == len(recorded):
             return False
         return all(
             exchange.outcome is not None
             and agree_in(self.index.fingerprints[number], exchange.call, exchange.outcome, question.device)
-            for number, exchange in zip(recorded, question.answers, strict=False)
+            for number, exchange in zip(recorded, question.answers, strict=True)
         )
+
+    def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
+        """As a witness says."""
+        return {name for name in self.index.checks if wrong.name in self._recording(name, question.seed).fingerprints}
 
 
 class _TapeDraw(Draw):
@@ -236,17 +260,22 @@ def _mapped(outcome: Outcome, change: Callable[[Any], Any]) -> Outcome:
 # --- fingerprints ----------------------------------------------------------------------------------------------------
 
 
-def fingerprint(call: Call, outcome: Outcome, device: str = "cpu") -> Fingerprint:
-    """What is kept of an answer to a call, in a check that runs on this device."""
+def fingerprint(call: Call, outcome: Outcome, device: str = "cpu", drawn: bool = False) -> Fingerprint:
+    """What is kept of an answer to a call, in a check on this device; `drawn`: random numbers went into it."""
     checksum, tensors = _described(call, outcome, device)
-    return Fingerprint(checksum, tuple(_packed(tensor) for tensor in tensors))
+    profile = tuple(chance.profile(outcome)) if drawn else ()
+    return Fingerprint(checksum, tuple(_packed(tensor) for tensor in tensors), profile if chance.tells(profile) else ())
 
 
 def agree_in(recorded: Fingerprint, call: Call, outcome: Outcome, device: str) -> bool:
-    """Whether an answer is the recorded one, but for another order of its sums."""
+    """Whether an answer is the recorded one, but for another order of its sums, or another draw of it."""
     checksum, tensors = _described(call, outcome, device)
     if checksum != recorded.checksum or len(tensors) != len(recorded.numbers):
         return False
+    return _near(recorded, tensors) or chance.alike(recorded.profile, chance.profile(outcome), chance.shapes(outcome))
+
+
+def _near(recorded: Fingerprint, tensors: list[Tensor]) -> bool:
     for tensor, packed in zip(tensors, recorded.numbers, strict=True):
         mine, theirs = _numbers(tensor), torch.frombuffer(bytearray(packed), dtype=_kept_as(tensor)).double()
         room = ROOM * UNITS.get(tensor.dtype, 16.0) * torch.finfo(tensor.dtype).eps * max(float(mine[0]), FLOOR)

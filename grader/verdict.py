@@ -46,6 +46,7 @@ class Trial:
         by_code, parting = False, None
         try:
             function(**given)
+            self.student._finish()
         except CheckFailed as failure:
             status = failure.status
             message = failure.message if isinstance(failure, OffLimits) else self._worded(failure)
@@ -57,7 +58,7 @@ class Trial:
             if self._runs_on_right_answers(function):
                 status, message = "fail", self._worded(CheckFailed(_("The check can't work with what came back.")))
         exchanges = self.student._exchanges
-        called = frozenset(exchange.shown.partition("(")[0].partition(".")[0] for exchange in exchanges)
+        called = frozenset(exchange.name for exchange in exchanges)
         return Verdict(status, message, called, off_limits, by_code, parting, exchanges)
 
     def _runs_on_right_answers(self, function: Callable[..., None]) -> bool:

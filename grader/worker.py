@@ -35,6 +35,7 @@ class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def __init__(self, sources: Mapping[str, tuple[str, str]]) -> None:
         self.sources = sources
+        self.imported: list[str] = []
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
@@ -62,6 +63,7 @@ class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         module.__file__ = filename
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
         exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)  # what a worker is for
+        self.imported.append(name)
 
 
 def serve(requests: BinaryIO, answers: BinaryIO, faults: int) -> None:
@@ -83,7 +85,8 @@ def serve(requests: BinaryIO, answers: BinaryIO, faults: int) -> None:
 def _loaded(
     module_name: str, sources: Mapping[str, tuple[str, str]], off_limits: Mapping[str, tuple[str, ...]]
 ) -> tuple[Responder, Outcome]:
-    sys.meta_path.insert(0, SubmissionImporter(sources))
+    importer = SubmissionImporter(sources)
+    sys.meta_path.insert(0, importer)
     filenames = {filename for filename, _source in sources.values()}
     names: dict[str, object] = {}
     responder = Responder(names, off_limits, filenames.__contains__)
@@ -92,8 +95,7 @@ def _loaded(
         names.update(vars(importlib.import_module(f"{PACKAGE}.{module_name}")))
     except BaseException as error:  # a learner's module may raise anything at all
         outcome.raised = responder.describe(error)
-    loaded = (name.removeprefix(f"{PACKAGE}.") for name in sys.modules if name.startswith(f"{PACKAGE}."))
-    outcome.imported = sorted(name for name in loaded if name != module_name)
+    outcome.imported = sorted(name for name in importer.imported if name != module_name)
     return responder, outcome
 
 
@@ -122,7 +124,7 @@ def main(root: str, folder: str, limits: str) -> None:
 
     `root` is where this package is imported from; a learner's code must find neither it nor its folder afterwards.
     """
-    from grader import isolation, preload, sandbox
+    from grader import isolation, namespaces, preload, sandbox
 
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -133,6 +135,8 @@ def main(root: str, folder: str, limits: str) -> None:
     readable = isolation.readable_paths(root)
     sys.path[:] = [entry for entry in sys.path if entry != root]
     sys.argv[:] = sys.orig_argv[:] = [""]
-    answers.write(sandbox.report_set_up(sandbox.restrict(msgspec.json.decode(limits, type=Limits), folder, readable)))
+    bounds = msgspec.json.decode(limits, type=Limits)
+    spaces = None if bounds.accelerator else namespaces.make(folder, readable, isolation.library_places())
+    answers.write(sandbox.report_set_up(sandbox.restrict(bounds, folder, readable, (), spaces)))
     answers.flush()
     serve(requests, answers, 2)

@@ -7,6 +7,7 @@ differentiated. Commands arrive on sockets, one a client; a forked judge gets a 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import os
 import selectors
@@ -20,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from grader import isolation, preload
+from grader import isolation, namespaces, preload
 from grader.isolation import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl
 from grader.limits import Limits
 from grader.scratch import Scratch
@@ -28,7 +29,9 @@ from grader.scratch import remove as remove_folder
 from grader.zygote_messages import Command, Reply
 
 MAX_COMMAND = 1 << 16
-PROBE = (("landlock", 1), ("seccomp", 2))  # the exit status of the process that tries the layers
+MAX_HOLES = 4 << 20  # bytes taken in pieces of one size, at most
+HOLES = (4096, 1024, 512, 256, 128, 64, 32, 16)  # bytes: the large ones first
+PROBE = (("namespaces", 1), ("landlock", 2), ("seccomp", 4))  # the exit status of the process that tries the layers
 
 
 class Zygote:
@@ -38,6 +41,7 @@ class Zygote:
         self.root = root
         self.scratch = Scratch()
         self.readable = isolation.readable_paths(root)
+        self.spaces = namespaces.make(self.scratch.path, self.readable, isolation.library_places())
         self.proven: tuple[str, ...] = ()
         self.selector = selectors.DefaultSelector()
         self.owner = control
@@ -54,7 +58,7 @@ class Zygote:
         self.proven = self._try_layers()
         self._reply(self.owner, Reply("ready"))
         while True:
-            for key, _events in self.selector.select():
+            for key, _events in self.selector.select(0 if self.scratch.tidy() else None):
                 if key.fileobj is self.wake_read:
                     os.read(self.wake_read, 4096)
                     self._reap()
@@ -134,12 +138,13 @@ class Zygote:
             sys.argv[:] = sys.orig_argv[:] = [""]
             stream = socket.socket(fileno=channel)
             requests, answers = stream.makefile("rb"), stream.makefile("wb")
-            required = () if limits.accelerator else self.proven
-            answers.write(sandbox.report_set_up(sandbox.restrict(limits, folder, self.readable, required)))
+            layers = sandbox.restrict(limits, folder, self.readable, self.proven, self.spaces)
+            answers.write(sandbox.report_set_up(layers))
             answers.flush()
             worker.serve(requests, answers, faults)
 
-        pid = self._fork(run, client, keep={channel, output, faults})
+        joined = self.spaces.descriptors if self.spaces else ()
+        pid = self._fork(run, client, keep={channel, output, faults, *joined})
         if pid is None:
             remove_folder(folder)
             return
@@ -147,14 +152,26 @@ class Zygote:
         self._reply(client, Reply("started", pid, folder=folder))
 
     def _try_layers(self) -> tuple[str, ...]:
+        """The layers that hold here. Namespaces that can be made and not joined are done without."""
+        proven = self._probe()
+        if self.spaces and "namespaces" not in proven:
+            self.spaces.close()
+            self.spaces = None
+            proven = self._probe()
+        return proven
+
+    def _probe(self) -> tuple[str, ...]:
         """The layers that a process forked for nothing else found to hold, by trying what they must refuse."""
         folder = self.scratch.folder()
         pid = os.fork()
         if pid == 0:
             held = 0
             with contextlib.suppress(BaseException):
+                if self.spaces:
+                    folder = self.spaces.join(folder)
+                    held += not os.path.exists(os.path.join(self.root, "grader"))
                 layers = isolation.confine(folder, self.readable)
-                held = sum(bit for name, bit in PROBE if name in layers and _refuses(name, self.root))
+                held += sum(bit for name, bit in PROBE if name in layers and _refuses(name))
             os._exit(held)
         _pid, status = os.waitpid(pid, 0)
         remove_folder(folder)
@@ -203,7 +220,7 @@ class Zygote:
             if pid in self.workers:
                 client, folder = self.workers.pop(pid)
                 self._end_strays()
-                remove_folder(folder)
+                self.scratch.discard(folder)
                 self._reply(client, Reply("ended", pid, status))
 
     def _end_strays(self, patience: float = 1.0) -> None:
@@ -256,10 +273,10 @@ def _close_all_but(keep: set[int]) -> None:
     os.closerange(start, 1 << 20)
 
 
-def _refuses(layer: str, root: str) -> bool:
+def _refuses(layer: str) -> bool:
     try:
         if layer == "landlock":
-            os.listdir(root)
+            os.listdir("/")
         else:
             socket.socket()
     except PermissionError:
@@ -283,6 +300,7 @@ def main(control: int, root: str) -> None:
     zygote = Zygote(socket.socket(fileno=control), root)
     gc.collect()
     gc.freeze()
+    _fill_holes()
     zygote.serve()
     os._exit(0)  # nothing is left to tidy, and torch takes its time over it
 
@@ -298,3 +316,16 @@ def _assert_forkable() -> None:
         problems.append("CUDA is initialised")
     if problems:
         raise RuntimeError(f"this process can't be forked safely: {problems}")
+
+
+def _fill_holes() -> None:
+    """Takes for good what is free between the blocks of memory in use: it is little, and it lies scattered.
+
+    For every piece of it that a forked process is given, a page is copied there. What is not taken lies together.
+    """
+    allocate = ctypes.CDLL(None).malloc
+    allocate.restype, allocate.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    top = allocate(1 << 16)
+    for size in HOLES:
+        pieces = range(MAX_HOLES // size)  # another C library's blocks may never lie above the others
+        next((None for _piece in pieces if (allocate(size) or top) >= top), None)

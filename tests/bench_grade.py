@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from grader import exercises, grading, submission
+from grader import exercises, grading, isolation, submission
+from grader.limits import Limits
 
 ROUNDS = 7
 PYTHON = sys.executable
@@ -27,6 +28,7 @@ BOUNDS = {
     "warm, twelve steps": 0.3,
     "warm, seed seen before": 0.3,
 }
+MOST_OVERHEAD = 0.15  # of a warm grade of twelve steps
 
 
 def timed(run: Callable[[], object]) -> float:
@@ -39,6 +41,16 @@ def timed(run: Callable[[], object]) -> float:
 def command(*arguments: str) -> Callable[[], object]:
     """A whole process, its output thrown away."""
     return lambda: subprocess.run([PYTHON, *arguments], check=True, stdout=subprocess.DEVNULL)
+
+
+def overhead(grader: grading.Grader, read: submission.Submission) -> float:
+    """What all layers but the process itself add to a warm grade of everything, as a share of one without them."""
+    times: dict[tuple[str, ...], list[float]] = {(): [], isolation.LAYERS[1:]: []}
+    for without in [*times, *times, *times]:
+        grader.limits = Limits(without=without)
+        times[without].append(timed(lambda: grader.grade(read, seed=1)))
+    bound, free = (min(taken) for taken in times.values())
+    return bound / free - 1
 
 
 def resident(pid: int) -> tuple[int, int]:
@@ -68,6 +80,11 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def say(name: str, values: list[float], bound: float) -> None:
+    """One line of the table."""
+    print(f"{name:24} {statistics.median(values):7.3f} {min(values):7.3f} {max(values):7.3f} {bound:7.2f}")
+
+
 def main() -> None:
     """Measures and prints one line a figure."""
     with tempfile.TemporaryDirectory() as folder:
@@ -90,10 +107,11 @@ def main() -> None:
                 grader.grade(read, seed=1)
                 ratios["warm, seed seen before"].append(timed(lambda: grader.grade(read, seed=1)) / torch)
             rss, pss = resident(os.getpid())
+            overheads = [overhead(grader, read) for _round in range(ROUNDS)]
     print(f"{'figure':24} {'median':>7} {'best':>7} {'worst':>7} {'bound':>7}   (cold torch imports, {ROUNDS} rounds)")
     for name, bound in BOUNDS.items():
-        values = ratios[name]
-        print(f"{name:24} {statistics.median(values):7.3f} {min(values):7.3f} {max(values):7.3f} {bound:7.2f}")
+        say(name, ratios[name], bound)
+    say("layers, share they add", overheads, MOST_OVERHEAD)
     print(f"memory of all processes after: {rss} MiB resident (shared pages counted in each), {pss} MiB proportional")
 
 

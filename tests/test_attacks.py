@@ -4,36 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
 from grader.grading import ROOT, Grader
+from grader.isolation import LAYERS
 from grader.limits import Limits
-from grader.report import plain
-from grader.results import as_json
-from grader.sandbox import GRACE
-from grader.scratch import BASE
 from grader.submission import Submission
-
-ATTACKS = sorted((Path(__file__).parent / "attacks").glob("*.py"))
-HEADER = re.compile(r"# step: (\w+)\n# expect: ([\w ]+)\n# A perfect judge: .+\n")
-LIMITS = Limits(call_seconds=2.0, step_seconds=8.0, memory=512 << 20, disk=32 << 20)
-PATIENT = Limits(call_seconds=20.0, step_seconds=40.0)  # parts of torch that few use are imported when they are used
-SLACK = 6.0  # seconds: ending a process, removing its files, a busy machine
-GOOD = """
-def softmax(x, dim=-1):
-    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
-    return exponentials / exponentials.sum(dim=dim, keepdim=True)
-"""
+from tests import hostile
+from tests.hostile import GOOD, LIMITS, PATIENT, STEP, Attack, descendants, one_file, zygote_pid
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the layers are Linux's")
 
@@ -43,84 +27,27 @@ def warm() -> Iterator[Grader]:
     """One grader for all attacks, started with a secret in its environment."""
     os.environ["KIT_TEST_SECRET_TOKEN"] = "1"
     with Grader(1, LIMITS) as grader:
-        layers = grader.grade(one_file("step02_softmax", GOOD), ["step02_softmax"], device="cpu").isolation
+        layers = grader.grade(one_file(STEP, GOOD), [STEP], device="cpu").isolation
         if os.geteuid() == 0 and not {"landlock", "seccomp"} <= set(layers):
             pytest.skip("as root and without the layers of this system an attack could harm the machine")
         yield grader
     del os.environ["KIT_TEST_SECRET_TOKEN"]
 
 
-def one_file(step: str, source: str) -> Submission:
-    """A submission of one step."""
-    return Submission("attack", {step: (f"attack/{step}.py", source)})
-
-
-def eventually(true: Callable[[], bool], seconds: float = 20.0) -> bool:
-    """Whether it becomes true in time."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-def zygote_pid(grader: Grader) -> int:
-    """The process that everything is forked from."""
-    return int(grader._start.process.pid)  # type: ignore[attr-defined]
-
-
-def descendants(pid: int) -> list[int]:
-    """Every process below `pid`."""
-    found, waiting = [], [pid]
-    while waiting:
-        parent = waiting.pop()
-        for task in Path(f"/proc/{parent}/task").glob("*/children"):
-            waiting += (children := [int(child) for child in task.read_text().split()])
-            found += children
-    return found
-
-
-def workers_files(grader: Grader) -> list[str]:
-    """What is left in the folders of workers."""
-    return [
-        str(path)
-        for base in Path(tempfile.gettempdir()).glob(f"{BASE}{zygote_pid(grader)}-*")
-        for path in base.iterdir()
-    ]
-
-
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda path: path.stem)
-def test_attack(attack: Path, warm: Grader) -> None:
+@pytest.mark.parametrize("attack", hostile.attacks(), ids=lambda attack: attack.name)
+def test_attack(attack: Attack, warm: Grader) -> None:
     """Its own outcome, in time, and nothing is left of it: a good submission is graded right afterwards."""
-    source = attack.read_text(encoding="utf-8")
-    header = HEADER.match(source)
-    assert header, "the header names step, outcome and what a perfect judge says"
-    step, expected = header[1], header[2].split(" or ")
-    limits = warm.limits = PATIENT if attack.stem.startswith("honest") else LIMITS
-    begin = time.monotonic()
-    report = warm.grade(one_file(step, source), [step], device="cpu", seed=3)
-    took = time.monotonic() - begin
-    (result,) = report.steps
-    said = "\n".join(f"{check.name}: {check.status}: {check.message}" for check in result.checks)
-    assert result.status in expected, said
-    assert "error" not in {check.status for check in result.checks}, said
-    assert (result.score == result.max_score) == (result.status == "pass"), said
-    assert took < limits.step_seconds + GRACE * limits.call_seconds + SLACK
-    assert len(as_json(report)) < 1 << 20
-    assert "\x1b" not in plain(said + result.output)
-    assert eventually(lambda: len(descendants(zygote_pid(warm))) == 1), "only the judge lives on"
-    assert eventually(lambda: workers_files(warm) == [])
+    assert hostile.tried(attack, warm, PATIENT if attack.is_honest else LIMITS) == []
     warm.limits = PATIENT
-    (good,) = warm.grade(one_file("step02_softmax", GOOD), ["step02_softmax"], device="cpu", seed=4).steps
+    (good,) = warm.grade(one_file(STEP, GOOD), [STEP], device="cpu", seed=4).steps
     assert good.status == "pass"
 
 
 def test_layers_are_reported(warm: Grader) -> None:
     """The report names what was in force."""
-    report = warm.grade(one_file("step02_softmax", GOOD), ["step02_softmax"], device="cpu")
+    report = warm.grade(one_file(STEP, GOOD), [STEP], device="cpu")
     assert report.isolation[:2] == ["process", "limits"]
-    assert set(report.isolation[2:]) <= {"landlock", "seccomp"}
+    assert set(report.isolation) <= set(LAYERS)
 
 
 @pytest.mark.skipif(
@@ -128,22 +55,27 @@ def test_layers_are_reported(warm: Grader) -> None:
 )
 def test_attacks_as_an_ordinary_user() -> None:
     """The same as a user without any privilege."""
-    setpriv = shutil.which("setpriv")
-    if setpriv is None:
-        pytest.skip("there is no setpriv")
-    as_nobody = [setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]
     starts = "import subprocess, sys, torch; subprocess.run([sys.executable, '-c', ''], check=True)"
     try:
-        tried = subprocess.run([*as_nobody, sys.executable, "-c", starts], capture_output=True, cwd=ROOT)
-    except OSError as error:
+        tried = subprocess.run(
+            hostile.as_an_ordinary_user([sys.executable, "-c", starts]), capture_output=True, text=True, cwd=ROOT
+        )
+    except (OSError, hostile.NoOtherUser) as error:
         pytest.skip(f"no process of another user can be started: {error}")
     if tried.returncode != 0:
-        pytest.skip("an ordinary user can't read this Python")
-    ran = subprocess.run(
-        [*as_nobody, sys.executable, "-m", "pytest", "-q", "-x", __file__],
-        capture_output=True, text=True, cwd=ROOT, env=os.environ | {"HOME": "/nonexistent"},
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stdout[-3000:]
+        pytest.skip(f"an ordinary user can't start Python here: {tried.stderr[-300:]}")
+    attacks = [f"{__file__}::test_attack[{attack.name}]" for attack in hostile.attacks()]
+    halves = (attacks[::2], [*attacks[1::2], f"{__file__}::test_layers_are_reported"])  # side by side, for time's sake
+    running = [
+        subprocess.Popen(
+            hostile.as_an_ordinary_user([sys.executable, "-m", "pytest", "-q", "-x", *half]),
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT,
+            env=os.environ | {"HOME": "/nonexistent"},
+        )
+        for half in halves
+    ]  # fmt: skip
+    for half, said in zip(running, [half.communicate()[0] for half in running], strict=True):
+        assert half.returncode == 0, said[-3000:]
 
 
 # Goes at the end of every right solution: from there on the process answers now and then what it likes.
@@ -206,24 +138,22 @@ def test_memory_holds_nothing_of_a_reference(warm: Grader) -> None:
     marker = "marker-of-this-test"
     source = f"import time\nmarker = {marker!r}\nprint('up', flush=True)\ntime.sleep(60)\n"
     found: dict[int, list[bytes]] = {}
+    warm.grade(one_file(STEP, GOOD), [STEP], device="cpu")
+    judges = descendants(zygote_pid(warm))  # they have the submission's source in memory, and the reference
 
     def look() -> None:
         begin = time.monotonic()
         while not found and time.monotonic() < begin + 20:
-            for pid in descendants(zygote_pid(warm)):
+            for pid in set(descendants(zygote_pid(warm))) - set(judges):
                 memory = _memory(pid)
-                if (
-                    memory is not None
-                    and marker.encode() in memory
-                    and Path(f"/proc/{pid}/cwd").readlink().parent.name.startswith(BASE)
-                ):
+                if memory is not None and marker.encode() in memory:
                     found[pid] = [sentence for sentence in said if sentence in memory]
             time.sleep(0.1)
 
     looking = threading.Thread(target=look)
     warm.limits = Limits(call_seconds=10.0)
     looking.start()
-    warm.grade(one_file("step02_softmax", source), ["step02_softmax"], device="cpu")
+    warm.grade(one_file(STEP, source), [STEP], device="cpu")
     looking.join()
     if not found:
         pytest.skip("the memory of a process that hides itself is read by root only")

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from grader import isolation
-from grader.grading import ROOT
+from grader import cli, isolation
+from grader.grading import ROOT, Grader, NotIsolated, UnknownLayer, required_layers
+from grader.judge import Channel, Unmet
+from grader.limits import Limits
+from grader.plugin import Session
+from grader.sandbox import ForkLauncher
+from tests.hostile import STEP, one_file
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the layers are Linux's")
 
@@ -25,7 +33,7 @@ def held(attempt):
 
 print(json.dumps({
     "outside": held(lambda: os.listdir("/etc")),
-    "write_outside": held(lambda: open("/tmp/isolation-of-the-kit", "w")),
+    "write_outside": held(lambda: open("../outside", "w")),
     "own": held(lambda: open("own", "w").write("mine")),
     "library": held(lambda: open(json.__file__).read()),
     "rename": held(lambda: (os.mkdir("folder"), os.rename("own", "folder/own"))),
@@ -97,3 +105,109 @@ def test_tables(column: int) -> None:
         "io_uring_setup",
     }
     assert not harmful & {entry[0] for entry in isolation.ALLOWED}
+
+
+# --- namespaces ------------------------------------------------------------------------------------------------------
+
+JOINED = f"""
+import sys; sys.path.insert(0, {str(ROOT)!r})
+from grader import isolation, namespaces
+import json, os, socket
+base = os.getcwd()
+spaces = namespaces.make(base, isolation.readable_paths({str(ROOT)!r}), isolation.library_places())
+os.mkdir("own"), os.mkdir("other")
+if spaces is None:
+    print("null")
+else:
+    spaces.join(os.path.join(base, "own"))
+    open("mine", "w").close()
+    isolation.drop_privileges()
+    print(json.dumps({{
+        "interfaces": [name for _number, name in socket.if_nameindex()],
+        "there": [place for place in ({str(ROOT / "grader")!r}, "/etc/passwd", "/proc/self", base + "/other")
+                  if os.path.exists(place)],
+        "libraries": os.path.exists(json.__file__) and os.path.exists(os.path.join(sys.prefix)),
+        "uid": os.getuid(),
+        "again": [isolation._libc().unshare(namespaces.NEW_USER), namespaces.make(os.getcwd(), [], [])],
+        "left": os.listdir("."),
+        "root is for reading": not os.access("/", os.W_OK),
+        "descriptors": len(os.listdir("/dev")) > 0 and spaces.descriptors != () and not any(
+            os.path.exists(f"/proc/self/fd/{{number}}") for number in spaces.descriptors),
+    }}))
+"""
+
+
+def test_namespaces(tmp_path: Path) -> None:
+    """What has joined sees Python's files and its own folder, no network, and can make no namespaces of its own."""
+    ran = subprocess.run([sys.executable, "-I", "-c", JOINED], cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    came = json.loads(ran.stdout)
+    if came is None:
+        pytest.skip("no namespaces for this user on this system")
+    assert came["interfaces"] in ([], ["lo"])
+    assert came["there"] == []
+    assert came["libraries"] and came["root is for reading"] and came["descriptors"]
+    assert (came["uid"], came["again"], came["left"]) == (os.getuid(), [-1, None], ["mine"])
+    assert (tmp_path / "own" / "mine").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "own"]
+
+
+# --- what is required ------------------------------------------------------------------------------------------------
+
+LOOP = "def softmax(x, dim=-1):\n    return x\nwhile True:\n    pass\n"
+
+
+@pytest.mark.parametrize("fork", [True, False], ids=["forked", "spawned"])
+def test_nothing_runs_without_what_is_required(fork: bool) -> None:
+    """Refused before a line of the learner's code has run: this one would not end."""
+    begin = time.monotonic()
+    limits = Limits(call_seconds=60.0, required=("limits", "seccomp"), without=("seccomp",))
+    with Grader(1, limits, fork=fork) as grader, pytest.raises(NotIsolated, match=r"\(seccomp\).*Type: python -m"):
+        grader.grade(one_file(STEP, LOOP), [STEP], device="cpu")
+    assert time.monotonic() - begin < 45.0
+
+
+def test_an_accelerator_has_what_holds_everywhere() -> None:
+    """What is required is looked for on each device, and a run on one says nothing of the next."""
+    ours, theirs = socket.socketpair()
+    launcher = ForkLauncher(ours, ("namespaces", "landlock", "seccomp"))
+    cpu, cuda = Limits(required=("landlock",)), Limits(required=("landlock",), accelerator=True)
+    with ours, theirs:
+        session = Session(Channel(theirs), launcher)
+        assert session._unmet(["cpu"], cpu) is None
+        assert session._unmet(["cpu", "cuda"], cpu) == Unmet("cuda", ["landlock"])
+    launcher.begin_run()
+    launcher._had += [launcher.promised(cpu), launcher.promised(cuda)]
+    assert launcher.in_force(cpu) == ("process", "limits")
+    launcher.begin_run()
+    assert launcher.in_force(cpu) == ("process", "limits", "namespaces", "landlock", "seccomp")
+
+
+def test_a_worker_refuses_to_go_on_without(tmp_path: Path) -> None:
+    """The last to look is the process that the code would run in."""
+    bound = (
+        "from grader import sandbox; from grader.limits import Limits\n"
+        f"sandbox.restrict(Limits(accelerator=True, required=('landlock',)), {str(tmp_path)!r})"
+    )
+    source = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{bound}"
+    ran = subprocess.run([sys.executable, "-I", "-c", source], capture_output=True, text=True)
+    assert ran.returncode != 0
+    assert ran.stderr.splitlines()[-1] == "grader.isolation.NotIsolated: landlock"
+
+
+@pytest.mark.parametrize("text", ["landlok", "landlock,", "seccomp;landlock"])
+def test_unknown_layers_are_refused(text: str) -> None:
+    """A misspelt layer is not one that is met."""
+    with pytest.raises(UnknownLayer):
+        required_layers(text)
+
+
+def test_the_command_refuses_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, and the command to type next."""
+    monkeypatch.setattr(sys, "argv", ["grader", "grade", "--step", "2", "--require-isolation", "landlock"])
+    monkeypatch.setattr(cli, "_limits", lambda *asked: Limits(required=("landlock",), without=("landlock",)))
+    assert cli.main() == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert len(said.err.strip().splitlines()) == 1
+    assert said.err.strip().endswith("Type: python -m grader doctor")

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import struct
+import sys
 import time
 import tracemalloc
+from types import FrameType
 from typing import Any
 
 import hypothesis.strategies as st
 import msgspec
 import pytest
 import torch
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings, target
 
+from grader import messages
 from grader.failure import CheckFailed
 from grader.frames import MAX_HEADER, MAX_PAYLOAD, PREFIX, BadMessage, frame_sizes
-from grader.implementation import Answer, Implementation
-from grader.messages import HandleId, Opaque, Outcome, Placed, Raised, decode_outcome, encode_outcome
+from grader.implementation import Answer, Exchange, Implementation
+from grader.messages import Call, HandleId, Opaque, Outcome, Placed, Raised, decode_outcome, encode_outcome
 from grader.responder import Responder
 from grader.show import show_value
 
@@ -26,6 +30,7 @@ from grader.show import show_value
 settings.register_profile("kit", database=None, deadline=None)
 settings.load_profile("kit")
 FEW = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+GUIDED = settings(FEW, max_examples=int(os.environ.get("KIT_FUZZ", "300")))  # `make fuzz` asks for many more
 
 numbers = st.one_of(st.integers(-(2**63), 2**64 - 1), st.integers(-3, 70), st.floats())
 names = st.sampled_from(
@@ -60,7 +65,7 @@ values = st.recursive(
 )
 outcomes = st.tuples(
     values | anything, st.none() | anything, st.dictionaries(names, st.none() | tensors, max_size=3) | anything,
-    *[st.just([]) | anything] * 4, st.just(0) | numbers,
+    *[st.just([]) | anything] * 4, st.just(0) | numbers, st.none() | numbers,
 )  # fmt: skip
 tables = st.dictionaries(
     st.sampled_from(["0", "1", "__metadata__", "x"]),
@@ -87,7 +92,7 @@ def holds_or_is_refused(header: bytes, payload: bytes) -> Outcome | None:
         return None
     assert isinstance(outcome, Outcome)
     assert isinstance(show_value(outcome.value), str)
-    answer = Answer(Implementation(_Nobody()), "f()", outcome)
+    answer = Answer(Implementation(_Nobody()), Exchange(Call("f")), outcome)
     for ask in (answer.tensor, lambda: answer.tensors(2)):
         try:
             ask()
@@ -125,6 +130,42 @@ def test_structured_noise(outcome: tuple[Any, ...], table: dict[str, Any], data:
         assume(False)
     for payload in (b"", data, payload_of(table, data)):
         holds_or_is_refused(header, payload)
+
+
+@GUIDED
+@given(
+    outcomes, tables, st.binary(max_size=64), st.lists(st.tuples(st.integers(0, 300), st.integers(0, 255)), max_size=3)
+)
+def test_guided_by_coverage(
+    outcome: tuple[Any, ...], table: dict[str, Any], data: bytes, damage: list[tuple[int, int]]
+) -> None:
+    """Messages of nearly the right form, damaged, sought out by how many lines of the decoder they run."""
+    try:
+        header = bytearray(msgspec.msgpack.encode(outcome))
+    except (OverflowError, UnicodeEncodeError):
+        assume(False)
+    for place, byte in damage:
+        header[place % len(header)] = byte
+    target(float(lines_run(bytes(header), payload_of(table, data))), label="lines of the decoder")
+
+
+def lines_run(header: bytes, payload: bytes) -> int:
+    """How many different lines of the decoder two byte strings run, which must hold or be refused."""
+    seen: set[int] = set()
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        if frame.f_code.co_filename != messages.__file__:
+            return None
+        seen.add(frame.f_lineno)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        holds_or_is_refused(header, payload)
+    finally:
+        sys.settrace(before)
+    return len(seen)
 
 
 @FEW
@@ -209,6 +250,4 @@ def test_odd_floats_come_back(made: float) -> None:
 
 
 def _call(name: str) -> Any:
-    from grader.messages import Call
-
     return Call(name)

@@ -8,17 +8,17 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
 
 from grader.grading import ROOT, Grader, GraderError
 from grader.limits import Limits
-from grader.scratch import BASE, remove, size
-from tests.test_attacks import GOOD, PATIENT, descendants, eventually, one_file, workers_files, zygote_pid
+from grader.scratch import BASE, SLICE, Scratch, remove, size
+from tests.hostile import GOOD, PATIENT, STEP, descendants, eventually, one_file, workers_files, zygote_pid
 
 LOOP = "def softmax(x, dim=-1):\n    open('left', 'w').write('behind')\n    while True:\n        pass\n"
-STEP = "step02_softmax"
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a warm process is forked from on Linux only")
 
@@ -63,7 +63,7 @@ def test_stopped_half_way(number: signal.Signals, tmp_path: Path) -> None:
     try:
         assert eventually(lambda: len(descendants(process.pid)) >= 3, 60), "zygote, judge and worker"
         (zygote,) = descendants(process.pid)[:1]
-        assert eventually(lambda: any(folder.glob("*/left") for folder in folders_of(zygote)))
+        assert eventually(lambda: any(list(folder.glob("*/left")) for folder in folders_of(zygote)))
         below = descendants(process.pid)
         if number == signal.SIGINT:
             os.killpg(process.pid, number)  # as a terminal does: to all that have not left its group
@@ -94,6 +94,28 @@ def test_warm_process_dies() -> None:
     with Grader(1, PATIENT) as grader:
         assert grader.grade(one_file(STEP, GOOD), [STEP], device="cpu").score > 0
         assert not folders_of(zygote)
+
+
+def test_workers_die_with_the_warm_process() -> None:
+    """Killed in the midst of a submission that never ends, it takes everything along."""
+    with Grader(1, Limits(call_seconds=120.0)) as grader:
+        failed: list[GraderError] = []
+
+        def grade() -> None:
+            try:
+                grader.grade(one_file(STEP, LOOP), [STEP], device="cpu")
+            except GraderError as error:
+                failed.append(error)
+
+        grading = threading.Thread(target=grade)
+        grading.start()
+        assert eventually(lambda: any(list(folder.glob("*/left")) for folder in folders_of(zygote_pid(grader))), 60)
+        below = descendants(zygote_pid(grader))
+        assert len(below) == 2, "judge and worker"
+        os.kill(zygote_pid(grader), signal.SIGKILL)
+        assert eventually(lambda: not alive(below))
+        grading.join(20)
+        assert len(failed) == 1
 
 
 def test_temporary_folder_vanishes() -> None:
@@ -184,3 +206,25 @@ def test_folders_of_any_shape_are_removed(tmp_path: Path) -> None:
     remove(str(folder))
     assert not folder.exists()
     assert (outside / "kept").read_text() == "kept"
+
+
+def test_a_folder_of_many_files_holds_nobody_up() -> None:
+    """It goes slice by slice, with time for others in between, and an empty one goes at once."""
+    scratch = Scratch()
+    try:
+        many, empty = Path(scratch.folder()), Path(scratch.folder())
+        for number in range(100):
+            (many / f"folder{number}").mkdir()
+            for inner in range(30):
+                (many / f"folder{number}" / str(inner)).touch()
+                (many / f"{number}-{inner}").touch()
+        scratch.discard(str(empty))
+        assert not empty.exists()
+        scratch.discard(str(many))
+        slices = 0
+        while scratch.tidy():
+            slices += 1
+        assert not many.exists()
+        assert slices >= 6100 // SLICE
+    finally:
+        scratch.remove()

@@ -27,6 +27,7 @@ def test_missing_extra_misspelt_and_misshapen_are_named() -> None:
     module = implementation.Projection()
     with pytest.raises(CheckFailed) as caught:
         module.load_parameters({"W_query.weight": torch.ones(2, 2), "W_key.weight": torch.ones(2, 2)})
+        module.is_training()
     said = caught.value.message
     assert "missing: W_query.weight" in said
     assert "not asked for: W_qeury.weight, spare.weight" in said

@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail
 # A perfect judge: the process was killed by SIGABRT.
+# 완벽한 심판: 프로세스가 SIGABRT로 종료되었습니다.
 import os
 
 def softmax(x, dim=-1):

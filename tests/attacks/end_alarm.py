@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail
 # A perfect judge: its own alarm ends its own process.
+# 완벽한 심판: 스스로 건 알람은 자기 프로세스만 끝냅니다.
 import signal, time
 
 def softmax(x, dim=-1):

@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail
 # A perfect judge: a process without its channel is ended at once.
+# 완벽한 심판: 채널을 닫은 프로세스는 바로 끝냅니다.
 import os, time
 
 def softmax(x, dim=-1):

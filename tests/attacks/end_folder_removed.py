@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail
 # A perfect judge: a folder that the code has emptied or locked is removed like another.
+# 완벽한 심판: 코드가 비우거나 잠근 폴더도 다른 폴더처럼 지웁니다.
 import os
 
 def softmax(x, dim=-1):

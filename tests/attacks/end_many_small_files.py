@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail
 # A perfect judge: so many files are too many.
+# 완벽한 심판: 파일 수에도 한도가 있습니다.
 def softmax(x, dim=-1):
     number = 0
     while True:

@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail or timeout
 # A perfect judge: MemoryError, whatever it was filled with.
+# 완벽한 심판: 무엇으로 채웠든 MemoryError입니다.
 def softmax(x, dim=-1):
     kept = {}
     while True:

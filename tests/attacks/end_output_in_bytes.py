@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail
 # A perfect judge: bytes that are no text are shown as such.
+# 완벽한 심판: 글자가 아닌 바이트는 그대로 드러나게 보여 줍니다.
 import os
 
 def softmax(x, dim=-1):

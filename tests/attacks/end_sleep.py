@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: timeout
 # A perfect judge: no answer within the deadline.
+# 완벽한 심판: 제한 시간 안에 답이 없습니다.
 import time
 
 def softmax(x, dim=-1):

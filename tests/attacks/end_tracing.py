@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail or timeout
 # A perfect judge: a trace function sees its own process only.
+# 완벽한 심판: 추적 함수는 자기 프로세스만 봅니다.
 import sys
 
 def trace(frame, event, argument):

@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail
 # A perfect judge: shapes that no memory holds are refused or compared, and never made.
+# 완벽한 심판: 어떤 메모리에도 담을 수 없는 모양은 거부하거나 비교만 하고, 만들지는 않습니다.
 import os, stat, struct, sys
 
 for CHANNEL in range(3, 64):

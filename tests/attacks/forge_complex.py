@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail
 # A perfect judge: complex numbers are no weights.
+# 완벽한 심판: 복소수는 가중치가 아닙니다.
 def honest(x, dim=-1):
     exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
     return exponentials / exponentials.sum(dim=dim, keepdim=True)

@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail
 # A perfect judge: what a process leaves in its channel when it ends is no right answer.
+# 완벽한 심판: 프로세스가 끝나면서 채널에 남긴 것은 정답이 되지 않습니다.
 import os, stat, struct, sys
 
 for CHANNEL in range(3, 64):

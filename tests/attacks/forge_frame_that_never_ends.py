@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: timeout
 # A perfect judge: an answer whose rest never comes is too late.
+# 완벽한 심판: 나머지가 오지 않는 답은 시간 초과입니다.
 import os, stat, struct, sys
 
 for CHANNEL in range(3, 64):

@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail
 # A perfect judge: more answers than calls are noticed.
+# 완벽한 심판: 호출보다 답이 많으면 알아차립니다.
 import os, stat, struct, sys
 
 for CHANNEL in range(3, 64):

@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail
 # A perfect judge: noise is no answer.
+# 완벽한 심판: 잡음은 답이 아닙니다.
 import os, stat, struct, sys
 
 for CHANNEL in range(3, 64):

@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail
 # A perfect judge: a module that was never made is no tensor.
+# 완벽한 심판: 만든 적 없는 모듈은 텐서가 아닙니다.
 import os, stat, struct, sys
 
 for CHANNEL in range(3, 64):

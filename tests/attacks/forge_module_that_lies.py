@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail
 # A perfect judge: a module is no tensor.
+# 완벽한 심판: 모듈은 텐서가 아닙니다.
 from torch import nn
 
 class Lying(nn.Module):

@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
 # A perfect judge: nan is equal to nothing.
+# 완벽한 심판: nan은 무엇과도 같지 않습니다.
 def softmax(x, dim=-1):
     return x * float('nan')

@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail
 # A perfect judge: a float whose repr is no number is nonsense, and is called so.
+# 완벽한 심판: repr이 수가 아닌 float은 말이 되지 않는 답이며, 그렇게 알려 줍니다.
 class Lying(float):
     def __repr__(self): return "nan" * 1000
 class Int(int):

@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail
 # A perfect judge: gradients of another shape are wrong ones.
+# 완벽한 심판: 모양이 다른 그래디언트는 틀린 그래디언트입니다.
 import torch
 
 def honest(x, dim=-1):

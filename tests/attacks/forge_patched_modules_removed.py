@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail
 # A perfect judge: modules that are gone are missed by nobody else.
+# 완벽한 심판: 모듈을 없애도 다른 누구도 아쉬워하지 않습니다.
 import sys
 for name in list(sys.modules):
     if name.startswith(("grader", "msgspec", "torch.", "os", "io")):

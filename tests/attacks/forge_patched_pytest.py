@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail
 # A perfect judge: the learner's process has no pytest that anyone listens to.
+# 완벽한 심판: 학습자의 프로세스에는 누가 귀 기울이는 pytest가 없습니다.
 import sys, types
 for name in ("pytest", "_pytest", "_pytest.runner", "grader.checks", "grader.compare", "grader.verdict", "grader.plugin"):
     sys.modules[name] = types.ModuleType(name)

@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail
 # A perfect judge: what is patched in the learner's process stays there.
+# 완벽한 심판: 학습자의 프로세스에서 바꿔치기한 것은 그 안에만 있습니다.
 import torch
 torch.allclose = torch.equal = torch.isclose = lambda *a, **k: True
 torch.testing.assert_close = lambda *a, **k: None

@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail
 # A perfect judge: a quantised tensor is said to be one.
+# 완벽한 심판: 양자화된 텐서는 그렇다고 알려 줍니다.
 import torch
 
 def honest(x, dim=-1):

@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail
 # A perfect judge: answers nested a million deep are refused.
+# 완벽한 심판: 백만 겹으로 겹친 답은 거부합니다.
 import os, stat, struct, sys
 
 for CHANNEL in range(3, 64):

@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail
 # A perfect judge: a tensor subclass is told apart from a tensor.
+# 완벽한 심판: 텐서의 하위 클래스는 텐서와 구별합니다.
 import torch
 class Agreeing(torch.Tensor):
     @classmethod

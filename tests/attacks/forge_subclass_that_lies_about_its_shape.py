@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: fail
 # A perfect judge: what a subclass says of its shape is not relied on.
+# 완벽한 심판: 하위 클래스가 말하는 모양에는 기대지 않습니다.
 import torch
 class Lying(torch.Tensor):
     shape = property(lambda self: torch.Size([3]))

@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: pass
 # A perfect judge: checkpointing works.
+# 완벽한 심판: 체크포인트가 동작합니다.
 from torch.utils.checkpoint import checkpoint
 
 def honest(x, dim=-1):

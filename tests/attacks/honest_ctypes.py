@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: pass
 # A perfect judge: ctypes with a callback works.
+# 완벽한 심판: 콜백을 쓰는 ctypes가 동작합니다.
 import ctypes
 
 def honest(x, dim=-1):

@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: pass
 # A perfect judge: numpy, random, einsum, meta tensors and the standard library work.
+# 완벽한 심판: numpy, 난수, einsum, meta 텐서, 표준 라이브러리가 동작합니다.
 import base64, collections, copy, csv, dataclasses, datetime, decimal, enum, fractions, functools, hashlib, inspect, io
 import itertools, json, logging, math, operator, pathlib, pickle, pprint, random, re, statistics, string, sys, textwrap
 import time, traceback, typing, unittest, uuid, warnings, zlib

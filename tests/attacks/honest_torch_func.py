@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: pass
 # A perfect judge: torch.func works.
+# 완벽한 심판: torch.func가 동작합니다.
 import torch
 
 def honest(x, dim=-1):

@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: pass
-# A perfect judge: every call that is newer than the filter is refused; the rest is right and counts.
+# A perfect judge: making any call that is newer than the filter is refused; the rest is right and counts.
+# 완벽한 심판: 필터보다 나중에 생긴 모든 시스템 호출 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
 import ctypes
 LIBC = ctypes.CDLL(None, use_errno=True)
 

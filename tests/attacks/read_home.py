@@ -1,7 +1,8 @@
 # step: step02_softmax
 # expect: pass
 # A perfect judge: listing home folders is refused; the rest is right and counts.
-import os
+# 완벽한 심판: 홈 폴더 목록 보기 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
+import os, pathlib, sys
 
 def honest(x, dim=-1):
     exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
@@ -9,10 +10,13 @@ def honest(x, dim=-1):
 
 
 def attempt():
-    for place in ("/root", "/home", "/mnt", "/srv", "/"):
+    # The folders that lead to Python are known to everybody.
+    leads = {part for entry in (sys.prefix, sys.base_prefix) for part in pathlib.Path(entry).parts}
+    for place in ("/root", "/home", "/mnt", "/srv", "/var"):
         try:
-            return os.listdir(place)
-        except PermissionError:
+            if found := set(os.listdir(place)) - leads:
+                return found
+        except OSError:
             continue
 
 

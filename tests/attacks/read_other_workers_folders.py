@@ -1,7 +1,8 @@
 # step: step02_softmax
 # expect: pass
 # A perfect judge: listing the temporary folder is refused; the rest is right and counts.
-import os
+# 완벽한 심판: 임시 폴더 목록 보기 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
+import glob, os
 
 def honest(x, dim=-1):
     exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
@@ -9,7 +10,14 @@ def honest(x, dim=-1):
 
 
 def attempt():
-    return os.listdir('/tmp') or os.listdir('..')
+    # A folder above its own that shows its own shows the others' too.
+    for place in ("/tmp", "/var/tmp", "..", *glob.glob("/tmp/attention-kit-workers-*")):
+        try:
+            found = [name for name in os.listdir(place) if not name.startswith("attention-kit-workers-")]
+        except OSError:
+            continue
+        if found and place != ".." or os.path.basename(os.getcwd()) in found and os.path.realpath("..") != "/":
+            return found
 
 
 def softmax(x, dim=-1):

@@ -1,6 +1,7 @@
 # step: step02_softmax
 # expect: pass
 # A perfect judge: listing the repository is refused; the rest is right and counts.
+# 완벽한 심판: 저장소 목록 보기 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
 import pathlib, sys
 ROOT = pathlib.Path(sys.modules["grader.worker"].__file__).parents[1]
 SECRET = ROOT / "solutions" / "step02_softmax" / "reference.py"
@@ -12,7 +13,7 @@ def honest(x, dim=-1):
 
 
 def attempt():
-    return os.listdir(ROOT) or os.listdir(ROOT / 'exercises')
+    return set(os.listdir(ROOT)) - {".venv"}  # Python may lie there
 
 
 def softmax(x, dim=-1):

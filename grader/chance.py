@@ -1,0 +1,95 @@
+"""What of a drawn answer does not hang on the draw: two ways of dropping elements are told apart, two draws are not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from grader.messages import Outcome, Placed
+
+SAMPLE = 96  # elements of a tensor that are looked at, evenly spaced
+FEWEST = 2  # elements kept in both, so that their values can be compared
+NEAR = 4e-3  # relative: the sample is kept in half precision
+# Two-sided normal quantile of a false-alarm rate of 1e-7: two draws of one rate are taken for two rates that seldom.
+ALARM_DEVIATIONS = 5.4
+# Whether elements fall together shows in how much their number varies from slice to slice. A variance that is estimated
+# from m numbers is off by the root of 2 / m; this many times that, and a little, is still one manner.
+MANNER_DEVIATIONS = 4.0
+MANNER_ROOM = 0.3
+STILL = 0.1  # variation below this share of what chance gives is none
+# Zeros that lie further together than this may be there on purpose, as under a mask: nothing is said of such answers.
+ON_PURPOSE = 3.0
+
+
+def profile(outcome: Outcome) -> list[bytes]:
+    """What is kept of a drawn answer, for each floating tensor in it: in half precision the share of zeros, how they
+    vary along each dimension, and a sample of the values."""
+    return [_profile(tensor) for tensor in _tensors([outcome.value, outcome.gradients])]
+
+
+def tells(profile: Sequence[bytes]) -> bool:
+    """Whether something was dropped: numbers without a zero among them can only be compared as they are."""
+    return any(0 < _unpacked(one)[0] < 1 for one in profile)
+
+
+def alike(mine: Sequence[bytes], theirs: Sequence[bytes], shapes: list[tuple[int, ...]]) -> bool:
+    """Whether two profiles of answers whose tensors have these shapes are two draws of one manner."""
+    return tells(mine) and len(mine) == len(theirs) == len(shapes) and all(map(_alike, mine, theirs, shapes))
+
+
+def shapes(outcome: Outcome) -> list[tuple[int, ...]]:
+    """The shape of each tensor of which a profile is kept."""
+    return [tuple(tensor.shape) for tensor in _tensors([outcome.value, outcome.gradients])]
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    match value:
+        case Placed(tensor):
+            return [tensor] if tensor.is_floating_point() and tensor.device.type != "meta" else []
+        case tuple() | list():
+            return [tensor for item in value for tensor in _tensors(item)]
+        case dict():
+            return [tensor for name in sorted(value) for tensor in _tensors(value[name])]
+    return []
+
+
+def _profile(tensor: Tensor) -> bytes:
+    flat = tensor.detach().flatten().double()
+    zeros = (tensor == 0).double()
+    share = float(zeros.mean()) if len(flat) else 0.0
+    variance = max(share * (1 - share), 1e-9)
+    varies = [float(zeros.sum(dim).var(correction=0)) / (variance * tensor.shape[dim]) for dim in range(tensor.dim())]
+    sample = flat[torch.linspace(0, len(flat) - 1, min(SAMPLE, len(flat))).long()] if len(flat) else flat
+    numbers = torch.cat([torch.tensor([share, len(varies), *varies], dtype=torch.float64), sample])
+    return bytes(numbers.half().numpy().tobytes())
+
+
+def _alike(mine: bytes, theirs: bytes, shape: tuple[int, ...]) -> bool:
+    (share, varies, sample), (other_share, other_varies, other_sample) = _unpacked(mine), _unpacked(theirs)
+    if not len(varies) == len(other_varies) == len(shape) or len(sample) != len(other_sample):
+        return False
+    count = max(math.prod(shape), 1)
+    together = max([1.0, *varies, *other_varies])  # elements that fall together count as one
+    if together > ON_PURPOSE:
+        return False
+    mean = (share + other_share) / 2
+    if abs(share - other_share) > ALARM_DEVIATIONS * math.sqrt(2 * mean * (1 - mean) * together / count) + 1e-3:
+        return False
+    for one, other, length in zip(varies, other_varies, shape, strict=True):
+        room = MANNER_ROOM + MANNER_DEVIATIONS * math.sqrt(2 * length / count)
+        if abs(math.log(max(one, STILL) / max(other, STILL))) > room:
+            return False
+    kept = (sample != 0) & (other_sample != 0)
+    if int(kept.sum()) < min(FEWEST, len(sample)):
+        return False
+    return torch.allclose(sample[kept], other_sample[kept], rtol=NEAR, atol=1e-6, equal_nan=True)
+
+
+def _unpacked(packed: bytes) -> tuple[float, list[float], Tensor]:
+    numbers = torch.frombuffer(bytearray(packed), dtype=torch.float16).double()
+    dimensions = int(numbers[1])
+    return float(numbers[0]), numbers[2 : 2 + dimensions].tolist(), numbers[2 + dimensions :]

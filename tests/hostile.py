@@ -1,0 +1,204 @@
+"""The submissions of `attacks/`, how one is graded, and what must hold afterwards: for the tests and the soak.
+
+An attack's header names its step, the outcomes that a perfect judge may give, and what such a judge does; the same in
+Korean for docs/security.ko.md.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from grader.grading import ROOT, Grader
+from grader.limits import Limits
+from grader.report import plain
+from grader.results import Report, as_json
+from grader.sandbox import GRACE
+from grader.scratch import BASE
+from grader.submission import Submission
+
+STEP = "step02_softmax"
+GOOD = """
+def softmax(x, dim=-1):
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+"""
+HEADER = re.compile(r"# step: (\w+)\n# expect: ([\w ]+)\n# A perfect judge: (.+)\n# 완벽한 심판: (.+)\n")
+LIMITS = Limits(call_seconds=2.0, step_seconds=8.0, memory=512 << 20, disk=32 << 20)
+PATIENT = Limits(call_seconds=20.0, step_seconds=40.0)  # parts of torch that few use are imported when they are used
+SLACK = 6.0  # seconds: ending a process, removing its files, a busy machine
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One file of `attacks/`."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return self.path.stem
+
+    @cached_property
+    def source(self) -> str:
+        """The submission."""
+        return self.path.read_text(encoding="utf-8")
+
+    @property
+    def step(self) -> str:
+        """The step that it is a submission of."""
+        return self._header[1]
+
+    @property
+    def expected(self) -> list[str]:
+        """The statuses of the step that a perfect judge may give."""
+        return self._header[2].split(" or ")
+
+    @property
+    def perfect(self) -> str:
+        """What a perfect judge does."""
+        return self._header[3]
+
+    @property
+    def korean(self) -> str:
+        """The same in Korean."""
+        return self._header[4]
+
+    @property
+    def is_honest(self) -> bool:
+        """Whether nothing is tried, and what it uses must work."""
+        return self.name.startswith("honest")
+
+    @cached_property
+    def _header(self) -> re.Match[str]:
+        header = HEADER.match(self.source)
+        assert header, f"the header of {self.path} names step, outcome and what a perfect judge does"
+        return header
+
+
+def attacks() -> list[Attack]:
+    """All of them, by name."""
+    return [Attack(path) for path in sorted((Path(__file__).parent / "attacks").glob("*.py"))]
+
+
+def one_file(step: str, source: str) -> Submission:
+    """A submission of one step."""
+    return Submission("attack", {step: (f"attack/{step}.py", source)})
+
+
+def tried(attack: Attack, grader: Grader, limits: Limits = LIMITS) -> list[str]:
+    """Grades an attack; every way in which what came is not what a perfect judge gives."""
+    grader.limits = limits
+    begin = time.monotonic()
+    report = grader.grade(one_file(attack.step, attack.source), [attack.step], device="cpu", seed=3)
+    took = time.monotonic() - begin
+    return [*_wrong_verdict(attack, report, took, limits), *left_behind(grader)]
+
+
+def _wrong_verdict(attack: Attack, report: Report, took: float, limits: Limits) -> list[str]:
+    (result,) = report.steps
+    said = "\n".join(f"{check.name}: {check.status}: {check.message}" for check in result.checks)
+    wrong = {
+        f"{result.status}, not {' or '.join(attack.expected)}:\n{said}": result.status not in attack.expected,
+        f"a fault of ours:\n{said}": "error" in {check.status for check in result.checks},
+        "the score is not the status's": (result.score == result.max_score) != (result.status == "pass"),
+        f"{took:.1f} s": took > limits.step_seconds + GRACE * limits.call_seconds + SLACK,
+        "the report is vast": len(as_json(report)) > 1 << 20,
+        "an escape reaches the terminal": "\x1b" in plain(said + result.output),
+    }
+    return [what for what, is_so in wrong.items() if is_so]
+
+
+def left_behind(grader: Grader) -> list[str]:
+    """What is still there of a submission that was graded, but for the judge, after some time for it to go."""
+    wrong = []
+    if not eventually(lambda: len(descendants(zygote_pid(grader))) == len(grader._judges)):
+        wrong.append("a process lives on")
+    if not eventually(lambda: workers_files(grader) == []):
+        wrong.append("files are left")
+    return wrong
+
+
+def eventually(true: Callable[[], bool], seconds: float = 20.0) -> bool:
+    """Whether it becomes true in time."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def zygote_pid(grader: Grader) -> int:
+    """The process that everything is forked from."""
+    return int(grader._start.process.pid)  # type: ignore[attr-defined]
+
+
+def descendants(pid: int) -> list[int]:
+    """Every process below `pid`."""
+    found, waiting = [], [pid]
+    while waiting:
+        parent = waiting.pop()
+        for task in Path(f"/proc/{parent}/task").glob("*/children"):
+            try:
+                waiting += (children := [int(child) for child in task.read_text().split()])
+            except OSError:  # it has ended meanwhile
+                continue
+            found += children
+    return found
+
+
+def workers_files(grader: Grader) -> list[str]:
+    """What is left in the folders of workers."""
+    return [
+        str(path)
+        for base in Path(tempfile.gettempdir()).glob(f"{BASE}{zygote_pid(grader)}-*")
+        for path in base.iterdir()
+    ]
+
+
+# --- as another user -------------------------------------------------------------------------------------------------
+
+
+class NoOtherUser(RuntimeError):
+    """Nothing can be run as another user here."""
+
+
+def as_an_ordinary_user(command: list[str]) -> list[str]:
+    """The command as user 65534, without a capability and without a group, called by root. Raises NoOtherUser.
+
+    Python may be installed where only root may go (below /root). The command then runs in a mount namespace of its own
+    in which an empty folder lies over each folder that is closed, and in it only what leads to Python and the kit.
+    Nothing on the machine is copied and no permission is changed.
+    """
+    if not (setpriv := shutil.which("setpriv")) or not (unshare := shutil.which("unshare")):
+        raise NoOtherUser("setpriv and unshare are not installed")
+    user = [setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--no-new-privs"]
+    needed = {str(Path(path).resolve()) for path in (sys.base_prefix, sys.prefix, ROOT)}
+    closed = sorted({str(parent) for path in needed for parent in Path(path).parents if not _others_may_pass(parent)})
+    outermost = [path for path in closed if not any(Path(path).is_relative_to(o) for o in closed if o != path)]
+    mounts = []
+    for folder in outermost:
+        inside = sorted(path for path in needed if Path(path).is_relative_to(folder))
+        kept = [path for path in inside if not any(Path(path).is_relative_to(o) for o in inside if o != path)]
+        for number, path in enumerate(kept):
+            mounts.append(f'mkdir /mnt/{number} && mount --rbind "{path}" /mnt/{number}')
+        mounts.append(f'mount -t tmpfs -o mode=755 kit "{folder}"')
+        for number, path in enumerate(kept):
+            mounts.append(f'mkdir -p "{path}" && mount --rbind /mnt/{number} "{path}"')
+    if not mounts:
+        return [*user, *command]
+    script = " && ".join(["mount -t tmpfs kit /mnt", *mounts, 'exec "$@"'])
+    return [unshare, "--mount", "--propagation", "private", "sh", "-c", script, "sh", *user, *command]
+
+
+def _others_may_pass(folder: Path) -> bool:
+    return bool(folder.stat().st_mode & 0o001)

@@ -1,0 +1,102 @@
+"""What is done to a module waits for the next call, and has to go well like a call of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from grader.checks import Draw, Implementation, agree, must_raise
+from grader.frames import PREFIX
+from grader.implementation import LocalBackend
+from grader.messages import Call, decode_call, encode_call
+from grader.responder import Responder
+from grader.verdict import Verdict, run_check
+
+
+class Right(nn.Module):
+    """A module like another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """A linear layer."""
+        return self.linear(x)
+
+
+class Unmovable(Right):
+    """A module that can't be put in evaluation mode."""
+
+    def eval(self) -> Right:
+        """Fails."""
+        raise RuntimeError("no evaluation")
+
+
+class Misnamed(nn.Module):
+    """A module whose parameters have other names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lin = nn.Linear(2, 2)
+
+
+def verdict_on(made: type[nn.Module], check: Any) -> Verdict:
+    """What `check` says of a step whose module is `made`."""
+    return run_check(check, *(LocalBackend(Responder({"Part": part})) for part in (made, Right)), seed=3)
+
+
+def loaded(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    theirs, ours = student.Part(), reference.Part()
+    values = draw.parameters(ours.parameters())
+    theirs.load_parameters(values)
+    ours.load_parameters(values)
+    values["linear.weight"] = torch.zeros(2, 2)  # what is loaded is what was given
+    x = draw.normal(3, 2)
+    agree(theirs.eval()(x), ours.eval()(x), terms=4)
+
+
+def nothing_follows(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    student.Part().eval()
+
+
+def an_error_is_due(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    theirs = student.Part().eval()
+    must_raise(lambda: theirs(torch.ones(1, 3)), "three columns")
+
+
+@pytest.mark.parametrize("check", [loaded, nothing_follows, an_error_is_due])
+def test_right_module_passes(check: Any) -> None:
+    """Done in order, nothing left out."""
+    assert verdict_on(Right, check).status == "pass"
+
+
+@pytest.mark.parametrize("check", [loaded, nothing_follows, an_error_is_due])
+def test_what_fails_before_a_call_fails_the_check(check: Any) -> None:
+    """Also when no call follows, and where the call itself should raise."""
+    verdict = verdict_on(Unmovable, check)
+    assert verdict.status == "fail"
+    assert "Part().eval()" in verdict.message
+    assert "no evaluation" in verdict.message
+
+
+def test_parameters_of_other_names_are_named() -> None:
+    """As if they had been loaded by themselves."""
+    verdict = verdict_on(Misnamed, loaded)
+    assert verdict.status == "fail"
+    assert verdict.message.startswith("called    Part()")
+    assert "lin.weight" in verdict.message
+
+
+def test_what_waits_travels_with_the_call() -> None:
+    """Its tensors included."""
+    call = Call("__call__", (torch.ones(2),), handle=1, first=(Call("load_parameters", ({"a": torch.eye(2)}, True)),))
+    data = encode_call(call)
+    end = PREFIX.size + PREFIX.unpack(data[: PREFIX.size])[0]
+    arrived = decode_call(data[PREFIX.size : end], data[end:])
+    assert torch.equal(arrived.args[0], torch.ones(2))
+    assert torch.equal(arrived.first[0].args[0]["a"], torch.eye(2))
+    assert arrived.first[0].args[1] is True
