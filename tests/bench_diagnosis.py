@@ -1,99 +1,118 @@
 """`make bench-diagnosis`: how often a shipped misconception is named, and how often a stranger is given a wrong name.
 
-Each misconception is graded in the student's place under many seeds. Strangers are wrong answers outside the catalogue:
-each misconception again, with its own name taken out of the catalogue that diagnoses it.
+Each misconception is graded in the student's place under many seeds, and so is each pair of them, under a few.
+Strangers are wrong answers outside the catalogue: each misconception again, with its own name and the pairs that it is
+part of taken out of the catalogue that diagnoses it.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import sys
+import warnings
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
 from grader import course, preload
 from grader.catalogue import Misconception
-from grader.diagnose import Diagnostician, Question, asked_here
-from grader.implementation import LocalBackend
-from grader.verdict import run_check
+from tests.clinic import Clinic
 
 SEEDS = 50
+PAIR_SEEDS = 3
+
+
+@dataclass
+class Named:
+    """How often wrong ways were named: alone, as one of several, or not at all (by name)."""
+
+    alone: int = 0
+    among: int = 0
+    missed: Counter[str] = field(default_factory=Counter)
+
+    def add(self, name: str, given: list[Misconception]) -> None:
+        """Counts one diagnosis of the wrong way of this name."""
+        names = {wrong.name for wrong in given}
+        self.alone += names == {name}
+        self.among += name in names and len(names) > 1
+        self.missed[name] += name not in names
+
+    @property
+    def total(self) -> int:
+        """How many diagnoses were counted."""
+        return self.alone + self.among + self.missed.total()
 
 
 @dataclass
 class Tally:
     """What became of one step's diagnoses."""
 
-    named: int = 0
-    among: int = 0
-    missed: Counter[str] = field(default_factory=Counter)
+    step: str
+    seeds: int
+    singles: Named = field(default_factory=Named)
+    pairs: Named = field(default_factory=Named)
     strangers: int = 0
-    wrong_names: Counter[str] = field(default_factory=Counter)
+    wrong_names: list[str] = field(default_factory=list)
 
 
-def names_given(step: course.Step, wrong: Misconception, catalogue: list[Misconception], seed: int) -> set[str]:
-    """The names that the first failing check with a diagnosis gives to this wrong answer."""
-    student = LocalBackend(step.responder(wrong.replaced))
-    reference = LocalBackend(step.responder())
-    verdicts = {check.name: run_check(check.function, student, reference, seed=seed) for check in step.checks}
-    questions = [
-        Question(check.function, seed, "cpu", verdicts[check.name].exchanges, verdicts[check.name].called)
-        for check in step.checks
-        if verdicts[check.name].status == "fail"
-    ]
-
-    def ask_again(question: Question, further: int) -> Question | None:
-        verdict = run_check(question.check, student, reference, seed=further)
-        if verdict.status != "fail":
-            return None
-        return Question(question.check, further, "cpu", verdict.exchanges, verdict.called)
-
-    doctor = Diagnostician(catalogue, asked_here(lambda other: LocalBackend(step.responder(other.replaced)), reference))
-    found = doctor.diagnose(questions, ask_again)
-    return {other.name for other in next(iter(found.values()), [])}
-
-
-def tally(step: course.Step, seeds: int) -> Tally:
-    """One step's misconceptions, each diagnosed under `seeds` seeds, and once as a stranger."""
-    result = Tally()
-    catalogue = step.misconceptions
-    for wrong in catalogue:
-        for seed in range(1, seeds + 1):
-            names = names_given(step, wrong, catalogue, seed)
-            if names == {wrong.name}:
-                result.named += 1
-            elif wrong.name in names:
-                result.among += 1
-            else:
-                result.missed[wrong.name] += 1
-        others = [other for other in catalogue if other is not wrong]
-        result.strangers += 1
-        given = names_given(step, wrong, others, 1)
-        if given:
-            result.wrong_names[f"{wrong.name} called {', '.join(sorted(given))}"] += 1
+def tally(name: str, seeds: int) -> Tally:
+    """One step's misconceptions, each diagnosed under `seeds` seeds, its pairs, and its strangers."""
+    preload.load_torch()
+    warnings.simplefilter("ignore")  # of torch's, about what wrong ways do
+    step = next(step for step in course.steps() if step.name == name)
+    result = Tally(step.name, seeds)
+    for seed in range(1, seeds + 1):
+        clinic = Clinic(step)
+        for wrong in step.misconceptions:
+            result.singles.add(wrong.name, _first(clinic, wrong, seed))
+        for pair in step.pairs if seed <= PAIR_SEEDS else ():
+            result.pairs.add(pair.name, _first(clinic, pair, seed))
+        for wrong in step.misconceptions if seed == 1 else ():
+            result.strangers += 1
+            given = _first(clinic, wrong, seed, without=wrong)
+            if given:
+                result.wrong_names.append(f"{wrong.name} called {' | '.join(other.name for other in given)}")
     return result
+
+
+def _first(
+    clinic: Clinic, wrong: Misconception, seed: int, without: Misconception | None = None
+) -> list[Misconception]:
+    """What the first failing check with a diagnosis is put down to."""
+    return next(iter(clinic.diagnosis(wrong.replaced, seed, without).values()), [])
 
 
 def main(seeds: int = SEEDS, only: str = "") -> int:
     """Prints one line a step; the exit code says whether every misconception was named."""
-    preload.load_torch()
-    missed = 0
     print(
-        f"{'step':26}{'wrong ways':>11}{'named':>8}{'among two':>11}{'missed':>8}{'strangers named':>17}"
-        f"   ({seeds} seeds)"
+        f"{'step':26}{'wrong ways':>11}{'named':>8}{'among two':>11}{'missed':>8}{'pairs':>7}{'named':>8}"
+        f"{'strangers named':>17}   ({seeds} seeds)"
     )
-    for step in course.steps():
-        if only not in step.name:
-            continue
-        result = tally(step, seeds)
-        total = result.named + result.among + sum(result.missed.values())
-        missed += sum(result.missed.values())
-        print(
-            f"{step.name:26}{total // seeds:11}{result.named / total:8.1%}{result.among / total:11.1%}"
-            f"{sum(result.missed.values()) / total:8.1%}{sum(result.wrong_names.values()):8} of {result.strangers}"
-        )
-        for name, count in [*result.missed.items(), *result.wrong_names.items()]:
-            print(f"    {name}: {count}")
+    names = [step.name for step in course.steps() if only in step.name]
+    processes = multiprocessing.get_context("spawn")  # torch does not survive a fork
+    missed = 0
+    with ProcessPoolExecutor(min(2, os.cpu_count() or 1), processes) as pool:
+        for result in pool.map(tally, names, [seeds] * len(names)):
+            _show(result)
+            missed += result.singles.missed.total()
     return 1 if missed else 0
+
+
+def _show(result: Tally) -> None:
+    singles, pairs = result.singles, result.pairs
+    print(
+        f"{result.step:26}{singles.total // result.seeds:11}{singles.alone / singles.total:8.1%}"
+        f"{singles.among / singles.total:11.1%}{singles.missed.total() / singles.total:8.1%}"
+        f"{pairs.total // min(result.seeds, PAIR_SEEDS):7}"
+        f"{(pairs.alone + pairs.among) / pairs.total if pairs.total else 1:8.1%}"
+        f"{len(result.wrong_names):11} of {result.strangers}"
+    )
+    for name, count in [*(+singles.missed).items(), *(+pairs.missed).items()]:
+        print(f"    not named: {name} ({count})")
+    for line in result.wrong_names:
+        print(f"    {line}")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

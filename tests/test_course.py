@@ -12,8 +12,10 @@ from torch.utils._pytree import tree_map
 from grader import course
 from grader.catalogue import Misconception, Variant
 from grader.course import Step
+from grader.diagnose import name_of
 from grader.implementation import LocalBackend
 from grader.verdict import Verdict, run_check
+from tests.clinic import Clinic
 
 # `make prove STEP=step04` looks at one step only, also while its neighbours are being written.
 ONLY = os.environ.get("KIT_ONLY", "")
@@ -75,6 +77,26 @@ def test_variant_has_full_marks(step: Step, other: Variant) -> None:
     """Another right way passes every check."""
     for seed in FEW_SEEDS:
         assert refusals(step, seed, other.replaced) == {}, f"seed {seed}"
+
+
+@every_step
+def test_pairs_are_named(step: Step) -> None:
+    """Two wrong ways made together are refused by a check of one of them, and both are named; under several seeds."""
+    for seed in FEW_SEEDS[:2]:
+        clinic = Clinic(step)
+        for pair in step.pairs:
+            named = clinic.diagnosis(pair.replaced, seed)
+            assert pair.refused_by & named.keys(), f"seed {seed}: {pair.name}"
+            first = next(iter(named.values()))
+            assert pair.name in [wrong.name for wrong in first], f"seed {seed}: {pair.name} called {name_of(first)}"
+
+
+@every_step
+def test_a_right_answer_is_never_diagnosed(step: Step) -> None:
+    """Nor is another right way."""
+    clinic = Clinic(step)
+    for replaced in ({}, *(other.replaced for other in step.variants)):
+        assert clinic.diagnosis(replaced, 1) == {}
 
 
 def nonsense(step: Step) -> dict[str, object]:

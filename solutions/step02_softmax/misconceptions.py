@@ -1,9 +1,11 @@
 """What learners get wrong in step 2, each with the check that catches it."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
-from grader.catalogue import misconception
+from grader.catalogue import misconception, together
 from solutions.step02_softmax import reference
 
 
@@ -400,3 +402,34 @@ def shifted_in_place(x: Tensor, dim: int = -1) -> Tensor:
     x -= x.detach().amax(dim=dim, keepdim=True)
     exponentials = x.exp()
     return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+# --- two at once ------------------------------------------------------------------------------------------------------
+
+SHIFTS = {
+    no_maximum: lambda x: 0.0,
+    maximum_of_everything: lambda x: x.amax(),
+}
+SUMS = {
+    exp_without_dividing: lambda exponentials, dim: 1.0,
+    first_dimension_only: lambda exponentials, dim: exponentials.sum(dim=0, keepdim=True),
+    last_dimension_only: lambda exponentials, dim: exponentials.sum(dim=-1, keepdim=True),
+    divided_by_sum_of_everything: lambda exponentials, dim: exponentials.sum(),
+    sum_lost_its_dimension: lambda exponentials, dim: exponentials.sum(dim=dim),
+}
+
+
+def _softmax(shift: Callable[[Tensor], Tensor | float], total: Callable[[Tensor, int], Tensor | float]) -> object:
+    def softmax(x: Tensor, dim: int = -1) -> Tensor:
+        exponentials = (x - shift(x)).exp()
+        return exponentials / total(exponentials, dim)
+
+    return softmax
+
+
+PAIRS = [
+    pair
+    for pair in together(SUMS, SHIFTS, lambda total, shift: _softmax(shift, total))
+    # The sum of everything takes the maximum of everything along: the two together are the first alone.
+    if (pair.first, pair.second) != (divided_by_sum_of_everything, maximum_of_everything)
+]

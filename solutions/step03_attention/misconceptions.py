@@ -1,11 +1,12 @@
 """What learners get wrong in step 3, each with the check that catches it."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
-from grader.catalogue import misconception
+from grader.catalogue import misconception, together
 from solutions.step03_attention import reference
 
 Pair = tuple[Tensor, Tensor]
@@ -765,3 +766,104 @@ class weights_kept_from_the_first_call(Projections):
             self.kept = [(layer.weight.clone(), layer.bias) for layer in (self.W_query, self.W_key, self.W_value)]
         query, key, value = (nn.functional.linear(x, weight, bias) for weight, bias in self.kept)
         return reference.attention(query, key, value)[0]
+
+
+@misconception(replaces="attention", caught_by="test_large_scores")
+def a_thousand_filled_in(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+    """The hidden scores were filled with -1000, which is not low enough.
+
+    Where the visible scores of a row are near -1000 as well, a hidden key gets as much weight as they do.
+
+    Which number stays far below every score that can come up?
+    """
+    weights = hidden(scaled(query, key), mask, -1000.0).softmax(dim=-1)
+    return weights @ value, weights
+
+
+@misconception(replaces="SelfAttention", caught_by="test_self_attention_gradients")
+class dropout_nobody_asked_for(Projections):
+    """The weights went through a dropout that the step does not have.
+
+    In training the result is then another one each time, and no argument can switch that off.
+
+    Is there a rate of dropout among the arguments of this module?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        weights = scaled(self.W_query(x), self.W_key(x)).softmax(dim=-1)
+        return nn.functional.dropout(weights, 0.1, self.training) @ self.W_value(x)
+
+
+# --- two at once ------------------------------------------------------------------------------------------------------
+
+Weigh = Callable[[Tensor, Tensor | None], Tensor]  # from scores and mask to weights
+SCALES = {
+    not_scaled: lambda query, value: 1.0,
+    divided_by_width: lambda query, value: query.shape[-1],
+    scaled_by_value_width: lambda query, value: math.sqrt(value.shape[-1]),
+}
+WEIGHTS: dict[Callable[..., object], Weigh] = {
+    mask_ignored: lambda scores, mask: scores.softmax(dim=-1),
+    mask_inverted: lambda scores, mask: (scores if mask is None else scores.masked_fill(mask, -1e9)).softmax(dim=-1),
+    hidden_scores_set_to_zero: lambda scores, mask: hidden(scores, mask, 0.0).softmax(dim=-1),
+    masked_after_softmax: lambda scores, mask: scores.softmax(dim=-1) * (1 if mask is None else mask),
+    softmax_over_queries: lambda scores, mask: hidden(scores, mask).softmax(dim=-2),
+}
+OVER_QUERIES: dict[Callable[..., object], Weigh] = {
+    mask_ignored: lambda scores, mask: scores.softmax(dim=-2),
+    mask_inverted: lambda scores, mask: (scores if mask is None else scores.masked_fill(mask, -1e9)).softmax(dim=-2),
+    hidden_scores_set_to_zero: lambda scores, mask: hidden(scores, mask, 0.0).softmax(dim=-2),
+    masked_after_softmax: lambda scores, mask: scores.softmax(dim=-2) * (1 if mask is None else mask),
+}
+RESULTS = {
+    only_the_context: lambda context, weights: context,
+    pair_in_the_other_order: lambda context, weights: (weights, context),
+}
+
+
+def _attention(
+    scale: Callable[[Tensor, Tensor], float],
+    weigh: Weigh,
+    result: Callable[[Tensor, Tensor], object] = lambda *pair: pair,
+) -> object:
+    def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> object:
+        weights = weigh(query @ key.transpose(-2, -1) / scale(query, value), mask)
+        return result(weights @ value, weights)
+
+    return attention
+
+
+def _root_of_width(query: Tensor, value: Tensor) -> float:
+    return math.sqrt(query.shape[-1])
+
+
+def _hide_and_share(scores: Tensor, mask: Tensor | None) -> Tensor:
+    return hidden(scores, mask).softmax(dim=-1)
+
+
+MODULE_SCALES = {
+    self_attention_not_scaled: lambda x, query: 1.0,
+    self_attention_scaled_by_d_in: lambda x, query: math.sqrt(x.shape[-1]),
+}
+MODULE_WEIGHTS: dict[type, Callable[[Tensor], Tensor]] = {
+    self_attention_over_queries: lambda scores: scores.softmax(dim=-2),
+    causal_already: lambda scores: hidden(scores, torch.ones_like(scores, dtype=torch.bool).tril()).softmax(dim=-1),
+}
+
+
+def _self_attention(scale: Callable[[Tensor, Tensor], float], weigh: Callable[[Tensor], Tensor]) -> type:
+    class SelfAttention(Projections):
+        def forward(self, x: Tensor) -> Tensor:
+            query = self.W_query(x)
+            return weigh(query @ self.W_key(x).transpose(-2, -1) / scale(x, query)) @ self.W_value(x)
+
+    return SelfAttention
+
+
+PAIRS = [
+    *together(SCALES, WEIGHTS, _attention),
+    *together(OVER_QUERIES, {softmax_over_queries: None}, lambda weigh, _: _attention(_root_of_width, weigh)),
+    *together(SCALES, RESULTS, lambda scale, result: _attention(scale, _hide_and_share, result)),
+    *together(WEIGHTS, RESULTS, lambda weigh, result: _attention(_root_of_width, weigh, result)),
+    *together(MODULE_SCALES, MODULE_WEIGHTS, _self_attention),
+]

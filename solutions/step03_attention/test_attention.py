@@ -40,7 +40,7 @@ def test_shapes(student: Implementation, reference: Implementation, draw: Draw) 
     for leading, num_queries, num_keys, d, d_v in (
         ((), 1, 1, 3, 2),
         ((), 3, 5, 4, 2),
-        ((3,), 4, 2, 3, 5),
+        ((3,), 4, 3, 3, 5),
         ((2, 3), 5, 4, 2, 3),
     ):
         query, key = draw.normal(*leading, num_queries, d), draw.normal(*leading, num_keys, d)
@@ -78,6 +78,10 @@ def test_large_scores(student: Implementation, reference: Implementation, draw: 
     query = torch.tensor([[256.0, 0.0, 0.0, 0.0], [-256.0, 0.0, 0.0, 0.0]])
     key = torch.tensor([[8.0, 0.0, 0.0, 0.0], [7.984375, 0.0, 0.0, 0.0]])
     agree(student.attention(query, key, VALUE), reference.attention(query, key, VALUE), terms=1024**2)
+    # Every score lies near -1024 here, hidden or not: what is filled in has to be far below that.
+    low, keys = -query.abs().repeat(2, 1), key.repeat(3, 1)
+    value, mask = draw.normal(6, 2), draw.mask(4, 6)
+    agree(student.attention(low, keys, value, mask), reference.attention(low, keys, value, mask), terms=1024**2)
     query, key, value = draw.normal(2, 3, 4, scale=16), draw.normal(2, 5, 4, scale=16), draw.normal(2, 5, 2)
     agree(student.attention(query, key, value), reference.attention(query, key, value), terms=1024**2)
     theirs, ours = twins(student, reference, draw, "SelfAttention", 3, 4)
@@ -145,6 +149,7 @@ def test_self_attention(student: Implementation, reference: Implementation, draw
 def test_self_attention_gradients(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The gradient reaches the tokens and all three projections."""
     theirs, ours = twins(student, reference, draw, "SelfAttention", 3, 4, qkv_bias=True)
+    theirs.train()  # no argument asks for dropout, so the mode makes no difference
     x = draw.normal(2, 5, 3)
     agree(theirs.using(gradients=True)(x), ours.using(gradients=True)(x), terms=12)
 

@@ -1,9 +1,11 @@
 """What learners get wrong in step 4, each with the check that catches it."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
-from grader.catalogue import misconception
+from grader.catalogue import misconception, together
 from solutions.step04_causal_mask import reference
 
 # --- the mask ---------------------------------------------------------------------------------------------------------
@@ -11,7 +13,7 @@ from solutions.step04_causal_mask import reference
 
 @misconception(replaces="causal_mask", caught_by="test_mask_by_hand")
 def future_instead_of_past(num_tokens: int, device: torch.device | str | None = None) -> Tensor:
-    """The mask was True on and above the diagonal.
+    """The mask was True on and above the diagonal: the past was hidden, and the future was seen.
 
     Row i is the query and column j the key. Above the diagonal j is larger than i, so every token sees its future.
 
@@ -566,3 +568,74 @@ def sum_in_float32(weights: Tensor, mask: Tensor) -> Tensor:
     """
     visible = weights.float() * mask
     return visible / visible.sum(dim=-1, keepdim=True)
+
+
+@misconception(replaces="masked_softmax", caught_by="test_large_scores")
+def logsumexp_without_maximum(scores: Tensor, mask: Tensor) -> Tensor:
+    """The log of the sum was subtracted from scores that were still large.
+
+    It is right on paper. But near 10000 float32 has steps of 0.001, the log of the sum is rounded to such a step, and
+    the rows no longer sum to 1.
+
+    How can you make the visible scores small before `logsumexp` sees them?
+    """
+    hidden = scores.masked_fill(~mask, -torch.inf)
+    return (hidden - hidden.logsumexp(dim=-1, keepdim=True)).exp()
+
+
+# --- two at once ------------------------------------------------------------------------------------------------------
+
+TRIANGLES = {
+    future_instead_of_past: lambda ones: ones.triu(),
+    hidden_marked_true: lambda ones: ones.triu(1),
+    own_token_hidden: lambda ones: ones.tril(-1),
+    one_token_ahead: lambda ones: ones.tril(1),
+}
+FORMS = {
+    float_mask: lambda mask: mask.float(),
+    whole_number_mask: lambda mask: mask.long(),
+    batch_and_head_dimensions_added: lambda mask: mask[None, None],
+}
+Weigh = Callable[[Tensor, Tensor], Tensor]  # from scores and mask to weights
+HIDING: dict[Callable[..., object], Callable[[Tensor, Tensor, Callable[[Tensor], Tensor]], Tensor]] = {
+    mask_inverted: lambda scores, mask, share: share(scores.masked_fill(mask, -torch.inf)),
+    mask_ignored: lambda scores, mask, share: share(scores),
+    scores_multiplied_by_mask: lambda scores, mask, share: share(scores * mask),
+    masked_after_softmax: lambda scores, mask, share: share(scores) * mask,
+}
+SHARING: dict[Callable[..., object], Callable[[Tensor], Tensor]] = {
+    softmax_over_queries: lambda scores: scores.softmax(dim=-2),
+    exponentials_not_divided: lambda scores: (scores - scores.amax(dim=-1, keepdim=True)).exp(),
+}
+LEFT = {
+    wrong_side_kept: lambda weights, mask: weights * ~mask,
+    divided_but_not_zeroed: lambda weights, mask: weights,
+}
+DIVISORS = {
+    columns_divided: lambda visible: visible.sum(dim=-2, keepdim=True),
+    sum_without_keepdim: lambda visible: visible.sum(dim=-1),
+    divided_by_sum_of_all: lambda visible: visible.sum(),
+}
+
+
+def _causal_mask(triangle: Callable[[Tensor], Tensor], form: Callable[[Tensor], Tensor]) -> object:
+    def causal_mask(num_tokens: int, device: torch.device | str | None = None) -> Tensor:
+        return form(triangle(torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=device)))
+
+    return causal_mask
+
+
+PAIRS = [
+    *together(TRIANGLES, FORMS, _causal_mask),
+    *together(HIDING, SHARING, lambda hide, share: lambda scores, mask: hide(scores, mask, share)),
+    *together(
+        {wrong_side_kept: None},
+        DIVISORS,
+        lambda _, divisor: lambda weights, mask: weights * ~mask / divisor(weights * ~mask),
+    ),
+    *together(
+        {divided_but_not_zeroed: None},
+        DIVISORS,
+        lambda _, divisor: lambda weights, mask: weights / divisor(weights * mask),
+    ),
+]

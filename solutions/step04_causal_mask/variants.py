@@ -85,8 +85,9 @@ def exponentials_of_visible(scores: Tensor, mask: Tensor) -> Tensor:
 
 @variant(replaces="masked_softmax")
 def exponential_of_the_difference(scores: Tensor, mask: Tensor) -> Tensor:
-    """exp(x - logsumexp(x))."""
+    """exp(x - logsumexp(x)), of scores from which the maximum was subtracted."""
     hidden = scores.masked_fill(~mask, -torch.inf)
+    hidden = hidden - hidden.amax(dim=-1, keepdim=True)
     return (hidden - hidden.logsumexp(dim=-1, keepdim=True)).exp()
 
 

@@ -1,11 +1,12 @@
 """What learners get wrong in step 5, each with the check that catches it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from grader.catalogue import misconception
+from grader.catalogue import misconception, together
 from solutions.step05_dropout import reference
 
 # Its stream goes on from call to call, and `torch.manual_seed` does not reach it.
@@ -245,7 +246,7 @@ def same_mask_every_call(x: Tensor, p: float = 0.5, training: bool = True) -> Te
     return reference.dropout(x, p, training)
 
 
-@misconception(replaces="dropout", caught_by="test_seed_repeats")
+@misconception(replaces="dropout", caught_by="test_seed_repeats", own_draws=True)
 def numbers_of_its_own(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """The random numbers came from a generator that `torch.manual_seed` does not reach.
 
@@ -581,3 +582,74 @@ class module_default_of_one_tenth(reference.Dropout):
 
     def __init__(self, p: float = 0.1) -> None:
         super().__init__(p)
+
+
+@misconception(replaces="Dropout", caught_by="test_module_obeys_its_mode")
+class module_draws_once_a_row(reference.Dropout):
+    """The module drew one number for each row of x, and dropped or kept the row as a whole.
+
+    What the row says is then lost altogether. Each element has to be drawn by itself, in the module as in the function.
+
+    What is the shape of the random numbers in `forward`?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * _kept(x[..., :1], self.p) * _scale(self.p) if self.training else x
+
+
+@misconception(replaces="dropout", caught_by="test_elements_are_independent")
+def one_half_mirrors_the_other(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """Random numbers were drawn for the first half of the elements, and the second half got 1 minus those.
+
+    The rate is right, but what is dropped in one half says what is kept in the other. Each element has to be drawn by
+    itself.
+
+    Does each element have a random number of its own?
+    """
+    if not training:
+        return reference.dropout(x, p, False)
+    drawn = torch.rand((x.numel() + 1) // 2, device=x.device)
+    kept = torch.cat([drawn, 1 - drawn])[: x.numel()].view(x.shape) >= p
+    return x * kept * _scale(p)
+
+
+# --- two at once ------------------------------------------------------------------------------------------------------
+
+SCALES = {
+    not_scaled: lambda p: 1.0,
+    scaled_by_one_over_p: lambda p: 1 / p if p else 1.0,
+    scaled_by_share_kept: lambda p: 1 - p,
+}
+CHOICES: dict[Callable[..., object], Callable[[Tensor, float], Tensor]] = {
+    keeps_with_probability_p: lambda x, p: ~_kept(x, p),
+    one_draw_for_a_row: lambda x, p: _kept(x[..., :1], p),
+    one_row_for_all: lambda x, p: _kept(x.reshape(-1, x.shape[-1])[0], p),
+    one_mask_for_the_batch: lambda x, p: _kept(x[0], p),
+    any_probability_taken: lambda x, p: torch.rand(x.shape, device=x.device) >= p,
+}
+MODES = {
+    still_on_outside_training: lambda training: True,
+    training_turned_round: lambda training: not training,
+}
+
+
+def _dropout(
+    scale: Callable[[float], float],
+    choice: Callable[[Tensor, float], Tensor] = _kept,
+    mode: Callable[[bool], bool] = bool,
+) -> object:
+    def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+        return x * choice(x, p) * scale(p) if mode(training) else x
+
+    return dropout
+
+
+PAIRS = [
+    *together(SCALES, CHOICES, _dropout),
+    *together(SCALES, MODES, lambda scale, mode: _dropout(scale, mode=mode)),
+    *together(
+        {wrong: choice for wrong, choice in CHOICES.items() if wrong is not any_probability_taken},
+        MODES,
+        lambda choice, mode: _dropout(_scale, choice, mode),
+    ),
+]

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from grader.catalogue import misconception
+from grader.catalogue import misconception, together
 from solutions.step06_causal_attention import reference
 
 
@@ -558,3 +558,20 @@ class same_dropout_every_call(Pieces):
         if self.training:
             torch.manual_seed(123)
         return super().context(weights, value)
+
+
+# --- two at once ------------------------------------------------------------------------------------------------------
+
+SCALES = (not_scaled, scaled_by_input_width, scaled_by_width_without_root)
+MASKS = (no_mask, mask_off_by_one, future_instead_of_past, own_token_hidden)
+WEIGHTS = (hidden_scores_set_to_zero, masked_after_softmax, softmax_over_queries, no_maximum_subtracted)
+DROPOUTS = (dropout_on_context, dropout_not_rescaled, dropout_on_in_eval, no_dropout)
+PAIRS = [
+    *together(SCALES, MASKS),
+    *together(SCALES, WEIGHTS),
+    *together(SCALES, DROPOUTS),
+    *together(MASKS, (softmax_over_queries,)),
+    *together(MASKS[1:], (masked_after_softmax, hidden_scores_set_to_zero)),
+    *together(MASKS, DROPOUTS),
+    *together((masked_after_softmax, softmax_over_queries), DROPOUTS),
+]

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from grader.catalogue import misconception
+from grader.catalogue import misconception, together
 from solutions.step06_causal_attention.reference import CausalAttention
 from solutions.step08_multi_head import reference
 
@@ -334,6 +334,45 @@ class no_mask(Pieces):
         return torch.ones_like(super().may_attend(num_tokens))
 
 
+@misconception(replaces="MultiHeadAttention", caught_by="test_by_hand")
+class future_instead_of_past(Pieces):
+    """The mask was the wrong way round: each token saw itself and the later tokens, and its past was hidden.
+
+    The last token then sees only itself, and the first one sees the whole sequence.
+
+    Does your mask say "may attend" or "is hidden", and does the line that uses it mean the same?
+    """
+
+    def may_attend(self, num_tokens: int) -> Tensor:
+        return super().may_attend(num_tokens).T
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_by_hand")
+class softmax_over_queries(Pieces):
+    """The softmax ran over the queries, so that the columns of the weights summed to 1 and the rows did not.
+
+    Each query shares out a weight of 1 among the keys, and the keys are counted by the last dimension.
+
+    Along which dimension must the weights sum to 1, and what does `dim` say in your softmax?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return scores.masked_fill(~visible, -torch.inf).softmax(dim=-2)
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_by_hand")
+class masked_after_softmax(Pieces):
+    """The mask was applied after the softmax, and the rows were not divided by their new sum.
+
+    The softmax had already shared weight out to the later tokens. That share is lost, and the rows no longer sum to 1.
+
+    What must happen to the hidden scores before the softmax, so that nothing is left to lose?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return scores.softmax(dim=-1) * visible
+
+
 @misconception(replaces="MultiHeadAttention", caught_by="test_future_has_no_effect")
 class mask_in_the_first_head_only(Pieces):
     """Only the first head was masked, the others saw the future.
@@ -629,3 +668,75 @@ class dropout_on_in_eval(Pieces):
 
     def context(self, weights: Tensor, value: Tensor) -> Tensor:
         return F.dropout(weights, self.dropout.p) @ value
+
+
+@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_dropout_acts_on_weights")
+class wrapper_shares_the_rate(reference.MultiHeadAttentionWrapper):
+    """Each head of the wrapper got the rate of dropout divided by the number of heads.
+
+    Every weight is dropped with the probability that was asked for, however many heads there are.
+
+    With `dropout=0.2` and four heads, at which rate does a single weight have to be dropped?
+    """
+
+    def __init__(
+        self, d_in: int, d_out: int, context_length: int, dropout: float, num_heads: int, qkv_bias: bool = False
+    ) -> None:
+        super().__init__(d_in, d_out, context_length, dropout / num_heads, num_heads, qkv_bias)
+
+
+@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_dropout_acts_on_weights")
+class wrapper_drops_its_output(reference.MultiHeadAttentionWrapper):
+    """The wrapper dropped numbers of its output, and its heads dropped no weights.
+
+    Dropout belongs on the attention weights: it takes a token out of the view of another one, and not a number out of
+    the result.
+
+    Which part of the module has the weights in its hands?
+    """
+
+    def __init__(
+        self, d_in: int, d_out: int, context_length: int, dropout: float, num_heads: int, qkv_bias: bool = False
+    ) -> None:
+        super().__init__(d_in, d_out, context_length, 0.0, num_heads, qkv_bias)
+        self.rate = dropout
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.dropout(super().forward(x), self.rate, self.training)
+
+
+@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_dropout_acts_on_weights")
+class wrapper_drops_once_more(reference.MultiHeadAttentionWrapper):
+    """The wrapper dropped numbers of its output, after its heads had dropped weights.
+
+    The heads do all the dropping there is; the wrapper only puts their outputs next to each other.
+
+    What is left for the wrapper to do when its heads are done?
+    """
+
+    def __init__(
+        self, d_in: int, d_out: int, context_length: int, dropout: float, num_heads: int, qkv_bias: bool = False
+    ) -> None:
+        super().__init__(d_in, d_out, context_length, dropout, num_heads, qkv_bias)
+        self.rate = dropout
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.dropout(super().forward(x), self.rate, self.training)
+
+
+# --- two at once ------------------------------------------------------------------------------------------------------
+
+SCALES = (scaled_by_all_heads, not_scaled, scaled_by_number_of_heads)
+MASKS = (no_mask, future_instead_of_past, mask_in_the_first_head_only)
+HEADS = (split_without_transpose, merged_without_transpose, columns_interleaved)
+WEIGHTS = (softmax_over_queries, masked_after_softmax)
+DROPOUTS = (dropout_on_output, dropout_on_in_eval, no_dropout)
+PAIRS = [
+    *together(SCALES, (*MASKS, *WEIGHTS)),
+    *together(SCALES, HEADS),
+    *together(HEADS, (*MASKS, *WEIGHTS)),
+    *together((future_instead_of_past,), WEIGHTS),
+    *together((split_without_transpose,), (merged_without_transpose,)),
+    *together((output_not_projected,), (*SCALES, *MASKS, merged_without_transpose)),
+    *together((not_scaled, no_mask, future_instead_of_past, merged_without_transpose), DROPOUTS),
+]

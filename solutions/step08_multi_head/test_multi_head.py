@@ -160,19 +160,33 @@ def test_dropout_acts_on_weights(student: Implementation, reference: Implementat
     # changes nothing.
     tokens, heads = 16, 4
     width = heads * 2 * tokens
-    parameters = {
+    in_one = {
         "W_query.weight": torch.zeros(width, tokens),
         "W_key.weight": torch.zeros(width, tokens),
         "W_value.weight": torch.eye(tokens).repeat(2 * heads, 1),
         "out_proj.weight": torch.eye(width),
         "out_proj.bias": torch.zeros(width),
     }
-    theirs = student.MultiHeadAttention(tokens, width, tokens, DROPPED, heads)
-    ours = reference.MultiHeadAttention(tokens, width, tokens, DROPPED, heads)
-    theirs.load_parameters(parameters)
-    ours.load_parameters(parameters)
-    x = torch.eye(tokens).repeat(16, 1, 1)
-    plain, came = ours.eval()(x).tensor(), theirs(x).tensor()
+    in_a_list = {
+        f"heads.{head}.{name}": value.chunk(heads)[head]
+        for head in range(heads)
+        for name, value in in_one.items()
+        if name.startswith("W_")
+    }
+    for name, d_out, parameters in (
+        ("MultiHeadAttention", width, in_one),
+        ("MultiHeadAttentionWrapper", width // heads, in_a_list),
+    ):
+        modules = [getattr(side, name)(tokens, d_out, tokens, DROPPED, heads) for side in (student, reference)]
+        for module in modules:
+            module.load_parameters(parameters)
+        x = torch.eye(tokens).repeat(16, 1, 1)
+        _weights_are_dropped(modules[0](x).tensor(), modules[1].eval()(x).tensor(), heads)
+
+
+def _weights_are_dropped(came: Tensor, plain: Tensor, heads: int) -> None:
+    # Fails unless `came` is `plain` (16, T, H * 2 * T), each head's weights twice, with single weights dropped.
+    tokens = plain.shape[1]
     holds(
         came.shape == plain.shape,
         _("In training the result has shape {came}, and it should have {expected}.").format(
@@ -243,7 +257,7 @@ def _share_is_near(happened: Tensor, expected: float, sentence: str) -> None:
     # Fails unless it happened at the expected rate.
     #
     # A right answer breaks the bound less than once in ten million runs; the fifth on top is for rare events, whose
-    # number is not quite normal. Five rates are looked at: together they refuse a right answer less than once in a
+    # number is not quite normal. Ten rates are looked at: together they refuse a right answer less than once in a
     # million.
     rate = float(happened.double().mean())
     room = 1.2 * binomial_bound(happened.numel(), expected)

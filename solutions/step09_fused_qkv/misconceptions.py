@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from grader.catalogue import misconception
+from grader.catalogue import misconception, together
 from solutions.step09_fused_qkv import reference
 
 
@@ -256,6 +256,48 @@ class no_mask(Pieces):
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return self.attn_dropout(self.scores(query, key).softmax(dim=-1)) @ value
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+class future_instead_of_past(Pieces):
+    """The mask was the wrong way round: each token saw itself and the later tokens, and its past was hidden.
+
+    The last token then sees only itself, and the first one sees the whole sequence.
+
+    Does your mask say "may attend" or "is hidden", and does the line that uses it mean the same?
+    """
+
+    def weights(self, scores: Tensor) -> Tensor:
+        length = scores.shape[-1]
+        return scores.masked_fill(~self.visible[:length, :length].T, -torch.inf).softmax(dim=-1)
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+class softmax_over_queries(Pieces):
+    """The softmax ran over the queries, so that the columns of the weights summed to 1 and the rows did not.
+
+    Each query shares out a weight of 1 among the keys, and the keys are counted by the last dimension.
+
+    Along which dimension must the weights sum to 1, and what does `dim` say in your softmax?
+    """
+
+    def weights(self, scores: Tensor) -> Tensor:
+        length = scores.shape[-1]
+        return scores.masked_fill(~self.visible[:length, :length], -torch.inf).softmax(dim=-2)
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+class masked_after_softmax(Pieces):
+    """The mask was applied after the softmax, and the rows were not divided by their new sum.
+
+    The softmax had already shared weight out to the later tokens. That share is lost, and the rows no longer sum to 1.
+
+    What must happen to the hidden scores before the softmax, so that nothing is left to lose?
+    """
+
+    def weights(self, scores: Tensor) -> Tensor:
+        length = scores.shape[-1]
+        return scores.softmax(dim=-1) * self.visible[:length, :length]
 
 
 @misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
@@ -560,3 +602,37 @@ class output_dropped_in_eval(Pieces):
 
     def output(self, merged: Tensor) -> Tensor:
         return F.dropout(self.c_proj(merged), self.resid_dropout.p)
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_dropout_on_weights_and_output")
+class first_head_drops_alone(Pieces):
+    """Only the weights of the first head were dropped, those of the others never.
+
+    Dropout acts on all the weights there are, each drawn by itself.
+
+    Which dimension of the weights counts the heads, and does your dropout see all of it?
+    """
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        first, others = self.weights(self.scores(query, key)).tensor_split([1], dim=1)
+        return torch.cat([self.attn_dropout(first), others], dim=1) @ value
+
+
+# --- two at once ------------------------------------------------------------------------------------------------------
+
+SCALES = (scaled_by_all_heads, not_scaled)
+ORDERS = (key_query_value_order, value_first_order, cut_into_heads_first, every_third_column)
+MASKS = (no_mask, future_instead_of_past)
+HEADS = (split_without_transpose, merged_without_transpose)
+PAIRS = [
+    *together(MASKS, SCALES),
+    *together(ORDERS, SCALES),
+    *together(HEADS, SCALES),
+    *together(ORDERS, MASKS),
+    *together(HEADS, MASKS),
+    *together((split_without_transpose,), (merged_without_transpose,)),
+    *together((softmax_over_queries, masked_after_softmax), (*SCALES, *HEADS)),
+    *together((output_not_projected,), (*SCALES, *MASKS, merged_without_transpose)),
+    *together((no_dropout_on_weights, no_dropout_on_output, weights_dropped_in_eval), (merged_without_transpose,)),
+    *together((no_dropout_on_output, output_dropped_in_eval), (*SCALES, *MASKS)),
+]

@@ -145,11 +145,11 @@ def test_follows_device(student: Implementation, reference: Implementation, draw
 @points(1)
 def test_dropout_on_weights_and_output(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """In training weights are dropped, and so are numbers of the output."""
-    # The output shows the weights of the first two heads, each of them four times: all scores are 0, a head's values
-    # are unit vectors, twice, and c_proj copies the first half of the columns into the second.
+    # The output shows the weights of the first and the last head, each of them four times: all scores are 0, a head's
+    # values are unit vectors, twice, and c_proj puts the columns of these two heads into both halves.
     tokens, heads = 16, 4
     width = heads * 2 * tokens
-    half = torch.eye(width)[: width // 2]
+    half = torch.eye(width)[[*range(width // 4), *range(-width // 4, 0)]]
     values = torch.cat([torch.eye(tokens).repeat(2 * heads, 1), torch.zeros(width, width - tokens)], dim=1)
     parameters = {
         "c_attn.weight": torch.cat([torch.zeros(2 * width, width), values]),

@@ -1,12 +1,13 @@
 """What learners get wrong in step 10, each with the check that catches it."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.catalogue import misconception
+from grader.catalogue import misconception, together
 from solutions.step10_flash import reference
 
 
@@ -626,3 +627,73 @@ def one_head_counted(batch: int, num_heads: int, num_tokens: int, bytes_per_elem
     How many matrices of T x T does a batch of two sequences with three heads have?
     """
     return batch * num_tokens**2 * bytes_per_element
+
+
+@misconception(replaces="flash_attention", caught_by="test_memory")
+def half_the_length_as_block(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
+) -> Tensor:
+    """The sequence was cut in two halves, whatever block_size said.
+
+    A block is then a quarter of the matrix of scores, and it grows with the square of the length as the matrix does.
+
+    When the sequence gets twice as long, what happens to the size of a block?
+    """
+    return _flash(query, key, value, is_causal, max(block_size, query.shape[-2] // 2))
+
+
+@misconception(replaces="flash_attention", caught_by="test_large_scores")
+def a_thousand_filled_in(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
+) -> Tensor:
+    """The future scores were filled with -1000, which is not low enough.
+
+    Where the visible scores of a row are near -1000 as well, the future gets as much weight as they do.
+
+    Which number stays far below every score that can come up?
+    """
+
+    def fill(scores: Tensor, rows: slice, columns: slice) -> Tensor:
+        return scores.masked_fill(reference.future(rows, columns, scores.device), -1000.0)
+
+    return _flash(query, key, value, is_causal, block_size, hide=fill)
+
+
+# --- two at once ------------------------------------------------------------------------------------------------------
+
+BLOCKS = {
+    context_not_rescaled: {"rescale": lambda old, new: (torch.ones_like(new), torch.exp(old - new))},
+    denominator_not_rescaled: {
+        "rescale": lambda old, new: (torch.exp(old - new), torch.where(old == -torch.inf, 0.0, 1.0).to(new.dtype))
+    },
+    each_block_its_own_maximum: {
+        "grow": lambda maximum, scores: scores.amax(dim=-1, keepdim=True),
+        "rescale": lambda old, new: (torch.ones_like(new), torch.ones_like(new)),
+    },
+    no_maximum: {"start": 0.0, "grow": lambda maximum, scores: maximum},
+}
+CAUSES: dict[Callable[..., object], dict[str, Any]] = {
+    is_causal_ignored: {"hide": lambda scores, rows, columns: scores, "skip_future": False},
+    diagonal_blocks_not_masked: {"hide": lambda scores, rows, columns: scores},
+    future_seen_outside_diagonal_blocks: {
+        "hide": lambda scores, rows, columns: _mask(scores, rows, columns) if rows.start == columns.start else scores,
+        "skip_future": False,
+    },
+}
+UNSCALED: dict[Callable[..., object], dict[str, Any]] = {not_scaled: {"scale": 1.0}}
+
+
+def _both(first: dict[str, Any], second: dict[str, Any]) -> object:
+    def flash_attention(
+        query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
+    ) -> Tensor:
+        return _flash(query, key, value, is_causal, block_size, **first, **second)
+
+    return flash_attention
+
+
+PAIRS = [
+    *together(UNSCALED, BLOCKS, _both),
+    *together(UNSCALED, CAUSES, _both),
+    *together(BLOCKS, CAUSES, _both),
+]

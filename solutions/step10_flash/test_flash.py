@@ -37,7 +37,7 @@ def test_matrix_bytes(student: Implementation, reference: Implementation, draw: 
 @points(1)
 def test_sdpa_is_causal(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """sdpa is causal attention, and the built-in does the work."""
-    for shape in ((1, 1, 1, 4), (1, 1, 3, 2), (2, 3, 6, 4)):
+    for shape in ((1, 1, 3, 2), (2, 3, 6, 4), (1, 1, 1, 4)):  # one token tells little apart, so it comes last
         query, key, value = (draw.normal(*shape) for _input in range(3))
         expected = reference.using(gradients=True).sdpa(query, key, value)
         came = student.using(gradients=True, functions=True).sdpa(query, key, value)
@@ -141,21 +141,21 @@ def test_causal(student: Implementation, reference: Implementation, draw: Draw) 
 def test_large_scores(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Scores of 1000 and -1000 give finite and exact results."""
     for is_causal, dtype in ((False, torch.float32), (True, torch.float32), (False, torch.float64)):
-        query, key = large_scores(draw, 7, dtype)
-        value = draw.normal(2, 2, 7, 3, dtype=dtype)
+        query, key = large_scores(draw, 5, dtype)
+        value = draw.normal(2, 2, 5, 3, dtype=dtype)
         expected = reference.using(gradients=True).flash_attention(query, key, value, is_causal, 3)
         came = student.using(gradients=True).flash_attention(query, key, value, is_causal, 3)
         agree(came, expected, terms=LARGE_SCORES)
 
 
 def large_scores(draw: Draw, tokens: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Queries and keys whose scores, row by row, lie near 960, near -960, rise, fall, or are of ordinary size.
+    """Queries and keys whose scores, row by row, lie near 1000, near -1000, rise, fall, or are of ordinary size.
 
     The same row of another sequence or head has the opposite sign, so that no two rows can share a maximum.
     """
     signs = torch.tensor([[1.0, -1.0], [-1.0, 1.0]], dtype=dtype)[..., None]
-    levels = signs * torch.tensor([1920.0, -1920.0, 0.0, 0.0, 0.0], dtype=dtype).repeat(2)[:tokens]
-    slopes = signs * torch.tensor([0.0, 0.0, 1920.0, -1920.0, 0.0], dtype=dtype).repeat(2)[:tokens]
+    levels = signs * torch.tensor([2000.0, -2000.0, 0.0, 0.0, 0.0], dtype=dtype).repeat(2)[:tokens]
+    slopes = signs * torch.tensor([0.0, 0.0, 2000.0, -2000.0, 0.0], dtype=dtype).repeat(2)[:tokens]
     steady, rising = torch.ones(tokens, dtype=dtype), torch.linspace(-1.0, 1.0, tokens, dtype=dtype)
 
     def beside_noise(first: Tensor, second: Tensor) -> Tensor:
@@ -171,7 +171,7 @@ def test_gradients(student: Implementation, reference: Implementation, draw: Dra
     for num_queries, num_keys, is_causal, dtype in (
         (1, 4, False, torch.float32),
         (5, 8, False, torch.float64),
-        (7, 7, True, torch.float32),
+        (5, 5, True, torch.float32),
     ):
         query, key = draw.normal(2, 2, num_queries, 4, dtype=dtype), draw.normal(2, 2, num_keys, 4, dtype=dtype)
         value = draw.normal(2, 2, num_keys, 3, dtype=dtype)
@@ -184,7 +184,7 @@ def test_gradients(student: Implementation, reference: Implementation, draw: Dra
 def test_memory(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Exact without a tensor, or a mask, as large as the matrix of scores."""
     block_size, width = 8, 4
-    for num_queries, num_keys, is_causal in ((16, 40, False), (32, 32, True)):
+    for num_queries, num_keys, is_causal in ((16, 40, False), (48, 48, True)):
         query = draw.normal(1, 1, num_queries, width)
         key, value = draw.normal(1, 1, num_keys, width), draw.normal(1, 1, num_keys, width)
         expected = reference.flash_attention(query, key, value, is_causal, block_size)

@@ -50,7 +50,8 @@ def test_layer_norm_far_from_zero(student: Implementation, reference: Implementa
     """Vectors far from zero, and vectors of equal numbers, are normed too."""
     theirs, ours = twins(student, reference, draw, "LayerNorm", 16)
     equal = torch.full((2, 16), 0.5)
-    agree(theirs.using(gradients=True)(equal), ours.using(gradients=True)(equal), terms=16)
+    # A way that scales first and shifts then, x * s + (b - mean * s), rounds 0.5 * s, and s is 316 here.
+    agree(theirs.using(gradients=True)(equal), ours.using(gradients=True)(equal), terms=256)
     x = draw.normal(12, 16) + FAR_FROM_ZERO
     agree(theirs(x), ours(x), terms=FAR_TERMS)
 
@@ -115,6 +116,27 @@ def test_dropout(student: Implementation, reference: Implementation, draw: Draw)
         # Attention also drops weights, so what it adds has no expected value: only its zeros are counted.
         added = expected.tensor() - x if heard == "mlp" else None
         require_dropped(f"Block.{heard}", came - x, again - x, added, rate)
+
+    # One token, one head and no bias behind it: attention adds nothing, or all that it adds without dropout, divided
+    # by 1 - rate twice, for the weight and for the output.
+    theirs, ours = twins(student, reference, draw, "Block", 16, 1, 1, rate)
+    alone = {
+        name: value * (name != "attn.c_proj.bias" and "mlp" not in name) for name, value in ours.parameters().items()
+    }
+    ours.load_parameters(alone)
+    theirs.load_parameters(alone)
+    theirs.train()
+    x = draw.normal(32, 1, 16)
+    kept = (ours(x).tensor() - x) / (1 - rate) ** 2
+    came = theirs(x).tensor() - x
+    holds(
+        ((came == 0) | torch.isclose(came, kept, rtol=1e-3, atol=1e-4)).all(),
+        _(
+            "With one token, one head and dropout {rate:.2f} attention adds 0 or what it adds without dropout, divided "
+            "by (1 - {rate:.2f}) squared, and here it added something else. Is something dropped besides weights and "
+            "output?"
+        ).format(rate=rate),
+    )
 
 
 def require_dropped(branch: str, came: Tensor, again: Tensor, expected: Tensor | None, rate: float) -> None:

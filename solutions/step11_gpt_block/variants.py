@@ -64,6 +64,23 @@ class NormBySum(nn.Module):
         return centred / (variance + self.eps)[..., None] ** 0.5 * self.weight + self.bias
 
 
+@variant(replaces="LayerNorm")
+class NormByOneProduct(nn.Module):
+    """Scaled first and shifted then, x * s + (bias - mean * s), as fused kernels write it."""
+
+    def __init__(self, n_embd: int, bias: bool = True, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(n_embd))
+        self.bias = nn.Parameter(torch.zeros(n_embd)) if bias else None
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        variance, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
+        scale = torch.rsqrt(variance + self.eps) * self.weight
+        shift = -mean * scale if self.bias is None else self.bias - mean * scale
+        return x * scale + shift
+
+
 @variant(replaces="gelu")
 def gelu_with_a_tensor_constant(x: Tensor) -> Tensor:
     """As LLMs-from-scratch writes it: the factor is a tensor, which is float32 whatever x is."""

@@ -1,12 +1,13 @@
 """What learners get wrong in step 12, each with the check that catches it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from grader.catalogue import misconception
+from grader.catalogue import misconception, together
 from solutions.step12_gpt import reference
 from solutions.step12_gpt.reference import GPT
 
@@ -999,3 +1000,74 @@ def one_target_a_window(token_ids: Tensor, context_length: int, batch_size: int)
     """
     for inputs, targets in reference.next_token_batches(token_ids, context_length, batch_size):
         yield inputs, targets[:, -1]
+
+
+# --- two at once ------------------------------------------------------------------------------------------------------
+
+EMBEDDINGS = (positions_not_added, positions_off_by_one, no_final_norm, embedding_scaled)
+LOSSES = (
+    only_last_logits, probabilities_instead_of_logits, logits_left_flat, loss_shifted_again, loss_in_another_order,
+    loss_summed, loss_of_the_last_position,
+)  # fmt: skip
+
+
+def _generate(
+    choose: Callable[[Tensor, float], Tensor] = pick,
+    *,
+    first_of: Callable[[GPT, Tensor], Tensor] = lambda model, idx: idx[:, -model.block_size :],
+    position: int = -1,
+    end: Callable[[GPT, bool], object] = lambda model, was_training: model.train(was_training),
+    start: Callable[[GPT], object] = lambda model: model.eval(),
+    kept: Callable[[Tensor, Tensor], Tensor] = lambda idx, result: result,
+) -> object:
+    """Generation of which each keyword is one decision that a misconception above takes in its own way."""
+
+    def generate(
+        model: GPT, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None
+    ) -> Tensor:
+        given, was_training = idx, model.training
+        start(model)
+        for _ in range(max_new_tokens):
+            logits = model(first_of(model, idx))[0][:, position].detach()
+            idx = torch.cat((idx, choose(hide_small(logits, top_k), temperature)), dim=1)
+        end(model, was_training)
+        return kept(given, idx)
+
+    return generate
+
+
+CHOICES: dict[Callable[..., object], Callable[[Tensor, float], Tensor]] = {
+    temperature_multiplied: lambda logits, temperature: (
+        pick(logits, 0.0) if temperature == 0 else sample(logits * temperature)
+    ),
+    always_greedy: lambda logits, temperature: pick(logits, 0.0),
+}
+MANNERS: dict[Callable[..., object], dict[str, Any]] = {
+    context_not_cropped: {"first_of": lambda model, idx: idx},
+    first_tokens_kept: {"first_of": lambda model, idx: idx[:, : model.block_size]},
+    sampled_in_train_mode: {"start": lambda model: None, "end": lambda model, was_training: None},
+    left_in_eval_mode: {"end": lambda model, was_training: None},
+    predicts_from_the_first_position: {"position": 0},
+    only_new_tokens_returned: {"kept": lambda idx, result: result[:, idx.shape[1] :]},
+}
+WINDOWS = {wrong: wrong for wrong in (windows_overlap, last_batch_dropped)}
+
+
+def _batches(windows: Callable[[Tensor, int, int], Batches]) -> object:
+    def next_token_batches(token_ids: Tensor, context_length: int, batch_size: int) -> Batches:
+        for inputs, _ in windows(token_ids, context_length, batch_size):
+            yield inputs, inputs.clone()
+
+    return next_token_batches
+
+
+PAIRS = [
+    *together(LOSSES, EMBEDDINGS),
+    *together(CHOICES, MANNERS, lambda choose, manner: _generate(choose, **manner)),
+    *together(
+        {context_not_cropped: MANNERS[context_not_cropped]},
+        {wrong: MANNERS[wrong] for wrong in (sampled_in_train_mode, left_in_eval_mode, only_new_tokens_returned)},
+        lambda first, second: _generate(**first, **second),
+    ),
+    *together({targets_not_shifted: None}, WINDOWS, lambda _, windows: _batches(windows)),
+]

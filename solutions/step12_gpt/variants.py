@@ -186,7 +186,7 @@ def gumbel_noise(
 def categorical_a_row(
     model: reference.GPT, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None
 ) -> Tensor:
-    """torch.distributions, and the rows' tokens stacked; the mode is restored whatever happens."""
+    """torch.distributions, told not to look at values; the mode is restored whatever happens."""
     mode = model.training
     try:
         model.eval()
@@ -199,7 +199,7 @@ def categorical_a_row(
                 if top_k and top_k < logits.shape[-1]:
                     threshold = logits.kthvalue(logits.shape[-1] - top_k + 1, dim=-1, keepdim=True).values
                     logits = torch.where(logits >= threshold, logits, -1e9)
-                drawn = torch.distributions.Categorical(logits=logits / temperature).sample()
+                drawn = torch.distributions.Categorical(logits=logits / temperature, validate_args=False).sample()
             idx = torch.hstack((idx, drawn.unsqueeze(1)))
     finally:
         model.train(mode)

@@ -1,0 +1,71 @@
+"""Diagnoses the wrong ways of a step as the grader does, in this process, and asks nothing twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from grader.catalogue import Misconception
+from grader.course import Step
+from grader.diagnose import Diagnostician, Question
+from grader.implementation import Backend, LocalBackend
+from grader.messages import Call, Outcome
+from grader.remembered import Remembered
+from grader.verdict import Verdict, run_check
+
+
+class OtherDraws(LocalBackend):
+    """Whose random numbers are others than those of anybody else under the same seed."""
+
+    def begin_check(self, seed: int) -> None:
+        """Another stream for the seed."""
+        super().begin_check(seed + 1)
+
+    def ask(self, call: Call) -> Outcome:
+        """Another stream for a call's seed, too."""
+        if call.options.seed is None:
+            return super().ask(call)
+        options = replace(call.options, seed=call.options.seed + 1)
+        return super().ask(replace(call, options=options))
+
+
+class Clinic:
+    """One step's reference and misconceptions; what they answered is remembered from diagnosis to diagnosis."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self._reference = Remembered(step.oracle())
+        self._witness = step.witness(self._reference)
+
+    def diagnosis(
+        self, replaced: dict[str, Any], seed: int, without: Misconception | None = None, other_draws: bool = False
+    ) -> dict[str, list[Misconception]]:
+        """What each failing check is put down to when these names stand in the student's file.
+
+        `without` and the pairs that it is part of are left out of the catalogue; `other_draws`: the student takes
+        random numbers in another order than the catalogue does.
+        """
+        student = (OtherDraws if other_draws else LocalBackend)(self.step.responder(replaced))
+        questions = [
+            self._question(name, verdict, seed)
+            for name, verdict in self.verdicts(student, seed).items()
+            if verdict.status == "fail"
+        ]
+
+        def ask_again(question: Question, further: int) -> Question | None:
+            verdict = run_check(question.check, student, self._reference, seed=further)
+            return self._question(question.name, verdict, further) if verdict.status == "fail" else None
+
+        known = [wrong for wrong in self.step.misconceptions if wrong is not without]
+        pairs = [pair for pair in self.step.pairs if without not in pair.parts]
+        return Diagnostician(known, self._witness, pairs).diagnose(questions, ask_again)
+
+    def verdicts(self, student: Backend, seed: int) -> dict[str, Verdict]:
+        """What every check of the step says of a student."""
+        return {
+            check.name: run_check(check.function, student, self._reference, seed=seed) for check in self.step.checks
+        }
+
+    def _question(self, name: str, verdict: Verdict, seed: int) -> Question:
+        check = next(check for check in self.step.checks if check.name == name)
+        return Question(check.function, seed, "cpu", verdict.exchanges, verdict.called)
