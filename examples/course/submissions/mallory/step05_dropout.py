@@ -1,0 +1,4 @@
+"""Never comes back."""
+
+while True:
+    pass

@@ -1,0 +1,517 @@
+"""A class: who is in it, each graded once under one seed, nothing lost and nothing left behind however it ends."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from grader import classroom, course, pools, students, version
+from grader.classroom import Request
+from grader.grading import GraderError
+from grader.limits import Limits
+from grader.pools import Answer, Pool, Task
+from grader.results import Graded
+from grader.submission import Submission
+
+STEP = "step01_scores"
+RIGHT = """def dot_product_scores(q, k):
+    return q @ k.mT
+
+def scaled_scores(q, k):
+    return q @ k.mT / q.shape[-1]**0.5
+"""
+WRONG = RIGHT.replace("**0.5", "")
+SLOW = "import time\ntime.sleep(1.0)\n" + RIGHT
+
+
+def hand_in(folder: Path, text: str) -> None:
+    """A submission of one file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{STEP}.py").write_text(text, encoding="utf-8")
+
+
+def asked(submissions: Path, out: Path, **changed: object) -> Request:
+    """A class of one step."""
+    plain = Request(submissions=submissions, out=out, steps=[STEP], device="cpu", seed=None, limits=Limits(), jobs=2)
+    return dataclasses.replace(plain, **changed)  # type: ignore[arg-type]
+
+
+def graded(request: Request) -> tuple[dict[str, Graded], int]:
+    """What a run keeps of each student, by name, and how many of them it did not have to grade."""
+    done = classroom.run(request, lambda total: nullcontext(lambda graded, kept: None))
+    entries = [classroom.load(request.out, standing.file) for standing in done.standings]
+    return {entry.student: entry for entry in entries if entry}, done.kept
+
+
+def scores(entries: dict[str, Graded]) -> dict[str, float | None]:
+    """The scores, None for who could not be graded."""
+    return {name: entry.report.score if entry.report else None for name, entry in entries.items()}
+
+
+# --- who is in it ----------------------------------------------------------------------------------------------------
+
+
+def found(submissions: Path, assignment: str = "attention") -> dict[str, students.Student]:
+    """The students of a folder, by name."""
+    names = students.folders(submissions)
+    return {student.name: student for student in students.students(submissions, names, assignment)}
+
+
+@pytest.mark.parametrize("inside", ["", "exercises", "attention", "submission", "ada-main", "attention/exercises"])
+def test_step_files_are_found_where_they_usually_stand(tmp_path: Path, inside: str) -> None:
+    """In the folder, in one of a known name, in nbgrader's place, in the only subfolder of an unpacked archive."""
+    hand_in(tmp_path / "ada" / inside, RIGHT)
+    assert list(found(tmp_path)["ada"].submission.sources) == [STEP]
+    assert found(tmp_path)["ada"].submission.name == "ada"
+
+
+def test_a_known_folder_wins_over_others(tmp_path: Path) -> None:
+    """Two subfolders: the one that learners are told to use."""
+    hand_in(tmp_path / "ada" / "drafts", WRONG)
+    hand_in(tmp_path / "ada" / "exercises", RIGHT)
+    assert found(tmp_path)["ada"].submission.sources[STEP][1] == RIGHT
+
+
+def test_what_is_no_student_is_left_out(tmp_path: Path) -> None:
+    """Files, hidden folders and what archives leave behind."""
+    hand_in(tmp_path / "ada", RIGHT)
+    for name in (".git", "__MACOSX", "__pycache__"):
+        hand_in(tmp_path / name, RIGHT)
+    (tmp_path / "roster.csv").write_text("ada")
+    assert list(found(tmp_path)) == ["ada"]
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    """A student's folder that is a link is said to be one; a link inside is not entered."""
+    hand_in(tmp_path / "elsewhere" / "x", RIGHT)
+    (tmp_path / "class" / "ada").mkdir(parents=True)
+    (tmp_path / "class" / "ada" / "exercises").symlink_to(tmp_path / "elsewhere" / "x")
+    (tmp_path / "class" / "mallory").symlink_to(tmp_path / "elsewhere" / "x")
+    both = found(tmp_path / "class")
+    assert both["ada"].submission.sources == {}
+    assert both["mallory"].submission.sources == {} and "link" in both["mallory"].problem
+
+
+ODD_NAMES = [
+    "김민서", "chen wei", "=1+1", "<b>bob</b>", "a&b;c", 'quo"te', "back\\slash", "CON", "nul.txt", "dot.", "~tilde",
+    "x" * 200, "김" * 80, "100%", "a|b", "right\u202eleft", "new\nline", "tab\there", "-rf", "{braces}",
+]  # fmt: skip
+
+
+def test_every_name_gets_a_file_name_of_its_own(tmp_path: Path) -> None:
+    """None leads out of the folder, none is refused by Windows, no two are one, and an ordinary one is itself."""
+    names = [students.file_name(name) for name in ODD_NAMES]
+    assert len({name.casefold() for name in names}) == len(names)
+    for name in names:
+        assert not set(name) & set('<>:"/\\|?*\n\t') and name.strip(". ") == name
+        assert not students.RESERVED.fullmatch(name)
+        assert len(name.encode()) + len(".html") < 255
+        (tmp_path / f"{name}.json").write_text("")
+    assert [students.file_name(name) for name in ("ada", "김민서", "chen wei", "=1+1")] == ODD_NAMES_KEPT
+    assert len(list(tmp_path.iterdir())) == len(names)
+
+
+ODD_NAMES_KEPT = ["ada", "김민서", "chen wei", "=1+1"]
+
+
+@pytest.mark.parametrize("name", ["..", ".", "../../x", "/etc/passwd", "..\\x", "", "a/../b"])
+def test_no_name_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
+    """Whatever a folder could be called elsewhere."""
+    assert (tmp_path / students.file_name(name)).resolve().parent == tmp_path.resolve()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_a_name_that_is_not_utf_8_is_graded_too(tmp_path: Path) -> None:
+    """Its bytes are shown as escapes, in the report and in what its files are called."""
+    os.mkdir(os.fsencode(tmp_path) + b"/caf\xe9")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")).joinpath(f"{STEP}.py").write_text(RIGHT)
+    [student] = found(tmp_path).values()
+    assert student.name == "caf\\xe9" and student.submission.sources[STEP][0] == f"caf\\xe9/{STEP}.py"
+    msgspec.json.encode([student.name, student.file])
+
+
+# --- one run, and the next -------------------------------------------------------------------------------------------
+
+
+def test_a_class_from_first_run_to_last(tmp_path: Path) -> None:
+    """Graded once under one seed; then only what changed; a seed repeats a run; who can't be graded is no zero."""
+    submissions, out = tmp_path / "handed in", tmp_path / "out"
+    hand_in(submissions / "ada", RIGHT)
+    hand_in(submissions / "김민서" / "exercises", WRONG)
+    hand_in(submissions / "<b>&", RIGHT)
+    (submissions / "empty").mkdir()
+    (submissions / "link").symlink_to(submissions / "ada")
+
+    first, kept = graded(asked(submissions, out))
+    assert scores(first) == {"ada": 6.0, "김민서": 2.0, "<b>&": 6.0, "empty": 0.0, "link": None}
+    assert kept == 0 and "link" in first["link"].error
+    seeds = {entry.report.seed for entry in first.values() if entry.report}
+    assert len(seeds) == 1
+    named = {entry.file for entry in first.values() if entry.report}
+    for kind, ending in (("pages", "html"), ("gradescope", "json"), ("junit", "xml")):
+        assert {path.name for path in (out / kind).iterdir()} >= {f"{file}.{ending}" for file in named}
+    assert not (out / "pages" / "link.html").exists()
+    assert {"index.html", "class.csv", "canvas.csv", "moodle.csv", "class.json"} <= set(os.listdir(out))
+
+    hand_in(submissions / "김민서" / "exercises", RIGHT)
+    second, kept = graded(asked(submissions, out, jobs=1))
+    assert kept == 3 and scores(second)["김민서"] == 6.0  # neither the changed one nor the link
+    assert second["ada"] == first["ada"]
+
+    third, kept = graded(asked(submissions, out, again=True, jobs=1))
+    assert kept == 0 and {entry.report.seed for entry in third.values() if entry.report} == seeds
+
+    other, kept = graded(asked(submissions, out, seed=5))
+    assert kept == 0 and {entry.report.seed for entry in other.values() if entry.report} == {5}
+    repeated, _kept = graded(asked(submissions, tmp_path / "elsewhere", seed=5))
+    assert [without_times(entry) for entry in repeated.values()] == [without_times(entry) for entry in other.values()]
+
+
+def without_times(entry: Graded) -> object:
+    """A report without what no seed repeats."""
+    plain = msgspec.to_builtins(entry)
+    for step in (plain["report"] or {"steps": []})["steps"]:
+        step["seconds"] = 0
+    return plain
+
+
+def test_the_key_is_all_that_a_report_depends_on(tmp_path: Path) -> None:
+    """Another source, seed, device, step, language, kit or limit is another key."""
+    student = students.Student("ada", "ada", Submission("ada", {STEP: ("ada/x.py", RIGHT)}))
+    plan = classroom.Plan(seed=1, steps=[STEP], device="cpu", language="en", kit="1", assignment="attention")
+    key = classroom._key(student, plan, Limits())
+    other = dataclasses.replace(student, submission=Submission("ada", {STEP: ("ada/x.py", WRONG)}))
+    assert classroom._key(other, plan, Limits()) != key
+    for changed in ({"seed": 2}, {"steps": []}, {"device": "all"}, {"language": "ko"}, {"kit": "2"}):
+        assert classroom._key(student, msgspec.structs.replace(plan, **changed), Limits()) != key
+    assert classroom._key(student, plan, Limits(patience=2.0)) != key
+    assert classroom._key(student, msgspec.structs.replace(plan, assignment="other"), Limits()) == key
+
+
+# --- when something fails --------------------------------------------------------------------------------------------
+
+
+def task(name: str) -> tuple[str, Task]:
+    """A task that a stand-in for the grader knows by its name."""
+    return name, Task(Submission(name), [STEP], "cpu", 1, "en", Limits(), version.fingerprint())
+
+
+def threads(grade: Callable[[Task], Answer], monkeypatch: pytest.MonkeyPatch) -> Pool:
+    """A pool of threads in which `grade` stands for the grader."""
+    monkeypatch.setattr(pools, "grade", grade)
+    return Pool(lambda: ThreadPoolExecutor(2), 2)
+
+
+def test_what_fails_is_tried_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault that goes away is no fault; one that stays is an error of that submission, and of no other."""
+    tried: list[str] = []
+
+    def grade(asked: Task) -> Answer:
+        name = asked.submission.name
+        tried.append(name)
+        if name == "always" or (name == "once" and tried.count("once") == 1):
+            return Answer(error="the judge failed")
+        if name == "raises":
+            raise RuntimeError("unforeseen")
+        return Answer(b"report")
+
+    names = ["a", "once", "always", "raises", "b", "c"]
+    answers = dict(pools.answers(threads(grade, monkeypatch), map(task, names)))
+    assert {name for name, answer in answers.items() if answer.report} == {"a", "once", "b", "c"}
+    assert answers["always"].error == "the judge failed" and "unforeseen" in answers["raises"].error
+    assert {name: tried.count(name) for name in names} == {"a": 1, "once": 2, "always": 2, "raises": 2, "b": 1, "c": 1}
+
+
+def test_a_refusal_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What nobody can be graded without is not said of each student in turn."""
+    pool = threads(lambda asked: Answer(error="no landlock here", refused=True), monkeypatch)
+    with pytest.raises(pools.Refused, match="no landlock"):
+        list(pools.answers(pool, map(task, "abc")))
+
+
+class Breaking(Executor):
+    """An executor whose pool breaks at a submission named `poison`, as when the process that grades it is killed."""
+
+    def __init__(self) -> None:
+        self.broken = False
+
+    def submit(self, call: Callable[..., Answer], /, *given: Task, **named: object) -> Future[Answer]:  # type: ignore[override]
+        """The answer at once, unless the pool is broken."""
+        if self.broken:
+            raise BrokenExecutor
+        future: Future[Answer] = Future()
+        if given[0].submission.name == "poison":
+            self.broken = True
+            future.set_exception(BrokenExecutor())
+        else:
+            future.set_result(Answer(b"report"))
+        return future
+
+
+def test_a_broken_pool_is_opened_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blame stays with the submission at which it breaks, also when others were under way."""
+    opened: list[Breaking] = []
+
+    @contextmanager
+    def fresh() -> Iterator[Executor]:
+        opened.append(Breaking())
+        yield opened[-1]
+
+    answers = dict(pools.answers(Pool(fresh, 2), map(task, ["a", "poison", "b", "c", "d", "e"])))
+    assert {name for name, answer in answers.items() if answer.error} == {"poison"}
+    assert len(answers) == 6 and len(opened) >= 3
+
+
+def test_another_version_of_the_kit_is_refused() -> None:
+    """A worker of a cluster that grades by other checks grades nobody."""
+    named = dataclasses.replace(task("a")[1], kit="another")
+    assert pools.grade(named).refused
+
+
+class Counted:
+    """Stands for a grader, and notes when it is closed."""
+
+    def __init__(self, **given: object) -> None:
+        self.closed = False
+
+    def close(self) -> None:
+        """Notes it."""
+        self.closed = True
+
+
+def test_calls_at_the_same_time_have_graders_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker of a cluster has threads; a grader is kept for the next call, unless it has failed."""
+    monkeypatch.setattr(pools, "Grader", Counted)
+    graders = pools._Graders()
+    with graders.one(Limits()) as first, graders.one(Limits()) as second:
+        assert first is not second
+    with graders.one(Limits()) as again:
+        assert again in (first, second)
+    with graders.one(Limits(patience=2.0)) as other:
+        assert other not in (first, second)
+    with pytest.raises(GraderError), graders.one(Limits()) as failing:
+        raise GraderError
+    assert failing.closed  # type: ignore[attr-defined]  # it is the stand-in
+    with graders.one(Limits()) as fresh:
+        assert fresh is not failing
+    graders.close()
+    assert all(grader.closed for grader in (first, second, other))  # type: ignore[attr-defined]
+
+
+# --- the command, with real processes --------------------------------------------------------------------------------
+
+
+def command(submissions: Path, out: Path, *more: str) -> subprocess.Popen[str]:
+    """`python -m grader class` in a process group of its own."""
+    arguments = [str(submissions), "--out", str(out), "--step", "1", "--jobs", "2", "--device", "cpu", *more]
+    return subprocess.Popen(
+        [sys.executable, "-m", "grader", "class", *arguments],
+        cwd=course.ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        env={"PATH": "/usr/bin:/bin", "COLUMNS": "100", "NO_COLOR": "1", "LANG": "C.UTF-8", "HOME": str(out.parent)},
+    )  # fmt: skip
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Its exit code and all it said."""
+    out, err = process.communicate(timeout=90)
+    return process.returncode, out + err
+
+
+def processes() -> dict[int, int]:
+    """Every process and its parent."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            found[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+    return found
+
+
+def descendants(pid: int) -> set[int]:
+    """Every process below one."""
+    parents = processes()
+    below, level = set[int](), {pid}
+    while level:
+        level = {child for child, parent in parents.items() if parent in level}
+        below |= level
+    return below
+
+
+def until(holds: Callable[[], object], seconds: float = 60.0) -> None:
+    """Waits until something holds; fails when it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come to hold in time"
+        time.sleep(0.05)
+
+
+def gone(pids: set[int]) -> bool:
+    """Whether none of these processes is there any more."""
+    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def reports(out: Path) -> int:
+    """How many reports are there."""
+    return len(list((out / "reports").glob("*.json"))) if (out / "reports").is_dir() else 0
+
+
+needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+
+
+@pytest.fixture
+def slow_class(tmp_path: Path) -> Path:
+    """Six submissions that take a second each."""
+    for number in range(6):
+        hand_in(tmp_path / "slow" / f"student{number}", SLOW)
+    return tmp_path / "slow"
+
+
+@needs_proc
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_run_that_is_stopped_leaves_nothing_and_goes_on(
+    slow_class: Path, tmp_path: Path, how: signal.Signals
+) -> None:
+    """Ctrl-C, an end from outside, a sudden death: no process is left, and the next run grades only the rest."""
+    process = command(slow_class, tmp_path / "out")
+    until(lambda: reports(tmp_path / "out") >= 2)
+    below = descendants(process.pid)
+    if how is signal.SIGINT:
+        os.killpg(process.pid, how)  # a terminal sends it to all of them
+    else:
+        process.send_signal(how)
+    code, said = ended(process)
+    until(lambda: gone(below), 10.0)
+    kept = reports(tmp_path / "out")
+    assert 2 <= kept < 6
+    if how is not signal.SIGKILL:
+        assert code == 130 and f"{kept} of 6" in said and "Traceback" not in said
+    else:  # the hardest way to stop
+        again, said = ended(command(slow_class, tmp_path / "out"))
+        assert again == 0 and f"6 graded, {kept} of them kept" in said
+
+
+@needs_proc
+def test_a_killed_process_of_the_pool_loses_nobody(slow_class: Path, tmp_path: Path) -> None:
+    """It is as when memory runs out: the run goes on in a new pool, and at the end nothing is left."""
+    process = command(slow_class, tmp_path / "out")
+    until(lambda: reports(tmp_path / "out") >= 1)
+    children = [pid for pid, parent in processes().items() if parent == process.pid]
+    pool = [pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    below = descendants(process.pid)
+    os.kill(pool[0], signal.SIGKILL)
+    code, said = ended(process)
+    assert code == 0 and "6 graded" in said and "0 could not be graded" in said, said
+    until(lambda: gone(below), 10.0)
+
+
+@needs_proc
+def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
+    """The second says so in one line; when the first is over, or was killed, the folder is free."""
+    hand_in(tmp_path / "in" / "ada", RIGHT)
+    first = asked(tmp_path / "in", tmp_path / "out")
+    with classroom._alone_in(first):
+        code, said = ended(command(tmp_path / "in", tmp_path / "out"))
+    assert code == 2 and "Another run" in said and len(said.splitlines()) == 1
+    with classroom._alone_in(first):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("folder", "more", "says"),
+    [
+        ("missing", [], "There is no folder missing"),
+        ("README.md", [], "no folder that can be read"),
+        ("docs/images", [], "holds no student's folder"),
+        ("exercises", [], "is one submission"),
+        ("examples/course/submissions", ["--out", "examples/course/submissions/x"], "can't go inside"),
+        ("examples/course/submissions", ["--step", "nosuch"], "There is no step nosuch"),
+        ("examples/course/submissions", ["--require-isolation", "walls"], "There is no layer"),
+        ("examples/course/submissions", ["--out", "README.md/x"], "can't be written"),
+        ("examples/course/submissions", ["--jobs", "0"], "--jobs"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line(folder: str, more: list[str], says: str, tmp_path: Path) -> None:
+    """And it ends in the command to type."""
+    code, said = ended(command(Path(folder), tmp_path / "out", *more))
+    assert code == 2 and says in said and "Type: python -m grader" in said
+    assert len(said.splitlines()) == 1 and "Traceback" not in said
+
+
+def test_who_could_not_be_graded_is_seen(tmp_path: Path) -> None:
+    """In the exit code, in the table on the screen and in what it says."""
+    hand_in(tmp_path / "in" / "ada", RIGHT)
+    (tmp_path / "in" / "link").symlink_to(tmp_path / "in" / "ada")
+    code, said = ended(command(tmp_path / "in", tmp_path / "out"))
+    assert code == 1 and "1 could not be graded" in said and "links are not followed" in said
+
+
+# --- on a cluster ----------------------------------------------------------------------------------------------------
+
+
+@needs_proc
+def test_a_dask_cluster_gives_the_same_reports(tmp_path: Path) -> None:
+    """Two worker processes; afterwards no grader is left in them."""
+    distributed = pytest.importorskip("distributed")
+    for number, text in enumerate((RIGHT, WRONG, "def (", RIGHT, WRONG)):
+        hand_in(tmp_path / "in" / f"student{number}", text)
+    here, _kept = graded(asked(tmp_path / "in", tmp_path / "here", seed=3, jobs=1))
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        workers = descendants(os.getpid())
+        request = asked(tmp_path / "in", tmp_path / "there", seed=3, scheduler=cluster.scheduler_address)
+        there, _kept = graded(request)
+        until(lambda: descendants(os.getpid()) <= workers, 10.0)
+    assert [without_times(entry) for entry in there.values()] == [without_times(entry) for entry in here.values()]
+
+
+def test_a_scheduler_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says what to type."""
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(pools, "BEGINNING", 0.5)
+    hand_in(tmp_path / "in" / "ada", RIGHT)
+    with pytest.raises(classroom.Impossible, match="Type: dask scheduler"):
+        graded(asked(tmp_path / "in", tmp_path / "out", scheduler="tcp://127.0.0.1:9"))
+
+
+def test_without_dask_it_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The class needs it only with --scheduler."""
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    hand_in(tmp_path / "in" / "ada", RIGHT)
+    with pytest.raises(classroom.Impossible, match="pip install distributed"):
+        graded(asked(tmp_path / "in", tmp_path / "out", scheduler="tcp://127.0.0.1:9"))
+
+
+# --- nbgrader's gradebook --------------------------------------------------------------------------------------------
+
+
+def test_the_gradebook_says_the_same(tmp_path: Path) -> None:
+    """The same points, and for who could not be graded no mark but a person's turn."""
+    nbgrader = pytest.importorskip("nbgrader.api")
+    hand_in(tmp_path / "in" / "ada", RIGHT)
+    hand_in(tmp_path / "in" / "김민서", WRONG)
+    (tmp_path / "in" / "link").symlink_to(tmp_path / "in" / "ada")
+    url = f"sqlite:///{tmp_path / 'gradebook.db'}"
+    entries, _kept = graded(asked(tmp_path / "in", tmp_path / "out", jobs=1, gradebook=url))
+    with nbgrader.Gradebook(url) as gradebook:
+        found = {one.student.id: one for one in gradebook.assignment_submissions("attention")}
+        assert {name: one.score for name, one in found.items()} == {"ada": 6.0, "김민서": 2.0, "link": 0.0}
+        assert found["link"].needs_manual_grade
+    assert scores(entries) == {"ada": 6.0, "김민서": 2.0, "link": None}
+
+
+def test_a_gradebook_that_can_not_be_written_is_one_line(tmp_path: Path) -> None:
+    """What was graded is kept, and the line says where."""
+    pytest.importorskip("nbgrader.api")
+    (tmp_path / "in" / "ada").mkdir(parents=True)
+    with pytest.raises(classroom.Impossible, match="Everything is in .*Type: python -m grader class"):
+        graded(asked(tmp_path / "in", tmp_path / "out", jobs=1, gradebook="nonsense://x"))
+    assert (tmp_path / "out" / "index.html").is_file()
