@@ -1,0 +1,190 @@
+"""Notebooks as submissions: their answer cells are read as data, by the side that is trusted, and nothing is run.
+
+An answer cell is a code cell that nbgrader marks as a solution and whose `grade_id` is the name of a step; where that
+mark was lost, the step's name in the comment that the cell begins with will do. In a notebook a cell sees the names of
+the cells above it. So do answer cells here: a name that a cell uses and does not define is taken from the answer cells
+of earlier steps in the same notebook, by an import that is written into the text before it is graded.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+import symtable
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from grader.places import STEP_NAME
+
+ASSIGNMENT = "attention"  # the name of the course's notebook, and of the assignment it is handed out as
+SCHEMA = 3  # of nbgrader's metadata
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+POINTS_CELL = "{step}_points"  # the grade_id of the locked cell that holds a step's points
+MARK = re.compile(rf"\s*# ?(?:[^\n]*\bsolutions/)?({STEP_NAME.pattern})\b")  # how an answer cell, or a stub, begins
+COMMAND = re.compile(r"\s*[%!?]|.*\?\s*$|.*=\s*[%!]\s*\w")  # what IPython understands and Python does not
+SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Import, ast.ImportFrom, ast.Assert, ast.Raise)
+TOO_MUCH = (SyntaxError, ValueError, RecursionError, MemoryError)  # what parsing raises
+
+
+class Damaged(ValueError):
+    """The file is not a notebook of format 4."""
+
+
+class _Notebook(msgspec.Struct):
+    cells: list[msgspec.Raw]
+
+
+class _Cell(msgspec.Struct):
+    cell_type: str
+    source: str | list[str] = ""
+    metadata: dict[str, Any] = {}
+
+
+def answers(data: bytes) -> dict[str, list[str]]:
+    """The source of every answer cell, by step. A step whose points are there and whose answer is not has none.
+
+    Raises Damaged.
+    """
+    cells = list(_code_cells(data))
+    found: dict[str, list[str]] = {}
+    marked: dict[str, list[str]] = {}
+    for source, identity, is_answer in cells:
+        if is_answer and STEP_NAME.fullmatch(identity):
+            found.setdefault(identity, []).append(source)
+        elif step := beginning(source):
+            marked.setdefault(step, []).append(source)
+        elif STEP_NAME.fullmatch(step := identity.removesuffix(POINTS_CELL.format(step=""))) and step != identity:
+            marked.setdefault(step, [])
+    return {step: found.get(step) or marked.get(step, []) for step in found | marked}
+
+
+def beginning(source: str) -> str | None:
+    """The step that is named in the comment at the beginning of a cell."""
+    begins = MARK.match(source)
+    return begins[1] if begins else None
+
+
+def command(source: str) -> tuple[int, str] | None:
+    """Number and text of the line that is a command of IPython and keeps the cell from being Python; None without."""
+    try:
+        _parsed(source)
+    except SyntaxError as error:
+        lines = source.split("\n")
+        for number in (error.lineno or 0, 1):
+            if 0 < number <= len(lines) and COMMAND.match(lines[number - 1]):
+                return number, lines[number - 1].strip()
+    except TOO_MUCH:
+        pass
+    return None
+
+
+def with_earlier_names(step: str, cells: Mapping[str, str]) -> str:
+    """The source of one answer cell, with the names that it takes from the answer cells of earlier steps imported.
+
+    `cells` holds the sources of one notebook's answer cells by step. Line numbers stay as they are, unless the cell
+    begins with a definition in its very first line.
+    """
+    source = cells[step]
+    try:
+        wanted = _taken(source)
+        origins: dict[str, str] = {}
+        for earlier in sorted(name for name in cells if name < step):
+            origins |= {name: origin for name, origin in _bindings(earlier, cells[earlier]) if name in wanted}
+        imports = "; ".join(sorted(set(origins.values())))
+        return _inserted(source, imports) if imports else source
+    except TOO_MUCH:
+        return source  # the worker says what is wrong with it
+
+
+def _code_cells(data: bytes) -> Iterator[tuple[str, str, bool]]:
+    """Source, `grade_id` and whether it is a solution, of every code cell."""
+    try:
+        notebook = msgspec.json.decode(data.decode("utf-8-sig"), type=_Notebook)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Damaged(str(error)) from error
+    for raw in notebook.cells:
+        try:
+            cell = msgspec.json.decode(raw, type=_Cell)
+        except (msgspec.DecodeError, RecursionError):
+            continue
+        if cell.cell_type == "code":
+            marks = cell.metadata.get("nbgrader")
+            marks = marks if isinstance(marks, dict) else {}
+            source = cell.source if isinstance(cell.source, str) else "".join(cell.source)
+            yield source, str(marks.get("grade_id")), marks.get("solution") is True
+
+
+def _parsed(source: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(source)
+
+
+def _taken(source: str) -> set[str]:
+    """The names that a cell uses and does not define."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scopes = [symtable.symtable(source, "cell", "exec")]
+    own = {symbol.get_name() for symbol in scopes[0].get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    used: set[str] = set()
+    while scopes:
+        scope = scopes.pop()
+        scopes += scope.get_children()
+        used |= {symbol.get_name() for symbol in scope.get_symbols() if symbol.is_global() and symbol.is_referenced()}
+    return used - own
+
+
+def _bindings(step: str, source: str) -> Iterator[tuple[str, str]]:
+    """The names that an answer cell defines at its top level, each with the statement that imports it elsewhere."""
+    try:
+        body = _parsed(source).body
+    except TOO_MUCH:
+        return
+    for statement in body:
+        match statement:
+            case ast.Import() | ast.ImportFrom():
+                for alias in statement.names:
+                    yield (alias.asname or alias.name).partition(".")[0], _alone(statement, alias)
+            case ast.FunctionDef() | ast.ClassDef() | ast.AsyncFunctionDef():
+                yield statement.name, f"from exercises.{step} import {statement.name}"
+            case ast.Assign() | ast.AnnAssign():
+                for node in ast.walk(statement):
+                    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                        yield node.id, f"from exercises.{step} import {node.id}"
+
+
+def _alone(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
+    """The statement that imports one of the names which this one imports."""
+    if isinstance(statement, ast.Import):
+        return ast.unparse(ast.Import([alias]))
+    return ast.unparse(ast.ImportFrom(statement.module, [alias], statement.level))
+
+
+def _inserted(source: str, imports: str) -> str:
+    """The source with imports before its first statement, behind its docstring and what it takes from the future."""
+    body = _parsed(source).body
+    leading = list(itertools.takewhile(_goes_first, body))
+    first = body[len(leading)]  # there is one: it uses a name
+    lines = source.split("\n")
+    if leading:
+        row, column = (leading[-1].end_lineno or 1) - 1, leading[-1].end_col_offset or 0  # the column is in bytes
+        line = lines[row].encode()
+        lines[row] = f"{line[:column].decode()}; {imports}{line[column:].decode()}"
+    elif isinstance(first, SIMPLE):
+        lines[first.lineno - 1] = f"{imports}; {lines[first.lineno - 1]}"
+    elif min([first.lineno, *(node.lineno for node in getattr(first, "decorator_list", []))]) > 1:
+        lines[0] = imports  # in place of a comment, or of nothing
+    else:
+        lines.insert(0, imports)
+    return "\n".join(lines)
+
+
+def _goes_first(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Constant(value=str())) | ast.ImportFrom(module="__future__"):
+            return True
+    return False

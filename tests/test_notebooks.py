@@ -1,0 +1,171 @@
+"""Notebooks as submissions: which cell answers a step, what it takes from earlier ones, what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grader import notebooks, places, submission
+from grader.grading import Grader
+
+ALL = {folder.name for folder in places.step_folders()}
+RIGHT = (
+    "# step07_heads\n"
+    "def split_heads(x, num_heads):\n    B, T, D = x.shape\n    if D % num_heads:\n        raise ValueError(D)\n"
+    "    return x.reshape(B, T, num_heads, D // num_heads).transpose(1, 2)\n\n"
+    "def merge_heads(x):\n    B, H, T, d = x.shape\n    return x.transpose(1, 2).reshape(B, T, H * d)\n"
+)
+
+
+def cell(source: Any, identity: str | None = None, *, solution: bool = True, kind: str = "code") -> dict[str, Any]:
+    """A cell, with nbgrader's mark where it has an identity."""
+    marks = {} if identity is None else {"nbgrader": {"grade_id": identity, "solution": solution}}
+    return {"cell_type": kind, "source": source, "metadata": marks, "outputs": [], "execution_count": None}
+
+
+def write(folder: Path, *cells: Any, name: str = "attention.ipynb") -> submission.Submission:
+    """The submission of a folder with this notebook in it."""
+    (folder / name).write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": list(cells)}))
+    return submission.read(folder)
+
+
+def test_an_answer_cell_is_a_submission(grader: Grader, tmp_path: Path) -> None:
+    """It is graded like a file, and named in what is said of it."""
+    wrong = RIGHT.replace("x.transpose(1, 2).reshape", "x.reshap")
+    folder = tmp_path / "ada"
+    folder.mkdir()
+    report = grader.grade(write(folder, cell(RIGHT.splitlines(keepends=True), "step07_heads")), ["step07_heads"])
+    assert (report.score, report.submission) == (6.0, "ada")
+    report = grader.grade(write(folder, cell(wrong, "step07_heads")), ["step07_heads"])
+    messages = "\n".join(check.message for check in report.steps[0].checks)
+    assert "at line 10 of ada/attention.ipynb[step07_heads], in merge_heads" in messages
+
+
+@pytest.mark.parametrize(
+    ("cells", "says"),
+    [
+        ([cell("%%time\nx = 1", "step07_heads")], "line 1: `%%time` is a command of the notebook"),
+        ([cell("import os\n!ls", "step07_heads")], "line 2: `!ls` is a command of the notebook"),
+        ([cell("files = !ls", "step07_heads")], "line 1: `files = !ls` is a command"),
+        ([cell("x = 1", "step07_heads"), cell("x = 2", "step07_heads")], "has 2 answer cells for step07_heads"),
+        ([cell("0", "step07_heads_points", solution=False)], "has no answer cell for step07_heads"),
+        ([cell("x = '\0'", "step07_heads")], "holds a NUL character"),
+        ([cell("x" * (300 << 10), "step07_heads")], "is larger than 256 KiB"),
+    ],
+)
+def test_what_is_wrong_with_a_cell_is_said(tmp_path: Path, cells: list[Any], says: str) -> None:
+    """In one sentence, which is a problem of that step alone."""
+    read = write(tmp_path, cell("y = 1", "step01_scores"), *cells)
+    assert says in read.problems.pop("step07_heads")
+    assert not read.problems
+    assert set(read.sources) == {"step01_scores"}
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [cell(RIGHT, "step07_heads"), cell(RIGHT, "step07_heads")],  # copied and left as it was
+        [cell(RIGHT, "step07_heads"), cell("def split_heads():\n    raise NotImplementedError", "step07_heads")],
+        [cell(RIGHT)],  # its mark was lost
+        [cell(RIGHT, "step07_heads"), cell("# step07_heads, once more\nx = 1")],
+        [cell(RIGHT, "step07_heads"), {"cell_type": 5}, 7, cell("a", 3), {"cell_type": "code", "metadata": []}],  # type: ignore[arg-type]
+        [cell(RIGHT, "step07_heads"), cell("z", "step07_heads", kind="markdown")],
+    ],
+)
+def test_which_cell_is_the_answer(tmp_path: Path, cells: list[Any]) -> None:
+    """Copies, stubs, notes and odd cells beside it change nothing."""
+    read = write(tmp_path, *cells)
+    assert read.sources["step07_heads"][1] == RIGHT
+    assert not read.problems
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"[]", b'{"worksheets": []}', b'{"cells": ' + b"[" * 100_000, b'{"cells": [{"source": "\xff"}]}'],
+)
+def test_a_damaged_notebook(tmp_path: Path, data: bytes) -> None:
+    """Every step that has no other answer says so; one named for a step, only that step."""
+    (tmp_path / "attention.ipynb").write_bytes(data)
+    (tmp_path / "step01_scores.py").write_text("x = 1")
+    read = submission.read(tmp_path)
+    assert set(read.problems) == ALL - {"step01_scores"}
+    assert "is damaged: it is not a notebook of format 4" in read.problems["step02_softmax"]
+    (tmp_path / "attention.ipynb").rename(tmp_path / "step03_attention.ipynb")
+    assert set(submission.read(tmp_path).problems) == {"step03_attention"}
+
+
+def test_links_and_devices_are_not_read(tmp_path: Path) -> None:
+    """Neither another's notebook nor an endless file."""
+    (tmp_path / "step03_attention.ipynb").symlink_to("/etc/passwd")
+    for name in ("step04_causal_mask.ipynb", "step05_dropout.py"):
+        (tmp_path / name).mkdir()
+    problems = submission.read(tmp_path).problems
+    assert "is a link" in problems["step03_attention"]
+    assert "is not a regular file" in problems["step04_causal_mask"]
+    assert "is not a regular file" in problems["step05_dropout"]
+
+
+def test_a_file_and_a_cell(tmp_path: Path) -> None:
+    """Two answers to one step are one too many, unless one of them is a stub that nobody touched."""
+    (tmp_path / "step07_heads.py").write_text("x = 1\n")
+    read = write(tmp_path, cell(RIGHT, "step07_heads"))
+    assert "step07_heads is answered twice" in read.problems["step07_heads"]
+    read = write(tmp_path, cell("def split_heads(x):\n    raise NotImplementedError\n", "step07_heads"))
+    assert (read.sources["step07_heads"][1], read.problems) == ("x = 1\n", {})
+    (tmp_path / "step07_heads.py").write_text("def split_heads(x):\n    raise NotImplementedError\n")
+    assert write(tmp_path, cell(RIGHT, "step07_heads")).sources["step07_heads"][1] == RIGHT
+
+
+# --- names from earlier cells ----------------------------------------------------------------------------------------
+
+EARLIER = "import torch\nfrom torch.nn import functional as F\nSCALE = 2\ndef softmax(x):\n    return x\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "becomes"),
+    [
+        ("# a note\ndef f(x):\n    return softmax(x)\n", "from exercises.step01_scores import softmax\ndef f(x):\n"),
+        ('"""é"""  # so\ndef f(x):\n    return F.relu(x)\n', '"""é"""; from torch.nn import functional as F  # so\n'),
+        ("from __future__ import division\ny = torch.e", "from __future__ import division; import torch\ny = torch.e"),
+        ("y = SCALE", "from exercises.step01_scores import SCALE; y = SCALE"),
+        ("def f():\n    return torch.e", "import torch\ndef f():\n    return torch.e"),
+        ("@torch.no_grad()\ndef f():\n    pass", "import torch\n@torch.no_grad()\n"),
+    ],
+)  # fmt: skip
+def test_names_of_earlier_cells_are_there(source: str, becomes: str) -> None:
+    """They are imported in a line that was there already, so that the numbers of the others stay."""
+    given = notebooks.with_earlier_names("step02_softmax", {"step01_scores": EARLIER, "step02_softmax": source})
+    assert given.startswith(becomes)
+    if not source.startswith(("def", "@")):
+        assert given.count("\n") == source.count("\n")
+    compile(given, "cell", "exec")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def softmax(x):\n    return x",  # its own
+        "def f(softmax):\n    return softmax",  # an argument
+        "softmax = 1\nprint(softmax)",
+        "from torch import softmax\nprint(softmax)",
+        "def f(:\n",  # the worker says what is wrong
+        "f(" * 50_000,
+        "",
+    ],
+)
+def test_a_cell_that_takes_nothing_stays_as_it_is(source: str) -> None:
+    """Nothing is written into it."""
+    assert (
+        notebooks.with_earlier_names("step02_softmax", {"step01_scores": EARLIER, "step02_softmax": source}) == source
+    )
+
+
+def test_later_cells_and_other_notebooks_give_no_names(tmp_path: Path) -> None:
+    """As in the notebook itself, run from top to bottom."""
+    uses = "def f(x):\n    return softmax(x)\n"
+    write(tmp_path, cell(EARLIER, "step03_attention"), name="other.ipynb")
+    read = write(tmp_path, cell(uses, "step02_softmax"), cell(EARLIER, "step04_causal_mask"))
+    assert read.sources["step02_softmax"][1] == uses
