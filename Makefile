@@ -101,13 +101,41 @@ record: .venv/ready ## Record what a learner's copy answers from; `make kit` doe
 kit: .venv/ready ## Build the learner's copy, without the solutions: dist/kit/ and dist/kit.zip
 	@$(RUN) kit
 
+.PHONY: release
+release: .venv/ready-instructor ## Build a course for nbgrader: dist/nbgrader/ (KIT_LANG=ko for Korean)
+	@$(RUN) release
+
+.PHONY: class
+class: .venv/ready ## Grade a class, one folder a student: SUBMISSIONS=examples/course/submissions
+	@$(RUN) class $(if $(SUBMISSIONS),"$(SUBMISSIONS)") $(STEP_OPTION)
+
+.PHONY: gradescope
+gradescope: .venv/ready ## Build the autograder for Gradescope: dist/gradescope.zip
+	@$(RUN) gradescope
+
 .PHONY: misconceptions
 misconceptions: .venv/ready-test ## Write the pages that list every known wrong way
 	@$(VENV) -m tests.misconceptions_page
 
+.PHONY: security
+security: .venv/ready-test ## Every attack against every set of layers, and docs/security.md from it (takes half an hour)
+	@$(VENV) -m tests.security_page
+
+.PHONY: soak
+soak: .venv/ready-test ## 500 submissions, right, wrong and hostile, through one warm grader (takes minutes)
+	@$(VENV) -m tests.soak
+
+.PHONY: fuzz
+fuzz: .venv/ready-test ## Seek bytes that break the decoder of answers, guided by coverage (EXAMPLES=20000)
+	@KIT_FUZZ=$(or $(EXAMPLES),20000) $(VENV) -m pytest -q tests/test_messages.py -k guided
+
 .PHONY: bench-grade
 bench-grade: .venv/ready ## How fast grading is, as ratios to importing torch
 	@$(VENV) -m tests.bench_grade
+
+.PHONY: bench-class
+bench-class: .venv/ready-instructor ## A class through nbgrader and through this kit, side by side (takes minutes)
+	@$(VENV) -m tests.bench_class
 
 .PHONY: bench-watch
 bench-watch: .venv/ready ## How soon a save has its verdict, as a ratio to importing torch

@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
-from grader import grading, language, places, submission
+from grader import grading, language, notebooks, places, submission
 from grader.language import gettext as _
+from grader.limits import Limits
 
 application = typer.Typer(help="Grade attention from scratch.", add_completion=False, pretty_exceptions_enable=False)
 
@@ -49,12 +50,19 @@ def grade(
     json: Annotated[Path | None, typer.Option(help="Write the report as JSON; - for standard output.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page of --html in the browser.")] = False,
+    require_isolation: Annotated[
+        str | None, typer.Option(help="Refuse to grade without these layers: landlock,seccomp.", metavar="LAYERS")
+    ] = None,
+    patience: Annotated[
+        float, typer.Option(min=0.1, max=100, help="Multiply every deadline by this: 3 for a slow machine.")
+    ] = 1.0,
 ) -> None:
     """Grade a submission and say what to do next."""
     with language.use(_language(lang)):
         if open_page and html is None:
             raise Refusal(_("There is no page to open. Type: python -m grader grade --html report.html --open"))
         names = [_step_name(wanted) for wanted in step or []]
+        limits = _limits(require_isolation, patience)
         try:
             read = submission.read(submission_folder)
         except submission.NoSubmission:
@@ -64,7 +72,7 @@ def grade(
                 )
             ) from None
         to_stdout = json is not None and str(json) == "-"
-        with grading.Grader(1 if len(names) == 1 else None) as grader:
+        with grading.Grader(1 if len(names) == 1 else None, limits) as grader:
             from grader import results, screen  # rich loads while torch does
 
             with screen.progress(len(names) or len(grading.step_names())) as advance:
@@ -90,11 +98,12 @@ def exercises(
     solved: Annotated[
         bool, typer.Option(help="Write the references instead: what a course's own tests grade.")
     ] = False,
+    lang: Annotated[str | None, typer.Option(help="en or ko: the language of the stubs.")] = None,
 ) -> None:
     """Write the stubs. A file that a learner has worked on is left alone."""
     from grader import exercises as stubs
 
-    with language.use(_language(None)):
+    with language.use(_language(lang)):
         if solved:
             _require_solutions()
             stubs.write_solved(folder)
@@ -149,6 +158,115 @@ def kit(folder: Annotated[Path, typer.Option(help="Where the kit goes.")] = Path
                 folder=folder, archive=archive, size=archive.stat().st_size / 1e6
             )
         )
+
+
+@application.command(hidden=not HAS_SOLUTIONS)
+def release(
+    folder: Annotated[Path, typer.Option(help="Where the course goes.")] = Path("dist/nbgrader"),
+    per_step: Annotated[bool, typer.Option("--per-step", help="One notebook a step, not one for all.")] = False,
+    lang: Annotated[str | None, typer.Option(help="en or ko: the language of the notebooks.")] = None,
+) -> None:
+    """Build a course for nbgrader: source notebooks, and the configuration that has it grade in the sandbox."""
+    with language.use(_language(lang)):
+        _require_solutions()
+        try:
+            from grader import release as releasing
+        except ModuleNotFoundError as missing:
+            raise Refusal(
+                _("What instructors need is not installed ({reason}). Type: make release").format(reason=missing)
+            ) from None
+        try:
+            written = releasing.build(folder, per_step=per_step)
+        except releasing.NotOurs as edited:
+            raise Refusal(
+                _("{file} was edited and is left alone. Type: python -m grader release --folder OTHER").format(
+                    file=edited
+                )
+            ) from None
+        except OSError as error:
+            raise Refusal(
+                _("{file} can't be written ({reason}). Type: python -m grader release --folder OTHER").format(
+                    file=error.filename or folder, reason=error.strerror
+                )
+            ) from None
+        if written.kept_configuration:
+            print(_("{file} was there already and was left alone.").format(file=folder / "nbgrader_config.py"))
+        print(
+            _("The course is in {folder}. Type: cd {folder} && nbgrader generate_assignment {name}").format(
+                folder=folder, name=notebooks.ASSIGNMENT
+            )
+        )
+
+
+@application.command("class", hidden=not HAS_SOLUTIONS)
+def class_(
+    submissions: Annotated[Path, typer.Argument(help="A folder with one folder a student.", metavar="SUBMISSIONS")],
+    out: Annotated[Path, typer.Option(help="Where everything goes.")] = Path("dist/class"),
+    seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Repeat a run with the same draws.")] = None,
+    step: Annotated[list[str] | None, typer.Option(help="Only this step (name or number); may be repeated.")] = None,
+    device: Annotated[Device, typer.Option(help="Where the checks run.")] = Device.all,
+    jobs: Annotated[int | None, typer.Option(min=1, max=256, help="Processes side by side; one a core.")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Grade on a Dask cluster: tcp://host:8786.", metavar="ADDRESS")
+    ] = None,
+    gradebook: Annotated[
+        str | None, typer.Option(help="Also write nbgrader's gradebook: sqlite:///gradebook.db.", metavar="URL")
+    ] = None,
+    assignment: Annotated[str, typer.Option(help="What the assignment is called in other systems.")] = "attention",
+    again: Annotated[bool, typer.Option("--again", help="Grade everyone, also who has not changed.")] = False,
+    lang: Annotated[str | None, typer.Option(help="en or ko.")] = None,
+    require_isolation: Annotated[
+        str | None, typer.Option(help="Refuse to grade without these layers: landlock,seccomp.", metavar="LAYERS")
+    ] = None,
+    patience: Annotated[
+        float, typer.Option(min=0.1, max=100, help="Multiply every deadline by this: 3 for a slow machine.")
+    ] = 1.0,
+) -> None:
+    """Grade a class: every folder in SUBMISSIONS. Type the same again to go on where it stopped."""
+    with language.use(_language(lang)):
+        _require_solutions()
+        names = [_step_name(wanted, f"class {submissions} --step") for wanted in step or []]
+        limits = _limits(require_isolation, patience, f"class {submissions}")
+        from grader import class_table, classroom, screen
+
+        request = classroom.Request(
+            submissions=submissions, out=out, steps=names, device=device.value, seed=seed, limits=limits,
+            assignment=assignment, again=again, jobs=jobs, scheduler=scheduler, gradebook=gradebook,
+        )  # fmt: skip
+        try:
+            done = classroom.run(request, screen.class_progress)
+        except classroom.Impossible as impossible:
+            raise Refusal(str(impossible)) from None
+        except classroom.Stopped as stopped:
+            print(stopped, file=sys.stderr)
+            raise typer.Exit(130) from None
+        screen.say(class_table.terminal(done.standings, done.kept))
+        print(_("The class page is {file}, the scores are in {table}.").format(
+            file=out / "index.html", table=out / "class.csv"
+        ))  # fmt: skip
+        if any(standing.score is None for standing in done.standings):
+            print(_("Type the same command again to try those again that could not be graded."), file=sys.stderr)
+            raise typer.Exit(1)
+
+
+@application.command(hidden=not HAS_SOLUTIONS)
+def gradescope(out: Annotated[Path, typer.Option(help="Where it goes.")] = Path("dist/gradescope.zip")) -> None:
+    """Build the autograder for Gradescope: one zip file to upload there."""
+    with language.use(_language(None)):
+        _require_solutions()
+        from grader import gradescope as autograder
+
+        try:
+            autograder.build(out)
+        except OSError as error:
+            raise Refusal(
+                _("{file} can't be written ({reason}). Type: python -m grader gradescope --out OTHER.zip").format(
+                    file=out, reason=error.strerror
+                )
+            ) from None
+        print(_("The autograder is {file} ({size:.1f} MB): upload it as it is.").format(
+            file=out, size=out.stat().st_size / 1e6
+        ))  # fmt: skip
 
 
 Submission = Annotated[Path, typer.Option("--submission", help="A folder of step files.")]
@@ -248,6 +366,21 @@ def _language(asked: str | None) -> str:
         raise Refusal(f"There is no language {unknown} here. Type: python -m grader grade --lang en  (or ko)") from None
 
 
+def _limits(require_isolation: str | None, patience: float, command: str = "grade") -> Limits:
+    """The limits of a run: the layers that it may not do without, and how slow the machine is."""
+    if require_isolation is None:
+        return Limits(patience=patience)
+    try:
+        return Limits(patience=patience, required=grading.required_layers(require_isolation))
+    except grading.UnknownLayer as unknown:
+        raise Refusal(
+            _(
+                "There is no layer “{name}”. The layers are {layers}. "
+                "Type: python -m grader {command} --require-isolation landlock,seccomp"
+            ).format(name=unknown, layers=", ".join(grading.LAYERS), command=command)
+        ) from None
+
+
 def _step_name(wanted: str | None, command: str = "grade --step") -> str:
     names = grading.step_names()
     if wanted is None:
@@ -297,7 +430,9 @@ def _write(path: Path, text: str, option: str) -> None:
 
 def _command() -> str:
     """The command that was typed, `grade` where none was understood."""
-    commands = {command.callback.__name__ for command in application.registered_commands if command.callback}
+    commands = {
+        command.name or command.callback.__name__ for command in application.registered_commands if command.callback
+    }
     return next((word for word in sys.argv[1:2] if word in commands), "grade")
 
 
@@ -308,8 +443,8 @@ def main() -> int:
     except Refusal as refusal:
         print(refusal, file=sys.stderr)
         return 2
-    except grading.UnfitCopy as unfit:
-        print(unfit, file=sys.stderr)
+    except (grading.UnfitCopy, grading.NotIsolated) as refused:
+        print(refused, file=sys.stderr)
         return 2
     except grading.GraderError as error:
         print(error, file=sys.stderr)

@@ -11,26 +11,34 @@ import zipfile
 from pathlib import Path
 
 from grader import course, recorder
+from grader.language import LANGUAGES
 from grader.places import ROOT
-from grader.stubs import original
+from grader.stubs import shipped
 
-# The engine's modules, but for those that only an author needs: translations, recorder and this one.
+# The engine's modules, but for those that only an author or an instructor needs.
 ENGINE = (
-    "__init__", "__main__", "board", "catalogue", "checks", "cli", "compare", "course", "demo", "diagnose", "doctor",
-    "draws", "exercises", "failure", "frames", "grading", "implementation", "isolation", "judge", "keys", "language",
-    "lessons", "limits", "messages", "offlimits", "page", "places", "plugin", "preload", "remembered",
-    "report", "responder", "results", "sandbox", "saves", "scratch", "screen", "show", "student", "stubs",
-    "submission", "tape", "verdict", "vocabulary", "watch", "worker", "zygote", "zygote_messages",
+    "__init__", "__main__", "board", "catalogue", "chance", "checks", "cli", "compare", "course", "demo",
+    "diagnose", "doctor", "draws", "exercises", "failure", "frames", "github", "grading", "implementation",
+    "isolation", "judge", "keys", "language", "lessons", "limits", "messages", "namespaces", "notebook",
+    "notebooks", "offlimits", "page", "places", "plugin", "preload", "remembered", "report", "responder", "results",
+    "sandbox", "saves", "scratch", "screen", "show", "student", "stubs", "submission", "tape", "verdict",
+    "vocabulary", "watch", "worker", "zygote", "zygote_messages",
 )  # fmt: skip
 ENGINE_DATA = (
     "data/small.tiktoken",
     "data/text.en.txt",
     "data/text.ko.txt",
     "locale/ko/LC_MESSAGES/kit.mo",
+    "templates/pieces.html.j2",
     "templates/report.html.j2",
+    "templates/verdict.html.j2",
 )
 PLAIN = ("LICENSE", "requirements.lock")
-READMES = {"README.md": "kit_readme.en.md", "README.ko.md": "kit_readme.ko.md"}  # from grader/templates
+FROM_TEMPLATES = {
+    "README.md": "kit_readme.en.md",
+    "README.ko.md": "kit_readme.ko.md",
+    ".github/workflows/classroom.yml": "classroom.yml",
+}
 TARGETS = (
     "help", ".venv/ready", "grade", "report", "watch", "hint", "lesson", "reset", "exercises", "doctor", "demo",
 )  # fmt: skip
@@ -63,7 +71,7 @@ def build(folder: Path) -> Path:
         _copy(ROOT / "grader" / name, folder / "grader" / name)
     for name in PLAIN:
         _copy(ROOT / name, folder / name)
-    for name, template in READMES.items():
+    for name, template in FROM_TEMPLATES.items():
         _copy(ROOT / "grader" / "templates" / template, folder / name)
     (folder / "Makefile").write_text(
         learners_makefile((ROOT / "Makefile").read_text(encoding="utf-8")), encoding="utf-8"
@@ -87,11 +95,11 @@ def _copy_step(step: course.Step, folder: Path) -> None:
     to = folder / "steps" / step.name
     for name in (step.check_file.name, *LESSONS):
         _copy(step.folder / name, to / name)
-    stub = original(step.folder)
-    (to / "stub.py").write_text(stub, encoding="utf-8")
+    for spoken in LANGUAGES:
+        shipped(to, spoken).write_text(step.stub(spoken), encoding="utf-8")
     exercise = folder / "exercises" / f"{step.name}.py"
     exercise.parent.mkdir(exist_ok=True)
-    exercise.write_text(stub, encoding="utf-8")
+    exercise.write_text(step.stub(), encoding="utf-8")
 
 
 def _copy(file: Path, to: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import textwrap
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from grader import stubs
-from grader.language import current
+from grader.language import LANGUAGES, current
 from grader.language import gettext as _
 from grader.places import SOLUTIONS
 
@@ -96,7 +95,7 @@ def next_hint(step: str, folder: Path, solutions: Path = SOLUTIONS) -> Hints:
     if now != before:
         try:
             file.parent.mkdir(exist_ok=True)
-            _write(file, msgspec.json.encode(given | {step: now}) + b"\n")
+            stubs.write(file, msgspec.json.encode(given | {step: now}) + b"\n")
         except OSError as error:
             unsaved = error.strerror or str(error)
     return Hints(everything[:now], len(everything), now != before, unsaved)
@@ -139,24 +138,25 @@ class Restored:
 
 
 def reset(step: str, folder: Path, solutions: Path = SOLUTIONS, now: Callable[[], datetime] = datetime.now) -> Restored:
-    """Puts the stub back in place of a learner's file, which is kept under a dated name that was free.
+    """Puts the stub back, in the language in use, in place of a learner's file, which is kept under a dated free name.
 
     Raises NoStub when there is none, OSError when something can't be written; the file is then as it was.
     """
     try:
-        stub = stubs.original(solutions / step).encode()
+        stub = stubs.original(solutions / step, current()).encode()
     except FileNotFoundError:
         raise NoStub(step) from None
     file = folder / f"{step}.py"
     try:
         work = file.read_bytes()
     except FileNotFoundError:
-        _write(file, stub)
+        stubs.write(file, stub)
         return Restored(file, None, changed=True)
     if work == stub:
         return Restored(file, None, changed=False)
-    backup = _keep(work, folder / BACKUPS, step, now())
-    _write(file, stub)
+    is_work = work not in [stubs.original(solutions / step, spoken).encode() for spoken in LANGUAGES]
+    backup = _keep(work, folder / BACKUPS, step, now()) if is_work else None
+    stubs.write(file, stub)
     return Restored(file, backup, changed=True)
 
 
@@ -181,14 +181,3 @@ def _keep(work: bytes, folder: Path, step: str, when: datetime) -> Path:
             file.write(work)
             return path
     raise FileExistsError(str(folder))
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Writes a file whole or not at all."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        unfinished.write_bytes(data)
-        unfinished.replace(path)
-    except OSError:
-        unfinished.unlink(missing_ok=True)
-        raise

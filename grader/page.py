@@ -1,7 +1,7 @@
 """A report as one HTML page that needs nothing else: pure functions from one `Report` to text.
 
-The page's sentences stand here, its structure and looks in `templates/report.html.j2`. Whatever a learner could have
-made is shown through `report.plain` and escaped, both for every value that the template writes.
+The page's sentences stand here, its structure and looks in `templates/`. Whatever a learner could have made is shown
+through `report.plain` and escaped, both for every value that a template writes.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ import io
 import re
 import warnings
 import webbrowser
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
@@ -34,10 +37,9 @@ COLOURS = "cividis"  # its lightness grows evenly: it reads the same in grey and
 NUMBERED = 8  # rows and columns up to which a cell holds its number
 NUMBER_WIDTH = 5  # characters that fit a cell
 BLACK = "#010101"  # matplotlib leaves out pure black, and text without a colour takes the page's
-SAME = 1e-5  # cells that differ by less of the largest size are told apart only by rounding
 POINTS_PER_INCH = 72
 
-Matrix = list[list[float | None]]
+Matrix = list[list[float | bool | None]]
 
 
 @dataclass(frozen=True)
@@ -105,15 +107,29 @@ class StepView:
         return self.result.status not in ("pass", "todo") or bool(self.result.output)
 
 
-def html(report: Report) -> str:
-    """The whole page, in the language in use."""
-    environment = Environment(
+def html(report: Report, *, every_picture: bool = True) -> str:
+    """The whole page, in the language in use; without `every_picture`, heat maps of each step's first failing check."""
+    return _filled("report.html.j2", report, every_picture)
+
+
+def fragment(report: Report) -> str:
+    """Each step in detail, to stand inside a page that is not ours: what a notebook shows."""
+    return _filled("verdict.html.j2", report)
+
+
+@cache  # a class has a page for each student: compiling the template would take longer than filling it
+def environment() -> Environment:
+    """How every page is filled from `templates/`: all that is written is escaped, its control characters shown."""
+    return Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, finalize=_shown,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    return environment.get_template("report.html.j2").render(
+
+
+def _filled(template: str, report: Report, every_picture: bool = True) -> str:
+    return environment().get_template(template).render(
         language=language.current(), report=report, words=_words(report), facts=_facts(report),
-        closing=reports.closing(report).plain.splitlines(), steps=_steps(report), number=reports.number,
+        closing=reports.closing(report).plain.splitlines(), steps=_steps(report, every_picture), number=reports.number,
         marks={status: mark for status, (mark, _style) in reports.MARKS.items()}, status_word=reports.status_word,
         coded=coded, part=100 * report.score / report.max_score if report.max_score else 0.0,
     )  # fmt: skip
@@ -160,7 +176,7 @@ def coded(text: str) -> Markup:
 
 def heat_map(parting: Parting, name: str) -> HeatMap:
     """The matrices of a parting, drawn on one colour scale; `name` is one that no other picture of the page has."""
-    differs = _differing(parting)
+    differs = parting.differs
     count = sum(map(sum, differs))
     row, column = parting.place
     facts = [
@@ -184,7 +200,8 @@ def heat_map(parting: Parting, name: str) -> HeatMap:
         for title, matrix in zip(titles, (parting.expected, parting.came), strict=True)
     ]  # fmt: skip
     title = _("Heat maps: what was expected, and yours")
-    return HeatMap(_accessible(_drawn(parting, differs, titles), name, title, " ".join(facts)), facts, tables)
+    svg = _picture(msgspec.json.encode(parting), titles)
+    return HeatMap(_accessible(svg, name, title, " ".join(facts)), facts, tables)
 
 
 def _words(report: Report) -> dict[str, str]:
@@ -227,21 +244,28 @@ def _facts(report: Report) -> list[tuple[str, str]]:
     ]
 
 
-def _steps(report: Report) -> list[StepView]:
+def _steps(report: Report, every_picture: bool) -> list[StepView]:
     return [
         StepView(
             result=step,
             passed=sum(check.status == "pass" for check in step.checks),
             total=len(step.checks),
             blocks=blocks(step.message),
-            failing=[
-                CheckView(check, blocks(check.message.removeprefix(step.message).lstrip("\n")),
-                          heat_map(check.parting, f"{step.name}-{index}") if check.parting else None)
-                for index, check in enumerate(step.checks) if check.status != "pass"
-            ],
+            failing=list(_failing(step, every_picture)),
         )
         for step in report.steps
-    ]  # fmt: skip
+    ]
+
+
+def _failing(step: StepResult, every_picture: bool) -> Iterator[CheckView]:
+    pictured = False
+    for index, check in enumerate(step.checks):
+        if check.status == "pass":
+            continue
+        parting = None if pictured and not every_picture else check.parting
+        pictured = True
+        message = check.message.removeprefix(step.message).lstrip("\n")
+        yield CheckView(check, blocks(message), heat_map(parting, f"{step.name}-{index}") if parting else None)
 
 
 def _shown(value: Any) -> Any:
@@ -254,35 +278,24 @@ def _label(line: str) -> str:
     return line.split(maxsplit=1)[0]
 
 
-def _differing(parting: Parting) -> list[list[bool]]:
-    """Which cells differ by more than rounding; the place of the first difference always does."""
-    sizes = [abs(value) for line in parting.expected for value in line if value is not None]
-    room = SAME * max(sizes, default=0.0)
-    differs = [
-        [_apart(wanted, found, room) for wanted, found in zip(*lines, strict=True)]
-        for lines in zip(parting.expected, parting.came, strict=True)
-    ]
-    row, column = parting.place
-    differs[row][column] = True
-    return differs
-
-
-def _apart(wanted: float | None, found: float | None, room: float) -> bool:
-    if wanted is None or found is None:
-        return wanted is not found
-    return abs(wanted - found) > room
-
-
-def _written(value: float | None) -> str:
+def _written(value: float | bool | None) -> str:
+    if isinstance(value, bool):
+        return str(value)
     return "×" if value is None else f"{value:.6g}"
 
 
-def _short(value: float | None) -> str:
-    """A number that fits a cell of the picture."""
-    if value is None:
-        return "×"
+def _short(value: float | bool | None) -> str:
+    """A value that fits a cell of the picture."""
+    if value is None or isinstance(value, bool):
+        return _written(value)
     texts = [re.sub(r"e\+?(-?)0*", r"e\1", format(value, form)) for form in (".3g", ".2g", ".0e")]
     return next((text for text in texts if len(text) <= NUMBER_WIDTH), texts[-1])
+
+
+@lru_cache(maxsize=256)  # a class is graded on the same draws: the same mistake gives the same picture
+def _picture(encoded: bytes, titles: tuple[str, str]) -> str:
+    parting = msgspec.json.decode(encoded, type=Parting)
+    return _drawn(parting, parting.differs, titles)
 
 
 def _drawn(parting: Parting, differs: list[list[bool]], titles: tuple[str, str]) -> str:

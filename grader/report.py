@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -18,6 +19,7 @@ LABEL = re.compile(r"^(\S+)( {2,})(?=\S)")
 OUTPUT_LINES = 10
 TABLE_COLUMNS = 4  # of a matrix that is shown in numbers beside the expected one, within 80 columns
 TABLE_ROWS = 8
+TEXT_WIDTH = 100  # columns, where a report is text and no terminal says how wide it is
 SHADES = ("color(17)", "color(18)", "color(19)", "color(20)", "color(21)")  # from the smallest value to the largest
 # Symbols stand beside words, never instead of them.
 MARKS: dict[Status, tuple[str, str]] = {
@@ -38,6 +40,16 @@ def terminal(report: Report) -> RenderableType:
             parts += [Text(), detail(step)]
     parts += [Text(), closing(report)]
     return Group(*parts)
+
+
+def as_text(step: StepResult) -> str:
+    """One step as lines of text: its result and points, then what `detail` says where it does not pass."""
+    mark, _style = MARKS[step.status]
+    result = f"{mark} {step.name}  {number(step.score)} / {number(step.max_score)}  {status_word(step.status)}"
+    said = io.StringIO()
+    if step.status not in ("pass", "todo"):
+        Console(file=said, width=TEXT_WIDTH, color_system=None, force_jupyter=False).print(detail(step))
+    return "\n".join(line.rstrip() for line in [result, *said.getvalue().splitlines()])
 
 
 def plain(text: str) -> str:
@@ -125,28 +137,31 @@ def detail(step: StepResult) -> RenderableType:
 
 def _matrices(parting: Parting) -> Table:
     """The expected matrix and the one that came, cell by cell: shaded by value, a star where they differ."""
-    pairs = list(zip(parting.expected, parting.came, strict=True))[:TABLE_ROWS]
-    values = [value for rows in pairs for row in rows for value in row if value is not None]
+    rows = list(zip(parting.expected, parting.came, parting.differs, strict=True))[:TABLE_ROWS]
+    values = [value for wanted, came, _differs in rows for value in (*wanted, *came) if value is not None]
     low, high = min(values, default=0.0), max(values, default=0.0)
-    room = 1e-5 * max(abs(low), abs(high))
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
     table.add_column(_("row"), justify="right", style="dim", no_wrap=True)
     table.add_column(_("expected values"), no_wrap=True)
     table.add_column(_("your values (* differs)"), no_wrap=True)
 
-    def cells(row: list[float | None], other: list[float | None]) -> Text:
+    def cells(row: list[float | bool | None], differs: list[bool]) -> Text:
         line = Text()
-        for value, facing in zip(row, other, strict=True):
-            differs = value != facing and (value is None or facing is None or abs(value - facing) > room)
-            shown = "nan" if value is None else f"{value:.4g}"
+        for value, apart in zip(row, differs, strict=True):
             share = (value - low) / (high - low) if value is not None and high > low else 0.0
             shade = SHADES[min(int(share * len(SHADES)), len(SHADES) - 1)]
-            line.append(f"{shown + ('*' if differs else ' '):>8}", f"{'bold ' if differs else ''}white on {shade}")
+            line.append(f"{_cell(value) + ('*' if apart else ' '):>8}", f"{'bold ' if apart else ''}white on {shade}")
         return line
 
-    for number_of_row, (wanted, came) in enumerate(pairs):
-        table.add_row(str(number_of_row), cells(wanted, wanted), cells(came, wanted))
+    for number_of_row, (wanted, came, differs) in enumerate(rows):
+        table.add_row(str(number_of_row), cells(wanted, [False] * len(wanted)), cells(came, differs))
     return table
+
+
+def _cell(value: float | bool | None) -> str:
+    if value is None or isinstance(value, bool):
+        return "nan" if value is None else str(value)
+    return f"{value:.4g}"
 
 
 def _message(check: CheckResult) -> Padding:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.theme import Theme
 
 from grader import report as reports
 from grader.language import gettext as _
-from grader.results import Report, StepResult
+from grader.results import Graded, Report, StepResult
+
+LINE_SECONDS = 10.0  # between two lines in a pipe
 
 
 @contextmanager
@@ -25,6 +28,36 @@ def progress(total: int) -> Iterator[Callable[[StepResult], None]]:
 
         def advance(result: StepResult) -> None:
             bar.update(task, advance=1, description=result.name)
+
+        yield advance
+
+
+@contextmanager
+def class_progress(total: int) -> Iterator[Callable[[Graded, bool], None]]:
+    """A bar with the time left on standard error while a class is graded; in a pipe, a line now and then."""
+    console = Console(stderr=True)
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    began = said = time.monotonic()
+    done, here, failed = 0, 0, 0
+
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=total)
+
+        def advance(graded: Graded, kept: bool) -> None:
+            nonlocal done, here, failed, said
+            done, here, failed = done + 1, here + (not kept), failed + (graded.report is None)
+            trouble = _("{count} could not be graded").format(count=failed) if failed else ""
+            bar.update(task, advance=1, description=trouble)
+            now = time.monotonic()
+            if not console.is_terminal and (now - said > LINE_SECONDS or done == total):
+                said, left = now, (now - began) / max(here, 1) * (total - done)
+                line = _("{done} of {total} graded, {failed} could not be; {left} s left")
+                print(line.format(done=done, total=total, failed=failed, left=round(left)), file=sys.stderr, flush=True)
 
         yield advance
 

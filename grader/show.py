@@ -30,7 +30,7 @@ def show_number(value: Tensor | float | int | bool) -> str:
 def show_apart(first: Tensor, second: Tensor) -> tuple[str, str]:
     """Two numbers that differ, with as many digits as it takes to see it."""
     shown = show_number(first), show_number(second)
-    if shown[0] != shown[1]:
+    if shown[0].rstrip("0") != shown[1].rstrip("0"):  # 1.0 and 1.0000 look the same
         return shown
     one, other = first.item(), second.item()
     digits = next((count for count in range(5, 17) if f"{one:.{count}g}" != f"{other:.{count}g}"), 17)

@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+
+from grader import language
+from grader.language import gettext as _
 
 REFERENCE_IMPORT = re.compile(r"from solutions\.(step\d{2}_\w+)\.reference import")
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
 
-def original(folder: Path) -> str:
-    """The stub of the step in this folder: made from its reference, or `stub.py` where the reference is not shipped.
+def original(folder: Path, spoken: str = "en") -> str:
+    """The stub of the step in this folder, its docstrings in the language `spoken` ("en" or "ko").
 
-    Raises FileNotFoundError when neither is there.
+    It is made from the step's reference, or is `stub.en.py`, `stub.ko.py` where the reference is not shipped. Raises
+    FileNotFoundError when neither is there.
     """
     reference = folder / "reference.py"
-    if reference.is_file():
+    if not reference.is_file():
+        return shipped(folder, spoken).read_text(encoding="utf-8")
+    with language.use(spoken):
         return stub_of(reference.read_text(encoding="utf-8"), folder.name)
-    return (folder / "stub.py").read_text(encoding="utf-8")
+
+
+def shipped(folder: Path, spoken: str) -> Path:
+    """Where the stub of a step stands in a learner's kit."""
+    return folder / f"stub.{spoken}.py"
 
 
 def stub_of(source: str, name: str) -> str:
-    """The stub of a reference: each marked region in a function becomes `raise NotImplementedError`, others go."""
-    header = (
-        f"# Generated from solutions/{name} by `make exercises`: write your code where it says NotImplementedError.\n"
-    )
+    """The stub of a reference, in the language in use: each marked region in a function becomes
+    `raise NotImplementedError`, others go, and docstrings are translated."""
+    header = _(
+        "# Generated from solutions/{name} by `make exercises`: write your code where it says NotImplementedError."
+    ).format(name=name)
     kept: list[str] = []
     for line, inside in regions(source):
         if not inside:
@@ -34,7 +47,43 @@ def stub_of(source: str, name: str) -> str:
         elif line.strip() == BEGIN and line.startswith(" "):
             kept.append(line.replace(BEGIN, "raise NotImplementedError"))
     text = with_exercise_imports("\n".join(kept))
-    return header + re.sub(r"\n{4,}", "\n\n\n", text).strip() + "\n"
+    return header + "\n" + _translated(re.sub(r"\n{4,}", "\n\n\n", text).strip()) + "\n"
+
+
+def _translated(source: str) -> str:
+    """The source with its docstrings in the language in use; one that has no translation stays as it is."""
+    lines = source.splitlines()
+    for quoted in reversed(list(_docstrings(ast.parse(source)))):
+        text = inspect.cleandoc(str(quoted.value))
+        said = _(text)
+        if said == text:
+            continue
+        indent = " " * quoted.col_offset
+        inner = [f"{indent}{line}".rstrip() for line in said.splitlines()]
+        inner[0] = f'{indent}"""{inner[0].lstrip()}'
+        if len(inner) == 1:
+            inner[0] += '"""'
+        else:
+            inner.append(f'{indent}"""')
+        lines[quoted.lineno - 1 : quoted.end_lineno] = inner
+    return "\n".join(lines)
+
+
+def _docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
+    """The docstrings of a module and of what it defines, in the order they stand."""
+    found = [
+        node.body[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None
+        if isinstance(node.body[0], ast.Expr)
+    ]
+    constants = (node for node in found if isinstance(node, ast.Constant))
+    return iter(sorted(constants, key=lambda node: node.lineno))
+
+
+def marked_of(source: str) -> str:
+    """The reference as an instructor's cell, in the language in use: regions still marked, docstrings translated."""
+    return _translated(with_exercise_imports(source).strip()) + "\n"
 
 
 def solved_of(source: str) -> str:
@@ -69,6 +118,17 @@ def regions(source: str) -> Iterator[tuple[str, bool]]:
 def with_exercise_imports(source: str) -> str:
     """The source with its imports of other references turned into imports of the learner's own files."""
     return REFERENCE_IMPORT.sub(r"from exercises.\1 import", source)
+
+
+def write(path: Path, text: str | bytes) -> None:
+    """Writes a file whole or not at all. Raises OSError; the file is then as it was."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        unfinished.write_bytes(text.encode() if isinstance(text, str) else text)
+        unfinished.replace(path)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise
 
 
 def _is_stub_statement(statement: ast.stmt) -> bool:

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from grader import course, exercises, translations
-from tests import misconceptions_page
+from tests import misconceptions_page, security_page
 
 ROOT = course.ROOT
 TELLING = 24  # characters from which a line of a solution is told from everyday Python
-SHIPPED = ("exercises", "grader", "docs", "README.md", "README.ko.md", "CONTRIBUTING.md", "CHANGELOG.md")
+SHIPPED = ("exercises", "grader", "docs", "examples", "README.md", "README.ko.md", "CONTRIBUTING.md", "CHANGELOG.md")
 
 
 def solution_lines(step: course.Step) -> set[str]:
@@ -47,7 +47,8 @@ def problems() -> list[str]:
     """Everything that is stale or out of place."""
     stale = [f"exercises/{name}.py is stale: run `make exercises`" for name in exercises.stale()]
     pages = [f"{path.relative_to(ROOT)} is stale: run `make misconceptions`" for path in misconceptions_page.stale()]
-    return [*stale, *pages, *translations.problems(), *leaks()]
+    proofs = [f"{path.relative_to(ROOT)} is stale: run `make security`" for path in security_page.stale()]
+    return [*stale, *pages, *proofs, *translations.problems(), *leaks()]
 
 
 if __name__ == "__main__":

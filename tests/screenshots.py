@@ -1,6 +1,8 @@
-"""`make screenshots`: the pictures of the README, each drawn by rich from a real run of the grader.
+"""`make screenshots`: the pictures of the README, from real runs, in both languages.
 
-The submissions are made here: untouched stubs, and one with a mask that is upside down in step 4.
+The submissions are made here: three steps done, and a mask that is upside down in step 4. `make grade` and the page are
+run on them here, and `make watch` in a fresh learner's kit. Terminals are drawn by rich, the page as WeasyPrint prints
+it: a browser is not needed.
 """
 
 from __future__ import annotations
@@ -9,15 +11,19 @@ import html
 import io
 import itertools
 import re
+import sys
 import tempfile
 from pathlib import Path
 
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.cells import cell_len
 from rich.console import Console
+from rich.text import Text
 
-from grader import course, exercises, language, report, submission
+from grader import course, exercises, kit, language, page, report, submission
 from grader.grading import Grader
+from grader.results import Report
+from tests.watched import Session
 
 IMAGES = course.ROOT / "docs" / "images"
 WIDTH = 80
@@ -33,13 +39,14 @@ TEXT = re.compile(
 )
 
 
-def first_steps(folder: Path) -> None:
-    """A learner on the way: three steps done, the fourth with its mask upside down."""
-    exercises.write(folder)
-    steps = course.steps()
-    for step in steps[:3]:
-        (folder / f"{step.name}.py").write_text(step.solved(), encoding="utf-8")
-    wrong = """import torch
+# A sheet that holds the first check with its heat maps. WeasyPrint squeezes the facts of the run, as no browser does.
+SHEET = """
+@page { size: 190mm 425mm; margin: 8mm }
+.facts div { display: block !important }
+.facts dt, .facts dd { display: inline !important }
+"""
+MASK = "step04_causal_mask"
+UPSIDE_DOWN = """import torch
 
 
 def causal_mask(num_tokens, device=None):
@@ -54,7 +61,14 @@ def renormalise(weights, mask):
     weights = weights * mask
     return weights / weights.sum(dim=-1, keepdim=True)
 """
-    (folder / f"{steps[3].name}.py").write_text(wrong, encoding="utf-8")
+
+
+def first_steps(folder: Path) -> None:
+    """A learner on the way: three steps done, the fourth with its mask upside down."""
+    exercises.write(folder)
+    for step in course.steps()[:3]:
+        (folder / f"{step.name}.py").write_text(step.solved(), encoding="utf-8")
+    (folder / f"{MASK}.py").write_text(UPSIDE_DOWN, encoding="utf-8")
 
 
 def svg(console: Console, title: str) -> str:
@@ -81,19 +95,67 @@ def _in_columns(match: re.Match[str]) -> str:
     return "".join(pieces)
 
 
+def in_terminal(shown: Report) -> Console:
+    """`make grade` as a terminal shows it."""
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False)
+    console.print(report.terminal(shown))
+    console.print()  # the descenders of the last line need room
+    return console
+
+
+def watched(folder: Path, spoken: str) -> dict[str, Console]:
+    """Two screens of `make watch` in a learner's kit: step 4 saved with the mask upside down, and mended; step 5 has
+    come up then."""
+    first_steps(folder / "exercises")
+    file = folder / "exercises" / f"{MASK}.py"
+    with Session("exercises", "4", root=folder, KIT_LANG=spoken, COLORTERM="truecolor") as session:
+        done = {"en": "quit", "ko": "종료"}[spoken]
+        session.until("✗", "→", "100", done)  # the points of the course are known when every step was looked at
+        wrong = session.screen()
+        seen = len(session.shown)
+        file.write_text(UPSIDE_DOWN.replace("triu", "tril"), encoding="utf-8")
+        session.until("✓", "step05_dropout", done, after=seen)
+        mended = session.screen()
+        session.press("q")
+        session.ended()
+    consoles = {}
+    for name, screen in (("watch-wrong", wrong), ("watch-mended", mended)):
+        consoles[name] = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False)
+        consoles[name].print(Text.from_ansi(screen))
+    return consoles
+
+
+def paper(source: str) -> bytes:
+    """The page as it is printed, the top of it as a PNG picture."""
+    # Imported here: no test needs them, and they need Pango.
+    import pypdfium2
+    import weasyprint
+
+    sheet = weasyprint.CSS(string=SHEET)
+    printed = pypdfium2.PdfDocument(weasyprint.HTML(string=source).write_pdf(stylesheets=[sheet]))[0]
+    picture = io.BytesIO()
+    printed.render(scale=2).to_pil().quantize(64).save(picture, format="PNG", optimize=True)
+    return picture.getvalue()
+
+
 def main() -> None:
-    """Draws one picture a language."""
+    """Draws every picture in each language."""
     IMAGES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch, Grader() as grader:
-        folder = Path(scratch) / "exercises"
+        folder, copy = Path(scratch) / "exercises", Path(scratch) / "kit"
         first_steps(folder)
+        kit.build(copy)
         for spoken in language.LANGUAGES:
             with language.use(spoken):
                 shown = grader.grade(submission.read(folder), device="all", seed=SEED)
-                console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False)
-                console.print(report.terminal(shown))
-                console.print()  # the descenders of the last line need room
-                (IMAGES / f"grade.{spoken}.svg").write_text(svg(console, "make grade"), encoding="utf-8")
+                if [step.status for step in shown.steps[:4]] != ["pass", "pass", "pass", "fail"]:
+                    sys.exit("the run is not the one that the pictures are of; type: make grade")
+                consoles = {"grade": in_terminal(shown), **watched(copy, spoken)}
+                for name, console in consoles.items():
+                    title = "make grade" if name == "grade" else "make watch"
+                    (IMAGES / f"{name}.{spoken}.svg").write_text(svg(console, title), encoding="utf-8")
+                fourth = grader.grade(submission.read(folder), [MASK], device="all", seed=SEED)
+                (IMAGES / f"report.{spoken}.png").write_bytes(paper(page.html(fourth)))
 
 
 if __name__ == "__main__":

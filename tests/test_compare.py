@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from grader.compare import Tolerance, require_agreement, require_gradients
+from grader.compare import Tolerance, require_agreement, require_close, require_gradients
 from grader.failure import CheckFailed
 from grader.messages import Opaque, Placed
 
@@ -95,3 +95,19 @@ def test_gradients() -> None:
         require_gradients({"query": None, "bias": None}, expected, Tolerance())
     with pytest.raises(CheckFailed, match="gradient of `query`"):
         require_gradients({**expected, "query": on_cpu(ONES * 1.01)}, expected, Tolerance())
+
+
+def test_only_what_lies_outside_the_tolerance_is_marked() -> None:
+    """A parting knows the check's room: a difference within it is none, however large the others are."""
+    expected = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    came = expected + torch.tensor([[0.0, 0.01], [0.02, 0.5]])
+    with pytest.raises(CheckFailed) as failed:
+        require_close(came, expected, 0.015)
+    parting = failed.value.parting
+    assert parting is not None
+    assert parting.differs == [[False, False], [True, True]]
+    assert parting.place == [1, 0]
+    with pytest.raises(CheckFailed) as failed:
+        require_close(torch.tensor([True, True]), torch.tensor([True, False]), 0.0)
+    assert failed.value.parting is not None
+    assert failed.value.parting.expected == [[True, False]]

@@ -24,6 +24,7 @@ from grader.messages import Call, Outcome, Placed, Raised
 from grader.tape import Tape, agree_in, fingerprint
 from grader.verdict import run_check
 from tests.fresh import TELLING, solution_lines
+from tests.watched import Session
 
 STEPS = [step.name for step in course.steps()]
 SMALL = next(step for step in course.steps() if step.name == "step07_heads")
@@ -54,6 +55,20 @@ WRONG = {
         "    return x * (torch.rand(x.shape, device=x.device) >= p)\n\n"
         "class Dropout(nn.Module):\n    def __init__(self, p=0.5):\n        super().__init__()\n        self.p = p\n\n"
         "    def forward(self, x):\n        return dropout(x, self.p, self.training)\n",
+    ),
+    "step06_causal_attention": (
+        "neither scaled nor masked",
+        "import torch\nfrom torch import nn\n\n"
+        "class CausalAttention(nn.Module):\n"
+        "    def __init__(self, d_in, d_out, context_length, dropout, qkv_bias=False):\n"
+        "        super().__init__()\n        self.longest = context_length\n"
+        "        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)\n"
+        "        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)\n"
+        "        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)\n"
+        "        self.dropout = nn.Dropout(dropout)\n\n"
+        "    def forward(self, x):\n        if x.shape[1] > self.longest:\n            raise ValueError(x.shape)\n"
+        "        scores = self.W_query(x) @ self.W_key(x).mT\n"
+        "        return self.dropout(scores.softmax(-1)) @ self.W_value(x)\n",
     ),
     "step07_heads": (
         "merged without the transpose",
@@ -103,7 +118,10 @@ def solved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_module_of_the_engine_is_taken_or_left_on_purpose() -> None:
     """A module that nobody decided about would be missing from the kit, or be in it without need."""
-    left = {"kit", "recorder", "translations"}
+    left = {"kit", "recorder", "translations"}  # an author's
+    left |= {"gradebook", "nbgrader", "release"}  # an instructor's
+    left |= {"class_page", "class_table", "classroom", "exports", "gradescope", "pools", "standings", "students"}
+    left |= {"version"}
     assert {path.stem for path in (course.ROOT / "grader").glob("*.py")} == left | set(kit.ENGINE)
 
 
@@ -111,10 +129,11 @@ def test_nothing_else_is_in_it(built: Path) -> None:
     """No reference, no misconception, no variant, no test of ours, no catalogue to translate from."""
     for name in STEPS:
         check = f"test_{name.partition('_')[2]}.py"
-        expected = {check, "lesson.en.md", "lesson.ko.md", "stub.py", "tape.safetensors"}
+        expected = {check, "lesson.en.md", "lesson.ko.md", "stub.en.py", "stub.ko.py", "tape.safetensors"}
         assert {path.name for path in (built / "steps" / name).iterdir()} == expected
     assert {path.name for path in built.iterdir()} == {
-        "LICENSE", "Makefile", "README.ko.md", "README.md", "exercises", "grader", "requirements.lock", "steps",
+        ".github", "LICENSE", "Makefile", "README.ko.md", "README.md", "exercises", "grader", "requirements.lock",
+        "steps",
     }  # fmt: skip
     assert not [*built.rglob("*.po"), *built.rglob("reference.py"), *built.rglob("misconceptions.py")]
     assert {path.stem for path in (built / "exercises").iterdir()} == set(STEPS)
@@ -306,6 +325,29 @@ def test_wrong_files_are_named_as_with_the_solutions(built: Path, grader: Grader
         named = {check.name: (check.status, check.misconception) for check in step.checks}
         assert {check["name"]: (check["status"], check["misconception"]) for check in there["checks"]} == named
         assert any(misconception for _status, misconception in named.values()), step.name
+    both = recorded["steps"][list(WRONG).index("step06_causal_attention")]["checks"][0]  # type: ignore[index]
+    assert both["misconception"] == "not_scaled + no_mask"
+    assert "Two things were done:\n- The scores went into the softmax" in both["message"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are not to be had")
+def test_a_mask_that_is_upside_down_under_watch(built: Path, tmp_path: Path) -> None:
+    """In a fresh kit: step 4 is saved with its mask upside down, and it is read in Korean that the past is hidden and
+    the future seen; mended, and the next step comes up."""
+    copy = tmp_path / "kit"
+    shutil.copytree(built, copy)
+    file = copy / "exercises" / "step04_causal_mask.py"
+    with Session("exercises", "4", root=copy, KIT_LANG="ko") as session:
+        session.until("미작성", "종료")
+        file.write_text(WRONG["step04_causal_mask"][1])
+        said = "".join(session.until("test_mask_by_hand", "→", "다음 단계", after=len(session.shown)).split())
+        assert "과거는가려지고미래가보입니다" in said
+        seen = len(session.shown)
+        file.write_text(WRONG["step04_causal_mask"][1].replace("<= i[None, :]", ">= i[None, :]"))
+        session.until("✓", "step05_dropout", "다음 단계", after=seen)
+        session.until("step05_dropout", "미작성", after=session.press("n"))
+        session.press("q")
+        assert session.ended() == 0
 
 
 def test_korean_and_the_page(built: Path, tmp_path: Path) -> None:

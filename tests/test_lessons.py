@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import io
 import json
 import os
@@ -14,7 +16,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from grader import cli, grading, language, lessons, stubs
+from grader import cli, course, exercises, grading, language, lessons, stubs
 
 SOLUTIONS = grading.ROOT / "solutions"
 LESSONS = sorted(SOLUTIONS.glob("*/lesson.*.md"))
@@ -141,8 +143,60 @@ def test_stub_where_no_reference_is(tmp_path: Path) -> None:
     (tmp_path / STEP).mkdir()
     with pytest.raises(lessons.NoStub):
         lessons.reset(STEP, tmp_path, tmp_path)
-    (tmp_path / STEP / "stub.py").write_text("stub = 0\n")
-    assert lessons.reset(STEP, tmp_path, tmp_path).file.read_text() == "stub = 0\n"
+    for spoken in language.LANGUAGES:
+        stubs.shipped(tmp_path / STEP, spoken).write_text(f"stub = '{spoken}'\n")
+    for spoken in language.LANGUAGES:
+        with language.use(spoken):
+            assert lessons.reset(STEP, tmp_path, tmp_path).file.read_text() == f"stub = '{spoken}'\n"
+
+
+@pytest.mark.parametrize("step", course.steps(), ids=lambda step: step.name)
+def test_stubs_in_both_languages(step: course.Step) -> None:
+    """They are one program: only docstrings and the line that says where a stub is from differ, and every docstring
+    does; either is to do."""
+    english, korean = (step.stub(spoken) for spoken in language.LANGUAGES)
+    assert all(stubs.is_untouched(stub) for stub in (english, korean))
+    trees = [ast.parse(stub) for stub in (english, korean)]
+    docstrings = [[inspect.cleandoc(node.value) for node in stubs._docstrings(tree)] for tree in trees]
+    assert len(docstrings[0]) == len(docstrings[1]) > 1
+    assert not set(docstrings[0]) & set(docstrings[1])
+    code = [[line for line in strip_docstrings(stub).splitlines() if line] for stub in (english, korean)]
+    assert code[0] == code[1]
+    assert max(len(line) for line in korean.splitlines()) <= 120
+
+
+def strip_docstrings(stub: str) -> str:
+    """The code of a stub, as Python writes it: no comment, no docstring."""
+    tree = ast.parse(stub)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
+            node.body = node.body[1:]
+    return ast.unparse(tree)
+
+
+def test_swapping_the_language_of_the_stubs(tmp_path: Path) -> None:
+    """What nobody has written in speaks the other language; work, and a note beside the stub, stay as they are."""
+    exercises.write(tmp_path)
+    steps = course.steps()
+    work, note = (tmp_path / f"{step.name}.py" for step in steps[:2])
+    work.write_text(steps[0].solved())
+    noted = note.read_text() + "# why not x - x.max()?\n"
+    note.write_text(noted)
+    with language.use("ko"):
+        result = exercises.write(tmp_path)
+    assert result.kept == [steps[0].name, steps[1].name]
+    assert (work.read_text(), note.read_text()) == (steps[0].solved(), noted)
+    for step in steps[2:]:
+        assert (tmp_path / f"{step.name}.py").read_text() == step.stub("ko") != step.stub()
+
+
+def test_reset_speaks_the_language_in_use(tmp_path: Path) -> None:
+    """The stub of the other language is no work: nothing is kept of it."""
+    exercises.write(tmp_path)
+    with language.use("ko"):
+        restored = lessons.reset(STEP, tmp_path)
+    assert restored == lessons.Restored(tmp_path / f"{STEP}.py", None, changed=True)
+    assert restored.file.read_text() == stubs.original(SOLUTIONS / STEP, "ko")
 
 
 # --- the command line ------------------------------------------------------------------------------------------------

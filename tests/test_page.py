@@ -71,7 +71,8 @@ def check(**changed: object) -> CheckResult:
         "message": "called    causal_mask(2)\nexpected  [[True, False], [True, True]]\n"
         "came      [[True, True], [False, True]]\nthey part at [0, 1]\ndiagnosis  It was upside down.",
         "parting": Parting(
-            expected=[[1.0, 0.0], [1.0, 1.0]], came=[[1.0, 1.0], [0.0, 1.0]], slice=[], place=[0, 1]
+            expected=[[1.0, 0.0], [1.0, 1.0]], came=[[1.0, 1.0], [0.0, 1.0]], slice=[], place=[0, 1],
+            differs=[[False, True], [True, False]],
         ),
     }  # fmt: skip
     return CheckResult(**{**values, **changed})  # type: ignore[arg-type]
@@ -191,15 +192,33 @@ def test_sizes_and_values_of_heat_maps() -> None:
     """Rows, columns, large matrices, equal ones, infinities: each is drawn, and cells up to eight hold numbers."""
     for rows, columns in ((1, 1), (1, 8), (8, 8), (9, 1), (32, 32)):
         expected = [[float(row + column) for column in range(columns)] for row in range(rows)]
-        drawn = page.heat_map(Parting(expected=expected, came=expected, slice=[1], place=[0, 0]), "x")
+        differs = [[row == column == 0 for column in range(columns)] for row in range(rows)]
+        parting = Parting(expected=expected, came=expected, differs=differs, slice=[1], place=[0, 0])
+        drawn = page.heat_map(parting, "x")
         cells = re.findall(r"fill: #(?:010101|ffffff)[^>]*>[^<]", drawn.svg)
         assert bool(cells) == (max(rows, columns) <= page.NUMBERED)
         assert sum(cell.differs for _title, lines in drawn.tables for line in lines for cell in line) == 2
-    drawn = page.heat_map(Parting(expected=[[None, 1.0]], came=[[2.0, 1.0]], slice=[], place=[0, 0]), "x")
+    infinite = Parting(
+        expected=[[None, 1.0]], came=[[2.0, 1.0]], differs=[[True, False]], slice=[], place=[0, 0]
+    )  # fmt: skip
+    drawn = page.heat_map(infinite, "x")
     assert "×" in drawn.svg
     assert [[cell.differs for cell in line] for _title, lines in drawn.tables for line in lines] == [[True, False]] * 2
-    nothing = Parting(expected=[[None]], came=[[None]], slice=[], place=[0, 0])
+    nothing = Parting(expected=[[None]], came=[[None]], differs=[[True]], slice=[], place=[0, 0])
     assert "×" in page.heat_map(nothing, "x").svg
+
+
+def test_masks_are_shown_as_true_and_false() -> None:
+    """In the picture and in the tables, as in the code."""
+    mask = Parting(
+        expected=[[True, False]], came=[[False, False]], differs=[[True, False]], slice=[], place=[0, 0]
+    )  # fmt: skip
+    drawn = page.heat_map(mask, "x")
+    assert ">True<" in drawn.svg
+    assert [[cell.text for cell in line] for _title, lines in drawn.tables for line in lines] == [
+        ["True", "False"], ["False", "False"],
+    ]  # fmt: skip
+    assert "expected True, came False" in " ".join(drawn.caption)
 
 
 def test_what_learners_make_is_shown_and_not_obeyed() -> None:

@@ -6,7 +6,6 @@ import io
 import os
 import pty
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -23,10 +22,9 @@ from grader import board as boards
 from grader import grading, keys, language, lessons, saves, stubs, submission
 from grader.results import CheckResult, StepResult
 from grader.watch import Key, Look, Verdict, Watch, half_written
+from tests.watched import CONTROL, PATIENCE, Session
 
-PATIENCE = 120.0  # seconds: a machine that does much else at the same time
 STEP = "step04_causal_mask"
-CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 RIGHT = (grading.ROOT / "solutions" / STEP / "reference.py").read_text(encoding="utf-8")
 WRONG = RIGHT.replace(".tril()", ".triu()")
 HALF = RIGHT.replace(".tril()", ".tril(")
@@ -45,55 +43,6 @@ def folder(tmp_path: Path) -> Path:
     return exercises
 
 
-class Session:
-    """`python -m grader watch` as a process, and what it has shown."""
-
-    def __init__(self, folder: Path, *arguments: str, terminal: bool, **environment: str) -> None:
-        command = [sys.executable, "-m", "grader", "watch", *arguments, "--submission", str(folder)]
-        inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "KIT_LANG")}
-        surroundings = inherited | {"TERM": "xterm", "KIT_LANG": "en", **environment}
-        self.shown = ""
-        if terminal:
-            self.read_from, self.end = pty.openpty()
-            termios.tcsetwinsize(self.end, (24, 80))
-            self.before = termios.tcgetattr(self.end)
-            self.process = subprocess.Popen(
-                command, stdin=self.end, stdout=self.end, stderr=self.end, cwd=grading.ROOT, env=surroundings,
-                start_new_session=True,
-            )  # fmt: skip
-        else:
-            self.read_from, writing = os.pipe()
-            self.process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=writing, stderr=writing, cwd=grading.ROOT, env=surroundings
-            )
-            os.close(writing)
-
-    def until(self, *words: str, after: int = 0) -> str:
-        """What is shown from position `after` on, once all the words are in it."""
-        deadline = time.monotonic() + PATIENCE
-        while not all(word in self.shown[after:] for word in words):
-            ready, _writing, _error = select.select([self.read_from], [], [], max(0.0, deadline - time.monotonic()))
-            assert ready, f"no {words} in: {self.shown[after:]}"
-            data = os.read(self.read_from, 1 << 16)
-            assert data, f"it ended without {words}: {self.shown[after:]}"
-            # A line of a terminal may be folded anywhere between words.
-            self.shown += CONTROL.sub("", data.decode("utf-8", errors="ignore")).replace("\r", "")
-        return self.shown[after:]
-
-    def press(self, key: str) -> int:
-        """Presses a key; the position from which its effect is shown."""
-        os.write(self.read_from, key.encode())
-        return len(self.shown)
-
-    def ended(self) -> int:
-        """Its exit status, once it has ended and its output is read."""
-        deadline = time.monotonic() + PATIENCE
-        while self.process.poll() is None and time.monotonic() < deadline:
-            if select.select([self.read_from], [], [], 0.05)[0]:
-                self.shown += os.read(self.read_from, 1 << 16).decode("utf-8", errors="ignore")
-        return self.process.wait(1.0)
-
-
 @pytest.fixture
 def start() -> Iterator[Callable[..., Session]]:
     """Starts sessions, and ends those that a failed test has left."""
@@ -105,14 +54,7 @@ def start() -> Iterator[Callable[..., Session]]:
 
     yield begin
     for session in sessions:
-        if session.process.poll() is None:
-            session.process.kill()
-        session.process.wait()
-        if session.process.stdin:
-            session.process.stdin.close()
-        os.close(session.read_from)
-        if hasattr(session, "end"):
-            os.close(session.end)
+        session.close()
 
 
 def descendants(pid: int) -> list[int]:
