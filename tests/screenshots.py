@@ -1,8 +1,8 @@
 """`make screenshots`: the pictures of the README, from real runs, in both languages.
 
 The submissions are made here: three steps done, and a mask that is upside down in step 4. `make grade` and the page are
-run on them here, and `make watch` in a fresh learner's kit. Terminals are drawn by rich, the page as WeasyPrint prints
-it: a browser is not needed.
+run on them here, and `make watch` in a fresh learner's kit. The class is that of `examples/course/`. Terminals are
+drawn by rich, pages as WeasyPrint prints them: a browser is not needed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from grader import course, exercises, kit, language, page, report, submission
+from grader import class_page, course, exercises, kit, language, page, report, students, submission
 from grader.grading import Grader
-from grader.results import Report
+from grader.results import Graded, Report
+from grader.standings import standing
 from tests.watched import Session
 
 IMAGES = course.ROOT / "docs" / "images"
@@ -39,12 +40,20 @@ TEXT = re.compile(
 )
 
 
-# A sheet that holds the first check with its heat maps. WeasyPrint squeezes the facts of the run, as no browser does.
-SHEET = """
+# As high as what is to be seen of a page, in millimetres. The facts of a run, which WeasyPrint squeezes as no browser
+# does, are laid out more simply.
+SHEETS = {
+    "report": """
 @page { size: 190mm 425mm; margin: 8mm }
 .facts div { display: block !important }
 .facts dt, .facts dd { display: inline !important }
-"""
+""",
+    "class": """
+@page { size: 190mm 330mm; margin: 8mm }
+.facts { display: block !important }
+.facts div { display: inline-block !important; margin-right: 2mm }
+""",
+}
 MASK = "step04_causal_mask"
 UPSIDE_DOWN = """import torch
 
@@ -125,13 +134,23 @@ def watched(folder: Path, spoken: str) -> dict[str, Console]:
     return consoles
 
 
-def paper(source: str) -> bytes:
+def a_class(grader: Grader) -> str:
+    """The page of the class that comes with the kit."""
+    submissions = course.ROOT / "examples" / "course" / "submissions"
+    standings = []
+    for student in students.students(submissions, students.folders(submissions), "attention"):
+        shown = grader.grade(student.submission, device="cpu", seed=SEED)
+        standings.append(standing(Graded(student=student.name, file=student.file, key="", report=shown)))
+    return class_page.html(standings, seed=SEED, submissions="examples/course/submissions")
+
+
+def paper(source: str, kind: str) -> bytes:
     """The page as it is printed, the top of it as a PNG picture."""
     # Imported here: no test needs them, and they need Pango.
     import pypdfium2
     import weasyprint
 
-    sheet = weasyprint.CSS(string=SHEET)
+    sheet = weasyprint.CSS(string=SHEETS[kind])
     printed = pypdfium2.PdfDocument(weasyprint.HTML(string=source).write_pdf(stylesheets=[sheet]))[0]
     picture = io.BytesIO()
     printed.render(scale=2).to_pil().quantize(64).save(picture, format="PNG", optimize=True)
@@ -155,7 +174,8 @@ def main() -> None:
                     title = "make grade" if name == "grade" else "make watch"
                     (IMAGES / f"{name}.{spoken}.svg").write_text(svg(console, title), encoding="utf-8")
                 fourth = grader.grade(submission.read(folder), [MASK], device="all", seed=SEED)
-                (IMAGES / f"report.{spoken}.png").write_bytes(paper(page.html(fourth)))
+                (IMAGES / f"report.{spoken}.png").write_bytes(paper(page.html(fourth), "report"))
+                (IMAGES / f"class.{spoken}.png").write_bytes(paper(a_class(grader), "class"))
 
 
 if __name__ == "__main__":

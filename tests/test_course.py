@@ -81,14 +81,13 @@ def test_variant_has_full_marks(step: Step, other: Variant) -> None:
 
 @every_step
 def test_pairs_are_named(step: Step) -> None:
-    """Two wrong ways made together are refused by a check of one of them, and both are named; under several seeds."""
-    for seed in FEW_SEEDS[:2]:
-        clinic = Clinic(step)
-        for pair in step.pairs:
-            named = clinic.diagnosis(pair.replaced, seed)
-            assert pair.refused_by & named.keys(), f"seed {seed}: {pair.name}"
-            first = next(iter(named.values()))
-            assert pair.name in [wrong.name for wrong in first], f"seed {seed}: {pair.name} called {name_of(first)}"
+    """Two wrong ways made together are refused by a check of one of them, and both are named."""
+    clinic = Clinic(step)
+    for pair in step.pairs:
+        named = clinic.diagnosis(pair.replaced, FEW_SEEDS[0])
+        assert pair.refused_by & named.keys(), pair.name
+        first = next(iter(named.values()))
+        assert pair.name in [wrong.name for wrong in first], f"{pair.name} called {name_of(first)}"
 
 
 @every_step
