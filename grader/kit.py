@@ -20,9 +20,9 @@ ENGINE = (
     "__init__", "__main__", "board", "catalogue", "chance", "checks", "cli", "compare", "course", "demo",
     "diagnose", "doctor", "draws", "exercises", "failure", "frames", "github", "grading", "implementation",
     "isolation", "judge", "keys", "language", "lessons", "limits", "messages", "namespaces", "notebook",
-    "notebooks", "offlimits", "page", "places", "plugin", "preload", "remembered", "report", "responder", "results",
-    "sandbox", "saves", "scratch", "screen", "show", "student", "stubs", "submission", "tape", "verdict",
-    "vocabulary", "watch", "worker", "zygote", "zygote_messages",
+    "notebooks", "offlimits", "page", "places", "plugin", "preload", "processor", "remembered", "report",
+    "responder", "results", "sandbox", "saves", "scratch", "screen", "show", "student", "stubs", "submission",
+    "tape", "verdict", "vocabulary", "watch", "worker", "zygote", "zygote_messages",
 )  # fmt: skip
 ENGINE_DATA = (
     "data/small.tiktoken",

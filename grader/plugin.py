@@ -18,6 +18,7 @@ from grader.judge import Channel, Finished, GradeRequest, Ready, StepGraded, Unm
 from grader.language import gettext as _
 from grader.limits import Limits
 from grader.messages import Load
+from grader.processor import one_processor
 from grader.remembered import Remembered
 from grader.results import CheckResult, Status, StepResult, step_status
 from grader.sandbox import Launcher
@@ -80,7 +81,9 @@ class Session:
                     continue
                 self.launcher.begin_run()
                 for name in request.steps:
-                    self.channel.send(self._grade_step(steps[name], items[name], ran, request))
+                    with one_processor():
+                        graded = self._grade_step(steps[name], items[name], ran, request)
+                    self.channel.send(graded)
                 recorded = any(steps[name].is_recorded for name in request.steps)
                 layers = list(self.launcher.in_force(request.limits))
                 self.channel.send(Finished(devices, layers, "recorded" if recorded else "live"))

@@ -27,6 +27,7 @@ import msgspec
 from grader import isolation, namespaces, scratch
 from grader.frames import PREFIX, BadMessage, frame, frame_sizes
 from grader.limits import Limits
+from grader.processor import allowed
 from grader.zygote_messages import Command, Reply
 
 FAULT_LINE = re.compile(r'File "([^"\n]{1,200})", line (\d{1,7}) in ([\w<>.]{1,100})')
@@ -246,7 +247,7 @@ class ForkLauncher(_Run):
         ours, theirs = socket.socketpair()
         output, output_end = os.pipe()
         faults, faults_end = os.pipe()
-        command = Command("worker", limits=limits)
+        command = Command("worker", limits=limits, processors=allowed())
         try:
             descriptors = [theirs.fileno(), output_end, faults_end]
             socket.send_fds(self.control, [msgspec.msgpack.encode(command)], descriptors)

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from grader import isolation, namespaces, preload
+from grader import isolation, namespaces, preload, processor
 from grader.isolation import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl
 from grader.limits import Limits
 from grader.scratch import Scratch
@@ -129,6 +129,7 @@ class Zygote:
         def run() -> None:
             from grader import sandbox, worker
 
+            processor.stay(command.processors)
             os.setsid()
             null = os.open(os.devnull, os.O_RDONLY)
             for source, target in ((null, 0), (output, 1), (output, 2)):

@@ -1,0 +1,47 @@
+"""A judge and its worker on one processor, and only for as long as a step takes."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from grader import processor
+from grader.grading import Grader
+from grader.submission import Submission
+
+SAYS_WHERE = """import os
+print("may run on", len(os.sched_getaffinity(0)))
+def dot_product_scores(query, key):
+    return query
+"""
+
+pytestmark = pytest.mark.skipif(len(processor.allowed()) < 2, reason="one processor, or a system that does not say")
+
+
+def test_for_a_while() -> None:
+    """One of those that were allowed, and all of them again afterwards, whatever happened meanwhile."""
+    before = processor.allowed()
+    with pytest.raises(ZeroDivisionError), processor.one_processor():
+        inside = processor.allowed()
+        with processor.one_processor():
+            assert processor.allowed() == inside
+        raise ZeroDivisionError
+    assert len(inside) == 1
+    assert inside < before
+    assert processor.allowed() == before
+
+
+def test_a_processor_that_is_not_there_changes_nothing() -> None:
+    """As when it was switched off."""
+    before = processor.allowed()
+    processor.stay({max(os.sched_getaffinity(0)) + 1000})
+    assert processor.allowed() == before
+
+
+def test_a_worker_runs_where_its_judge_does() -> None:
+    """So much its own code can see."""
+    submitted = Submission("said", {"step01_scores": ("said/step01_scores.py", SAYS_WHERE)})
+    with Grader(1) as grader:
+        (step,) = grader.grade(submitted, ["step01_scores"], device="cpu").steps
+    assert step.output.startswith("may run on 1")
