@@ -116,16 +116,21 @@ class Diagnostician:
         self, candidates: list[Misconception], question: Question, failing: list[Question]
     ) -> list[Misconception]:
         """Those that answer this question as the student did, that explain the other failing checks of what they
-        replace, and that would not fail where the student passes; of these the best ones."""
+        replace, and that would not fail where the student passes; of these the best ones.
+
+        In the checks that are there to catch it, or both parts of it, there is no exception to that.
+        """
         explained: list[tuple[Misconception, int]] = []
         names = {other.name for other in failing}
         for wrong in self._matching(candidates, question, names):
             refusing = self.witness.refusing(wrong, question)
-            if len(refusing & names) < SHARE * len(refusing):
+            own = wrong.refused_by & refusing
+            if len(refusing & names) < SHARE * len(refusing) or not own <= names:
                 continue
             related = [other for other in failing if other.called & wrong.replaced.keys()]
-            count = sum(self.witness.alike(wrong, other) for other in related)
-            if count >= SHARE * len(related):
+            other_answers = {other.name for other in related if not self.witness.alike(wrong, other)}
+            count = len(related) - len(other_answers)
+            if count >= SHARE * len(related) and not own & other_answers:
                 explained.append((wrong, count))
         most = max((count for _wrong, count in explained), default=0)
         return [wrong for wrong, count in explained if count == most]
@@ -164,7 +169,7 @@ class AskedHere:
             self._ask(wrong, question.check, question, theirs, known)
         if not known.refused:
             return False
-        return known.matched_by(theirs) == len(known.outcomes) == len(theirs)
+        return known.matched_by(theirs) == len(known.outcomes) == len(theirs) and known.size == size_measured(theirs)
 
     def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
         """As a witness says."""
@@ -192,6 +197,7 @@ class AskedHere:
         with contextlib.suppress(_Apart):
             verdict = trial.run(check, student=trial.student, reference=trial.reference, draw=trial.draw)
             known.refused = verdict.status != "pass"
+            known.size = size_measured(verdict.exchanges)
         known.outcomes = asked.outcomes
 
 
@@ -215,10 +221,11 @@ class _Answer:
 @dataclass
 class _Answers:
     """The answers of a misconception in a check, with the names called: all of them where it is known whether the
-    check refused it, else the first."""
+    check refused it, and the size of the last one, else the first."""
 
     outcomes: list[_Answer] = field(default_factory=list)
     refused: bool | None = None
+    size: int = 0
 
     def matched_by(self, theirs: list[Exchange]) -> int:
         """How many of these answers are the student's, from the first on."""
@@ -283,6 +290,16 @@ def _parts(wrong: Misconception) -> tuple[Misconception, ...]:
 
 def _unique(found: list[Misconception]) -> list[Misconception]:
     return [wrong for index, wrong in enumerate(found) if wrong not in found[:index]]
+
+
+def size_measured(answers: list[Exchange]) -> int:
+    """The elements of the largest storage that the last answer took, where the check looked at it; else 0.
+
+    A check that looks at an answer's memory has found nothing wrong with its values. Memory that earlier answers took
+    was little enough.
+    """
+    last = answers[-1] if answers else None
+    return last.outcome.largest if last and last.measured and last.outcome else 0
 
 
 def is_about_parameters(call: Call) -> bool:

@@ -79,11 +79,15 @@ class LocalBackend:
 
 @dataclass
 class Exchange:
-    """One call and what came back, as it is kept for diagnosis. `maker` made the module that is called, if one is."""
+    """One call and what came back, as it is kept for diagnosis. `maker` made the module that is called, if one is.
+
+    `measured`: the check looked at how much memory the call took.
+    """
 
     call: Call
     maker: Exchange | None = None
     outcome: Outcome | None = None
+    measured: bool = False
 
     @property
     def shown(self) -> str:
@@ -223,6 +227,7 @@ class Answer:
     @property
     def largest(self) -> int:
         """The elements of the largest storage that an op of the call made."""
+        self.exchange.measured = True
         return self.outcome.largest
 
     @property

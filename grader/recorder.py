@@ -22,6 +22,7 @@ from torch import Tensor
 from grader import __version__, course, preload
 from grader.catalogue import Misconception
 from grader.course import Step
+from grader.diagnose import size_measured
 from grader.draws import Draw
 from grader.implementation import LocalBackend
 from grader.messages import Call, Outcome, Raised, outcome_to_wire
@@ -105,12 +106,15 @@ class _Recorder:
         draws = [wire_draw(value, self.tensors) for value in oracle.drawn]
         calls = [name for name, _outcome in oracle.answered]
         answers = [outcome_to_wire(outcome, self.tensors) for _name, outcome in oracle.answered]
-        return Recording(draws, calls, answers, self._wrong_ways(check, seed, verdict.called))
+        return Recording(draws, calls, answers, *self._wrong_ways(check, seed, verdict.called))
 
-    def _wrong_ways(self, check: Callable[..., None], seed: int, called: frozenset[str]) -> dict[str, list[int]]:
-        """The fingerprints of each misconception that this check refuses. Whoever answers like one that it passes
-        passes too, and so does one that touches nothing of what is called."""
+    def _wrong_ways(
+        self, check: Callable[..., None], seed: int, called: frozenset[str]
+    ) -> tuple[dict[str, list[int]], dict[str, int]]:
+        """The fingerprints of each misconception that this check refuses, and the sizes. Whoever answers like one that
+        it passes passes too, and so does one that touches nothing of what is called."""
         taken: dict[str, list[int]] = {}
+        sizes: dict[str, int] = {}
         for wrong in [*self.step.misconceptions, *self.step.pairs]:
             if not called & self.step.touched(wrong.replaced):
                 continue
@@ -121,7 +125,9 @@ class _Recorder:
             taken[wrong.name] = [
                 self.fingerprints.setdefault(print_, len(self.fingerprints)) for print_ in student.fingerprints
             ]
-        return taken
+            if size := size_measured(verdict.exchanges):
+                sizes[wrong.name] = size
+        return taken, sizes
 
 
 class _RecordedDraw(Draw):

@@ -23,7 +23,7 @@ from torch import Tensor
 from grader import __version__, chance
 from grader.catalogue import Misconception, paired
 from grader.compare import UNITS
-from grader.diagnose import ROOM, Question, is_about_parameters, parameter_shapes
+from grader.diagnose import ROOM, Question, is_about_parameters, parameter_shapes, size_measured
 from grader.draws import Draw
 from grader.failure import CheckFailed
 from grader.implementation import Backend
@@ -76,13 +76,14 @@ class KnownPair(msgspec.Struct, array_like=True):
 
 
 class Recording(msgspec.Struct, array_like=True):
-    """One check under one seed: its inputs, the reference's answers to the calls of these names, and the fingerprints
-    of each misconception's answers, until the check refused it."""
+    """One check under one seed: its inputs, the reference's answers to the calls of these names, the fingerprints of
+    each misconception's answers, until the check refused it, and the size of the last where that was looked at."""
 
     draws: list[WireTensor | int]
     calls: list[str]
     answers: list[WireOutcome]
     fingerprints: dict[str, list[int]]
+    sizes: dict[str, int]
 
 
 class Index(msgspec.Struct, array_like=True):
@@ -174,8 +175,11 @@ class Tape:
 
     def alike(self, wrong: Misconception, question: Question) -> bool:
         """As a witness says."""
-        recorded = self._recording(question.name, question.seed).fingerprints.get(wrong.name, [])
+        recording = self._recording(question.name, question.seed)
+        recorded = recording.fingerprints.get(wrong.name, [])
         if not 0 < len(question.answers) == len(recorded):
+            return False
+        if size_measured(question.answers) != recording.sizes.get(wrong.name, 0):
             return False
         return all(
             exchange.outcome is not None

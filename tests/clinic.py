@@ -7,10 +7,11 @@ from typing import Any
 
 from grader.catalogue import Misconception
 from grader.course import Step
-from grader.diagnose import Diagnostician, Question
+from grader.diagnose import Diagnostician, Question, Witness
 from grader.implementation import Backend, LocalBackend
 from grader.messages import Call, Outcome
 from grader.remembered import Remembered
+from grader.tape import Tape
 from grader.verdict import Verdict, run_check
 
 
@@ -30,12 +31,15 @@ class OtherDraws(LocalBackend):
 
 
 class Clinic:
-    """One step's reference and misconceptions; what they answered is remembered from diagnosis to diagnosis."""
+    """One step's reference and misconceptions; what they answered is remembered from diagnosis to diagnosis.
 
-    def __init__(self, step: Step) -> None:
+    `witness` knows what the misconceptions answer, for instance a tape; by default they are asked themselves.
+    """
+
+    def __init__(self, step: Step, witness: Witness | None = None) -> None:
         self.step = step
         self._reference = Remembered(step.oracle())
-        self._witness = step.witness(self._reference)
+        self._witness = witness or step.witness(self._reference)
 
     def diagnosis(
         self, replaced: dict[str, Any], seed: int, without: Misconception | None = None, other_draws: bool = False
@@ -53,6 +57,7 @@ class Clinic:
         ]
 
         def ask_again(question: Question, further: int) -> Question | None:
+            further = self._witness.seed(further) if isinstance(self._witness, Tape) else further
             verdict = run_check(question.check, student, self._reference, seed=further)
             return self._question(question.name, verdict, further) if verdict.status == "fail" else None
 

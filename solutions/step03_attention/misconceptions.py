@@ -205,6 +205,19 @@ def mask_inverted(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
 
 
 @misconception(replaces="attention", caught_by="test_mask_by_hand")
+def mask_inverted_with_infinity(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+    """The mask was read the other way round: the keys that it shows were set to -inf.
+
+    In this kit True means "may attend". A query that may attend to every key then sees none, and its row is NaN.
+
+    Which positions does `masked_fill` fill: those where its mask is True or those where it is False?
+    """
+    weights = scaled(query, key)
+    weights = (weights if mask is None else weights.masked_fill(mask, -torch.inf)).softmax(dim=-1)
+    return weights @ value, weights
+
+
+@misconception(replaces="attention", caught_by="test_mask_by_hand")
 def hidden_scores_set_to_zero(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
     """The hidden scores were set to 0.
 
@@ -805,6 +818,9 @@ SCALES = {
 WEIGHTS: dict[Callable[..., object], Weigh] = {
     mask_ignored: lambda scores, mask: scores.softmax(dim=-1),
     mask_inverted: lambda scores, mask: (scores if mask is None else scores.masked_fill(mask, -1e9)).softmax(dim=-1),
+    mask_inverted_with_infinity: lambda scores, mask: (
+        scores if mask is None else scores.masked_fill(mask, -torch.inf)
+    ).softmax(dim=-1),
     hidden_scores_set_to_zero: lambda scores, mask: hidden(scores, mask, 0.0).softmax(dim=-1),
     masked_after_softmax: lambda scores, mask: scores.softmax(dim=-1) * (1 if mask is None else mask),
     softmax_over_queries: lambda scores, mask: hidden(scores, mask).softmax(dim=-2),

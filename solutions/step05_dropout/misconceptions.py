@@ -118,7 +118,7 @@ def keeps_with_probability_p(x: Tensor, p: float = 0.5, training: bool = True) -
 
     A uniform number is below p with probability p: does that case mean "drop" or "keep"?
     """
-    return x * ~_kept(x, p) * _scale(p) if training and p > 0 else x
+    return x * ~_kept(x, p) * _scale(p) if training else x
 
 
 @misconception(replaces="dropout", caught_by="test_rate")

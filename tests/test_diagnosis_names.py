@@ -1,0 +1,135 @@
+"""Only what was done is named: mistakes that were once given the name of another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grader import course, recorder
+from grader.diagnose import name_of
+from grader.grading import Grader
+from grader.submission import Submission
+from grader.tape import Tape
+from tests.clinic import Clinic
+
+SEED = recorder.SEEDS[0]
+Tapes = Callable[[str], Path]
+
+# What stands at the end of an otherwise right file: the step, the code, and the names it is given.
+STRANGERS = {
+    "hidden scores filled with -50": (
+        "step04_causal_mask",
+        "def masked_softmax(scores, mask):\n    return scores.masked_fill(~mask, -50.0).softmax(-1)\n",
+        set(),
+    ),
+    "hidden weights of 1e-12": (
+        "step04_causal_mask",
+        "def masked_softmax(scores, mask):\n"
+        "    return scores.masked_fill(~mask, -torch.inf).softmax(-1).clamp(min=1e-12)\n",
+        set(),
+    ),
+    "something small beside the sum": (
+        "step04_causal_mask",
+        "def masked_softmax(scores, mask):\n    hidden = scores.masked_fill(~mask, -torch.inf)\n"
+        "    weights = (hidden - hidden.amax(-1, keepdim=True)).exp()\n"
+        "    return weights / (weights.sum(-1, keepdim=True) + 1e-9)\n",
+        set(),
+    ),
+    "a fixed division by 2": (
+        "step01_scores",
+        "def scaled_scores(query, key):\n    return query @ key.mT / 2\n",
+        set(),
+    ),
+    "kept with probability p": (
+        "step05_dropout",
+        "def dropout(x, p=0.5, training=True):\n    if not training:\n        return x\n"
+        "    if p < 0 or p > 1:\n        raise ValueError(p)\n    if p == 1:\n        return x * 0\n"
+        "    return x * (torch.rand(x.shape, device=x.device) < p) / (1 - p)\n",
+        {"keeps_with_probability_p"},
+    ),
+    "heads that share one random stream": (
+        "step08_multi_head",
+        "class MultiHeadAttentionWrapper(MultiHeadAttentionWrapper):\n"
+        "    def forward(self, x):\n        state, results = torch.get_rng_state(), []\n"
+        "        for head in self.heads:\n            torch.set_rng_state(state)\n            results.append(head(x))\n"
+        "        return torch.cat(results, -1)\n",
+        set(),
+    ),
+    "no dropout on the output": (
+        "step09_fused_qkv",
+        "class CausalSelfAttention(CausalSelfAttention):\n"
+        "    def __init__(self, *args, **kwargs):\n        super().__init__(*args, **kwargs)\n"
+        "        self.resid_dropout = nn.Identity()\n",
+        {"no_dropout_on_output"},
+    ),
+    "the whole matrix": (
+        "step10_flash",
+        "def flash_attention(query, key, value, is_causal=False, block_size=64, right=flash_attention):\n"
+        "    scores = query @ key.mT  # kept for later blocks\n"
+        "    return right(query, key, value, is_causal, block_size) + 0 * scores.sum().detach()\n",
+        {"whole_matrix_made"},
+    ),
+    "the whole mask": (
+        "step10_flash",
+        "def flash_attention(query, key, value, is_causal=False, block_size=64, right=flash_attention):\n"
+        "    if is_causal:\n        torch.ones(query.shape[-2], key.shape[-2], device=query.device).bool().triu(1)\n"
+        "    return right(query, key, value, is_causal, block_size)\n",
+        {"whole_mask_made"},
+    ),
+    "half the length as a block": (
+        "step10_flash",
+        "def flash_attention(query, key, value, is_causal=False, block_size=64, right=flash_attention):\n"
+        "    return right(query, key, value, is_causal, max(1, (query.shape[-2] + 1) // 2))\n",
+        {"half_the_length_as_block"},
+    ),
+    "blocks of 64, whatever was asked for": (
+        "step10_flash",
+        "def flash_attention(query, key, value, is_causal=False, block_size=64, right=flash_attention):\n"
+        "    return right(query, key, value, is_causal, 64)\n",
+        {"block_size_ignored"},
+    ),
+}
+every_stranger = pytest.mark.parametrize(("step", "code", "names"), STRANGERS.values(), ids=STRANGERS.keys())
+
+
+@every_stranger
+def test_a_wrong_file_is_called_what_it_is_or_nothing(grader: Grader, step: str, code: str, names: set[str]) -> None:
+    """Where the solutions are."""
+    files = {other.name: (f"mine/{other.name}.py", other.solved()) for other in course.steps() if other.name < step}
+    files[step] = (f"mine/{step}.py", f"{_step(step).solved()}\n\n{code}")
+    graded = grader.grade(Submission("mine", files), [step], device="cpu", seed=SEED).steps[0]
+    assert graded.status == "fail"
+    assert {check.misconception for check in graded.checks if check.misconception} == names
+
+
+@pytest.fixture(scope="module")
+def tape_of(tmp_path_factory: pytest.TempPathFactory) -> Tapes:
+    """Records the tape of a step, once."""
+    folder = tmp_path_factory.mktemp("tapes")
+
+    @cache
+    def recorded(name: str) -> Path:
+        path = folder / name
+        path.write_bytes(recorder.record(_step(name), (SEED,)))
+        return path
+
+    return recorded
+
+
+@every_stranger
+def test_a_tape_calls_it_the_same(tape_of: Tapes, step: str, code: str, names: set[str]) -> None:
+    """Where a recording answers for them."""
+    mine: dict[str, Any] = dict(vars(_step(step).reference))
+    before = dict(mine)
+    exec(f"import torch\nfrom torch import nn\n{code}", mine)
+    replaced = {name: value for name, value in mine.items() if before.get(name) is not value and name[0] != "_"}
+    found = Clinic(_step(step), Tape(tape_of(step))).diagnosis(replaced, SEED)
+    assert {name_of(matching) for matching in found.values()} == names
+
+
+def _step(name: str) -> course.Step:
+    return next(step for step in course.steps() if step.name == name)
