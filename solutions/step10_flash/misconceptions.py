@@ -410,7 +410,7 @@ def added_up_in_float32(
 def whole_matrix_made(
     query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
 ) -> Tensor:
-    """All the scores were computed first, and the blocks were cut out of that matrix.
+    """A tensor of the shape of all the scores was made: blocks were cut out of it, or it masked them.
 
     The result is right, but the T_q x T_k matrix that flash attention does without has been made after all.
 
