@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from grader.report import as_text  # noqa: E402
 from grader.results import Report  # noqa: E402
 from tests.fresh import solution_lines  # noqa: E402
 
+EXAMPLES = course.ROOT / "examples" / "course" / "submissions"
 STEPS = {step.name: step for step in course.steps()}
 NOISE = ("Warning", "deprecat", "Traceback")
 SCRIPT = "<script>alert(1)</script>"
@@ -113,10 +115,19 @@ def as_learners_type(notebook: Notebook) -> None:
     there["step12_gpt"].source = f"%%time\n{there['step12_gpt'].source}"
 
 
+def as_in_the_examples(notebook: Notebook, student: str) -> None:
+    """What a student of the course that comes with the kit wrote."""
+    for file in (EXAMPLES / student).glob("step*.py"):
+        cells(notebook)[file.stem].source = f"# {file.stem}\n{file.read_text(encoding='utf-8')}"
+
+
 STUDENTS: dict[str, Callable[[Notebook], None]] = {
     "ada": solve,
+    "brook": partial(as_in_the_examples, student="brook"),
     "chen wei": half,
     "dora": as_learners_type,
+    "emre": partial(as_in_the_examples, student="emre"),
+    "grace": partial(as_in_the_examples, student="grace"),
     "mallory": hostile,
     "nobody": lambda notebook: None,
     "oscar": unmarked,
