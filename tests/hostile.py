@@ -6,15 +6,19 @@ Korean for docs/security.ko.md.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+import msgspec
 
 from grader.grading import ROOT, Grader
 from grader.limits import Limits
@@ -103,6 +107,15 @@ def tried(attack: Attack, grader: Grader, limits: Limits = LIMITS) -> list[str]:
     return [*_wrong_verdict(attack, report, took, limits), *left_behind(grader)]
 
 
+def tried_in_short(attack: Attack, grader: Grader, limits: Limits) -> list[str]:
+    """The same under short deadlines. What was late though it should not be is tried once more under long ones: the
+    machine may have been busy."""
+    wrong = tried(attack, grader, limits)
+    if any(what.startswith("timeout, not") for what in wrong):
+        return tried(attack, grader, msgspec.structs.replace(PATIENT, without=limits.without))
+    return wrong
+
+
 def _wrong_verdict(attack: Attack, report: Report, took: float, limits: Limits) -> list[str]:
     (result,) = report.steps
     said = "\n".join(f"{check.name}: {check.status}: {check.message}" for check in result.checks)
@@ -147,12 +160,14 @@ def descendants(pid: int) -> list[int]:
     found, waiting = [], [pid]
     while waiting:
         parent = waiting.pop()
-        for task in Path(f"/proc/{parent}/task").glob("*/children"):
-            try:
-                waiting += (children := [int(child) for child in task.read_text().split()])
-            except OSError:  # it has ended meanwhile
-                continue
-            found += children
+        tasks: list[str] = []
+        with suppress(OSError):  # it has ended meanwhile
+            tasks = os.listdir(f"/proc/{parent}/task")
+        for task in tasks:
+            with suppress(OSError):  # this thread of it has
+                children = [int(child) for child in Path(f"/proc/{parent}/task/{task}/children").read_text().split()]
+                waiting += children
+                found += children
     return found
 
 

@@ -74,7 +74,7 @@ def wrong(step: course.Step, name: str, source: str) -> Submitted:
 def attacking(attack: hostile.Attack) -> Submitted:
     """A hostile one, or an honest one with unusual needs."""
     limits = hostile.PATIENT if attack.is_honest else LIMITS
-    return Submitted("hostile", attack.name, lambda grader: hostile.tried(attack, grader, limits))
+    return Submitted("hostile", attack.name, lambda grader: hostile.tried_in_short(attack, grader, limits))
 
 
 def mixed(count: int, seed: int = SEED) -> list[Submitted]:
