@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import mmap
 import os
 import selectors
 import signal
@@ -30,7 +31,7 @@ from grader.zygote_messages import Command, Reply
 
 MAX_COMMAND = 1 << 16
 MAX_HOLES = 4 << 20  # bytes taken in pieces of one size, at most
-HOLES = (4096, 1024, 512, 256, 128, 64, 32, 16)  # bytes: the large ones first
+HOLES = (4096, *range(1032, 8, -16))  # bytes: the large ones first, then each size of which the C library keeps a list
 PROBE = (("namespaces", 1), ("landlock", 2), ("seccomp", 4))  # the exit status of the process that tries the layers
 
 
@@ -322,11 +323,14 @@ def _assert_forkable() -> None:
 def _fill_holes() -> None:
     """Takes for good what is free between the blocks of memory in use: it is little, and it lies scattered.
 
-    For every piece of it that a forked process is given, a page is copied there. What is not taken lies together.
+    For every piece of it that a forked process is given, a page is copied there. What is left lies together, above.
     """
-    allocate = ctypes.CDLL(None).malloc
-    allocate.restype, allocate.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
-    top = allocate(1 << 16)
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "malloc_trim"):  # another C library keeps its memory in another way
+        return
+    libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    libc.sbrk.restype, libc.sbrk.argtypes = ctypes.c_void_p, [ctypes.c_ssize_t]
+    libc.malloc_trim(0)
+    top = libc.sbrk(0) - mmap.PAGESIZE  # less than a page is free below
     for size in HOLES:
-        pieces = range(MAX_HOLES // size)  # another C library's blocks may never lie above the others
-        next((None for _piece in pieces if (allocate(size) or top) >= top), None)
+        next((None for _piece in range(MAX_HOLES // size) if (libc.malloc(size) or top) >= top), None)
