@@ -12,7 +12,7 @@ import platform
 import struct
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import starmap
 from pathlib import Path
@@ -46,6 +46,10 @@ SECCOMP_SET_MODE_FILTER, SECCOMP_GET_ACTION_AVAIL = 1, 2
 SECCOMP_ALLOW, SECCOMP_ERRNO = 0x7FFF0000, 0x00050000
 LOAD_WORD, JUMP_EQUAL, JUMP_GREATER_EQUAL, RETURN = 0x20, 0x15, 0x35, 0x06
 NUMBER_AT, ARCHITECTURE_AT, ARGUMENTS_AT = 0, 4, 16
+Instruction = tuple[int, int, int, int]  # of BPF: code, jump if true, jump if false, value
+ALLOW, REFUSE, UNKNOWN = (
+    (RETURN, 0, 0, value) for value in (SECCOMP_ALLOW, SECCOMP_ERRNO | EPERM, SECCOMP_ERRNO | ENOSYS)
+)
 # From here on numbers are the same on all architectures, and newer than this list. Those of x32 are larger still.
 FIRST_UNKNOWN = 448
 
@@ -114,7 +118,7 @@ class NotIsolated(RuntimeError):
 
 def prctl(option: int, value: int = 0) -> int:
     """prctl(2); -1 when the kernel refuses."""
-    return int(_libc().prctl(option, *(ctypes.c_ulong(number) for number in (value, 0, 0, 0))))
+    return int(_prctl()(option, value, 0, 0, 0))
 
 
 def hide() -> None:
@@ -244,33 +248,35 @@ def filter_calls() -> bool:
     """seccomp: from now on a call that is not in the table fails with PermissionError; nothing is killed for asking."""
     if not can_filter():
         return False
-    program = b"".join(starmap(struct.Struct("=HBBI").pack, _program()))
+    program = allowed_calls() + _packed([*_own_calls(os.getpid()), REFUSE])
     code = ctypes.create_string_buffer(program)
     described = ctypes.create_string_buffer(struct.pack("@HP", len(program) // 8, ctypes.addressof(code)))
     return system_call("seccomp", SECCOMP_SET_MODE_FILTER, 0, described) == 0
 
 
-def _program() -> list[tuple[int, int, int, int]]:
-    """The filter as BPF instructions: (code, jump if true, jump if false, value)."""
+@cache
+def allowed_calls() -> bytes:
+    """The filter up to the calls whose arguments count. The same for every worker: the zygote makes it before they are
+    forked."""
     column, architecture = MACHINES[platform.machine()]
-    allow, refuse, unknown = (
-        (RETURN, 0, 0, SECCOMP_ALLOW),
-        (RETURN, 0, 0, SECCOMP_ERRNO | EPERM),
-        (RETURN, 0, 0, SECCOMP_ERRNO | ENOSYS),
-    )
     # Another architecture has other numbers: 32-bit calls are made from a 64-bit process by one instruction.
-    program: list[tuple[int, int, int, int]] = [
+    program: list[Instruction] = [
         (LOAD_WORD, 0, 0, ARCHITECTURE_AT),
         (JUMP_EQUAL, 1, 0, architecture),
-        refuse,
+        REFUSE,
         (LOAD_WORD, 0, 0, NUMBER_AT),
     ]
-    program += [(JUMP_GREATER_EQUAL, 0, 1, FIRST_UNKNOWN), unknown, (JUMP_EQUAL, 0, 1, CLONE3), unknown]
-    numbers = [entry[1 + column] for entry in ALLOWED]
-    for number in numbers:
+    program += [(JUMP_GREATER_EQUAL, 0, 1, FIRST_UNKNOWN), UNKNOWN, (JUMP_EQUAL, 0, 1, CLONE3), UNKNOWN]
+    for entry in ALLOWED:
+        number = entry[1 + column]
         if isinstance(number, int):
-            program += [(JUMP_EQUAL, 0, 1, number), allow]
-    own = os.getpid()
+            program += [(JUMP_EQUAL, 0, 1, number), ALLOW]
+    return _packed(program)
+
+
+def _own_calls(own: int) -> Iterator[Instruction]:
+    """Calls that are allowed with some arguments only, in a process of this number."""
+    column, _architecture = MACHINES[platform.machine()]
     for calls, position, values in (
         ((72, 25), 1, FCNTL_COMMANDS),
         ((16, 29), 1, IOCTL_REQUESTS),
@@ -282,14 +288,24 @@ def _program() -> list[tuple[int, int, int, int]]:
         # The kernel reads the lower half of these arguments, and so does the filter (both machines store it first).
         body = [(LOAD_WORD, 0, 0, ARGUMENTS_AT + 8 * position)]
         for value in values:
-            body += [(JUMP_EQUAL, 0, 1, value), allow]
-        program += [(JUMP_EQUAL, 0, len(body) + 1, calls[column]), *body, refuse]
-    return [*program, refuse]
+            body += [(JUMP_EQUAL, 0, 1, value), ALLOW]
+        yield from ((JUMP_EQUAL, 0, len(body) + 1, calls[column]), *body, REFUSE)
+
+
+def _packed(program: Iterable[Instruction]) -> bytes:
+    return b"".join(starmap(struct.Struct("=HBBI").pack, program))
 
 
 @cache
 def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None)
+
+
+@cache
+def _prctl() -> Callable[..., int]:
+    function = _libc().prctl
+    function.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
+    return function
 
 
 def system_call(name: str, *arguments: object) -> int:

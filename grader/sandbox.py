@@ -201,8 +201,8 @@ def _first_to_go() -> None:
     """Where memory runs out the kernel ends this process before any other."""
     if sys.platform == "linux":
         isolation.prctl(isolation.PR_SET_DUMPABLE, 1)  # else the file is root's
-        with contextlib.suppress(OSError):
-            Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as score:
+            score.write(b"1000")
         isolation.hide()
 
 
@@ -220,7 +220,8 @@ def _limit_resources(limits: Limits) -> None:
     if not limits.accelerator:
         bounds[resource.RLIMIT_NPROC] = 0  # no new process or thread; root is not bound by it
         if sys.platform == "linux":
-            pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+            with open("/proc/self/statm", "rb", buffering=0) as sizes:
+                pages = int(sizes.read().split()[0])
             bounds[resource.RLIMIT_AS] = pages * resource.getpagesize() + limits.memory
     for kind, bound in bounds.items():
         _soft, hard = resource.getrlimit(kind)

@@ -298,6 +298,8 @@ def main(control: int, root: str) -> None:
     from grader import judge, sandbox, worker  # noqa: F401  # imported before the path to them goes
 
     sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != os.path.realpath(root)]
+    if isolation.can_filter():
+        isolation.allowed_calls()
     _assert_forkable()
     zygote = Zygote(socket.socket(fileno=control), root)
     gc.collect()
