@@ -85,6 +85,7 @@ class Diagnostician:
                 consistent = self._consistent(self.misconceptions, question, questions)
                 consistent = consistent or self._consistent(pairs, question, questions)
                 matching = self._told_apart(consistent, question, ask_again)
+                matching = matching or self._drawn_anew(question, questions, ask_again)
                 if not matching:
                     in_vain += 1
                     pairs = [pair for pair in pairs if not question.called & pair.replaced.keys()]
@@ -139,6 +140,20 @@ class Diagnostician:
         """Those that answer this question as the student did. One whose own checks the student passes is out: the
         catalogue proves that it fails there."""
         return [wrong for wrong in candidates if wrong.refused_by & names and self.witness.alike(wrong, question)]
+
+    def _drawn_anew(
+        self, question: Question, failing: list[Question], ask_again: Callable[[Question, int], Question | None]
+    ) -> list[Misconception]:
+        """Those whose numbers no seed repeats, found under further seeds: they are known by how their draws lie, which
+        chance hides at times."""
+        candidates = [wrong for wrong in self.misconceptions if wrong.own_draws]
+        for further in range(1, FURTHER_DRAWS + 1) if candidates else ():
+            again = [ask_again(other, other.seed + further) for other in failing]
+            asked = [other for other in again if other is not None]
+            for other in asked:
+                if other.name == question.name and (matching := self._consistent(candidates, other, asked)):
+                    return matching
+        return []
 
     def _told_apart(
         self, matching: list[Misconception], question: Question, ask_again: Callable[[Question, int], Question | None]
