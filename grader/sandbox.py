@@ -187,7 +187,8 @@ def restrict(
     elif spaces is not None:
         spaces.close()
     os.chdir(folder)
-    os.environ.update(HOME=folder, TMPDIR=folder, USER="learner")
+    for name, value in (("HOME", folder), ("TMPDIR", folder), ("USER", "learner")):
+        os.environ[name] = value
     tempfile.tempdir = folder
     if confined:
         layers += isolation.confine(folder, readable, limits.without)
