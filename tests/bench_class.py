@@ -1,9 +1,10 @@
-"""`make bench-class`: a class through nbgrader's own `Execute` and through this kit, side by side in one run.
+"""`make bench-class`: a class through this kit, and students of it through nbgrader's own `Execute`, in one run.
 
-The same submissions, twelve steps each, half of them right. On nbgrader's side one `nbgrader autograde` runs a notebook
-for each student, whose grade cells put this kit's checks to the answers in the kernel: the same questions, no
-isolation, no diagnosis, no page. On this side `python -m grader class` does all that it does for an instructor. Both
-are timed as whole commands. `--many 1000` sends as many through the kit alone and looks at memory meanwhile.
+Submissions of twelve steps each, half of them right. On this side `python -m grader class` does all that it does for an
+instructor. On nbgrader's side `nbgrader autograde` runs the notebooks that `make release` makes as it comes, without
+the kit's line in its configuration; and, for the hardest comparison, the leanest notebook that could be written: the
+kit's checks in the kernel itself, with no isolation, no diagnosis and no page. All are timed as whole commands. `--many
+1000` sends as many through the kit alone and looks at memory meanwhile.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ import os
 import re
 import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from grader import course
@@ -31,6 +35,8 @@ RIGHT = ("ada", "김민서")
 WRONG = ("chen wei", "dora", "emre", "fatima", "박서연")
 LOOPS = ("박서연/step10_flash.py",)  # an endless loop costs nbgrader 30 seconds and us 10: neither is the point here
 SEED = 7
+
+Notebooks = Callable[[Path | None], dict[str, object]]  # of one student, by file name
 
 
 def hand_in(folder: Path, count: int) -> None:
@@ -58,8 +64,8 @@ def points(name: str, namespace: dict[str, object]) -> float:
     return float(sum(passed))
 
 
-def notebook(folder: Path | None) -> object:
-    """A student's notebook, or with None the source of the assignment."""
+def leanest(folder: Path | None) -> dict[str, object]:
+    """The leanest notebook that grades twelve steps: the kit's checks in the kernel itself. None: its source."""
     from nbformat import v4
 
     def cell(kind: str, step: course.Step, source: str, **flags: object) -> object:
@@ -70,28 +76,49 @@ def notebook(folder: Path | None) -> object:
         v4.new_code_cell(f"import sys\nsys.path.insert(0, {str(course.ROOT)!r})\nfrom tests.bench_class import points")
     ]
     for step in course.steps():
-        answer = "raise NotImplementedError"
-        if folder is not None:
-            answer = (folder / f"{step.name}.py").read_text(encoding="utf-8")
-            answer = re.sub(r"^from exercises.*\n", "", answer, flags=re.MULTILINE)  # one namespace for all steps
+        answer = "raise NotImplementedError" if folder is None else answered(folder, step)
         cells.append(cell("answer", step, answer, solution=True))
         cells.append(
             cell("points", step, f'points("{step.name}", globals())', grade=True, locked=True, points=step.points)
         )
-    return v4.new_notebook(cells=cells)
+    return {"attention.ipynb": v4.new_notebook(cells=cells)}
 
 
-def nbgrader_course(folder: Path, submissions: Path) -> None:
-    """A course of nbgrader's with these submissions collected."""
+def released(folder: Path | None, *, per_step: bool = False) -> dict[str, object]:
+    """The notebooks that `make release` makes, one for all steps or one a step. None: their sources."""
+    from grader import release
+
+    made = {}
+    for steps in [[step] for step in course.steps()] if per_step else [course.steps()]:
+        notebook = release.notebook(steps)
+        there = {cell.metadata.nbgrader.grade_id: cell for cell in notebook.cells if "nbgrader" in cell.metadata}
+        for step in steps if folder is not None else ():
+            there[step.name].source = answered(folder, step, whole=not per_step)
+        made[f"{steps[0].name if per_step else 'attention'}.ipynb"] = notebook
+    return made
+
+
+def answered(folder: Path, step: course.Step, *, whole: bool = True) -> str:
+    """A student's answer to a step; in a `whole` notebook the names of earlier steps are there without an import."""
+    answer = (folder / f"{step.name}.py").read_text(encoding="utf-8")
+    if whole:
+        return re.sub(r"^from exercises.*\n", "", answer, flags=re.MULTILINE)
+    earlier = re.findall(r"^from exercises\.(\w+) import", answer, flags=re.MULTILINE)
+    steps = [other for other in course.steps() if other.name in earlier]
+    parts = [*(answered(folder, other, whole=False) for other in steps), answer]
+    return re.sub(r"^from exercises.*\n", "", "\n".join(parts), flags=re.MULTILINE)
+
+
+def nbgrader_course(folder: Path, students: list[Path], notebooks: Notebooks) -> None:
+    """A course of nbgrader's with these students' submissions collected."""
     import nbformat
 
     source = folder / "source" / "attention"
-    source.mkdir(parents=True)
-    nbformat.write(notebook(None), source / "attention.ipynb")
-    for student in sorted(submissions.iterdir()):
-        to = folder / "submitted" / student.name / "attention"
-        to.mkdir(parents=True)
-        nbformat.write(notebook(student), to / "attention.ipynb")
+    places = {source: None, **{folder / "submitted" / student.name / "attention": student for student in students}}
+    for place, student in places.items():
+        place.mkdir(parents=True)
+        for name, notebook in notebooks(student).items():
+            nbformat.write(notebook, place / name)
     quiet(folder, "-m", "nbgrader", "generate_assignment", "attention")
 
 
@@ -100,7 +127,11 @@ def quiet(folder: Path, *arguments: str) -> tuple[float, float]:
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     tools = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))  # nbgrader looks for alembic
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, env=os.environ | {"PATH": tools}
+        [sys.executable, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PATH": tools, "KIT_HOME": str(course.ROOT)},
     )
     if done.returncode:
         raise SystemExit(f"{' '.join(arguments)} failed:\n{done.stderr[-3000:]}")
@@ -142,44 +173,57 @@ def proportional(pid: int) -> float:
 
 
 def same_scores(folder: Path, out: Path) -> bool:
-    """Whether both gave the same scores: the same work was done."""
+    """Whether both gave the same scores to those whom nbgrader graded: the same work was done."""
     from nbgrader.api import Gradebook
 
     from grader import classroom
 
     with Gradebook(f"sqlite:///{folder / 'gradebook.db'}") as gradebook:
         theirs = {one.student.id: one.score for one in gradebook.assignment_submissions("attention")}
-    reports = {path.stem: classroom.load(out, path.stem) for path in (out / "reports").glob("*.json")}
+    reports = {name: classroom.load(out, name) for name in theirs}
     ours = {name: entry.report.score for name, entry in reports.items() if entry and entry.report}
     for name in sorted(theirs):
         if theirs[name] != ours.get(name):
             print(f"{name}: nbgrader {theirs[name]}, this kit {ours.get(name)}")
-    return theirs == ours
+    return bool(theirs) and theirs == ours
 
 
-def compare(scratch: Path, count: int) -> None:
-    """Both over the same submissions; this kit also with one process."""
+def compare(scratch: Path, count: int, few: int) -> None:
+    """The kit over a class with two processes and with one, nbgrader over the first `few` of the same students."""
     submissions = scratch / "in"
     hand_in(submissions, count)
-    nbgrader_course(scratch / "nbgrader", submissions)
-    rows: dict[str, tuple[float, float]] = {}
-    sizes: dict[int, list[float]] = {}
-    rows["nbgrader autograde"] = quiet(scratch / "nbgrader", "-m", "nbgrader", "autograde", "attention")
+    print(f"{count} submissions of twelve steps through this kit, whole commands")
+    print(f"{'':44} {'seconds':>9} {'a minute':>9} {'processor seconds each':>24}")
+    walls: dict[int, float] = {}
+    sizes: dict[int, float] = {}
     for jobs in (2, 1):
-        wall, cpu, sizes[jobs] = graded(submissions, scratch / f"out{jobs}", jobs)
-        rows[f"this kit, --jobs {jobs}"] = wall, cpu
-    print(f"{count} submissions of twelve steps, whole commands")
-    print(f"{'':24} {'seconds':>9} {'a minute':>9} {'processor seconds each':>24}")
-    for name, (wall, cpu) in rows.items():
-        print(f"{name:24} {wall:9.1f} {60 * count / wall:9.1f} {cpu / count:24.2f}")
-    (theirs, _), (two, _), (one, _) = rows.values()
-    print(f"submissions a minute, to nbgrader's: {theirs / two:.1f} (bound 20)")
-    print(f"two processes to one: {one / two:.2f} (bound 1.8)")
-    middle = {jobs: sorted(seen)[len(seen) // 2] for jobs, seen in sizes.items() if seen}
-    print(
-        f"memory of an extra process: {middle[2] - middle[1]:.0f} MiB (bound 300); of all with one: {middle[1]:.0f} MiB"
-    )
-    print(f"the same scores: {'yes' if same_scores(scratch / 'nbgrader', scratch / 'out2') else 'NO'}")
+        walls[jobs], cpu, seen = graded(submissions, scratch / f"out{jobs}", jobs)
+        sizes[jobs] = statistics.median(seen)
+        row(f"grader class --jobs {jobs}", walls[jobs], cpu, count)
+    print(f"two processes to one: {walls[1] / walls[2]:.2f} (bound 1.8)")
+    print(f"memory of an extra process: {sizes[2] - sizes[1]:.0f} MiB (bound 300); of all with one: {sizes[1]:.0f} MiB")
+    print(f"\nnbgrader autograde over the first {few} of them (a sixth of these with a notebook a step)")
+    for name, notebooks in FORMS.items():
+        students = sorted(submissions.iterdir())[: max(1, few // 6) if "a step" in name else few]
+        folder = scratch / name.replace(" ", "-")
+        nbgrader_course(folder, students, notebooks)
+        wall, cpu = quiet(folder, "-m", "nbgrader", "autograde", "attention")
+        row(name, wall, cpu, len(students))
+        times = (wall / len(students)) / (walls[2] / count)
+        same = "yes" if same_scores(folder, scratch / "out2") else "NO"
+        print(f"    times its submissions a minute: {times:.1f} (bound 20); the same scores: {same}")
+
+
+def row(name: str, wall: float, cpu: float, count: int) -> None:
+    """One line of the table."""
+    print(f"{name:44} {wall:9.1f} {60 * count / wall:9.1f} {cpu / count:24.2f}", flush=True)
+
+
+FORMS: dict[str, Notebooks] = {
+    "released, one notebook for all": released,
+    "released, one notebook a step": partial(released, per_step=True),
+    "leanest notebook, checks in the kernel": leanest,
+}
 
 
 def endure(scratch: Path, count: int) -> None:
@@ -194,7 +238,8 @@ def endure(scratch: Path, count: int) -> None:
 def main() -> None:
     """Measures and prints."""
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--count", type=int, default=20, help="submissions for the comparison")
+    arguments.add_argument("--count", type=int, default=100, help="submissions through the kit")
+    arguments.add_argument("--few", type=int, default=12, help="how many of them go through nbgrader")
     arguments.add_argument("--many", type=int, default=0, help="instead, as many through the kit alone")
     asked = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -202,7 +247,7 @@ def main() -> None:
         if asked.many:
             endure(scratch, asked.many)
         else:
-            compare(scratch, asked.count)
+            compare(scratch, asked.count, asked.few)
 
 
 if __name__ == "__main__":
