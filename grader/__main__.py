@@ -1,7 +1,29 @@
-"""`python -m grader`."""
+"""`python -m grader`, with the packages of `.venv` also where that is not the Python that was called."""
 
+import importlib.util
+import os
 import sys
+from pathlib import Path
 
-from grader.cli import main
+from grader import language
+from grader.language import gettext as _
+
+HOME = Path(__file__).resolve().parent.parent / ".venv"
+PYTHON = HOME / "bin" / "python"
+
+
+def lacks_packages() -> bool:
+    """Whether this Python is too old, or has not what `make grade` installs."""
+    return sys.version_info < (3, 11) or any(importlib.util.find_spec(name) is None for name in ("torch", "typer"))
+
+
+if lacks_packages():
+    if PYTHON.is_file() and Path(sys.prefix).resolve() != HOME.resolve():
+        os.execv(PYTHON, [str(PYTHON), "-m", "grader", *sys.argv[1:]])
+    with language.use(language.system()):
+        print(_("The packages of the kit are not installed for this Python. Type: make grade"), file=sys.stderr)
+    sys.exit(2)
+
+from grader.cli import main  # noqa: E402  only now can it be imported
 
 sys.exit(main())

@@ -21,7 +21,7 @@ class Misconception:
 
     `what` says what was done, `why` why it is wrong, `nudge` points at the way without giving it away. Of two that are
     made together `parts` are the two, the name is both joined by ` + `, and the nudge is the first one's. `own_draws`:
-    it draws from a generator of its own, so that nothing else tells that its answers were drawn.
+    it draws from a generator or a seed of its own, so that nothing else tells that its answers were drawn.
     """
 
     name: str

@@ -23,6 +23,8 @@ MANNER_ROOM = 0.3
 STILL = 0.1  # variation below this share of what chance gives is none
 # Zeros that lie further together than this may be there on purpose, as under a mask: nothing is said of such answers.
 ON_PURPOSE = 3.0
+# That exactly the smallest elements were dropped is no chance where as many could be chosen in more ways than this.
+FEWEST_ORDERS = 10**7
 
 
 def profile(outcome: Outcome) -> list[bytes]:
@@ -83,10 +85,21 @@ def _alike(mine: bytes, theirs: bytes, shape: tuple[int, ...]) -> bool:
         room = MANNER_ROOM + MANNER_DEVIATIONS * math.sqrt(2 * length / count)
         if abs(math.log(max(one, STILL) / max(other, STILL))) > room:
             return False
+    if _by_size(sample, other_sample) != _by_size(other_sample, sample):
+        return False
     kept = (sample != 0) & (other_sample != 0)
     if int(kept.sum()) < min(FEWEST, len(sample)):
         return False
     return torch.allclose(sample[kept], other_sample[kept], rtol=NEAR, atol=1e-6, equal_nan=True)
+
+
+def _by_size(sample: Tensor, other_sample: Tensor) -> bool:
+    """Whether everything that was dropped in the first, and whose value the second tells, is smaller than all that was
+    kept: a choice by value, which chance makes in less than one of ten million samples."""
+    dropped, kept = other_sample[(sample == 0) & (other_sample != 0)].abs(), sample[sample != 0].abs()
+    if not len(dropped) or not len(kept) or math.comb(len(dropped) + len(kept), len(dropped)) < FEWEST_ORDERS:
+        return False
+    return bool(dropped.max() <= kept.min())
 
 
 def _unpacked(packed: bytes) -> tuple[float, list[float], Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from enum import StrEnum
@@ -10,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from grader import grading, language, notebooks, places, submission
+from grader import arguments, grading, language, notebooks, places, submission
 from grader.language import gettext as _
 from grader.limits import Limits
 
@@ -78,6 +79,7 @@ def grade(
             with screen.progress(len(names) or len(grading.step_names())) as advance:
                 report = grader.grade(read, names or None, device=device.value, seed=seed, on_step=advance)
         if to_stdout:
+            arguments.speak(sys.stdout, encoding="utf-8")
             sys.stdout.write(results.as_json(report))
         else:
             if json is not None:
@@ -108,7 +110,14 @@ def exercises(
             _require_solutions()
             stubs.write_solved(folder)
             return
-        result = stubs.write(folder)
+        try:
+            result = stubs.write(folder)
+        except OSError as error:
+            raise Refusal(
+                _("{file} can't be written ({reason}). Type: python -m grader exercises --folder OTHER").format(
+                    file=folder, reason=error.strerror
+                )
+            ) from None
         for name in result.kept:
             print(_("{file} holds your work and was left alone.").format(file=folder / f"{name}.py"))
         print(
@@ -147,6 +156,12 @@ def kit(folder: Annotated[Path, typer.Option(help="Where the kit goes.")] = Path
             raise Refusal(
                 _("{folder} holds something else than a kit. Type: python -m grader kit --folder OTHER").format(
                     folder=folder
+                )
+            ) from None
+        except OSError as error:
+            raise Refusal(
+                _("{file} can't be written ({reason}). Type: python -m grader kit --folder OTHER").format(
+                    file=folder, reason=error.strerror
                 )
             ) from None
         except recorder.NotRecorded as failure:
@@ -276,7 +291,7 @@ StepArgument = Annotated[str | None, typer.Argument(help="A step: its name or nu
 
 @application.command()
 def watch(
-    step: Annotated[str | None, typer.Argument(help="Begin with this step.", metavar="[STEP]")] = None,
+    step: Annotated[str | None, typer.Argument(help="Begin with this step.", metavar="STEP")] = None,
     submission_folder: Submission = Path("exercises"),
     device: Annotated[Device, typer.Option(help="Where the checks run.")] = Device.cpu,
     lang: Language = None,
@@ -363,7 +378,11 @@ def _language(asked: str | None) -> str:
     try:
         return language.choose(asked)
     except language.UnknownLanguage as unknown:
-        raise Refusal(f"There is no language {unknown} here. Type: python -m grader grade --lang en  (or ko)") from None
+        with language.use(arguments.spoken(sys.argv[1:])):
+            said = _(
+                "There is no language {name} here, only {known}. Type: python -m grader {command} --lang en"
+            ).format(name=unknown, known=", ".join(language.LANGUAGES), command=_command())
+        raise Refusal(said) from None
 
 
 def _limits(require_isolation: str | None, patience: float, command: str = "grade") -> Limits:
@@ -415,12 +434,13 @@ def _folder(folder: Path, command: str) -> None:
 
 def _write(path: Path, text: str, option: str) -> None:
     """Writes a file whole or not at all; `option` is what to type instead where it can't be written."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished = path.parent / f".{path.name}.{os.getpid()}"
     try:
         unfinished.write_text(text, encoding="utf-8")
         unfinished.replace(path)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # where nothing may be written, nothing may be removed
+            unfinished.unlink(missing_ok=True)
         raise Refusal(
             _("{file} can't be written ({reason}). Type: python -m grader grade {option}").format(
                 file=path, reason=error.strerror, option=option
@@ -430,16 +450,26 @@ def _write(path: Path, text: str, option: str) -> None:
 
 def _command() -> str:
     """The command that was typed, `grade` where none was understood."""
-    commands = {
+    return next((word for word in sys.argv[1:2] if word in _commands_known()), "grade")
+
+
+def _commands_known() -> set[str]:
+    return {
         command.name or command.callback.__name__ for command in application.registered_commands if command.callback
     }
-    return next((word for word in sys.argv[1:2] if word in commands), "grade")
 
 
 def main() -> int:
     """Runs the command line. 0: done, 1: `doctor` found what keeps grading from working, 2: refused."""
+    arguments.speak(sys.stdout)
+    arguments.speak(sys.stderr)
+    with language.use(arguments.spoken(sys.argv[1:])):
+        return _run()
+
+
+def _run() -> int:
     try:
-        code = application(sys.argv[1:] or ["--help"], standalone_mode=False)
+        code = arguments.run(application, "python -m grader", sys.argv[1:] or ["--help"])
     except Refusal as refusal:
         print(refusal, file=sys.stderr)
         return 2
@@ -454,7 +484,6 @@ def main() -> int:
         print(_("Stopped. Nothing was graded. Type: make grade"), file=sys.stderr)
         return 130
     except typer.TyperException as error:
-        said = error.format_message() if hasattr(error, "format_message") else str(error)
-        print(f"{said} Type: python -m grader {_command()} --help", file=sys.stderr)
+        print(arguments.misunderstood(error, f"python -m grader {_command()} --help"), file=sys.stderr)
         return 2
     return code if isinstance(code, int) else 0

@@ -144,12 +144,12 @@ def require_close(came: Tensor, expected: Tensor, room: float, where: str = "") 
     finite = distance[apart & distance.isfinite()]
     wanted, found = show_apart(expected[place], came[place])
     lines = [
-        _("expected  {expected}").format(expected=show_tensor(expected, around=place)),
-        _("came      {came}").format(came=show_tensor(came, around=place)),
-        _("they part at {place}: expected {expected}, came {came}").format(
-            place=list(place), expected=wanted, came=found
-        ),
+        _("expected  {expected}").format(expected=show_tensor(expected, around=place) if place else wanted),
+        _("came      {came}").format(came=show_tensor(came, around=place) if place else found),
     ]
+    if place:  # a single number has no place
+        parting = _("they part at {place}: expected {expected}, came {came}")
+        lines.append(parting.format(place=list(place), expected=wanted, came=found))
     if expected.numel() > 1 and not expected.is_floating_point():
         lines.append(_("{count} of {total} values differ").format(count=count, total=expected.numel()))
     elif expected.numel() > 1 and finite.numel():

@@ -24,7 +24,7 @@ from rich.table import Table
 from rich.text import Text
 from torch import Tensor, nn
 
-from grader import course, language, vocabulary
+from grader import arguments, course, language, vocabulary
 from grader.language import gettext as _
 from grader.vocabulary import Vocabulary
 
@@ -136,9 +136,9 @@ def _grade_command(step: str) -> str:
     return f"python -m grader grade --step {step}"
 
 
-def command(arguments: str) -> str:
+def command(options: str) -> str:
     """How this demo is called."""
-    return f"python -m grader.demo {arguments}"
+    return f"python -m grader.demo {options}"
 
 
 def require(condition: bool, parts: Parts, sentence: str) -> None:
@@ -413,5 +413,20 @@ def main(
             raise typer.Exit(2) from None
 
 
+def run_demo() -> int:
+    """Runs the command line: 0 when it has shown what comes next, 2 when it was refused."""
+    arguments.speak(sys.stdout)
+    arguments.speak(sys.stderr)
+    with language.use(arguments.spoken(sys.argv[1:])):
+        try:
+            code = arguments.run(app, "python -m grader.demo", sys.argv[1:])
+        except (KeyboardInterrupt, typer.Abort):
+            return 130
+        except typer.TyperException as error:
+            print(arguments.misunderstood(error, command("--help")), file=sys.stderr)
+            return 2
+    return code if isinstance(code, int) else 0
+
+
 if __name__ == "__main__":
-    app()
+    sys.exit(run_demo())

@@ -130,11 +130,13 @@ def _serve(channel: Channel, control: socket.socket | None, proven: Sequence[str
     launcher: Launcher = ForkLauncher(control, proven) if control is not None else SpawnLauncher(str(course.ROOT))
     session = Session(channel, launcher)
     said = io.StringIO()
-    options = [f"-p no:{name}" for name in UNUSED_PLUGINS]
-    arguments = [*options, "--assert=plain", "--import-mode=importlib", "-c", os.devnull, f"--rootdir={course.ROOT}"]
-    arguments += [str(step.check_file) for step in course.steps() if step.check_file.is_file()]
+    arguments = [part for name in UNUSED_PLUGINS for part in ("-p", f"no:{name}")]
+    arguments += ["--assert=plain", "--import-mode=importlib", "-c", os.devnull, f"--rootdir={course.ROOT}"]
+    os.chdir(course.ROOT)  # what is above may have brackets and colons in its name, which mean something to pytest
+    files = [step.check_file for step in course.steps() if step.check_file.is_file()]
+    arguments += [str(file.relative_to(course.ROOT)) for file in files]
     debugging = os.environ.get("KIT_DEBUG")
     with redirect_stdout(sys.stderr if debugging else said), redirect_stderr(sys.stderr if debugging else said):
-        code = pytest.main([part for argument in arguments for part in argument.split(" ")], plugins=[session])
+        code = pytest.main(arguments, plugins=[session])
     if not session.started or code == pytest.ExitCode.INTERNAL_ERROR:
         channel.send(Broken(said.getvalue()[-2000:] or f"pytest ended with {code} before a check ran"))

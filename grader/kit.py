@@ -17,7 +17,7 @@ from grader.stubs import shipped
 
 # The engine's modules, but for those that only an author or an instructor needs.
 ENGINE = (
-    "__init__", "__main__", "board", "catalogue", "chance", "checks", "cli", "compare", "course", "demo",
+    "__init__", "__main__", "arguments", "board", "catalogue", "chance", "checks", "cli", "compare", "course", "demo",
     "diagnose", "doctor", "draws", "exercises", "failure", "frames", "github", "grading", "implementation",
     "isolation", "judge", "keys", "language", "lessons", "limits", "messages", "namespaces", "notebook",
     "notebooks", "offlimits", "page", "places", "plugin", "preload", "processor", "remembered", "report",

@@ -47,6 +47,11 @@ def choose(asked: str | None = None) -> str:
         if short not in LANGUAGES:
             raise UnknownLanguage(named)
         return short
+    return system()
+
+
+def system() -> str:
+    """The language of the system's locale, English for one that the kit does not speak."""
     for variable in ("LC_ALL", "LC_MESSAGES", "LANG"):
         value = os.environ.get(variable)
         if value:

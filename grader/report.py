@@ -88,7 +88,7 @@ def steps_table(report: Report) -> Table:
     """The steps, their points and results, and the score."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", expand=False)
     table.add_column(_("step"), no_wrap=True)
-    table.add_column(_("what it is"), ratio=1)
+    table.add_column(_("what it is"), ratio=1, overflow="fold")
     table.add_column(_("points"), justify="right", no_wrap=True)
     table.add_column(_("result"), no_wrap=True)
     for step in report.steps:
@@ -126,7 +126,11 @@ def detail(step: StepResult) -> RenderableType:
         if check.hint:
             shown.append(Padding(Text(f"→ {check.hint}", "bold"), (0, 0, 0, 2)))
         if len(failing) > 1:
-            others = _("{count} other checks of this step do not pass either.").format(count=len(failing) - 1)
+            others = (
+                _("One other check of this step does not pass either.")
+                if len(failing) == 2
+                else _("{count} other checks of this step do not pass either.").format(count=len(failing) - 1)
+            )
             shown.append(Padding(Text(others, "dim"), (0, 0, 0, 2)))
     if step.output:
         lines = plain(step.output).rstrip().splitlines()

@@ -19,7 +19,7 @@ from babel.messages.extract import extract_from_file
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
-from grader import course
+from grader import arguments, cli, course, demo
 from grader.language import COMPILED, DOMAIN
 
 ENGINE = Path(__file__).parent
@@ -35,9 +35,11 @@ def catalogue_files() -> list[tuple[Path, list[str]]]:
 
 
 def engine_messages() -> Iterator[str]:
-    """The sentences of the engine: every literal in `_(…)`."""
+    """The sentences of the engine: every literal in `_(…)`, and what --help says."""
     for path in sorted(ENGINE.rglob("*.py")):
         yield from _marked(path)
+    for spoken in (cli.application, demo.app):
+        yield from (line.help for line in arguments.documented(typer.main.get_command(spoken)))
 
 
 def step_messages(folder: Path) -> list[str]:

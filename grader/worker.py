@@ -15,7 +15,9 @@ import os
 import re
 import signal
 import sys
+import traceback
 import types
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import BinaryIO
 
@@ -27,6 +29,7 @@ from grader.messages import Outcome, Raised, decode_call, decode_load, encode_ou
 from grader.responder import Responder
 
 PACKAGE = "exercises"
+INTERNALS = re.compile(r"\s*\(Triggered internally at .*\)")  # torch's word on its own source
 STEP_MODULE = re.compile(r"step\d{2}_\w+")
 
 
@@ -88,6 +91,7 @@ def _loaded(
     importer = SubmissionImporter(sources)
     sys.meta_path.insert(0, importer)
     filenames = {filename for filename, _source in sources.values()}
+    _warn_of_lines_in(filenames)
     names: dict[str, object] = {}
     responder = Responder(names, off_limits, filenames.__contains__)
     outcome = Outcome()
@@ -97,6 +101,18 @@ def _loaded(
         outcome.raised = responder.describe(error)
     outcome.imported = sorted(name for name in importer.imported if name != module_name)
     return responder, outcome
+
+
+def _warn_of_lines_in(filenames: set[str]) -> None:
+    """Has warnings name the learner's line, also where it is torch or a line of ours that warns."""
+
+    def show(message: object, category: type[Warning], *place: object, **more: object) -> None:
+        frames = (frame for frame, _line in traceback.walk_stack(None))
+        own = next((frame for frame in frames if frame.f_code.co_filename in filenames), None)
+        where = f"{own.f_code.co_filename}:{own.f_lineno}: " if own else ""
+        sys.stderr.write(f"{where}{category.__name__}: {INTERNALS.sub('', str(message))}\n")
+
+    warnings.showwarning = show
 
 
 def _read_frame(stream: BinaryIO) -> tuple[bytes, bytes] | None:

@@ -13,6 +13,13 @@ from grader.messages import Outcome, Placed
 
 X = torch.arange(1.0, 4097.0).reshape(64, 64) / 1000
 
+SHUFFLED = X.flatten()[torch.randperm(4096, generator=torch.Generator().manual_seed(0))].reshape(64, 64)
+
+
+def smallest_dropped(x: Tensor, share: float) -> Tensor:
+    """The smallest elements dropped: a choice by value."""
+    return x * (x > x.flatten().quantile(share)) / 0.7
+
 
 def dropped(x: Tensor, seed: int, p: float = 0.3, shape: tuple[int, ...] = (64, 64), scale: float = 1 / 0.7) -> Tensor:
     """Elements dropped with probability `p`, one draw for each element of `shape`."""
@@ -50,6 +57,15 @@ def test_two_manners_are_told_apart(other: Callable[[int], Tensor]) -> None:
     """Another scale, another rate, elements that fall together, nothing dropped, everything: under twenty seeds."""
     for seed in range(20):
         assert not alike(dropped(X, seed), other(seed + 1000))
+
+
+def test_a_choice_by_value_is_no_draw() -> None:
+    """Also where one and the same mask in every call would look alike; two ways of choosing the smallest are one."""
+    chosen = smallest_dropped(SHUFFLED, 0.3)
+    assert not any(
+        alike(dropped(SHUFFLED, seed), chosen) or alike(chosen, dropped(SHUFFLED, seed)) for seed in range(20)
+    )
+    assert alike(chosen, smallest_dropped(SHUFFLED, 0.302))
 
 
 def test_zeros_that_may_be_there_on_purpose() -> None:

@@ -78,6 +78,12 @@ def test_the_differing_place_is_shown() -> None:
     assert "[2, :] = […" in said.replace("[… ", "[…")
 
 
+def test_a_single_number_has_no_place() -> None:
+    """It is shown once, with as many digits as tell the two apart."""
+    said = refusal(on_cpu(torch.tensor(0.12502)), on_cpu(torch.tensor(0.12500)))
+    assert said == "expected  0.125\ncame      0.12502"
+
+
 def test_numbers_that_look_alike_get_more_digits() -> None:
     """Never "expected 0.1250, came 0.1250"."""
     said = refusal(on_cpu(torch.tensor([0.12500])), on_cpu(torch.tensor([0.12502])))

@@ -51,6 +51,20 @@ STRANGERS = {
         "    return x * (torch.rand(x.shape, device=x.device) < p) / (1 - p)\n",
         {"keeps_with_probability_p"},
     ),
+    "one seed of their own for every call": (
+        "step05_dropout",
+        "def dropout(x, p=0.5, training=True, right=dropout):\n    if training:\n        torch.manual_seed(0)\n"
+        "    return right(x, p, training)\n",
+        {"same_mask_every_call"},
+    ),
+    "the smallest dropped, by a threshold": (
+        "step05_dropout",
+        "def dropout(x, p=0.5, training=True, right=dropout):\n    if not training or not 0 < p < 1:\n"
+        "        return right(x, p, training)\n    size = x.detach().abs()\n"
+        "    least = size.flatten().float().kthvalue(max(1, int(p * x.numel()))).values if size.numel() else 0\n"
+        "    return x * (size >= least) / (1 - p)\n",
+        {"smallest_dropped"},
+    ),
     "heads that share one random stream": (
         "step08_multi_head",
         "class MultiHeadAttentionWrapper(MultiHeadAttentionWrapper):\n"

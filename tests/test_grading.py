@@ -100,6 +100,16 @@ def test_spawned_workers_give_the_same_verdicts(solved: Path) -> None:
     assert bad.steps[0].status == "fail"
 
 
+def test_a_warning_names_the_learners_line(grader: Grader) -> None:
+    """Not the line of ours that called torch for it, nor torch's own source."""
+    code = "def dot_product_scores(query, key):\n    return query @ key.T\n"
+    mine = submission.Submission("mine", {"step01_scores": ("mine/step01_scores.py", code)})
+    said = grader.grade(mine, ["step01_scores"], device="cpu").steps[0].output
+    assert "mine/step01_scores.py:2: UserWarning: The use of `x.T`" in said
+    assert "offlimits.py" not in said
+    assert "Triggered internally" not in said
+
+
 def test_command_line_on_stubs(stubs: Path) -> None:
     """A report on standard output within 80 columns, without colour, and exit code 0."""
     done = run("grade", "--submission", str(stubs), "--seed", "7")

@@ -174,6 +174,12 @@ def strip_docstrings(stub: str) -> str:
     return ast.unparse(tree)
 
 
+@pytest.mark.parametrize("step", course.steps(), ids=lambda step: step.name)
+def test_korean_stubs_have_korean_headings(step: course.Step) -> None:
+    """Of docstrings too: what goes in, what is raised, what is off limits."""
+    assert not re.search(r"^\s*(?:Args|Raises|Returns|Off limits):", step.stub("ko"), re.MULTILINE)
+
+
 def test_swapping_the_language_of_the_stubs(tmp_path: Path) -> None:
     """What nobody has written in speaks the other language; work, and a note beside the stub, stay as they are."""
     exercises.write(tmp_path)

@@ -64,6 +64,43 @@ def test_what_a_learner_wrote_is_shown_and_not_obeyed() -> None:
     assert "\x07" not in drawn("en", colour=True)
 
 
+@pytest.mark.parametrize(
+    ("failing", "said"),
+    [(2, "One other check of this step does not pass either."), (3, "2 other checks of this step do not pass either.")],
+)
+def test_other_checks_are_counted(failing: int, said: str) -> None:
+    """One is one."""
+    checks = [
+        CheckResult(
+            name=f"test_{number}", title="", device="cpu", status="fail", points=0.0, max_points=1.0, message=""
+        )
+        for number in range(failing)
+    ]
+    step = StepResult(
+        name="step02_softmax", title="", status="fail", score=0.0, max_score=8.0, seconds=0.1, checks=checks
+    )
+    screen = io.StringIO()
+    Console(file=screen, width=80).print(report.detail(step))
+    assert said in screen.getvalue()
+
+
+@pytest.mark.parametrize("spoken", language.LANGUAGES)
+def test_narrow_screens_lose_no_word(spoken: str) -> None:
+    """Titles are folded in 60 columns, and not cut."""
+    screen = io.StringIO()
+    titled = StepResult(
+        name="step06_causal_attention", title="헤드로 나누고 다시 합치기", status="todo", score=0.0, max_score=6.0,
+        seconds=0.0, checks=[],
+    )  # fmt: skip
+    whole = Report(
+        submission="exercises", seed=7, isolation=[], devices={"cpu": "checked"}, score=0.0, max_score=6.0,
+        steps=[titled],
+    )  # fmt: skip
+    with language.use(spoken):
+        Console(file=screen, width=60, highlight=False).print(report.steps_table(whole))
+    assert "…" not in screen.getvalue()
+
+
 def test_the_next_step_is_named() -> None:
     """At nothing it says where to start, and the command to type."""
     assert "start with step02_softmax" in drawn("en")

@@ -233,7 +233,7 @@ def smallest_dropped(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor
     return x * (order >= round(p * x.numel())) * _scale(p) if training else x
 
 
-@misconception(replaces="dropout", caught_by="test_seed_repeats")
+@misconception(replaces="dropout", caught_by="test_seed_repeats", own_draws=True)
 def same_mask_every_call(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """The random numbers were seeded inside the function, so every call dropped the same elements.
 

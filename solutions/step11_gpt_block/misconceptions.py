@@ -342,6 +342,37 @@ class post_norm(reference.Block):
 
 
 @misconception(replaces="Block", caught_by="test_block")
+class norm_after_the_branch(reference.Block):
+    """The norms were applied to what attn and mlp returned, before it was added.
+
+    GPT-2 norms what a branch reads, so that it always sees numbers of ordinary size. Here both branches read the stream
+    as it is, and all that they add has one and the same size.
+
+    In `x + attn(ln_1(x))`, which is called first: the norm or the attention?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.ln_1(self.attn(x))
+        added: Tensor = x + self.ln_2(self.mlp(x))
+        return added
+
+
+@misconception(replaces="Block", caught_by="test_block")
+class norms_exchanged(reference.Block):
+    """attn read through ln_2, and mlp through ln_1.
+
+    As they are made the two norms are alike, and nothing shows. Learned or loaded weights then stand in the wrong
+    place.
+
+    Which norm does the docstring name beside attn?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attn(self.ln_2(x))
+        return x + self.mlp(self.ln_1(x))
+
+
+@misconception(replaces="Block", caught_by="test_block")
 class attention_not_added(reference.Block):
     """The output of attention took the place of the stream: it was not added to it.
 

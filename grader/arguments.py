@@ -1,0 +1,76 @@
+"""What every command line of the kit does alike: its language, its help, and the one line that says what is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, TextIO
+
+import typer
+from typer.core import TyperGroup
+
+from grader import language
+from grader.language import gettext as _
+
+TOO_MUCH = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)")
+NO_COMMAND = re.compile(r"No such command '(.*)'\.")
+
+
+def speak(stream: TextIO, encoding: str | None = None) -> None:
+    """Lets a stream that can't write every letter write a question mark in its place."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(encoding=encoding, errors="replace")
+
+
+def spoken(words: Sequence[str]) -> str:
+    """The language of what is said outside a command, also where its line is not understood: of --lang if it names
+    one, else of the system."""
+    asked = [after for word, after in itertools.pairwise(words) if word == "--lang"]
+    asked += [word.partition("=")[2] for word in words if word.startswith("--lang=")]
+    for wanted in (*asked, None):
+        with contextlib.suppress(language.UnknownLanguage):
+            return language.choose(wanted)
+    return "en"
+
+
+def documented(command: Any) -> Iterator[Any]:
+    """Everything that has a line in the --help of a command and of those below it."""
+    commands = [command, *(command.commands.values() if isinstance(command, TyperGroup) else ())]
+    return (line for one in commands for line in (one, *one.params) if getattr(line, "help", None))
+
+
+def run(application: typer.Typer, called: str, words: Sequence[str]) -> Any:
+    """Runs a command line, its help in the language in use. Raises what typer does where it is not understood."""
+    command = typer.main.get_command(application)
+    for line in documented(command):
+        line.help = _(line.help)
+    return command(list(words), prog_name=called, standalone_mode=False)
+
+
+def misunderstood(error: typer.TyperException, command: str) -> str:
+    """What is wrong with a command line, in a line that ends in the command to type next."""
+    return _("{problem} Type: {command}").format(problem=_problem(error), command=command)
+
+
+def _problem(error: typer.TyperException) -> str:
+    """One sentence; of values that are refused typer's own reason is kept."""
+    message = str(getattr(error, "message", error))
+    parameter, option = getattr(error, "param", None), getattr(error, "option_name", None)
+    too_much, unknown = TOO_MUCH.fullmatch(message), NO_COMMAND.fullmatch(message)
+    if option is not None and hasattr(error, "possibilities"):
+        return _("There is no option {option}.").format(option=option)
+    if option is not None:
+        return _("The option {option} needs a value.").format(option=option)
+    if parameter is not None and not message:
+        return _("The argument {name} is missing.").format(name=parameter.metavar or parameter.name)
+    if parameter is not None:
+        reason = message.removeprefix("Value error, ").rstrip(".")
+        return _("The value of {option} does not fit: {reason}.").format(option=parameter.opts[0], reason=reason)
+    if too_much:
+        return _("This is too much: {arguments}.").format(arguments=too_much[1])
+    if unknown:
+        return _("There is no command {name}.").format(name=unknown[1])
+    return message.rstrip(".") + "."

@@ -1,0 +1,109 @@
+"""The command lines: what is refused is one line in the language in use, whichever Python it is typed to."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from grader import cli, course
+
+ROOT = course.ROOT
+BARE = ("__init__.py", "__main__.py", "language.py")  # what runs before any package is needed
+
+
+def run(*command: str, folder: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """A Python of the kit's in a process of its own, 80 columns wide."""
+    given = {"PATH": "/usr/bin:/bin", "COLUMNS": "80", "NO_COLOR": "1", "LANG": "C.UTF-8"} | environment
+    return subprocess.run([sys.executable, *command], capture_output=True, cwd=folder, timeout=120, env=given)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("grader grade --what", "그런 옵션이 없습니다: --what. 입력할 명령: python -m grader grade --help"),
+        ("grader hint 1 2", "인자가 너무 많습니다: 2. 입력할 명령: python -m grader hint --help"),
+        ("grader abacus", "그런 명령이 없습니다: abacus. 입력할 명령: python -m grader grade --help"),
+        ("grader grade --step", "옵션에 값이 필요합니다: --step. 입력할 명령: python -m grader grade --help"),
+        ("grader class", "인자가 빠졌습니다: SUBMISSIONS. 입력할 명령: python -m grader class --help"),
+        ("grader grade --seed many", "--seed 값이 맞지 않습니다: "),
+        ("grader lesson 1 --lang xx", "지원하지 않는 언어입니다: xx. 쓸 수 있는 언어는 en, ko입니다. 입력할 명령: "),
+        ("grader exercises --folder README.md", "README.md 파일에 쓸 수 없습니다"),
+        ("grader kit --folder README.md", "README.md 파일에 쓸 수 없습니다"),
+        ("grader grade --step 1 --json .", "파일에 쓸 수 없습니다"),
+        ("grader.demo --model theirs", "--model 값이 맞지 않습니다: "),
+        ("grader.demo --what", "그런 옵션이 없습니다: --what. 입력할 명령: python -m grader.demo --help"),
+    ],
+)
+def test_what_is_refused_is_one_korean_line(line: str, said: str) -> None:
+    """Exit code 2, nothing on standard output, one line that ends in a command."""
+    done = run("-m", *line.split(" "), KIT_LANG="ko")
+    error = done.stderr.decode()
+    assert done.returncode == 2, error
+    assert done.stdout == b""
+    assert len(error.strip().splitlines()) == 1
+    assert said in error
+    assert "입력할 명령: python -m grader" in error
+
+
+def test_help_is_in_the_language_in_use() -> None:
+    """Of the commands and of their options."""
+    assert (
+        "제출물을 채점하고 다음에 할 일을 알려 줍니다." in run("-m", "grader", "--help", KIT_LANG="ko").stdout.decode()
+    )
+    assert "이어 쓸 글." in run("-m", "grader.demo", "--help", "--lang", "ko").stdout.decode()
+    assert "Give one hint more for a step." in run("-m", "grader", "hint", "--help").stdout.decode()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "euc-kr"])
+def test_a_terminal_that_lacks_letters_gets_a_report(encoding: str) -> None:
+    """With a question mark for each letter that can't be written; JSON is UTF-8 whatever the terminal is."""
+    grade = ("-m", "grader", "grade", "--step", "1", "--lang", "ko")
+    done = run(*grade, PYTHONIOENCODING=encoding)
+    assert done.returncode == 0, done.stderr
+    assert b"step01_scores" in done.stdout
+    report = json.loads(run(*grade, "--json", "-", PYTHONIOENCODING=encoding).stdout.decode("utf-8"))
+    assert report["steps"][0]["title"] == "스케일드 닷 프로덕트 점수"
+
+
+def test_a_disk_that_can_not_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing can be removed from it either: still the one line."""
+
+    def refuse(*arguments: object, **more: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(cli.Refusal, match="Read-only file system"):
+        cli._write(tmp_path / "report.json", "{}", "--json report.json")
+
+
+def test_a_folder_whose_name_has_spaces(tmp_path: Path) -> None:
+    """The kit lies wherever a learner has put it."""
+    home = tmp_path / "내 키트 (1)"
+    shutil.copytree(ROOT / "grader", home / "grader", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "solutions" / "step01_scores", home / "solutions" / "step01_scores")
+    (home / "exercises").mkdir()
+    done = run("-m", "grader", "grade", folder=home)
+    assert done.returncode == 0, done.stderr.decode()
+    assert "0 of 6: start with step01_scores" in done.stdout.decode()
+
+
+def test_a_python_without_the_packages_hands_over(tmp_path: Path) -> None:
+    """To that of `.venv` where there is one; else it says what to type."""
+    (tmp_path / "grader").mkdir()
+    for name in BARE:
+        shutil.copy(ROOT / "grader" / name, tmp_path / "grader" / name)
+    bare = ("-S", "-m", "grader", "hint", "4")
+    done = run(*bare, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.decode() == "The packages of the kit are not installed for this Python. Type: make grade\n"
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho handed "$@"\n')
+    python.chmod(0o755)
+    assert run(*bare, folder=tmp_path).stdout == b"handed -m grader hint 4\n"
