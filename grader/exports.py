@@ -13,8 +13,8 @@ from grader.report import number
 from grader.results import CheckResult, Graded, Report, Status, StepResult
 from grader.standings import Standing
 
-# A spreadsheet takes a cell that begins so for a formula.
-FORMULA = re.compile(r"[=+\-@\t\r\n]")
+# A spreadsheet takes a cell that begins so for a formula; some take the wide forms of East Asian keyboards too.
+FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 NOT_IN_XML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")
 JUNIT_TAGS: dict[Status, str] = {
     "fail": "failure", "timeout": "failure", "error": "error", "skipped": "skipped", "todo": "skipped",

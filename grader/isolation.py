@@ -62,7 +62,7 @@ ALLOWED: tuple[tuple[str, int | None, int | None], ...] = (
     ("preadv", 295, 69), ("pwritev", 296, 70), ("preadv2", 327, 286), ("pwritev2", 328, 287), ("open", 2, None),
     ("openat", 257, 56), ("creat", 85, None), ("close", 3, 57), ("close_range", 436, 436), ("lseek", 8, 62),
     ("dup", 32, 23), ("dup2", 33, None), ("dup3", 292, 24), ("ftruncate", 77, 46), ("truncate", 76, 45),
-    ("fallocate", 285, 47), ("fsync", 74, 82), ("fdatasync", 75, 83), ("fadvise64", 221, 223), ("flock", 73, 32),
+    ("fsync", 74, 82), ("fdatasync", 75, 83), ("fadvise64", 221, 223), ("flock", 73, 32),
     ("sendfile", 40, 71), ("copy_file_range", 326, 285),
     ("stat", 4, None), ("lstat", 6, None), ("fstat", 5, 80), ("newfstatat", 262, 79), ("statx", 332, 291),
     ("statfs", 137, 43), ("fstatfs", 138, 44), ("access", 21, None), ("faccessat", 269, 48), ("faccessat2", 439, 439),

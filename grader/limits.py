@@ -18,6 +18,7 @@ class Limits(msgspec.Struct, frozen=True):
     file_size: int = 16 << 20
     disk: int = 64 << 20  # all files of a worker together, looked at a few times a second
     open_files: int = 64
+    answers: int = 512 << 20  # all answers of a step together: they are kept until it is graded
     output: int = 64 << 10  # characters of what is printed that are kept
     accelerator: bool = False  # an accelerator maps more memory than any budget
     required: tuple[str, ...] = ()  # layers without which nothing is run

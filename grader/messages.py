@@ -7,7 +7,7 @@ answers is not trusted: everything is bounded before it is allocated, and nothin
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -21,6 +21,7 @@ from grader.frames import BadMessage, frame
 MAX_TENSOR_ELEMENTS = 1 << 24
 MAX_TENSORS = 4096
 MAX_TABLE = 1 << 20  # bytes of the table that says which tensors a payload holds
+MAX_NESTED = 16  # values in values: whatever goes through an answer goes as deep
 MAX_TEXT = 4000  # characters of one string that a worker may send
 
 DTYPES: dict[str, torch.dtype] = {
@@ -346,6 +347,14 @@ def decode_outcome(header: bytes, payload: bytes) -> Outcome:
         raise BadMessage(type(error).__name__) from error
 
 
+def extent(shape: Iterable[int]) -> int:
+    """The elements of a tensor of this shape, a dimension of size 0 counted as 1.
+
+    Without an element there may still be any number of empty rows: what goes through them, or sums each, never ends.
+    """
+    return math.prod(max(size, 1) for size in shape)
+
+
 # --- values ----------------------------------------------------------------------------------------------------------
 
 
@@ -386,14 +395,16 @@ def _wire_tensor(placed: Placed, tensors: dict[str, Tensor]) -> WireTensor:
     return WireTensor(key, list(tensor.shape), dtype, placed.device, order)
 
 
-def _from_wire(value: Any, tensors: Mapping[str, Tensor]) -> Any:
+def _from_wire(value: Any, tensors: Mapping[str, Tensor], depth: int = 0) -> Any:
+    if depth > MAX_NESTED:
+        raise BadMessage("values nested too deep")
     match value:
         case WireTensor():
             return _placed(value, tensors)
         case WireItems(items):
-            return tuple(_from_wire(item, tensors) for item in items)
+            return tuple(_from_wire(item, tensors, depth + 1) for item in items)
         case WireNamed(items):
-            return {name: _from_wire(item, tensors) for name, item in items.items()}
+            return {name: _from_wire(item, tensors, depth + 1) for name, item in items.items()}
         case WireHandle(number):
             return HandleId(number)
         case WireOpaque(what):
@@ -467,6 +478,8 @@ def _unpack(payload: bytes) -> dict[str, Tensor]:
     for key, entry in entries:
         dtype, shape = DTYPES[entry["dtype"]], entry["shape"]
         data = entry["data"]
+        if extent(shape) > MAX_TENSOR_ELEMENTS:
+            raise BadMessage("a tensor of absurd size")
         if math.prod(shape) * dtype.itemsize != len(data):
             raise BadMessage("a tensor whose size disagrees")
         flat = torch.frombuffer(bytearray(data), dtype=dtype) if len(data) else torch.empty(0, dtype=dtype)

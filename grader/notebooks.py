@@ -14,7 +14,7 @@ import re
 import symtable
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -27,6 +27,7 @@ POINTS_CELL = "{step}_points"  # the grade_id of the locked cell that holds a st
 MARK = re.compile(rf"\s*# ?(?:[^\n]*\bsolutions/)?({STEP_NAME.pattern})\b")  # how an answer cell, or a stub, begins
 COMMAND = re.compile(r"\s*[%!?]|.*\?\s*$|.*=\s*[%!]\s*\w")  # what IPython understands and Python does not
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Import, ast.ImportFrom, ast.Assert, ast.Raise)
+MAX_CELLS = 10_000  # of one notebook
 TOO_MUCH = (SyntaxError, ValueError, RecursionError, MemoryError)  # what parsing raises
 
 
@@ -35,7 +36,7 @@ class Damaged(ValueError):
 
 
 class _Notebook(msgspec.Struct):
-    cells: list[msgspec.Raw]
+    cells: Annotated[list[msgspec.Raw], msgspec.Meta(max_length=MAX_CELLS)]
 
 
 class _Cell(msgspec.Struct):
@@ -82,19 +83,25 @@ def command(source: str) -> tuple[int, str] | None:
     return None
 
 
-def with_earlier_names(step: str, cells: Mapping[str, str]) -> str:
-    """The source of one answer cell, with the names that it takes from the answer cells of earlier steps imported.
+def with_earlier_names(cells: Mapping[str, str]) -> dict[str, str]:
+    """The sources of one notebook's answer cells by step, with the names imported that each takes from those of earlier
+    steps.
 
-    `cells` holds the sources of one notebook's answer cells by step. Line numbers stay as they are, unless the cell
-    begins with a definition in its very first line.
+    Line numbers stay as they are, unless a cell begins with a definition in its very first line.
     """
-    source = cells[step]
+    given: dict[str, str] = {}
+    origins: dict[str, str] = {}  # of every name above the cell: each cell is parsed once, and not once a later cell
+    for step in sorted(cells):
+        given[step] = _with_names(cells[step], origins)
+        origins |= _bindings(step, cells[step])
+    return given
+
+
+def _with_names(source: str, origins: Mapping[str, str]) -> str:
+    """The source of a cell, with the names imported that it takes from elsewhere and that have an origin."""
     try:
         wanted = _taken(source)
-        origins: dict[str, str] = {}
-        for earlier in sorted(name for name in cells if name < step):
-            origins |= {name: origin for name, origin in _bindings(earlier, cells[earlier]) if name in wanted}
-        imports = "; ".join(sorted(set(origins.values())))
+        imports = "; ".join(sorted({origins[name] for name in wanted & origins.keys()}))
         return _inserted(source, imports) if imports else source
     except TOO_MUCH:
         return source  # the worker says what is wrong with it

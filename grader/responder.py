@@ -20,7 +20,18 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from grader import offlimits
-from grader.messages import DTYPE_NAMES, MAX_TENSOR_ELEMENTS, Call, HandleId, Opaque, Options, Outcome, Placed, Raised
+from grader.messages import (
+    DTYPE_NAMES,
+    MAX_TENSOR_ELEMENTS,
+    Call,
+    HandleId,
+    Opaque,
+    Options,
+    Outcome,
+    Placed,
+    Raised,
+    extent,
+)
 
 MAX_ITEMS = 2000  # items taken from one generator or list
 MAX_DEPTH = 4  # of tuples in tuples
@@ -394,7 +405,12 @@ def _same_bits(given: Tensor, before: Tensor) -> bool:
 
 
 def _materialised(value: Any) -> Any:
-    """A generator, a data loader, whatever is gone through becomes the list of what it yields, up to a bound."""
+    """A generator, a data loader, whatever is gone through becomes the list of what it yields, up to a bound.
+
+    So does a tuple or list of a kind of one's own, which may do its work only now, and has to do it while watched.
+    """
+    if isinstance(value, tuple | list) and type(value) not in (tuple, list):
+        return list(itertools.islice(value, MAX_ITEMS + 1))
     if isinstance(value, Iterable) and not isinstance(
         value, Tensor | nn.Module | str | bytes | tuple | list | dict | set
     ):
@@ -426,8 +442,8 @@ def _travelling_tensor(value: Tensor) -> Placed | Opaque:
         return Opaque(f"a {type(value).__name__}, a tensor subclass, of shape {shape}")
     if value.layout != torch.strided or value.is_quantized:
         return Opaque(f"a tensor of layout {value.layout} and shape {shape}")
-    if value.numel() > MAX_TENSOR_ELEMENTS and value.device.type != "meta":
-        return Opaque(f"a tensor of {value.numel()} elements (too big)")
+    if extent(shape) > MAX_TENSOR_ELEMENTS and value.device.type != "meta":
+        return Opaque(f"a tensor of shape {shape} (too big)")
     if value.dtype not in DTYPE_NAMES:
         return Opaque(f"a tensor of dtype {str(value.dtype).removeprefix('torch.')} and shape {shape}")
     if value.device.type == "meta":

@@ -41,7 +41,7 @@ def show_tensor(tensor: Tensor, around: tuple[int, ...] | None = None) -> str:
     """A small tensor whole; of a large one the row in which `around` lies, and the shape."""
     if tensor.device.type == "meta":
         return _("{kind} on meta").format(kind=_kind(tensor))
-    if tensor.numel() <= SMALL:
+    if _is_short(tensor):
         return _nested(tensor.tolist())
     if not around:
         return _kind(tensor)
@@ -57,9 +57,7 @@ def show_value(value: Any) -> str:
     """Any value that a message carries, in a few words."""
     match value:
         case Placed(tensor=tensor) | (Tensor() as tensor):
-            return (
-                show_tensor(tensor) if tensor.numel() <= SMALL else _("a tensor of {kind}").format(kind=_kind(tensor))
-            )
+            return show_tensor(tensor) if _is_short(tensor) else _("a tensor of {kind}").format(kind=_kind(tensor))
         case Opaque(what):
             return what
         case HandleId():
@@ -91,6 +89,12 @@ def _argument(value: Any) -> str:
     if isinstance(value, dict):
         return "{…}"
     return show_value(value)
+
+
+def _is_short(tensor: Tensor) -> bool:
+    """Whether a tensor is shown whole. One without an element is not, unless it is flat: it may have any number of
+    empty rows."""
+    return 0 < tensor.numel() <= SMALL or tensor.shape == (0,)
 
 
 def _kind(tensor: Tensor) -> str:

@@ -29,6 +29,7 @@ class Student:
         self._worker: Worker | None = None
         self._started = 0
         self._seconds = 0.0
+        self._answered = 0  # bytes
         self._call_seconds = limits.call_seconds
         self._begin: int | None = None
         self._makers: dict[int, str] = {}
@@ -114,6 +115,14 @@ class Student:
             raise CheckFailed(ours_failed(), "error") from error
         finally:
             self._seconds += time.monotonic() - start
+        self._answered += len(header) + len(payload)
+        if self._answered > self._limits.answers:
+            self._end()
+            raise CheckFailed(
+                _("{name}: the answers of this step are larger than {limit} MiB together.").format(
+                    name=name, limit=self._limits.answers >> 20
+                )
+            )
         try:
             return decode_outcome(header, payload)
         except BadMessage as nonsense:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.language import gettext as _
-from grader.submission import Submission, read
+from grader.submission import Submission, read, readable
 
 STEP_FILE = re.compile(r"step\d{2}_\w+\.py|.+\.ipynb")
 KNOWN = ("exercises", "submission")  # where a learner's files stand inside what was handed in
@@ -51,25 +51,19 @@ def folders(submissions: Path) -> list[str]:
 def students(submissions: Path, names: list[str], assignment: str) -> Iterator[Student]:
     """Each student with what was handed in, read as it is asked for."""
     for folder in names:
-        name, problem = shown(folder), ""
+        name, problem = readable(folder), ""
         try:
             handed_in = _handed_in(submissions / folder, assignment)
         except OSError as error:
             handed_in = Submission(name)
             problem = _("{folder} can't be read ({reason}).").format(folder=name, reason=error.strerror)
-        sources = {module: (shown(path), text) for module, (path, text) in handed_in.sources.items()}
-        problems = {module: shown(sentence) for module, sentence in handed_in.problems.items()}
-        yield Student(name, file_name(folder), Submission(name, sources, problems), problem)
-
-
-def shown(name: str) -> str:
-    """A name as it can be written anywhere: bytes that are no UTF-8 as escapes."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        handed_in.name = name  # and not that of a folder inside the student's own
+        yield Student(name, file_name(folder), handed_in, problem)
 
 
 def file_name(name: str) -> str:
     """A file name for a student, without its ending, that every system can write and no other student gets."""
-    plain = NOT_IN_NAMES.sub("_", shown(name)).strip(". ")
+    plain = NOT_IN_NAMES.sub("_", readable(name)).strip(". ")
     plain = plain.encode()[:LONGEST].decode("utf-8", "ignore").strip(". ")
     if RESERVED.fullmatch(plain):
         plain = f"_{plain}"

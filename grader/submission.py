@@ -17,6 +17,7 @@ from grader.places import STEP_NAME, step_folders
 MAX_FILE = 256 << 10  # bytes
 MAX_NOTEBOOK = 32 << 20  # bytes: pictures in outputs are large, and are skipped
 MAX_FILES = 200
+MAX_NOTEBOOKS = 50
 MODULE_FILE = re.compile(r"([A-Za-z_]\w*)\.py")
 
 
@@ -41,7 +42,7 @@ def read(folder: Path) -> Submission:
     """
     if not folder.is_dir():
         raise NoSubmission(str(folder))
-    submission = Submission(folder.name or str(folder))
+    submission = Submission(readable(folder.name or str(folder)))
     listing = sorted(os.listdir(folder))
     names = sorted((name for name in listing if MODULE_FILE.fullmatch(name)), key=lambda name: name[:4] != "step")
     for name in names[:MAX_FILES]:
@@ -51,10 +52,19 @@ def read(folder: Path) -> Submission:
         except Unusable as unusable:
             submission.problems[module] = str(unusable)
     unusable_notebooks: dict[str, str] = {}
-    for name in [name for name in listing if name.endswith(".ipynb")][:MAX_FILES]:
+    answered = 0
+    for name in [name for name in listing if name.endswith(".ipynb")][:MAX_NOTEBOOKS]:
+        shown = f"{submission.name}/{readable(name)}"
         try:
-            shown = f"{submission.name}/{name}"
-            add_cells(submission, notebook_answers(folder / name, shown), shown)
+            answers = notebook_answers(folder / name, shown)
+            answered += _length(answers)
+            if answered > MAX_FILE:
+                raise Unusable(
+                    _("With {file} the answer cells hold more than {limit} KiB. A step needs a few.").format(
+                        file=shown, limit=MAX_FILE >> 10
+                    )
+                )
+            add_cells(submission, answers, shown)
         except Unusable as unusable:
             unusable_notebooks[name.removesuffix(".ipynb")] = str(unusable)
     for name, problem in unusable_notebooks.items():
@@ -83,8 +93,18 @@ def add_cells(submission: Submission, answers: Mapping[str, list[str]], shown: s
             cells[step] = _answer(step, [_as_text(source, shown) for source in sources], shown)
         except Unusable as unusable:
             submission.problems.setdefault(step, str(unusable))
-    for step in cells:
-        _add_answer(submission, step, f"{shown}[{step}]", notebooks.with_earlier_names(step, cells))
+    for step, source in notebooks.with_earlier_names(cells).items():
+        _add_answer(submission, step, f"{shown}[{step}]", source)
+
+
+def _length(answers: Mapping[str, list[str]]) -> int:
+    """The characters of the answer cells together: reading them is nobody's deadline. What is too large is not read."""
+    return sum(len(source) for sources in answers.values() for source in sources if len(source) <= MAX_FILE)
+
+
+def readable(name: str) -> str:
+    """A file name as it can be written anywhere: bytes that are no UTF-8 as escapes."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _answer(step: str, sources: list[str], shown: str) -> str:

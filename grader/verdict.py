@@ -13,6 +13,8 @@ from grader.implementation import Backend, Exchange, Implementation, OffLimits, 
 from grader.language import gettext as _
 from grader.results import Parting, Status
 
+MAX_MESSAGE = 8000  # characters
+
 
 @dataclass
 class Verdict:
@@ -59,7 +61,7 @@ class Trial:
                 status, message = "fail", self._worded(CheckFailed(_("The check can't work with what came back.")))
         exchanges = self.student._exchanges
         called = frozenset(exchange.name for exchange in exchanges)
-        return Verdict(status, message, called, off_limits, by_code, parting, exchanges)
+        return Verdict(status, _cut(message), called, off_limits, by_code, parting, exchanges)
 
     def _runs_on_right_answers(self, function: Callable[..., None]) -> bool:
         check, reference, seed, device = self._again
@@ -85,6 +87,11 @@ def run_check(
     """Runs a check function on two backends."""
     trial = Trial(function.__name__, student, reference, seed=seed, device=device)
     return trial.run(function, student=trial.student, reference=trial.reference, draw=trial.draw)
+
+
+def _cut(message: str) -> str:
+    """A message as long as anybody reads: names and values of a learner's making have any length together."""
+    return message if len(message) <= MAX_MESSAGE else message[:MAX_MESSAGE] + "…"
 
 
 def ours_failed() -> str:

@@ -186,6 +186,25 @@ def without_times(entry: Graded) -> object:
     return plain
 
 
+@pytest.mark.parametrize("edited", ["no steps", "another student"])
+def test_a_kept_report_that_was_edited_is_graded_anew(edited: str, tmp_path: Path) -> None:
+    """What is read back was lying in a folder: it counts when it is about this student and these steps."""
+    hand_in(tmp_path / "class" / "ada", RIGHT)
+    hand_in(tmp_path / "class" / "bob", WRONG)
+    request = asked(tmp_path / "class", tmp_path / "out", jobs=1)
+    before, _kept = graded(request)
+    bob = before["bob"]
+    assert bob.report
+    if edited == "no steps":
+        bob.report.steps.clear()
+    else:
+        bob.student = "ada"
+    classroom.path(request.out, classroom.REPORTS, bob.file).write_bytes(msgspec.json.encode(bob))
+    after, kept = graded(request)
+    assert kept == 1
+    assert scores(after) == scores(before)
+
+
 def test_the_key_is_all_that_a_report_depends_on(tmp_path: Path) -> None:
     """Another source, seed, device, step, language, kit or limit is another key."""
     student = students.Student("ada", "ada", Submission("ada", {STEP: ("ada/x.py", RIGHT)}))

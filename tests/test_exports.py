@@ -88,7 +88,18 @@ def test_the_table_of_a_class() -> None:
     assert rows[2]["error"] == "it broke"
 
 
-FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", '=HYPERLINK("http://x","y")', "\n=1"]
+FORMULAS = [
+    "=1+1",
+    "+1",
+    "-1",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    '=HYPERLINK("http://x","y")',
+    "\n=1",
+    "\uff1d1+1",
+    "\uff20SUM(A1)",
+]
 
 
 @pytest.mark.parametrize("name", FORMULAS)
@@ -97,7 +108,7 @@ def test_no_cell_is_a_formula(name: str) -> None:
     one = [standing(graded(name)), standing(graded(name, None, name))]
     for text in (exports.class_csv(one, STEPS), exports.canvas_csv(one, name, 4.0), exports.moodle_csv(one)):
         for row in csv.reader(io.StringIO(text, newline="")):
-            assert not any(cell[:1] in ("=", "+", "-", "@", "\t", "\r", "\n") for cell in row)
+            assert not any(cell[:1] in ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff20") for cell in row)
 
 
 def test_ordinary_names_are_left_as_they_are() -> None:

@@ -12,6 +12,7 @@ import pytest
 from grader import course, exercises, grading, submission
 from grader.grading import Grader
 from grader.limits import Limits
+from grader.submission import Submission
 
 ROOT = course.ROOT
 
@@ -53,6 +54,19 @@ def test_stubs_are_to_do(grader: Grader, stubs: Path) -> None:
     report = grader.grade(submission.read(stubs))
     assert {step.status for step in report.steps} == {"todo"}
     assert (report.score, report.max_score) == (0.0, 100.0)
+
+
+def test_answers_are_bounded_together(grader: Grader) -> None:
+    """They are kept until the step is graded: many large ones are refused before they fill the memory."""
+    before = grader.limits
+    grader.limits = Limits(answers=1 << 20)
+    try:
+        source = "import torch\ndef softmax(x, dim=-1):\n    return torch.zeros(100_000)\n"
+        (step,) = grader.grade(Submission("large", {"step02_softmax": ("large.py", source)}), ["step02_softmax"]).steps
+    finally:
+        grader.limits = before
+    assert step.status == "fail"
+    assert [check.name for check in step.checks if "are larger than 1 MiB together" in check.message]
 
 
 def test_a_seed_repeats_a_run(grader: Grader) -> None:

@@ -208,6 +208,16 @@ def test_values_come_back(value: Any) -> None:
     assert came == value and type(came) is type(value)
 
 
+def test_nests_are_shallow() -> None:
+    """What the judge shows and sends on from deeper calls may not be as deep as it can just read."""
+    value: Any = None
+    for _level in range(100):
+        value = ["i", [value]]
+    header = msgspec.msgpack.encode([value, None, {}, [], [], [], [], 0])
+    with pytest.raises(BadMessage, match="nested"):
+        decode_outcome(header, b"")
+
+
 NOTHING = b"\x98\xc0\xc0\x80\x90\x90\x90\x90\x00"  # the header of an outcome that holds nothing
 LONG_TABLE = {str(i): {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for i in range(200_000)}
 COSTLY = {
@@ -220,6 +230,10 @@ COSTLY = {
     "many dimensions": (
         NOTHING,
         payload_of({"0": {"dtype": "U8", "shape": [0] * 60_000, "data_offsets": [0, 0]}}, b""),
+    ),
+    "rows without an element": (
+        msgspec.msgpack.encode([["t", "0", [1 << 25, 0], "float32", "cpu", None], None, {}, [], [], [], [], 0]),
+        payload_of({"0": {"dtype": "F32", "shape": [1 << 25, 0], "data_offsets": [0, 0]}}, b""),
     ),
     "a nested table": (NOTHING, struct.pack("<Q", 900_008) + b'{"0":' + b"[" * 900_003),
 }

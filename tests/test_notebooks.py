@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from grader import notebooks, places, submission
+from grader import notebooks, places, stubs, submission
 from grader.grading import Grader
+from grader.results import as_json
 
 ALL = {folder.name for folder in places.step_folders()}
 RIGHT = (
@@ -97,6 +99,53 @@ def test_a_damaged_notebook(tmp_path: Path, data: bytes) -> None:
     assert set(submission.read(tmp_path).problems) == {"step03_attention"}
 
 
+@pytest.mark.parametrize(
+    "deep", ["x" + ".b" * 990, "def f(x):\n    x" + ".b" * 990, "x" + "[0]" * 2000, "-" * 3000 + "1"]
+)
+def test_an_answer_nested_deep(tmp_path: Path, deep: str) -> None:
+    """Is told from a stub like another: it must not end the reading of a whole class."""
+    (tmp_path / "step02_softmax.py").write_text(deep)
+    read = write(tmp_path, cell(deep, "step07_heads"))
+    assert read.sources["step07_heads"][1] == deep
+    assert not stubs.is_untouched(read.sources["step02_softmax"][1])
+
+
+def test_answers_that_take_long_to_read(tmp_path: Path) -> None:
+    """All answer cells together are as long as one step file may be, and no notebook has cells without end: no deadline
+    is kept while they are read."""
+    long = "x = [" + "0," * 40_000 + "]"
+    read = write(tmp_path, *[cell(long, step) for step in sorted(ALL)[:3]])
+    assert len(read.sources) == 3
+    read = write(tmp_path, *[cell(long, step) for step in sorted(ALL)[:3]], name="more.ipynb")
+    assert "With" in read.problems["step12_gpt"] and "more.ipynb the answer cells hold" in read.problems["step12_gpt"]
+    read = write(tmp_path, *[0] * 20_000)
+    assert "is damaged" in read.problems["step12_gpt"]
+
+
+def test_each_cell_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not once for each later one."""
+    parsed: list[str] = []
+    parse = notebooks._parsed
+    monkeypatch.setattr(notebooks, "_parsed", lambda source: parsed.append(source) or parse(source))
+    notebooks.with_earlier_names({step: f"y = {number}" for number, step in enumerate(sorted(ALL))})
+    assert len(parsed) == len(set(parsed)) == len(ALL)
+
+
+def test_names_that_are_no_text(grader: Grader, tmp_path: Path) -> None:
+    """A folder and a notebook whose names are no UTF-8 are named by escapes, here and in the report."""
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/ada\xff"))
+    try:
+        folder.mkdir()
+    except OSError:
+        pytest.skip("this system has no such names")
+    read = write(folder, cell("x = 1", "step07_heads"), name=os.fsdecode(b"b\xfe.ipynb"))
+    (folder / os.fsdecode(b"c\xfd.ipynb")).write_text("{}")
+    report = grader.grade(submission.read(folder), ["step07_heads", "step08_multi_head"])
+    assert report.submission == read.name == "ada\\xff"
+    assert "b\\xfe.ipynb" in read.sources["step07_heads"][0]
+    assert "c\\xfd.ipynb is damaged" in as_json(report).replace("\\\\", "\\")
+
+
 def test_links_and_devices_are_not_read(tmp_path: Path) -> None:
     """Neither another's notebook nor an endless file."""
     (tmp_path / "step03_attention.ipynb").symlink_to("/etc/passwd")
@@ -137,7 +186,7 @@ EARLIER = "import torch\nfrom torch.nn import functional as F\nSCALE = 2\ndef so
 )  # fmt: skip
 def test_names_of_earlier_cells_are_there(source: str, becomes: str) -> None:
     """They are imported in a line that was there already, so that the numbers of the others stay."""
-    given = notebooks.with_earlier_names("step02_softmax", {"step01_scores": EARLIER, "step02_softmax": source})
+    given = notebooks.with_earlier_names({"step01_scores": EARLIER, "step02_softmax": source})["step02_softmax"]
     assert given.startswith(becomes)
     if not source.startswith(("def", "@")):
         assert given.count("\n") == source.count("\n")
@@ -158,9 +207,8 @@ def test_names_of_earlier_cells_are_there(source: str, becomes: str) -> None:
 )
 def test_a_cell_that_takes_nothing_stays_as_it_is(source: str) -> None:
     """Nothing is written into it."""
-    assert (
-        notebooks.with_earlier_names("step02_softmax", {"step01_scores": EARLIER, "step02_softmax": source}) == source
-    )
+    given = notebooks.with_earlier_names({"step01_scores": EARLIER, "step02_softmax": source})
+    assert given["step02_softmax"] == source
 
 
 def test_later_cells_and_other_notebooks_give_no_names(tmp_path: Path) -> None:
