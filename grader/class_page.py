@@ -173,7 +173,11 @@ def _reasons(standing: Standing) -> list[str]:
             step.name for step in standing.steps if step.status == "error"
         ],
     }
-    return [sentence.format(steps=", ".join(steps)) for sentence, steps in said.items() if steps]
+    reasons = [sentence.format(steps=", ".join(steps)) for sentence, steps in said.items() if steps]
+    if unusable := dict.fromkeys(step.unusable for step in standing.steps if step.unusable):
+        said_of_files = _("What was handed in can't be used as it is: {reason}")
+        reasons.insert(0, said_of_files.format(reason=" ".join(unusable)))
+    return reasons
 
 
 def _by_score(standings: Sequence[Standing]) -> list[Standing]:

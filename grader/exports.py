@@ -24,17 +24,21 @@ MOODLE_FOLDER = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_\w+")
 
 
 def class_csv(standings: Sequence[Standing], steps: Sequence[str]) -> str:
-    """One row a student. A student who could not be graded has no score, and the reason in the column `error`."""
+    """One row a student. A student who could not be graded has no score, and the reason in the column `error`.
+
+    So has a file that could not be run, beside the points of the others.
+    """
     rows: list[list[str]] = [["student", "status", "score", "max_score", *steps, "diagnoses", "error"]]
     for standing in standings:
         scores = {step.name: number(step.score) for step in standing.steps}
         diagnoses = [
             f"{step.name}: {' | '.join(names)}" for step in standing.steps for names in step.diagnoses
         ]  # fmt: skip
+        unusable = dict.fromkeys(step.unusable for step in standing.steps if step.unusable)
         rows.append([
             standing.student, "error" if standing.score is None else "graded", _score(standing),
             "" if standing.score is None else number(standing.max_score),
-            *(scores.get(step, "") for step in steps), "; ".join(diagnoses), standing.error,
+            *(scores.get(step, "") for step in steps), "; ".join(diagnoses), standing.error or " ".join(unusable),
         ])  # fmt: skip
     return _csv(rows)
 
@@ -48,15 +52,20 @@ def canvas_csv(standings: Sequence[Standing], assignment: str, points: float) ->
 
 
 def moodle_csv(standings: Sequence[Standing]) -> str:
-    """What Moodle's offline grading worksheet imports. Of a folder that Moodle has named, its number is taken."""
-    rows = [["Identifier", "Full name", "Email address", "Grade", "Maximum Grade", "Feedback comments"]]
+    """What Moodle's offline grading worksheet imports. Of a folder that Moodle has named, its number is taken.
+
+    Moodle refuses a worksheet without the date of the grade. It is empty as for a first grade: then a grade that stands
+    in Moodle is only written over when it is told to.
+    """
+    dated = "Last modified (grade)"
+    rows = [["Identifier", "Full name", "Email address", "Grade", "Maximum Grade", dated, "Feedback comments"]]
     for standing in standings:
         named = MOODLE_FOLDER.fullmatch(standing.student)
         identifier, name = (f"Participant {named['number']}", named["name"]) if named else ("", standing.student)
         mail = name if "@" in name else ""
         scores = [f"{step.name}: {number(step.score)} / {number(step.max_score)}" for step in standing.steps]
         points = "" if standing.score is None else number(standing.max_score)
-        rows.append([identifier, name, mail, _score(standing), points, standing.error or "; ".join(scores)])
+        rows.append([identifier, name, mail, _score(standing), points, "", standing.error or "; ".join(scores)])
     return _csv(rows)
 
 

@@ -71,8 +71,7 @@ def mark(step: StepResult) -> Mark:
     said = reports.as_text(step)
     if step.status == "error":
         return ungraded(said)
-    unusable = step.status == "fail" and bool(step.message)  # a damaged file, two answers, …
-    return Mark(step.score / step.max_score if step.max_score else 0.0, _comment(said), unusable)
+    return Mark(step.score / step.max_score if step.max_score else 0.0, _comment(said), bool(step.unusable))
 
 
 def ungraded(reason: str) -> Mark:

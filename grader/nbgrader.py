@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode, v4
-from nbformat.warnings import MissingIDFieldWarning
+from nbformat.warnings import DuplicateCellId, MissingIDFieldWarning
 from nbgrader.api import Gradebook
 from nbgrader.converters import Autograde
 from nbgrader.preprocessors import Execute, NbGraderPreprocessor, SaveAutoGrades
@@ -126,7 +126,8 @@ class SubmittedNotebooks(NotebookExporter):
     def from_filename(self, filename: str, resources: Any = None, **options: Any) -> tuple[NotebookNode, Any]:
         """The notebook after the preprocessors, as text."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", MissingIDFieldWarning)  # a student's editor, not ours to mend
+            for odd in (MissingIDFieldWarning, DuplicateCellId):  # a student's editor, not ours to mend
+                warnings.simplefilter("ignore", odd)
             if not getattr(self.parent, "_sanitizing", False):
                 return super().from_filename(filename, resources, **options)
             try:
@@ -215,6 +216,8 @@ def _put(nb: NotebookNode, cell: NotebookNode, outputs: list[NotebookNode]) -> N
     name = cell.metadata.nbgrader.grade_id
     there = [other for other in nb.cells if other.metadata.get("nbgrader", {}).get("grade_id") == name]
     if not there:
+        if (nb.nbformat, nb.nbformat_minor) < (4, 5):
+            cell.pop("id", None)  # such a notebook, as of Colab, knows none
         nb.cells.append(cell)
         there = [cell]
     there[0].outputs = outputs

@@ -1,25 +1,22 @@
 """Grading inside a notebook: `check("step04_causal_mask")` says what `make grade` says, of the cells as they are now.
 
 The answer to a step is the cell that was run last among those that begin with the step's name in a comment, as they do
-when they are released; else the one run last among those that define what the step asks for. A step that this kernel
-has not seen is read from the notebooks and step files in the working folder. The kernel sends text to a warm grader in
-processes of its own, so that the verdict is the grader's and not the kernel's.
+when they are released; where there is none, or only a stub, the one run last among those that define what it asks for.
+A step that this kernel has not seen is read from the notebooks and step files in the working folder. The kernel sends
+text to a warm grader in processes of its own, so that the verdict is the grader's and not the kernel's.
 """
 
 from __future__ import annotations
 
-import ast
 import atexit
 import sys
-import warnings
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from grader import grading, language, notebooks, stubs, submission
+from grader import grading, language, notebooks, submission
 from grader.language import gettext as _
-from grader.places import SOLUTIONS
 from grader.results import Report
 from grader.worker import PACKAGE, SubmissionImporter
 
@@ -153,7 +150,7 @@ def _live() -> dict[str, str]:
     """The answers among the cells that were run in this kernel, by step."""
     begun: dict[str, str] = {}
     defining: dict[str, str] = {}
-    public = {step: _public_names(step) for step in grading.step_names()}
+    public = {step: notebooks.public_names(step) for step in grading.step_names()}
     for source in _history():
         step = notebooks.beginning(source)
         if step:
@@ -161,7 +158,9 @@ def _live() -> dict[str, str]:
             continue
         defined = _defined(source)
         defining |= {step: source for step, names in public.items() if names & defined}
-    return {step: source for step, source in (defining | begun).items() if step in public}
+    begun = {step: source for step, source in begun.items() if step in public}
+    written = {step: source for step, source in begun.items() if not notebooks.is_untouched(source)}
+    return begun | {step: source for step, source in defining.items() if not notebooks.is_untouched(source)} | written
 
 
 def _history() -> list[str]:
@@ -175,21 +174,7 @@ def _shell() -> Any:
     return None if module is None else module.get_ipython()
 
 
-@cache
-def _public_names(step: str) -> frozenset[str]:
-    return _defined(stubs.original(SOLUTIONS / step))
-
-
-@cache
-def _defined(source: str) -> frozenset[str]:
-    """The functions and classes that a cell defines."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            body = ast.parse(source).body
-    except notebooks.TOO_MUCH:
-        return frozenset()
-    return frozenset(statement.name for statement in body if isinstance(statement, ast.FunctionDef | ast.ClassDef))
+_defined = cache(notebooks.defined)
 
 
 # --- earlier steps, imported in the kernel itself --------------------------------------------------------------------

@@ -1,9 +1,10 @@
 """Notebooks as submissions: their answer cells are read as data, by the side that is trusted, and nothing is run.
 
 An answer cell is a code cell that nbgrader marks as a solution and whose `grade_id` is the name of a step; where that
-mark was lost, the step's name in the comment that the cell begins with will do. In a notebook a cell sees the names of
-the cells above it. So do answer cells here: a name that a cell uses and does not define is taken from the answer cells
-of earlier steps in the same notebook, by an import that is written into the text before it is graded.
+mark was lost, the step's name in the comment that the cell begins with will do. Where such a cell still is a stub,
+a cell that defines what the step asks for takes its place, as it does in a kernel. In a notebook a cell sees the names
+of the cells above it. So do answer cells here: a name that a cell uses and does not define is taken from the answer
+cells of earlier steps in the same notebook, by an import that is written into the text before it is graded.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import re
 import symtable
 import warnings
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Annotated, Any
 
 import msgspec
 
-from grader.places import STEP_NAME
+from grader import stubs
+from grader.places import SOLUTIONS, STEP_NAME
 
 ASSIGNMENT = "attention"  # the name of the course's notebook, and of the assignment it is handed out as
 SCHEMA = 3  # of nbgrader's metadata
@@ -28,6 +31,7 @@ MARK = re.compile(rf"\s*# ?(?:[^\n]*\bsolutions/)?({STEP_NAME.pattern})\b")  # h
 COMMAND = re.compile(r"\s*[%!?]|.*\?\s*$|.*=\s*[%!]\s*\w")  # what IPython understands and Python does not
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Import, ast.ImportFrom, ast.Assert, ast.Raise)
 MAX_CELLS = 10_000  # of one notebook
+MAX_LOOKED_AT = 256 << 10  # characters of cells that are read closely
 TOO_MUCH = (SyntaxError, ValueError, RecursionError, MemoryError)  # what parsing raises
 
 
@@ -48,25 +52,74 @@ class _Cell(msgspec.Struct):
 def answers(data: bytes) -> dict[str, list[str]]:
     """The source of every answer cell, by step. A step whose points are there and whose answer is not has none.
 
-    Raises Damaged.
+    Cells that nbgrader marks come first, then those that begin with the step's name, then those that define what it
+    asks for: those that are written are taken, before those that are stubs. Raises Damaged.
     """
-    cells = list(_code_cells(data))
     found: dict[str, list[str]] = {}
     marked: dict[str, list[str]] = {}
-    for source, identity, is_answer in cells:
+    others: list[str] = []
+    for source, identity, is_answer in _code_cells(data):
         if is_answer and STEP_NAME.fullmatch(identity):
             found.setdefault(identity, []).append(source)
         elif step := beginning(source):
             marked.setdefault(step, []).append(source)
         elif STEP_NAME.fullmatch(step := identity.removesuffix(POINTS_CELL.format(step=""))) and step != identity:
             marked.setdefault(step, [])
-    return {step: found.get(step) or marked.get(step, []) for step in found | marked}
+        else:
+            others.append(source)
+    given = {step: _written(found.get(step, []), marked.get(step, [])) for step in found | marked}
+    missing = [step for step, sources in given.items() if _are_stubs(sources)]
+    elsewhere = _defining(missing, others) if missing else {}
+    return given | {step: sources for step, sources in elsewhere.items() if sources}
+
+
+def _written(found: list[str], marked: list[str]) -> list[str]:
+    """The first of the two in which more stands than stubs."""
+    return marked if _are_stubs(found) and not _are_stubs(marked) else found or marked
+
+
+def _are_stubs(sources: list[str]) -> bool:
+    """Whether all of these cells still are stubs. More than is ever read of a submission is none."""
+    return sum(map(len, sources)) <= MAX_LOOKED_AT and all(map(is_untouched, sources))
+
+
+def _defining(steps: list[str], cells: list[str]) -> dict[str, list[str]]:
+    """The cells that define what each of these steps asks for, among the first of them: no deadline is kept here."""
+    asked = {name for step in steps for name in public_names(step)}
+    mentioning = [source for source in cells if any(name in source for name in asked)]
+    lengths = itertools.accumulate(map(len, mentioning))
+    short = [source for source, length in zip(mentioning, lengths, strict=True) if length <= MAX_LOOKED_AT]
+    definitions = [(source, defined(source)) for source in short if not is_untouched(source)]
+    return {step: [source for source, names in definitions if names & public_names(step)] for step in steps}
 
 
 def beginning(source: str) -> str | None:
     """The step that is named in the comment at the beginning of a cell."""
     begins = MARK.match(source)
     return begins[1] if begins else None
+
+
+def is_untouched(source: str) -> bool:
+    """Whether a cell still is a stub."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of odd escapes in strings
+        return stubs.is_untouched(source)
+
+
+@cache
+def public_names(step: str) -> frozenset[str]:
+    """The functions and classes that a step asks for; none where there is no such step."""
+    folder = SOLUTIONS / step
+    return defined(stubs.original(folder)) if folder.is_dir() else frozenset()
+
+
+def defined(source: str) -> frozenset[str]:
+    """The functions and classes that a cell defines."""
+    try:
+        body = _parsed(source).body
+    except TOO_MUCH:
+        return frozenset()
+    return frozenset(statement.name for statement in body if isinstance(statement, ast.FunctionDef | ast.ClassDef))
 
 
 def command(source: str) -> tuple[int, str] | None:

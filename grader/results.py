@@ -63,6 +63,11 @@ class StepResult(msgspec.Struct, kw_only=True):
     output: str = ""
     blocked_by: str | None = None
 
+    @property
+    def unusable(self) -> str:
+        """Why what was handed in could not be run: a damaged file, two answers, …; empty where it could."""
+        return self.message if self.status == "fail" else ""
+
 
 class Report(msgspec.Struct, kw_only=True):
     """One submission's report, the contract of `--json`."""

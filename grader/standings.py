@@ -13,7 +13,8 @@ class StepStanding:
     """How a student stands in one step.
 
     `diagnoses` are the names of what went wrong: each a tuple of one, or of several that can't be told apart.
-    `unexplained` is the title of the first check that fails, where no diagnosis says why.
+    `unexplained` is the title of the first check that fails, where no diagnosis says why. `unusable` says why what was
+    handed in could not be run.
     """
 
     name: str
@@ -25,6 +26,7 @@ class StepStanding:
     unexplained: tuple[str, ...]
     off_limits: bool
     blocked_by: str | None
+    unusable: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,10 @@ def standing(graded: Graded) -> Standing:
 def _step(step: StepResult) -> StepStanding:
     named = [check.misconception for check in step.checks if check.misconception]
     failing = [check.title for check in step.checks if check.status == "fail" and not check.off_limits]
-    unexplained = [] if named or step.blocked_by else failing[:1]
+    unexplained = [] if named or step.blocked_by or step.unusable else failing[:1]
     return StepStanding(
         step.name, step.title, step.status, step.score, step.max_score, _diagnoses(named), tuple(unexplained),
-        any(check.off_limits for check in step.checks), step.blocked_by,
+        any(check.off_limits for check in step.checks), step.blocked_by, step.unusable,
     )  # fmt: skip
 
 

@@ -137,7 +137,7 @@ def _is_stub_statement(statement: ast.stmt) -> bool:
             return True
         case ast.ClassDef() | ast.FunctionDef():
             return all(_is_stub_statement(inner) for inner in statement.body)
-        case ast.Raise(exc=ast.Name(id="NotImplementedError")):
+        case ast.Raise(exc=ast.Name(id="NotImplementedError") | ast.Call(func=ast.Name(id="NotImplementedError"))):
             return True
         # super().__init__(), matched: to write a statement out again fails where somebody has nested it deep enough.
         case ast.Expr(

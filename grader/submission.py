@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 import stat
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grader import notebooks, stubs
+from grader import notebooks
 from grader.language import gettext as _
 from grader.places import STEP_NAME, step_folders
 
@@ -117,7 +116,7 @@ def _answer(step: str, sources: list[str], shown: str) -> str:
             ).format(file=shown, step=step)
         )
     different = set(sources)
-    written = {source for source in different if not _is_untouched(source)} or different
+    written = {source for source in different if not notebooks.is_untouched(source)} or different
     if len(written) > 1:
         raise Unusable(
             _("{file} has {count} answer cells for {step}. Keep one of them.").format(
@@ -138,18 +137,12 @@ def _answer(step: str, sources: list[str], shown: str) -> str:
 def _add_answer(submission: Submission, step: str, shown: str, source: str) -> None:
     """Adds an answer to a step, unless the step has another one."""
     other = submission.sources.get(step)
-    if other is None or _is_untouched(other[1]):
+    if other is None or notebooks.is_untouched(other[1]):
         submission.sources[step] = (shown, source)
-    elif other[1] != source and not _is_untouched(source):
+    elif other[1] != source and not notebooks.is_untouched(source):
         submission.problems[step] = _("{step} is answered twice, in {first} and in {second}. Keep one of them.").format(
             step=step, first=other[0], second=shown
         )
-
-
-def _is_untouched(source: str) -> bool:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of odd escapes in strings
-        return stubs.is_untouched(source)
 
 
 class Unusable(Exception):
@@ -199,5 +192,8 @@ def _data(path: Path, shown: str, limit: int) -> bytes:
     return data
 
 
-def _too_large(shown: str, limit: int = MAX_FILE) -> Unusable:
+def _too_large(shown: str, limit: int) -> Unusable:
+    if limit == MAX_NOTEBOOK:
+        said = _("{file} is larger than {limit} MiB. Clear its outputs and save it again.")
+        return Unusable(said.format(file=shown, limit=limit >> 20))
     return Unusable(_("{file} is larger than {limit} KiB. A step needs a few.").format(file=shown, limit=limit >> 10))

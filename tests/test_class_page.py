@@ -35,6 +35,7 @@ CLASS = [
     student("both", step(MASK, "fail", ("future_instead_of_past", "hidden_marked_true")), step(DROPOUT, "todo")),
     student("nobody", step(MASK, "todo"), step(DROPOUT, "todo")),
     student("ours", step(MASK, "error"), step(DROPOUT, "skipped", blocked_by=MASK)),
+    student("damaged", *(step(name, "fail", unusable="attention.ipynb is damaged.") for name in (MASK, DROPOUT))),
     Standing("broken", "broken", None, 0.0, (), "its process was killed"),
 ]
 
@@ -87,15 +88,16 @@ def test_it_says_what_to_say_tomorrow() -> None:
     assert found[0].step == MASK and [one.student for one in found[0].students] == ["김민서", "<b>bob</b>"]
     assert len(found[1].wordings) == 2  # one of two that can't be told apart
     said = page().text
-    assert "The most common mistake is in step04_causal_mask, of 2 of 7 students" in said
+    assert "The most common mistake is in step04_causal_mask, of 2 of 8 students" in said
     assert found[0].wordings[0].what in said and found[0].wordings[0].why in said and found[0].wordings[0].nudge in said
 
 
 def test_who_needs_a_look_is_named_with_the_reason() -> None:
-    """An error, a timeout, something off limits, nothing handed in, a fault of the grader; and nobody else."""
+    """An error, a timeout, something off limits or damaged, nothing handed in, our own fault; and nobody else."""
     with language.use("en"):
         concerns = {one.standing.student: " ".join(one.reasons) for one in class_page.concerns(CLASS)}
-    assert set(concerns) == {"<b>bob</b>", "=1+1", "nobody", "ours", "broken"}
+    assert set(concerns) == {"<b>bob</b>", "=1+1", "nobody", "ours", "broken", "damaged"}
+    assert concerns["damaged"] == "What was handed in can't be used as it is: attention.ipynb is damaged."
     assert "in time" in concerns["<b>bob</b>"] and "off limits" in concerns["=1+1"]
     assert "nothing" in concerns["nobody"] and "grader itself" in concerns["ours"]
     assert "no score" in concerns["broken"] and "killed" in concerns["broken"]
@@ -125,7 +127,7 @@ def test_no_status_is_a_colour_or_a_symbol_alone(spoken: str) -> None:
     with language.use(spoken):
         text = class_page.html(CLASS, seed=7, submissions="x")
         cells = re.findall(r'<td class="(pass|fail|timeout|skipped|todo|error)">(.*?)</td>', text)
-        assert len(cells) == 14
+        assert len(cells) == 16
         for status, inside in cells:
             assert f'<span class="unseen">{status_word(status)},</span>' in inside
             assert '<span aria-hidden="true">' in inside
@@ -161,7 +163,18 @@ def test_a_screen_reader_finds_its_way() -> None:
 def test_korean_is_korean() -> None:
     """Every sentence and every misconception; names of steps and of students stay."""
     said = page(spoken="ko").text
-    for name in ("ada", "<b>bob</b>", "broken", "both", "nobody", "ours", "its process was killed", "It holds."):
+    for name in (
+        "ada",
+        "<b>bob</b>",
+        "broken",
+        "both",
+        "nobody",
+        "ours",
+        "attention.ipynb is damaged.",
+        "damaged",
+        "its process was killed",
+        "It holds.",
+    ):
         said = said.replace(name, "")
     said = re.sub(r"step\d\d_\w+|python -m grader class .* --again|scores|causal mask|dropout|GPT|seed", "", said)
     terms = {"attention", "True", "causal", "mask", "step"}  # beside the Korean word, or code

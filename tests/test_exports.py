@@ -131,9 +131,22 @@ def test_moodle_has_its_columns() -> None:
     """The worksheet's; a folder that Moodle has named gives the participant's number."""
     rows = table(exports.moodle_csv(standings("Kim Minseo_4711_assignsubmission_file", "ada@example.org", "bob")))
     assert list(rows[0])[:5] == ["Identifier", "Full name", "Email address", "Grade", "Maximum Grade"]
+    assert {"Identifier", "Grade", "Last modified (grade)"} <= set(rows[0])  # without these Moodle refuses the file
     assert (rows[0]["Identifier"], rows[0]["Full name"]) == ("Participant 4711", "Kim Minseo")
     assert rows[1]["Email address"] == "ada@example.org" and rows[2]["Identifier"] == ""
     assert rows[2]["Grade"] == "4" and "step01_scores: 2 / 2" in rows[2]["Feedback comments"]
+
+
+def test_a_file_that_could_not_be_used_is_told_of() -> None:
+    """Once for all its steps, beside the points: it is no zero like another."""
+    reason = "attention.ipynb is damaged. Save it again."
+    unusable = [
+        msgspec.structs.replace(step(name, check("fail", 0.0), status="fail"), message=reason) for name in STEPS
+    ]
+    one = standing(graded("ada", report(*unusable)))
+    (row,) = table(exports.class_csv([one], STEPS))
+    assert (row["status"], row["score"], row["error"]) == ("graded", "0", reason)
+    assert not any(step.unexplained for step in one.steps)
 
 
 # --- JUnit -----------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import shutil
 import subprocess
@@ -28,7 +29,7 @@ from tests.fresh import solution_lines  # noqa: E402
 
 EXAMPLES = course.ROOT / "examples" / "course" / "submissions"
 STEPS = {step.name: step for step in course.steps()}
-NOISE = ("Warning", "deprecat", "Traceback")
+NOISE = ("Warning", "deprecat", "Traceback", "DuplicateCellId", "JSON is invalid")
 SCRIPT = "<script>alert(1)</script>"
 LATE = "2020-01-02 00:00:00 UTC"
 DUE = "2020-01-01 00:00:00 UTC"
@@ -121,15 +122,42 @@ def as_in_the_examples(notebook: Notebook, student: str) -> None:
         cells(notebook)[file.stem].source = f"# {file.stem}\n{file.read_text(encoding='utf-8')}"
 
 
+def in_another_cell(notebook: Notebook) -> None:
+    """Two answers stand below their stubs: one begins with the step's name, of the other only the code is there."""
+    for name, head in (("step01_scores", "# step01_scores\n"), ("step07_heads", "")):
+        place = notebook.cells.index(cells(notebook)[name]) + 1
+        notebook.cells.insert(place, nbformat.v4.new_code_cell(head + STEPS[name].solved()))
+
+
+def saved_by_colab(notebook: Notebook) -> None:
+    """No identities, an older format, and nbgrader's marks gone."""
+    solve(notebook, "step01_scores")
+    notebook.nbformat_minor = 0
+    notebook.metadata = {"colab": {"provenance": []}, "kernelspec": {"name": "python3", "display_name": "Python 3"}}
+    for number, cell in enumerate(notebook.cells):
+        del cell["id"]
+        cell.metadata = {"id": f"colab{number}"}
+
+
+def copied(notebook: Notebook) -> None:
+    """Every cell has the same identity, as after an editor's copying."""
+    solve(notebook, "step01_scores")
+    for cell in notebook.cells:
+        cell.id = "same"
+
+
 STUDENTS: dict[str, Callable[[Notebook], None]] = {
     "ada": solve,
     "brook": partial(as_in_the_examples, student="brook"),
     "chen wei": half,
+    "colab": saved_by_colab,
+    "copied": copied,
     "dora": as_learners_type,
     "emre": partial(as_in_the_examples, student="emre"),
     "grace": partial(as_in_the_examples, student="grace"),
     "mallory": hostile,
     "nobody": lambda notebook: None,
+    "nora": in_another_cell,
     "oscar": unmarked,
     "김민서": lambda notebook: None,  # beside it stands a step file
 }
@@ -190,7 +218,7 @@ def hand_in(folder: Path, fetched: Path) -> None:
         work(notebook)
         to = folder / "submitted" / student / ASSIGNMENT
         to.mkdir(parents=True)
-        nbformat.write(notebook, to / fetched.name)
+        (to / fetched.name).write_text(json.dumps(notebook), encoding="utf-8")  # as it is: nbformat would mend it
     (folder / "submitted" / "dora" / ASSIGNMENT / "timestamp.txt").write_text(LATE)
     (folder / "submitted" / "김민서" / ASSIGNMENT / "step05_dropout.py").write_text(STEPS["step05_dropout"].solved())
     damaged = folder / "submitted" / "damaged" / ASSIGNMENT
@@ -273,6 +301,8 @@ def test_the_gradebook_holds_what_the_grader_gives(term: Term) -> None:
     assert sums["nobody"] == 0
     assert sums["mallory"] == STEPS["step01_scores"].points
     assert sums["oscar"] == STEPS["step01_scores"].points + STEPS["step07_heads"].points
+    assert sums["colab"] == sums["copied"] == STEPS["step01_scores"].points
+    assert sums["nora"] == STEPS["step01_scores"].points + STEPS["step07_heads"].points
     assert sums["김민서"] == STEPS["step05_dropout"].points
     assert 0 < sums["chen wei"] < sum(step.points for step in list(STEPS.values())[:6])
 
@@ -336,6 +366,41 @@ def test_manual_grades_are_kept(term: Term, tmp_path: Path) -> None:
         comment = book.find_comment("step02_softmax", ASSIGNMENT, ASSIGNMENT, "nobody").comment
         assert "holds no seed" in comment
         assert "no points were taken" in comment
+
+
+def test_one_notebook_a_step_and_one_of_them_renamed(tmp_path: Path) -> None:
+    """nbgrader passes over a notebook that it does not know; its answer is graded with the others all the same."""
+    asked = ["step01_scores", "step02_softmax", "step03_attention"]
+    folder = tmp_path / "course"
+    release.build(folder, per_step=True)
+    for path in (folder / "source" / ASSIGNMENT).iterdir():
+        if path.stem not in asked:
+            path.unlink()
+    nbgrader(folder, "generate_assignment", ASSIGNMENT)
+    names = {"ada": "step02_softmax (1)", "brook": "step02_softmax", "chen wei": ""}
+    for student, softmax in names.items():
+        to = folder / "submitted" / student / ASSIGNMENT
+        to.mkdir(parents=True)
+        for name, saved in zip(asked, (asked[0], softmax, asked[2]), strict=True):
+            notebook = nbformat.read(folder / "release" / ASSIGNMENT / f"{name}.ipynb", as_version=4)
+            solve(notebook, name)
+            if saved:
+                nbformat.write(notebook, to / f"{saved}.ipynb")
+    said = nbgrader(folder, "autograde", ASSIGNMENT)
+    assert "Skipping unknown notebook" in said
+    with Gradebook(f"sqlite:///{folder}/gradebook.db") as book:
+        for student, softmax in names.items():
+            graded = book.find_submission(ASSIGNMENT, student)
+            grades = {grade.name: grade for notebook in graded.notebooks for grade in notebook.grades}
+            points = {POINTS_CELL.format(step=name): STEPS[name].points for name in asked}
+            if not softmax:  # step 2 was not handed in
+                points["step02_softmax_points"] = 0
+            assert {name: grade.auto_score for name, grade in grades.items()} == points, student
+            assert not any(grade.needs_manual_grade for grade in grades.values())
+            assert graded.max_score == sum(STEPS[name].points for name in asked)
+    nbgrader(folder, "generate_feedback", ASSIGNMENT)
+    pages = {page.stem for page in (folder / "feedback" / "ada" / ASSIGNMENT).glob("*.html")}
+    assert pages == {"step01_scores", "step03_attention"}  # as docs/instructor.md says
 
 
 # --- feedback --------------------------------------------------------------------------------------------------------
@@ -485,6 +550,8 @@ def test_a_notebook_says_what_the_terminal_says(tmp_path: Path, monkeypatch: pyt
         "from exercises.step04_causal_mask import causal_mask; causal_mask(2).tolist()",
         'check("step99")',
         "from exercises.step01_scores import dot_product_scores; dot_product_scores.__name__",
+        STEPS["step07_heads"].solved(),  # beside the stub, without the step's name
+        "points(7)",
     ]
     beside = nbformat.v4.new_code_cell(f"# step01_scores\n{STEPS['step01_scores'].solved()}")
     nbformat.write(nbformat.v4.new_notebook(cells=[beside]), tmp_path / "step01_scores.ipynb")
@@ -512,5 +579,6 @@ def test_a_notebook_says_what_the_terminal_says(tmp_path: Path, monkeypatch: pyt
     assert [outputs[place][0].data["text/plain"] for place in (7, 9)] == ["8.0", "0.0"]
     assert outputs[10][0].data["text/plain"] == "[[True, False], [True, True]]"
     assert outputs[12][0].data["text/plain"] == "'dot_product_scores'"
+    assert outputs[14][0].data["text/plain"] == "6.0"
     assert outputs[11][0].traceback[-1].startswith("There is no step step99.")
     assert "Traceback" not in "".join(outputs[11][0].traceback)

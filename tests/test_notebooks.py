@@ -84,6 +84,38 @@ def test_which_cell_is_the_answer(tmp_path: Path, cells: list[Any]) -> None:
     assert not read.problems
 
 
+STUB = "# step07_heads\ndef split_heads(x, num_heads):\n    raise NotImplementedError\n"
+UNMARKED = RIGHT.split("\n", 1)[1]
+
+
+@pytest.mark.parametrize(
+    ("cells", "source"),
+    [
+        ([cell(STUB, "step07_heads"), cell(RIGHT)], RIGHT),
+        ([cell(STUB, "step07_heads"), cell(UNMARKED)], UNMARKED),
+        ([cell(f"{STUB.rstrip()}()\n", "step07_heads"), cell(UNMARKED)], UNMARKED),  # as nbgrader's own stubs raise
+        ([cell(STUB), cell("", "step07_heads"), cell(UNMARKED)], UNMARKED),
+        ([cell("0", "step07_heads_points", solution=False), cell(UNMARKED)], UNMARKED),  # the answer cell was deleted
+        ([cell(RIGHT, "step07_heads"), cell("def merge_heads(x):\n    return x")], RIGHT),  # it was answered
+        ([cell(STUB, "step07_heads"), cell(RIGHT), cell("def merge_heads(x):\n    return x")], RIGHT),
+        ([cell(STUB, "step07_heads"), cell("def other(x):\n    return x"), cell("merge_heads(x")], STUB),
+        ([cell(STUB, "step07_heads"), cell("def split_heads(x, num_heads):\n    pass")], STUB),
+    ],
+)
+def test_an_answer_beside_the_stub_counts(tmp_path: Path, cells: list[Any], source: str) -> None:
+    """As in a kernel, where `check` takes it: what is green there would be as good as not handed in."""
+    read = write(tmp_path, *cells)
+    assert read.sources["step07_heads"][1] == source
+    assert not read.problems
+
+
+def test_a_scratch_cell_answers_no_step_of_another_notebook(tmp_path: Path) -> None:
+    """What defines a name of step 7 is no second answer to it where step 7 is not asked for."""
+    write(tmp_path, cell(RIGHT, "step07_heads"), name="step07_heads.ipynb")
+    read = write(tmp_path, cell("x = 1", "step01_scores"), cell("def merge_heads(x):\n    return x"))
+    assert (read.sources["step07_heads"][1], read.problems) == (RIGHT, {})
+
+
 @pytest.mark.parametrize(
     "data",
     [b"", b"{", b"[]", b'{"worksheets": []}', b'{"cells": ' + b"[" * 100_000, b'{"cells": [{"source": "\xff"}]}'],
@@ -144,6 +176,13 @@ def test_names_that_are_no_text(grader: Grader, tmp_path: Path) -> None:
     assert report.submission == read.name == "ada\\xff"
     assert "b\\xfe.ipynb" in read.sources["step07_heads"][0]
     assert "c\\xfd.ipynb is damaged" in as_json(report).replace("\\\\", "\\")
+
+
+def test_a_notebook_with_too_much_output(tmp_path: Path) -> None:
+    """Its outputs can go, and the sentence says so."""
+    outputs = {"outputs": [{"output_type": "stream", "name": "stdout", "text": "x" * submission.MAX_NOTEBOOK}]}
+    read = write(tmp_path, cell(RIGHT, "step07_heads") | outputs)
+    assert "is larger than 32 MiB. Clear its outputs" in read.problems["step07_heads"]
 
 
 def test_links_and_devices_are_not_read(tmp_path: Path) -> None:
