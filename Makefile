@@ -118,8 +118,8 @@ misconceptions: .venv/ready-test ## Write the pages that list every known wrong 
 	@$(VENV) -m tests.misconceptions_page
 
 .PHONY: security
-security: .venv/ready-test ## Every attack against every set of layers, and docs/security.md from it (takes half an hour)
-	@$(VENV) -m tests.security_page
+security: .venv/ready-test ## Every attack against every set of layers, and docs/security.md from it (ATTACKS="..." for some)
+	@$(VENV) -m tests.security_page $(ATTACKS)
 
 .PHONY: soak
 soak: .venv/ready-test ## 500 submissions, right, wrong and hostile, through one warm grader (takes minutes)

@@ -295,14 +295,18 @@ def watch(
     submission_folder: Submission = Path("exercises"),
     device: Annotated[Device, typer.Option(help="Where the checks run.")] = Device.cpu,
     lang: Language = None,
+    require_isolation: Annotated[
+        str | None, typer.Option(help="Refuse to grade without these layers: landlock,seccomp.", metavar="LAYERS")
+    ] = None,
 ) -> None:
     """Grade each save as it happens, until q is pressed."""
     with language.use(_language(lang)):
         name = _step_name(step, "watch") if step else None
         _folder(submission_folder, "watch")
+        limits = _limits(require_isolation, 1.0, "watch")
         from grader import watch as watching
 
-        watching.run(submission_folder, name, device.value)
+        watching.run(submission_folder, name, device.value, limits.required)
 
 
 @application.command()

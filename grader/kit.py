@@ -18,7 +18,7 @@ from grader.stubs import shipped
 # The engine's modules, but for those that only an author or an instructor needs.
 ENGINE = (
     "__init__", "__main__", "arguments", "board", "catalogue", "chance", "checks", "cli", "compare", "course", "demo",
-    "diagnose", "doctor", "draws", "exercises", "failure", "frames", "github", "grading", "implementation",
+    "diagnose", "doctor", "draws", "exercises", "failure", "frames", "github", "grading", "heap", "implementation",
     "isolation", "judge", "keys", "language", "lessons", "limits", "messages", "namespaces", "notebook",
     "notebooks", "offlimits", "page", "places", "plugin", "preload", "processor", "remembered", "report",
     "responder", "results", "sandbox", "saves", "scratch", "screen", "show", "student", "stubs", "submission",

@@ -59,7 +59,7 @@ class Opaque:
     what: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Placed:
     """A tensor with the device it was on; its values travel through the CPU, and on `meta` there are none."""
 

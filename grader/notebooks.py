@@ -31,7 +31,7 @@ MARK = re.compile(rf"\s*# ?(?:[^\n]*\bsolutions/)?({STEP_NAME.pattern})\b")  # h
 COMMAND = re.compile(r"\s*[%!?]|.*\?\s*$|.*=\s*[%!]\s*\w")  # what IPython understands and Python does not
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Import, ast.ImportFrom, ast.Assert, ast.Raise)
 MAX_CELLS = 10_000  # of one notebook
-MAX_LOOKED_AT = 256 << 10  # characters of cells that are read closely
+MAX_LOOKED_AT = 64 << 10  # characters of cells that are read closely
 TOO_MUCH = (SyntaxError, ValueError, RecursionError, MemoryError)  # what parsing raises
 
 

@@ -13,6 +13,7 @@ from _pytest.runner import runtestprotocol
 from grader import course, language
 from grader.diagnose import Diagnostician, Question, Witness, explained, name_of, nudge_of
 from grader.draws import Draw
+from grader.heap import Heap
 from grader.implementation import Implementation, Oracle
 from grader.judge import Channel, Finished, GradeRequest, Ready, StepGraded, Unmet
 from grader.language import gettext as _
@@ -37,6 +38,7 @@ class Session:
         self._oracles: dict[str, tuple[int, Remembered, Witness]] = {}
         self._trial: Trial | None = None
         self._verdict: Verdict | None = None
+        self._heap = Heap()
 
     # --- what a check is given ---
 
@@ -87,6 +89,8 @@ class Session:
                 recorded = any(steps[name].is_recorded for name in request.steps)
                 layers = list(self.launcher.in_force(request.limits))
                 self.channel.send(Finished(devices, layers, "recorded" if recorded else "live"))
+                self._trial = self._verdict = None  # they hold what the submission answered
+                self._heap.settle()
         return True
 
     def _unmet(self, devices: list[str], limits: Limits) -> Unmet | None:

@@ -66,9 +66,10 @@ class Student:
         return "".join([*self._printed, current])[: self._limits.output]
 
     def close(self) -> None:
-        """Ends the worker."""
+        """Ends the worker, and forgets why it has failed: a failure leads back to the answer that it was about."""
         if self._worker is not None:
             self._end()
+        self._lost.clear()
 
     def _start(self) -> Worker:
         if "" in self._lost:  # the file itself can't be imported

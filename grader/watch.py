@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from rich.console import Console
 from rich.control import Control
 
@@ -54,23 +55,31 @@ class Verdict:
     failure: str = ""
 
 
-Event = Key | Look | Verdict
+@dataclass(frozen=True)
+class Refused:
+    """A layer of isolation that was asked for is not to be had here: nothing was graded, and nothing will be."""
+
+    reason: str
+
+
+Event = Key | Look | Verdict | Refused
 
 
 class Desk:
     """Grades one step at a time in a thread of its own, by a grader that stays warm."""
 
-    def __init__(self, send: Callable[[Event], None], device: str) -> None:
+    def __init__(self, send: Callable[[Event], None], device: str, required: tuple[str, ...] = ()) -> None:
         self._send, self._device = send, device
+        self._limits = msgspec.structs.replace(LIMITS, required=required)
         self._jobs: queue.SimpleQueue[tuple[submission.Submission, str, int]] = queue.SimpleQueue()
         # The warm process dies with the thread that started it: this one lasts.
-        self._grader = grading.Grader(1, LIMITS)
+        self._grader = grading.Grader(1, self._limits)
         self._closed = False
         self._thread = threading.Thread(target=contextvars.copy_context().run, args=(self._work,), daemon=True)
         self._thread.start()
 
     def grade(self, read: submission.Submission, name: str, seed: int) -> None:
-        """Grades a step; its Verdict is sent."""
+        """Grades a step; its Verdict is sent, or Refused."""
         self._jobs.put((read, name, seed))
 
     def close(self) -> None:
@@ -83,11 +92,14 @@ class Desk:
             read, name, seed = self._jobs.get()
             try:
                 report = self._grader.grade(read, [name], device=self._device, seed=seed)
+            except grading.NotIsolated as refused:
+                self._send(Refused(str(refused)))
+                return
             except Exception as error:  # whatever it is, the learner's session goes on
                 if self._closed:
                     return
                 self._grader.close()
-                self._grader = grading.Grader(1, LIMITS)
+                self._grader = grading.Grader(1, self._limits)
                 self._send(Verdict(name, None, str(error) or type(error).__name__))
             else:
                 self._send(Verdict(name, report.steps[0]))
@@ -96,10 +108,12 @@ class Desk:
 class Watch:
     """One session: what is waiting to be graded, what is shown, and what each event does."""
 
-    def __init__(self, folder: Path, start: str | None, device: str, console: Console) -> None:
+    def __init__(
+        self, folder: Path, start: str | None, device: str, console: Console, required: tuple[str, ...] = ()
+    ) -> None:
         names = grading.step_names()
         self.board = boards.Board(folder, names, current=start, seed=grading.new_seed())
-        self.console, self.device = console, device
+        self.console, self.device, self.required = console, device, required
         self.redraws = console.is_terminal and not console.is_dumb_terminal
         self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self.folder = saves.Folder(folder)
@@ -112,10 +126,10 @@ class Watch:
         self.said = ""
 
     def run(self) -> None:
-        """Until the learner ends it."""
+        """Until the learner ends it. Raises grading.NotIsolated where a required layer is missing."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(_ended_by_signals())
-            desk = Desk(self.events.put, self.device)
+            desk = Desk(self.events.put, self.device, self.required)
             stack.callback(desk.close)
             told = saves.Notifications(self.folder.path, lambda: self.events.put(Look()))
             stack.enter_context(told)
@@ -129,7 +143,7 @@ class Watch:
                 self.take(event)
 
     def take(self, event: Event) -> None:
-        """What an event does."""
+        """What an event does. Raises grading.NotIsolated when the grader has refused."""
         match event:
             case Key(name):
                 self._press(keys.meaning(name))
@@ -137,6 +151,8 @@ class Watch:
                 self._look()
             case Verdict(name, result, failure):
                 self._hear(name, result, failure)
+            case Refused(reason):
+                raise grading.NotIsolated(reason)
         if self.redraws and self.grading and not self.board.busy and time.monotonic() - self.since > SLOW:
             self.board.busy = self.grading
             self.draw()
@@ -371,15 +387,16 @@ def _ended_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def run(folder: Path, start: str | None, device: str = "cpu") -> None:
+def run(folder: Path, start: str | None, device: str = "cpu", required: tuple[str, ...] = ()) -> None:
     """Watches a folder of step files until `q`, Ctrl-C or a signal; every process is ended and the terminal put back.
 
-    Raises submission.NoSubmission when there is no such folder.
+    Raises submission.NoSubmission when there is no such folder, grading.NotIsolated where one of the `required` layers
+    is missing: before a line of a submission has run.
     """
     if not folder.is_dir():
         raise submission.NoSubmission(str(folder))
     console = screen.console()
-    session = Watch(folder, start, device, console)
+    session = Watch(folder, start, device, console, required)
     with contextlib.suppress(KeyboardInterrupt):
         session.run()
     console.print(_("To go on, type: make watch"))

@@ -1,18 +1,24 @@
 """The submissions of `attacks/`, how one is graded, and what must hold afterwards: for the tests and the soak.
 
-An attack's header names its step, the outcomes that a perfect judge may give, and what such a judge does; the same in
-Korean for docs/security.ko.md.
+An attack's header names its step, the outcomes that a perfect judge may give, the layers that they rest on, and what
+such a judge does; the same in Korean for docs/security.ko.md.
+
+`# rests on: seccomp, and namespaces or landlock` says that seccomp must be in force, and one of the other two as well.
+`# rests on: process and limits` says that no layer of the kernel's is needed. After `; as root: ` stands what it rests
+on for root, where that is something else: every file is root's, and few are an ordinary user's.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,7 +40,12 @@ def softmax(x, dim=-1):
     exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
     return exponentials / exponentials.sum(dim=dim, keepdim=True)
 """
-HEADER = re.compile(r"# step: (\w+)\n# expect: ([\w ]+)\n# A perfect judge: (.+)\n# 완벽한 심판: (.+)\n")
+HEADER = re.compile(
+    r"# step: (\w+)\n# expect: ([\w ]+)\n# rests on: ([\w, ]+)(?:; as root: ([\w, ]+))?\n"
+    r"# A perfect judge: (.+)\n# 완벽한 심판: (.+)\n"
+)
+KERNELS = ("namespaces", "landlock", "seccomp")  # the layers that the kernel lends; the others are always there
+ALONE = "process and limits"
 LIMITS = Limits(call_seconds=2.0, step_seconds=8.0, memory=512 << 20, disk=32 << 20)
 PATIENT = Limits(call_seconds=20.0, step_seconds=40.0)  # parts of torch that few use are imported when they are used
 SLACK = 6.0  # seconds: ending a process, removing its files, a busy machine
@@ -66,15 +77,33 @@ class Attack:
         """The statuses of the step that a perfect judge may give."""
         return self._header[2].split(" or ")
 
+    def rests_on(self, user: str = "ordinary") -> list[tuple[str, ...]]:
+        """The layers of the kernel's that the outcome rests on, for an `ordinary` user or `root`: one of each group."""
+        said = (self._header[4] if user == "root" else None) or self._header[3]
+        groups = [] if said == ALONE else [tuple(group.split(" or ")) for group in said.split(", and ")]
+        unknown = {layer for group in groups for layer in group}.difference(KERNELS)
+        assert not unknown, f"the header of {self.path} rests on what is no layer: {unknown}"
+        return groups
+
+    def holds(self, without: Collection[str], user: str = "ordinary") -> bool:
+        """Whether its header promises the outcome without these layers."""
+        return all(any(layer not in without for layer in group) for group in self.rests_on(user))
+
+    @property
+    def digest(self) -> str:
+        """16 hexadecimal digits of everything that a run of it depends on: its step, its outcomes and its code."""
+        code = self.source[self._header.end() :]
+        return hashlib.sha256(f"{self.step}\n{self.expected}\n{code}".encode()).hexdigest()[:16]
+
     @property
     def perfect(self) -> str:
         """What a perfect judge does."""
-        return self._header[3]
+        return self._header[5]
 
     @property
     def korean(self) -> str:
         """The same in Korean."""
-        return self._header[4]
+        return self._header[6]
 
     @property
     def is_honest(self) -> bool:
@@ -84,7 +113,7 @@ class Attack:
     @cached_property
     def _header(self) -> re.Match[str]:
         header = HEADER.match(self.source)
-        assert header, f"the header of {self.path} names step, outcome and what a perfect judge does"
+        assert header, f"the header of {self.path} names step, outcome, layers and what a perfect judge does"
         return header
 
 
@@ -213,6 +242,20 @@ def as_an_ordinary_user(command: list[str]) -> list[str]:
         return [*user, *command]
     script = " && ".join(["mount -t tmpfs kit /mnt", *mounts, 'exec "$@"'])
     return [unshare, "--mount", "--propagation", "private", "sh", "-c", script, "sh", *user, *command]
+
+
+def require_ordinary_user() -> None:
+    """Raises NoOtherUser when root can't start Python with torch as one here; whoever is not root is one."""
+    if os.geteuid() != 0:
+        return
+    starts = "import subprocess, sys, torch; subprocess.run([sys.executable, '-c', ''], check=True)"
+    try:
+        command = as_an_ordinary_user([sys.executable, "-c", starts])
+        tried = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    except OSError as error:
+        raise NoOtherUser(str(error)) from error
+    if tried.returncode != 0:
+        raise NoOtherUser(f"an ordinary user can't start Python here: {tried.stderr[-300:]}")
 
 
 def _others_may_pass(folder: Path) -> bool:

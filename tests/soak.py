@@ -28,7 +28,7 @@ from tests import hostile
 
 SEED = 11  # of the run and of all draws
 COUNT = 500
-ROOM = 16  # MiB that a process may have grown by, between the middle third of the run and the last
+ROOM = 16  # MiB that a process may have grown by, from the first third of the run to the last
 LIMITS = msgspec.structs.replace(hostile.LIMITS, call_seconds=1.0, step_seconds=4.0)
 
 
@@ -52,13 +52,14 @@ class Soaked:
     seconds: float = 0.0
 
     def growth(self, process: str) -> float:
-        """MiB from the middle third of the run to the last.
+        """MiB from the first third of the run to the last.
 
-        By then the judge has what it remembers under one seed: the answers of the reference and of the misconceptions.
+        Before the first, every step was graded once: the judge has the reference's answers by then. Those of the
+        misconceptions come as they are asked for, and must find room in the bound.
         """
         values = self.memory[process]
         third = max(1, len(values) // 3)
-        return statistics.median(values[-third:]) - statistics.median(values[-2 * third : -third])
+        return statistics.median(values[-third:]) - statistics.median(values[:third])
 
 
 def right(step: course.Step) -> Submitted:
@@ -99,7 +100,7 @@ def soak(count: int, on_graded: Callable[[int, Soaked], None] = lambda number, s
     soaked = Soaked()
     begin = time.monotonic()
     with Grader(1, LIMITS) as grader:
-        for step in course.steps():  # the judge remembers the reference's answers: that much it may grow
+        for step in course.steps():  # warms up: the judge remembers the reference's answers, by design
             soaked.wrong += right(step).graded(grader)
         for number, submitted in enumerate(mixed(count), 1):
             said = [*submitted.graded(grader), *hostile.left_behind(grader)]
@@ -150,12 +151,12 @@ def _look(grader: Grader, soaked: Soaked) -> None:
     zygote = hostile.zygote_pid(grader)
     judges = hostile.descendants(zygote)
     for name, pid in {"grader": os.getpid(), "zygote": zygote, "judge": judges[0] if judges else zygote}.items():
-        memory, descriptors = _held(pid)
+        memory, descriptors = held(pid)
         soaked.memory.setdefault(name, []).append(memory)
         soaked.descriptors.setdefault(name, []).append(descriptors)
 
 
-def _held(pid: int) -> tuple[float, int]:
+def held(pid: int) -> tuple[float, int]:
     """MiB of its own and open descriptors of a process; of one that hides itself only root is told, others read 0.
 
     Its own are the pages that lie behind no file: with how many processes they are shared makes no difference.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from grader import cli, isolation
+from grader import cli, isolation, watch
 from grader.grading import ROOT, Grader, NotIsolated, UnknownLayer, required_layers
 from grader.judge import Channel, Unmet
 from grader.limits import Limits
@@ -211,3 +211,30 @@ def test_the_command_refuses_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys
     assert said.out == ""
     assert len(said.err.strip().splitlines()) == 1
     assert said.err.strip().endswith("Type: python -m grader doctor")
+
+
+@pytest.mark.parametrize(
+    ("spoken", "words"), [("en", "Nothing was graded"), ("ko", "채점하지 않았습니다")], ids=["en", "ko"]
+)
+def test_watch_refuses_in_one_line(
+    spoken: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ends before a line of the learner's code has run, with the exit code and the words of `grade`."""
+    (tmp_path / f"{STEP}.py").write_text(LOOP, encoding="utf-8")
+    monkeypatch.setattr(watch, "LIMITS", Limits(call_seconds=60.0, without=("landlock",)))
+    asked = ["watch", "2", "--submission", str(tmp_path), "--require-isolation", "limits,landlock", "--lang", spoken]
+    monkeypatch.setattr(sys, "argv", ["grader", *asked])
+    begin = time.monotonic()
+    assert cli.main() == 2
+    assert time.monotonic() - begin < 45.0
+    said = capsys.readouterr().err.strip()
+    assert len(said.splitlines()) == 1
+    assert words in said and "(landlock)" in said
+    assert said.endswith("python -m grader doctor")
+
+
+def test_watch_names_the_layers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A misspelt layer is refused with the command to type in its place."""
+    monkeypatch.setattr(sys, "argv", ["grader", "watch", "--require-isolation", "landlok", "--lang", "en"])
+    assert cli.main() == 2
+    assert capsys.readouterr().err.strip().endswith("python -m grader watch --require-isolation landlock,seccomp")

@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
-from tests.soak import ROOM, Soaked, mixed, soak
+from grader.grading import Grader
+from tests import hostile
+from tests.soak import LIMITS, ROOM, Soaked, held, mixed, soak
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a warm process is forked from on Linux only")
 
@@ -25,6 +27,25 @@ def test_growth_is_noticed() -> None:
     """A process that keeps a little of each submission is found out."""
     leaking = Soaked(memory={"judge": [100.0 + number for number in range(60)]})
     assert leaking.growth("judge") > ROOM
+
+
+def test_growth_at_one_point_is_noticed() -> None:
+    """One answer after which a process stays large is found out, when it comes in the second third too."""
+    jumping = Soaked(memory={"judge": [100.0] * 24 + [100.0 + 2 * ROOM] * 36})
+    assert jumping.growth("judge") > ROOM
+
+
+@pytest.mark.parametrize("name", ["forge_endless_generator", "forge_huge_payload"])
+def test_large_answers_are_given_back(name: str) -> None:
+    """What a judge held of thousands of tensors, or of 250 MB, is the system's again once the submission is graded."""
+    (attack,) = (attack for attack in hostile.attacks() if attack.name == name)
+    with Grader(1, LIMITS) as grader:
+        grader.grade(hostile.one_file(hostile.STEP, hostile.GOOD), [hostile.STEP], device="cpu", seed=3)
+        assert hostile.left_behind(grader) == []
+        (judge,) = hostile.descendants(hostile.zygote_pid(grader))
+        before = held(judge)[0]
+        assert hostile.tried_in_short(attack, grader, LIMITS) == []
+        assert hostile.eventually(lambda: held(judge)[0] < before + ROOM, seconds=5.0)
 
 
 def test_wrong_submissions_are_many() -> None:

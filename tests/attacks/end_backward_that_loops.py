@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: timeout
+# rests on: process and limits
 # A perfect judge: a backward pass is on the clock.
 # 완벽한 심판: 역전파에도 제한 시간이 있습니다.
 import torch

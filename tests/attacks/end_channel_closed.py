@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: a process without its channel is ended at once.
 # 완벽한 심판: 채널을 닫은 프로세스는 바로 끝냅니다.
 import os, time

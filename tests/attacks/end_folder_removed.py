@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: a folder that the code has emptied or locked is removed like another.
 # 완벽한 심판: 코드가 비우거나 잠근 폴더도 다른 폴더처럼 지웁니다.
 import os

@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: a closed standard output is nobody else's matter.
 # 완벽한 심판: 표준 출력을 닫아도 다른 누구의 일도 아닙니다.
 import os, sys

@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: timeout
+# rests on: process and limits
 # A perfect judge: what can be ignored is not relied on.
 # 완벽한 심판: 무시할 수 있는 시그널에는 기대지 않습니다.
 import signal

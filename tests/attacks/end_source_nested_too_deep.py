@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: a source that Python's parser gives up on is a syntax error or the like.
 # 완벽한 심판: 파이썬의 파서가 포기하는 소스는 문법 오류로 봅니다.
 def softmax(x, dim=-1):

@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: a source is told from a stub however deep its expressions are nested.
 # 완벽한 심판: 식이 아무리 깊이 중첩되어 있어도 소스가 스텁인지 아닌지 구별합니다.
 def softmax(x, dim=-1):

@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail or timeout
+# rests on: process and limits
 # A perfect judge: a trace function sees its own process only.
 # 완벽한 심판: 추적 함수는 자기 프로세스만 봅니다.
 import sys

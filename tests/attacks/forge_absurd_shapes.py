@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: shapes that no memory holds are refused or compared, and never made.
 # 완벽한 심판: 어떤 메모리에도 담을 수 없는 모양은 거부하거나 비교만 하고, 만들지는 않습니다.
 import os, stat, struct, sys

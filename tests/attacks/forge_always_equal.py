@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: an object is no tensor, whatever it says when compared.
 # 완벽한 심판: 무엇과 비교해도 같다고 하는 객체는 텐서가 아닙니다.
 class Equal:

@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: booleans are no weights.
 # 완벽한 심판: 불리언은 가중치가 아닙니다.
 def softmax(x, dim=-1):

@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: an object that calls itself a Tensor is none.
 # 완벽한 심판: 스스로 Tensor라고 하는 객체는 텐서가 아닙니다.
 import torch

@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: the dtype must be that of the scores.
 # 완벽한 심판: dtype은 점수의 dtype과 같아야 합니다.
 def honest(x, dim=-1):

@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: a dtype is looked up in a table, not asked of torch by any name.
 # 완벽한 심판: dtype은 표에서 찾으며, 아무 이름이나 torch에 묻지 않습니다.
 import os, stat, struct, sys

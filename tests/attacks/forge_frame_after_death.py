@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: what a process leaves in its channel when it ends is no right answer.
 # 완벽한 심판: 프로세스가 끝나면서 채널에 남긴 것은 정답이 되지 않습니다.
 import os, stat, struct, sys

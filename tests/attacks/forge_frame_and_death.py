@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: half an answer from a process that has ended is none.
 # 완벽한 심판: 끝난 프로세스가 보낸 반쪽짜리 답은 답이 아닙니다.
 import os, stat, struct, sys

@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: more answers than calls are noticed.
 # 완벽한 심판: 호출보다 답이 많으면 알아차립니다.
 import os, stat, struct, sys

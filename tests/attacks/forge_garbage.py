@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: noise is no answer.
 # 완벽한 심판: 잡음은 답이 아닙니다.
 import os, stat, struct, sys

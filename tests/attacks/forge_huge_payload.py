@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail or timeout
+# rests on: process and limits
 # A perfect judge: 250 MB of zeros are read in bounded memory and time, and are no answer.
 # 완벽한 심판: 0으로 채운 250 MB는 정해진 메모리와 시간 안에서 읽으며, 답이 되지 않습니다.
 import os, stat, struct, sys

@@ -1,5 +1,6 @@
 # step: step03_attention
 # expect: fail
+# rests on: process and limits
 # A perfect judge: a tuple that calls the built-in only when it is gone through calls it while it is watched.
 # 완벽한 심판: 순회할 때에야 금지된 내장 함수를 부르는 튜플도 감시를 받는 동안 부르게 됩니다.
 import torch

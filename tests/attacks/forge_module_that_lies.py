@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: a module is no tensor.
 # 완벽한 심판: 모듈은 텐서가 아닙니다.
 from torch import nn

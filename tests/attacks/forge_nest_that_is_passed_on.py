@@ -1,5 +1,6 @@
 # step: step07_heads
 # expect: fail
+# rests on: process and limits
 # A perfect judge: an answer as deep as it can just be read is refused before it is shown, or passed on to another call.
 # 완벽한 심판: 겨우 읽을 수 있을 만큼 깊은 답은 보여 주거나 다른 호출에 넘기기 전에 거부합니다.
 import os, stat, struct

@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: a float whose repr is no number is nonsense, and is called so.
 # 완벽한 심판: repr이 수가 아닌 float은 말이 되지 않는 답이며, 그렇게 알려 줍니다.
 class Lying(float):

@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: an answer without the gradients that were asked for is a failed check, not a fault of the grader.
 # 완벽한 심판: 요청한 그래디언트가 없는 답은 실패한 검사이며, 채점기의 잘못이 아닙니다.
 def honest(x, dim=-1):

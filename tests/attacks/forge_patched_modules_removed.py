@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: modules that are gone are missed by nobody else.
 # 완벽한 심판: 모듈을 없애도 다른 누구도 아쉬워하지 않습니다.
 import sys

@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: the learner's process has no pytest that anyone listens to.
 # 완벽한 심판: 학습자의 프로세스에는 누가 귀 기울이는 pytest가 없습니다.
 import sys, types

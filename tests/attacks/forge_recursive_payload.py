@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: a tensor table nested a million deep is refused.
 # 완벽한 심판: 백만 겹으로 겹친 텐서 표는 거부합니다.
 import os, stat, struct, sys

@@ -1,5 +1,6 @@
 # step: step03_attention
 # expect: fail
+# rests on: process and limits
 # A perfect judge: three million rows without an element are told by their shape, and not one by one.
 # 완벽한 심판: 원소가 하나도 없는 3백만 개의 행은 하나씩이 아니라 모양으로 알립니다.
 import torch

@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: a tensor subclass is told apart from a tensor.
 # 완벽한 심판: 텐서의 하위 클래스는 텐서와 구별합니다.
 import torch

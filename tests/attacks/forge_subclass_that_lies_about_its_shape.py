@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: what a subclass says of its shape is not relied on.
 # 완벽한 심판: 하위 클래스가 말하는 모양에는 기대지 않습니다.
 import torch

@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: a table of a million empty tensors is refused before it is built.
 # 완벽한 심판: 빈 텐서 백만 개의 표는 만들기 전에 거부합니다.
 import os, stat, struct, sys

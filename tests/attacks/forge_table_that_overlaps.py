@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: fail
+# rests on: process and limits
 # A perfect judge: tensors that share their bytes, or leave the payload, are refused.
 # 완벽한 심판: 바이트를 나눠 쓰거나 내용을 벗어나는 텐서는 거부합니다.
 import os, stat, struct, sys

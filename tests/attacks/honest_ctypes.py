@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: pass
+# rests on: process and limits
 # A perfect judge: ctypes with a callback works.
 # 완벽한 심판: 콜백을 쓰는 ctypes가 동작합니다.
 import ctypes

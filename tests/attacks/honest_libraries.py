@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: pass
+# rests on: process and limits
 # A perfect judge: numpy, random, einsum, meta tensors and the standard library work.
 # 완벽한 심판: numpy, 난수, einsum, meta 텐서, 표준 라이브러리가 동작합니다.
 import base64, collections, copy, csv, dataclasses, datetime, decimal, enum, fractions, functools, hashlib, inspect, io

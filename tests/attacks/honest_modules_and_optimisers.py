@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: pass
+# rests on: process and limits
 # A perfect judge: modules, optimisers, hooks and autograd functions work.
 # 완벽한 심판: 모듈, 옵티마이저, 훅, autograd 함수가 동작합니다.
 import torch

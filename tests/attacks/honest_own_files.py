@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: pass
+# rests on: process and limits
 # A perfect judge: files in its own temporary folder work.
 # 완벽한 심판: 자기 임시 폴더의 파일을 쓸 수 있습니다.
 import os, pathlib, tempfile

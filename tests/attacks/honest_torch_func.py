@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: pass
+# rests on: process and limits
 # A perfect judge: torch.func works.
 # 완벽한 심판: torch.func가 동작합니다.
 import torch

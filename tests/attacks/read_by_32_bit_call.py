@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: pass or fail
+# rests on: process and limits
 # A perfect judge: the 32-bit way of making a call is refused, or kills the process where the kernel has none.
 # 완벽한 심판: 32비트 방식의 호출은 거부되며, 커널이 지원하지 않으면 프로세스가 끝납니다.
 import ctypes, mmap, platform

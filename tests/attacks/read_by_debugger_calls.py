@@ -1,5 +1,6 @@
 # step: step02_softmax
 # expect: pass
+# rests on: seccomp
 # A perfect judge: making the kernel's debugging calls is refused; the rest is right and counts.
 # 완벽한 심판: 커널의 디버깅 호출 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
 import ctypes
