@@ -65,6 +65,44 @@ STRANGERS = {
         "    return x * (size >= least) / (1 - p)\n",
         {"smallest_dropped"},
     ),
+    "a seed of its own inside the function": (
+        "step05_dropout",
+        "def dropout(x, p=0.5, training=True, right=dropout):\n"
+        "    torch.manual_seed(42)\n    return right(x, p, training)\n",
+        {"same_mask_every_call"},
+    ),
+    "the smallest elements dropped": (
+        "step05_dropout",
+        "def dropout(x, p=0.5, training=True, right=dropout):\n    right(x, p, training)\n"
+        "    if not training or p == 0 or p == 1:\n        return right(x, p, training)\n"
+        "    smallest = x.detach().abs().flatten().kthvalue(round(p * x.numel())).values\n"
+        "    return x * (x.abs() > smallest) / (1 - p)\n",
+        {"smallest_dropped"},
+    ),
+    "dropout on hidden scores": (
+        "step06_causal_attention",
+        "class CausalAttention(CausalAttention):\n    def forward(self, x):\n"
+        "        query, key, value = self.W_query(x), self.W_key(x), self.W_value(x)\n"
+        "        scores = query @ key.mT / key.shape[-1] ** 0.5\n"
+        "        if x.shape[1] > self.context_length:\n            raise ValueError(x.shape[1])\n"
+        "        future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)\n"
+        "        return self.dropout(scores.masked_fill(future, -torch.inf)).softmax(-1) @ value\n",
+        {"dropout_on_hidden_scores"},
+    ),
+    "one threshold for the top k of all rows": (
+        "step12_gpt",
+        "def generate(model, idx, max_new_tokens, temperature=1.0, top_k=None, right=generate):\n"
+        "    if top_k is None or temperature == 0:\n"
+        "        return right(model, idx, max_new_tokens, temperature, top_k)\n"
+        "    was_training = model.training\n    model.eval()\n"
+        "    for _ in range(max_new_tokens):\n"
+        "        logits = model(idx[:, -model.block_size:])[0][:, -1].detach()\n"
+        "        least = logits.topk(min(top_k, logits.shape[-1])).values[:, -1].min()\n"
+        "        probabilities = (logits.masked_fill(logits < least, -torch.inf) / temperature).softmax(-1)\n"
+        "        idx = torch.cat([idx, torch.multinomial(probabilities.float(), 1)], 1)\n"
+        "    model.train(was_training)\n    return idx\n",
+        {"top_k_threshold_of_the_batch"},
+    ),
     "heads that share one random stream": (
         "step08_multi_head",
         "class MultiHeadAttentionWrapper(MultiHeadAttentionWrapper):\n"

@@ -336,6 +336,18 @@ def number_added_to_the_sum(x: Tensor, dim: int = -1) -> Tensor:
     return exponentials / (exponentials.sum(dim=dim, keepdim=True) + 1e-6)
 
 
+@misconception(replaces="softmax", caught_by="test_dtypes")
+def smaller_number_added_to_the_sum(x: Tensor, dim: int = -1) -> Tensor:
+    """A very small number such as 1e-9 was added to the sum, to be safe from a division by 0.
+
+    In float32 nobody sees it. In float64, where fifteen digits are right, every weight is a little too small.
+
+    Which exponential of a slice is 1 once the maximum is subtracted, and how small can the sum be then?
+    """
+    exponentials = (x - x.amax(dim=dim, keepdim=True)).exp()
+    return exponentials / (exponentials.sum(dim=dim, keepdim=True) + 1e-9)
+
+
 @misconception(replaces="softmax", caught_by="test_half_precision")
 def summed_in_half_precision(x: Tensor, dim: int = -1) -> Tensor:
     """In half precision the exponentials were added one after the other.

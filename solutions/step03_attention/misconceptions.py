@@ -219,7 +219,7 @@ def mask_inverted_with_infinity(query: Tensor, key: Tensor, value: Tensor, mask:
 
 @misconception(replaces="attention", caught_by="test_mask_by_hand")
 def hidden_scores_set_to_zero(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
-    """The hidden scores were set to 0.
+    """The hidden scores were set to 0, or to a number very near it, such as -1e-9.
 
     A score of 0 is an ordinary score: its exponential is 1, so the hidden key still gets weight.
 
@@ -783,9 +783,9 @@ class weights_kept_from_the_first_call(Projections):
 
 @misconception(replaces="attention", caught_by="test_large_scores")
 def a_thousand_filled_in(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
-    """The hidden scores were filled with -1000, which is not low enough.
+    """The hidden scores were filled with a number like -1000, which is not low enough.
 
-    Where the visible scores of a row are near -1000 as well, a hidden key gets as much weight as they do.
+    Where the visible scores of a row are as low as that, a hidden key gets as much weight as they do, or more.
 
     Which number stays far below every score that can come up?
     """

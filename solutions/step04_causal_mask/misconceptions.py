@@ -405,6 +405,19 @@ def only_zeroed(weights: Tensor, mask: Tensor) -> Tensor:
     return weights * mask
 
 
+@misconception(replaces="renormalise", caught_by="test_dtypes")
+def smaller_epsilon_in_the_sum(weights: Tensor, mask: Tensor) -> Tensor:
+    """A small number such as 1e-9 was added to the sum of the row, to be safe from a division by 0.
+
+    Every row has a visible weight, so its sum is not 0. The number only makes the weights a little too small, the more
+    so the less weight is left.
+
+    What does the contract say about the rows of the mask?
+    """
+    visible = weights * mask
+    return visible / (visible.sum(dim=-1, keepdim=True) + 1e-9)
+
+
 @misconception(replaces="renormalise", caught_by="test_renormalise_by_hand")
 def divided_but_not_zeroed(weights: Tensor, mask: Tensor) -> Tensor:
     """The rows were divided by the sum of their visible weights, but the hidden weights are still there.

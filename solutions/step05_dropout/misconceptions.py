@@ -233,12 +233,13 @@ def smallest_dropped(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor
     return x * (order >= round(p * x.numel())) * _scale(p) if training else x
 
 
+# After each call torch's stream stands where it stood, so nothing but `own_draws` tells that numbers were drawn.
 @misconception(replaces="dropout", caught_by="test_seed_repeats", own_draws=True)
 def same_mask_every_call(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """The random numbers were seeded inside the function, so every call dropped the same elements.
 
-    An element that is dropped in every call is never trained. The seed also belongs to the whole program: whoever calls
-    the function finds its own random numbers reset.
+    An element that is dropped in every call is never trained. And where the seed is that of the whole program, whoever
+    calls the function finds their own random numbers reset.
 
     Who should call `torch.manual_seed`: the function, or the one who wants to repeat a run?
     """

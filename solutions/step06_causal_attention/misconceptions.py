@@ -439,6 +439,37 @@ class dropout_before_softmax_as_hidden(Pieces):
 
 
 @misconception(replaces="CausalAttention", caught_by="test_dropout_acts_on_weights")
+class dropout_on_hidden_scores(Pieces):
+    """Dropout acted on the masked scores, before the softmax.
+
+    Where it drops a hidden score, -inf is multiplied by 0: that is NaN, and the whole row is lost.
+
+    After which line are the hidden positions 0, so that dropping them does no harm?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        hidden: Tensor = self.dropout(scores.masked_fill(~visible, -torch.inf))
+        return hidden.softmax(dim=-1)
+
+    def context(self, weights: Tensor, value: Tensor) -> Tensor:
+        return weights @ value
+
+
+@misconception(replaces="CausalAttention", caught_by="test_dropout_acts_on_weights")
+class divided_again_after_dropout(Pieces):
+    """The weights were divided by the sum of their row once more, after dropout.
+
+    That takes the factor 1 / (1 - p) out again, and where all weights of a row are dropped 0 is divided by 0.
+
+    Does a row still have to sum to 1 after dropout, or only on average?
+    """
+
+    def context(self, weights: Tensor, value: Tensor) -> Tensor:
+        dropped: Tensor = self.dropout(weights)
+        return dropped / dropped.sum(dim=-1, keepdim=True) @ value
+
+
+@misconception(replaces="CausalAttention", caught_by="test_dropout_acts_on_weights")
 class dropout_on_context(Pieces):
     """Dropout acted on the context, after the weighted sum.
 

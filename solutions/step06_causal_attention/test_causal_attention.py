@@ -153,6 +153,13 @@ def test_dropout_acts_on_weights(student: Implementation, reference: Implementat
             came=tuple(came.shape), expected=tuple(plain.shape)
         ),
     )
+    holds(
+        bool(came.isfinite().all()),
+        _(
+            "In training the context holds NaN or infinity. A hidden score of -inf times 0 is NaN, and so is a row of "
+            "zeros divided by its sum. Dropout comes after the softmax, and nothing is divided after it."
+        ),
+    )
     plain, came, copy = plain[..., :tokens], came[..., :tokens], came[..., tokens:]
     holds(
         (came - copy).abs().max() <= 1e-5,

@@ -193,6 +193,13 @@ def _weights_are_dropped(came: Tensor, plain: Tensor, heads: int) -> None:
             came=tuple(came.shape), expected=tuple(plain.shape)
         ),
     )
+    holds(
+        bool(came.isfinite().all()),
+        _(
+            "In training the result holds NaN or infinity. A hidden score of -inf times 0 is NaN, and so is a row of "
+            "zeros divided by its sum. Dropout comes after the softmax, and nothing is divided after it."
+        ),
+    )
     plain, came = (
         result.unflatten(-1, (heads, 2, tokens)).permute(3, 0, 2, 1, 4)  # (2, B, H, T, T)
         for result in (plain, came)

@@ -474,9 +474,9 @@ class stream_without_gradient(reference.Block):
 
 @misconception(replaces="Block", caught_by="test_dropout")
 class dropout_not_handed_on(reference.Block):
-    """The block took the argument dropout, and did not hand it on to its parts.
+    """The block took the argument dropout, and did not hand it on to all of its parts.
 
-    attn and mlp then have their default of 0, and nothing is ever dropped.
+    A part that is not told has its default of 0, and what it adds is never dropped.
 
     Which arguments do attn and mlp need to hear about?
     """

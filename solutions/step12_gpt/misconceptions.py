@@ -855,6 +855,28 @@ def top_k_of_the_first_row(
 
 
 @misconception(replaces="generate", caught_by="test_top_k_keeps_the_k_largest")
+def top_k_threshold_of_the_batch(
+    model: GPT, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None
+) -> Tensor:
+    """One smallest logit was kept in mind for the whole batch: the least of all rows' k largest.
+
+    Each row has its own k largest logits. A row with larger logits than the others could draw tokens beyond its k.
+
+    Which shape does the smallest kept logit need, so that each row is compared with its own?
+    """
+    was_training = model.training
+    model.eval()
+    for _ in range(max_new_tokens):
+        logits = next_logits(model, idx)
+        if top_k is not None:
+            smallest_kept = logits.topk(min(top_k, logits.shape[-1])).values.min()
+            logits = logits.masked_fill(logits < smallest_kept, float("-inf"))
+        idx = torch.cat((idx, pick(logits, temperature)), dim=1)
+    model.train(was_training)
+    return idx
+
+
+@misconception(replaces="generate", caught_by="test_top_k_keeps_the_k_largest")
 def top_k_too_large_refused(
     model: GPT, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None
 ) -> Tensor:

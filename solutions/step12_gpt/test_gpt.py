@@ -22,6 +22,7 @@ from grader.checks import (
 OFF_LIMITS = {"GPT": ("transformer",)}
 
 TOKEN_WEIGHT = 3.0
+NEAR = 1e-4  # logits that are this near may change places when they are rounded to float32
 ROWS = 600  # rows drawn from one prompt: a rate may then be off by 0.12 at most, see binomial_bound
 
 
@@ -253,6 +254,12 @@ def test_top_k_keeps_the_k_largest(student: Implementation, reference: Implement
     require_rates(student.generate(theirs, idx, 1, 1.0, 1), 1.0, {0: 1.0}, {1: 1.0}, second)
     third = _("top_k is {top_k}, and the vocabulary has 3 tokens.").format(top_k=10)
     require_rates(student.generate(theirs, idx, 1, 1.0, 10), 1.0, {0: 0.6652, 2: 0.2447}, {1: 0.6652, 2: 0.2447}, third)
+    # Above all rows have the same k-th largest logit. Here each has its own, and the temperature is high, so that a
+    # logit below it would be drawn in some of them.
+    theirs, ours = exact_twins(student, reference, draw, 6)
+    idx = draw.integers(0, 16, ROWS, 2)
+    logits = ours(idx, idx).tensors(2)[0][:, -1]
+    require_large_logits(student.generate(theirs, idx, 1, 4.0, 3), logits, 3)
 
 
 @points(1)
@@ -283,6 +290,24 @@ def logits_of(answer: Answer) -> Tensor:
 def two_prompts() -> Tensor:
     """ROWS times the prompt (0), then ROWS times the prompt (1)."""
     return torch.arange(2).repeat_interleave(ROWS)[:, None]
+
+
+def require_large_logits(answer: Answer, logits: Tensor, top_k: int) -> None:
+    """Fails unless each row appended one of the tokens with its `top_k` largest logits: (B, T + 1), (B, vocab_size)."""
+    drawn = answer.tensor()
+    holds(
+        drawn.dim() == 2 and len(drawn) == len(logits),
+        _("generate returned shape {came} for {rows} rows.").format(came=tuple(drawn.shape), rows=len(logits)),
+    )
+    came = logits.gather(1, drawn[:, -1:])
+    smallest = logits.topk(top_k).values[:, -1:]
+    for row in (came < smallest - NEAR).nonzero()[:1, 0].tolist():
+        sentence = _(
+            "top_k is {top_k}. In row {row} token {token} was drawn, whose logit is {came:.3f}, and the {top_k} "
+            "largest of this row are {smallest:.3f} or more. Each row has its own."
+        )
+        said = {"top_k": top_k, "row": row, "token": int(drawn[row, -1])}
+        holds(False, sentence.format(came=float(came[row]), smallest=float(smallest[row]), **said))
 
 
 def require_rates(
