@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +16,8 @@ from grader import arguments, grading, language, notebooks, places, submission
 from grader.language import gettext as _
 from grader.limits import Limits
 
+Submission = Annotated[Path, typer.Option("--submission", help="A folder of step files.")]
+EXERCISES = Path("exercises")
 application = typer.Typer(help="Grade attention from scratch.", add_completion=False, pretty_exceptions_enable=False)
 
 
@@ -84,7 +87,7 @@ def grade(
         else:
             if json is not None:
                 _write(json, results.as_json(report), "--json report.json")
-            screen.show(report)
+            screen.show(report, _again(submission_folder))
         if html is not None:
             from grader import page  # matplotlib and jinja2 load only for a page
 
@@ -94,9 +97,14 @@ def grade(
                 print(_("There is no browser here: open that file in one."), file=sys.stderr)
 
 
+def _again(folder: Path) -> str:
+    """The command that grades this folder again."""
+    return "make grade" if folder == EXERCISES else f"python -m grader grade --submission {shlex.quote(str(folder))}"
+
+
 @application.command()
 def exercises(
-    folder: Annotated[Path, typer.Option(help="Where the stubs go.")] = Path("exercises"),
+    folder: Annotated[Path, typer.Option(help="Where the stubs go.")] = EXERCISES,
     solved: Annotated[
         bool, typer.Option(help="Write the references instead: what a course's own tests grade.")
     ] = False,
@@ -284,7 +292,6 @@ def gradescope(out: Annotated[Path, typer.Option(help="Where it goes.")] = Path(
         ))  # fmt: skip
 
 
-Submission = Annotated[Path, typer.Option("--submission", help="A folder of step files.")]
 Language = Annotated[str | None, typer.Option(help="en or ko.")]
 StepArgument = Annotated[str | None, typer.Argument(help="A step: its name or number.", metavar="STEP")]
 
@@ -292,7 +299,7 @@ StepArgument = Annotated[str | None, typer.Argument(help="A step: its name or nu
 @application.command()
 def watch(
     step: Annotated[str | None, typer.Argument(help="Begin with this step.", metavar="STEP")] = None,
-    submission_folder: Submission = Path("exercises"),
+    submission_folder: Submission = EXERCISES,
     device: Annotated[Device, typer.Option(help="Where the checks run.")] = Device.cpu,
     lang: Language = None,
     require_isolation: Annotated[
@@ -310,7 +317,7 @@ def watch(
 
 
 @application.command()
-def hint(step: StepArgument = None, submission_folder: Submission = Path("exercises"), lang: Language = None) -> None:
+def hint(step: StepArgument = None, submission_folder: Submission = EXERCISES, lang: Language = None) -> None:
     """Give one hint more for a step."""
     with language.use(_language(lang)):
         name = _step_name(step, "hint")
@@ -341,7 +348,7 @@ def lesson(step: StepArgument = None, lang: Language = None) -> None:
 
 
 @application.command()
-def reset(step: StepArgument = None, submission_folder: Submission = Path("exercises"), lang: Language = None) -> None:
+def reset(step: StepArgument = None, submission_folder: Submission = EXERCISES, lang: Language = None) -> None:
     """Put the stub of a step back; your work is kept beside it, dated."""
     with language.use(_language(lang)):
         name = _step_name(step, "reset")
@@ -361,7 +368,7 @@ def reset(step: StepArgument = None, submission_folder: Submission = Path("exerc
 
 
 @application.command()
-def doctor(submission_folder: Submission = Path("exercises"), lang: Language = None) -> None:
+def doctor(submission_folder: Submission = EXERCISES, lang: Language = None) -> None:
     """Say what works here, what does not, and the command that mends it."""
     try:
         chosen = language.choose(lang)

@@ -30,15 +30,17 @@ MARKS: dict[Status, tuple[str, str]] = {
     "skipped": ("↷", "yellow"),
     "todo": ("·", "dim"),
 }
+GRADE = "make grade"  # what a learner types
 
 
-def terminal(report: Report) -> RenderableType:
-    """The whole report: what ran, the steps, each step's first failing check in full, and what to do next."""
+def terminal(report: Report, command: str = GRADE) -> RenderableType:
+    """The whole report: what ran, the steps, each step's first failing check in full, and what to do next: `command`,
+    in the end."""
     parts: list[RenderableType] = [_heading(report), Text(), steps_table(report)]
     for step in report.steps:
         if step.status not in ("pass", "todo"):
             parts += [Text(), detail(step)]
-    parts += [Text(), closing(report)]
+    parts += [Text(), closing(report, command)]
     return Group(*parts)
 
 
@@ -194,7 +196,7 @@ def _lines(message: str) -> Iterator[RenderableType]:
         yield table
 
 
-def closing(report: Report) -> Text:
+def closing(report: Report, command: str = GRADE) -> Text:
     """The score and what to do next: two lines, or one when there is nothing left to do."""
     following = next_step(report)
     if any(step.status == "error" for step in report.steps):
@@ -209,7 +211,8 @@ def closing(report: Report) -> Text:
         todo = _("start with {step}").format(step=following.name)
     else:
         todo = _("next is {step}").format(step=following.name)
-    how = _("edit {file}, then type: make grade").format(file=f"{plain(report.submission)}/{following.name}.py")
+    file = f"{plain(report.submission)}/{following.name}.py"
+    how = _("edit {file}, then type: {command}").format(file=file, command=command)
     return Text(f"{score}: {todo}", "bold").append(f"\n{how}", "not bold")
 
 

@@ -11,11 +11,12 @@ import itertools
 import linecache
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import _engine_run_backward
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -163,20 +164,21 @@ class Responder:
             except BaseException as error:  # SystemExit and KeyboardInterrupt are a learner's errors too
                 outcome.raised = self.describe(error)
                 result = None
-        if mode is not None:
-            families = self._families(name, inputs.handle_numbers)
-            outcome.off_limits = offlimits.banned(mode.names, families)
-            outcome.functions = sorted(mode.names) if call.options.functions else []
+        if mode is not None and call.options.functions:
+            outcome.functions = sorted(mode.names)
         outcome.largest = largest.elements if largest else 0
         outcome.modified = inputs.modified()
         if outcome.raised is None:
             try:
                 outcome.value = self._travelling(result, call, name)
                 if call.options.gradients:
-                    outcome.gradients = self._gradients(result, inputs, call.handle)
+                    with mode or nullcontext():  # a backward pass may be the learner's own code
+                        outcome.gradients = self._gradients(result, inputs, call.handle)
             except BaseException as error:
                 outcome.raised = self.describe(error)
                 outcome.raised.function = outcome.raised.function or "backward"
+        if mode is not None:
+            outcome.off_limits = offlimits.banned(mode.names, self._families(name, inputs.handle_numbers))
         return outcome
 
     # --- what is called ---
@@ -266,9 +268,10 @@ class Responder:
         pairs = [(output, cotangent) for output, cotangent in pairs if output.requires_grad]
         if not pairs or not wanted:
             return dict.fromkeys(wanted)
-        found = torch.autograd.grad(
-            [output for output, _ in pairs], list(wanted.values()), [cotangent for _, cotangent in pairs],
-            allow_unused=True,
+        # What `torch.autograd.grad` calls: that itself is one function to torch, what happens in it goes unwatched.
+        found = _engine_run_backward(
+            tuple(output for output, _ in pairs), tuple(cotangent for _, cotangent in pairs), False, False,
+            tuple(wanted.values()), True, accumulate_grad=False,
         )  # fmt: skip
         return {
             name: None if gradient is None else Placed(gradient.detach().cpu(), str(gradient.device))

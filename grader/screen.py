@@ -74,9 +74,9 @@ def waiting() -> Iterator[Callable[[str], None]]:
         yield lambda what: line.update(task, description=what)
 
 
-def show(report: Report) -> None:
-    """Prints the report on standard output."""
-    say(reports.terminal(report))
+def show(report: Report, command: str) -> None:
+    """Prints the report on standard output; `command` grades the same folder again."""
+    say(reports.terminal(report, command))
 
 
 def say(what: RenderableType) -> None:

@@ -102,8 +102,10 @@ def _length(answers: Mapping[str, list[str]]) -> int:
 
 
 def readable(name: str) -> str:
-    """A file name as it can be written anywhere: bytes that are no UTF-8 as escapes."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    """A file name as it can be written anywhere, in one line: what is not printed, and bytes that are no UTF-8, as
+    escapes."""
+    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 
 def _answer(step: str, sources: list[str], shown: str) -> str:

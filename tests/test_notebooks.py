@@ -163,6 +163,11 @@ def test_each_cell_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(parsed) == len(set(parsed)) == len(ALL)
 
 
+def test_a_name_is_one_line() -> None:
+    """Line ends, marks that turn the writing round and letters without width are escapes; any language is left alone."""
+    assert submission.readable("a\nb\u202ec\u200bd 김민서") == "a\\nb\\u202ec\\u200bd 김민서"
+
+
 def test_names_that_are_no_text(grader: Grader, tmp_path: Path) -> None:
     """A folder and a notebook whose names are no UTF-8 are named by escapes, here and in the report."""
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/ada\xff"))
