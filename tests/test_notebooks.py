@@ -164,7 +164,7 @@ def test_each_cell_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_name_is_one_line() -> None:
-    """Line ends, marks that turn the writing round and letters without width are escapes; any language is left alone."""
+    """Line ends, marks that turn the writing round and letters without width are escapes; any language stays."""
     assert submission.readable("a\nb\u202ec\u200bd 김민서") == "a\\nb\\u202ec\\u200bd 김민서"
 
 
