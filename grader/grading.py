@@ -195,6 +195,10 @@ class Grader:
         reason = event.reason if isinstance(event, Broken) else _("its process has ended")
         raise GraderError(_("The judge failed: {reason}").format(reason=reason.strip()))
 
+    def stop(self) -> None:
+        """From another thread: ends a grading that is under way, which raises GraderError there."""
+        self._start.stop()
+
     def close(self) -> None:
         """Ends every process."""
         for judge in self._judges:
@@ -215,6 +219,10 @@ class _Start:
 
     def judge(self) -> Channel:
         """A channel to a new judge."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Has the judges end, without waiting for it. May be called from any thread."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -255,6 +263,11 @@ class _ForkStart(_Start):
             theirs.close()
         return Channel(ours)
 
+    def stop(self) -> None:
+        """The zygote hears that nobody is left to work for, and ends everything it forked."""
+        with contextlib.suppress(OSError):
+            self.launcher.control.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         """Ends the zygote, and with it everything it forked."""
         self.launcher.control.close()
@@ -291,11 +304,16 @@ class _SpawnStart(_Start):
         theirs.close()
         return Channel(ours)
 
-    def close(self) -> None:
-        """Ends the judges."""
+    def stop(self) -> None:
+        """Ends the judges, without waiting for it."""
         for process in self.processes:
             with contextlib.suppress(OSError):
                 process.send_signal(signal.SIGTERM)
+
+    def close(self) -> None:
+        """Ends the judges."""
+        self.stop()
+        for process in self.processes:
             process.wait()
 
 

@@ -30,6 +30,7 @@ from grader.report import plain
 from grader.results import StepResult
 
 LIMITS = Limits(call_seconds=5.0, step_seconds=15.0)
+LONG = 1.0  # seconds after which a run that is outdated is not waited for: starting anew takes about as long
 SLOW = 0.3  # seconds after which the screen says that a step is being checked
 LEAVES = {"l", "b", keys.DRAW_AGAIN}  # keys that do not leave a lesson
 
@@ -62,7 +63,14 @@ class Refused:
     reason: str
 
 
-Event = Key | Look | Verdict | Refused
+@dataclass(frozen=True)
+class Dropped:
+    """The grading of a step was ended before its verdict."""
+
+    step: str
+
+
+Event = Key | Look | Verdict | Refused | Dropped
 
 
 class Desk:
@@ -74,13 +82,18 @@ class Desk:
         self._jobs: queue.SimpleQueue[tuple[submission.Submission, str, int]] = queue.SimpleQueue()
         # The warm process dies with the thread that started it: this one lasts.
         self._grader = grading.Grader(1, self._limits)
-        self._closed = False
+        self._closed = self._dropped = False
         self._thread = threading.Thread(target=contextvars.copy_context().run, args=(self._work,), daemon=True)
         self._thread.start()
 
     def grade(self, read: submission.Submission, name: str, seed: int) -> None:
         """Grades a step; its Verdict is sent, or Refused."""
         self._jobs.put((read, name, seed))
+
+    def drop(self) -> None:
+        """Ends the grading under way: Dropped is sent in place of its verdict."""
+        self._dropped = True
+        self._grader.stop()
 
     def close(self) -> None:
         """Ends every process at once, whatever they are doing."""
@@ -100,7 +113,8 @@ class Desk:
                     return
                 self._grader.close()
                 self._grader = grading.Grader(1, self._limits)
-                self._send(Verdict(name, None, str(error) or type(error).__name__))
+                dropped, self._dropped = self._dropped, False
+                self._send(Dropped(name) if dropped else Verdict(name, None, str(error) or type(error).__name__))
             else:
                 self._send(Verdict(name, report.steps[0]))
 
@@ -122,7 +136,7 @@ class Watch:
         self.asked = {start} if start else set[str]()
         self.grading: str | None = None
         self.since = 0.0
-        self.resetting = False
+        self.resetting = self.dropped = False
         self.said = ""
 
     def run(self) -> None:
@@ -153,6 +167,9 @@ class Watch:
                 self._hear(name, result, failure)
             case Refused(reason):
                 raise grading.NotIsolated(reason)
+            case Dropped(name):
+                self.grading, self.board.busy = None, ""
+                self._wait_for([name])  # it was just done, perhaps, and this is the one after it
         if self.redraws and self.grading and not self.board.busy and time.monotonic() - self.since > SLOW:
             self.board.busy = self.grading
             self.draw()
@@ -172,7 +189,16 @@ class Watch:
     # --- grading ---
 
     def start_next(self, desk: Desk) -> None:
-        """Begins the next step that waits, with the files as they are now."""
+        """Begins the next step that waits, with the files as they are now.
+
+        A run that takes long and is outdated, as of an endless loop that was mended meanwhile, makes way for it. Not
+        the first, for which torch has to load, and not two in a row: with an editor that saves all the time a slow
+        machine would never come to an end.
+        """
+        outdated = self.grading in self.waiting and time.monotonic() - self.since > LONG
+        if outdated and self.board.results and not self.dropped:
+            self.dropped = True
+            desk.drop()
         while self.grading is None and self.waiting:
             name = self.waiting.pop(0)
             try:
@@ -191,7 +217,7 @@ class Watch:
             desk.grade(read, name, self.board.seed)
 
     def _hear(self, name: str, result: StepResult | None, failure: str) -> None:
-        self.grading, self.board.busy = None, ""
+        self.grading, self.board.busy, self.dropped = None, "", False
         if result is None:
             self.waiting.clear()
             self._answer(_("The grader itself failed ({reason}). Press r or save again.").format(reason=failure))

@@ -20,6 +20,8 @@ from rich.console import Console
 
 from grader import board as boards
 from grader import grading, keys, language, lessons, saves, stubs, submission
+from grader import watch as watching
+from grader.limits import Limits
 from grader.results import CheckResult, StepResult
 from grader.watch import Key, Look, Verdict, Watch, half_written
 from tests.watched import CONTROL, PATIENCE, Session
@@ -154,6 +156,11 @@ class FakeDesk:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
+        self.dropped = 0
+
+    def drop(self) -> None:
+        """Counts."""
+        self.dropped += 1
 
     def grade(self, read: submission.Submission, name: str, seed: int) -> None:
         """Notes the step and the source it was given."""
@@ -191,6 +198,51 @@ def test_newest_save_wins(folder: Path, watch: Watch) -> None:
     watch.start_next(desk)  # type: ignore[arg-type]
     assert desk.asked[1:] == [("step09_fused_qkv", "third = 33\n")]
     assert watch.board.current == "step09_fused_qkv"
+
+
+def test_a_mended_loop_is_not_waited_for(folder: Path, watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The save that mends it ends the run that hangs, long before its deadline."""
+    monkeypatch.setattr(watching, "LIMITS", Limits(call_seconds=600.0, step_seconds=600.0))
+    file = folder / f"{STEP}.py"
+    desk = watching.Desk(watch.events.put, "cpu")
+    watch.waiting = [STEP]
+
+    def until(met: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not met():
+            assert time.monotonic() < deadline
+            watch.start_next(desk)
+            watch.take(watch._event(0.1))
+
+    try:
+        until(lambda: STEP in watch.board.results)
+        file.write_text(ENDLESS)
+        until(lambda: watch.grading == STEP and time.monotonic() - watch.since > watching.LONG)
+        before = watch.since
+        file.write_text(RIGHT)
+        until(lambda: watch.grading is None and not watch.waiting and watch.since > before)
+        assert watch.board.results[STEP].status == "pass"
+        assert not watch.dropped
+    finally:
+        desk.close()
+
+
+def test_a_slow_run_is_not_dropped_twice(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor the first one of a session, for which torch loads."""
+    monkeypatch.setattr(watching, "LONG", 0.0)
+    desk = FakeDesk()
+    watch.start_next(desk)  # type: ignore[arg-type]
+    watch.take(Key("r"))
+    watch.start_next(desk)  # type: ignore[arg-type]
+    assert desk.dropped == 0
+    watch.take(Verdict(STEP, result(STEP)))
+    for _save in range(3):
+        watch.start_next(desk)  # type: ignore[arg-type]
+        watch.take(Key("r"))
+        watch.start_next(desk)  # type: ignore[arg-type]
+        if desk.dropped:
+            watch.take(watching.Dropped(STEP))
+    assert desk.dropped == 1
 
 
 def test_step_that_came_right_reopens_later_ones(watch: Watch) -> None:
