@@ -243,10 +243,11 @@ def _opened_processes(size: int, limits: Limits) -> Iterator[Executor]:
     try:
         yield executor
     except BaseException:
-        executor.shutdown(wait=False, cancel_futures=True)
         for process in multiprocessing.active_children():
             if process not in before:
                 process.terminate()
+        # Its thread ends with them, and is waited for: at the end of Python it would be written to while it closes.
+        executor.shutdown(cancel_futures=True)
         raise
     executor.shutdown()
 
