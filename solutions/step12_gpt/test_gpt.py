@@ -22,6 +22,7 @@ from grader.checks import (
 OFF_LIMITS = {"GPT": ("transformer",)}
 
 TOKEN_WEIGHT = 3.0
+ROWS_APART = 128  # rows with logits of their own: a quarter of them would draw a token below its k-th largest logit
 NEAR = 1e-4  # logits that are this near may change places when they are rounded to float32
 ROWS = 600  # rows drawn from one prompt: a rate may then be off by 0.12 at most, see binomial_bound
 
@@ -257,7 +258,7 @@ def test_top_k_keeps_the_k_largest(student: Implementation, reference: Implement
     # Above all rows have the same k-th largest logit. Here each has its own, and the temperature is high, so that a
     # logit below it would be drawn in some of them.
     theirs, ours = exact_twins(student, reference, draw, 6)
-    idx = draw.integers(0, 16, ROWS, 2)
+    idx = draw.integers(0, 16, ROWS_APART, 2)
     logits = ours(idx, idx).tensors(2)[0][:, -1]
     require_large_logits(student.generate(theirs, idx, 1, 4.0, 3), logits, 3)
 
