@@ -16,7 +16,7 @@ from grader import language
 from grader.language import gettext as _
 
 TOO_MUCH = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)")
-NO_COMMAND = re.compile(r"No such command '(.*)'\.")
+NO_COMMAND = re.compile(r"No such command '(.*?)'\.(?: Did you mean (.*)\?)?")
 
 
 def speak(stream: TextIO, encoding: str | None = None) -> None:
@@ -71,6 +71,10 @@ def _problem(error: typer.TyperException) -> str:
         return _("The value of {option} does not fit: {reason}.").format(option=parameter.opts[0], reason=reason)
     if too_much:
         return _("This is too much: {arguments}.").format(arguments=too_much[1])
+    if unknown and unknown[2]:
+        return _("There is no command {name}. Perhaps {others}?").format(
+            name=unknown[1], others=unknown[2].replace("'", "")
+        )
     if unknown:
         return _("There is no command {name}.").format(name=unknown[1])
     return message.rstrip(".") + "."

@@ -44,9 +44,7 @@ def _commands() -> None:
 
 @application.command()
 def grade(
-    submission_folder: Annotated[Path, typer.Option("--submission", help="A folder of step files.")] = Path(
-        "exercises"
-    ),
+    submission_folder: Submission = EXERCISES,
     step: Annotated[list[str] | None, typer.Option(help="Only this step (name or number); may be repeated.")] = None,
     device: Annotated[Device, typer.Option(help="Where the checks run.")] = Device.all,
     seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Repeat a run with the same draws.")] = None,

@@ -28,6 +28,7 @@ def run(*command: str, folder: Path = ROOT, **environment: str) -> subprocess.Co
         ("grader grade --what", "그런 옵션이 없습니다: --what. 입력할 명령: python -m grader grade --help"),
         ("grader hint 1 2", "인자가 너무 많습니다: 2. 입력할 명령: python -m grader hint --help"),
         ("grader abacus", "그런 명령이 없습니다: abacus. 입력할 명령: python -m grader grade --help"),
+        ("grader wtch", "그런 명령이 없습니다: wtch. 혹시 watch인가요? 입력할 명령: python -m grader grade --help"),
         ("grader grade --step", "옵션에 값이 필요합니다: --step. 입력할 명령: python -m grader grade --help"),
         ("grader class", "인자가 빠졌습니다: SUBMISSIONS. 입력할 명령: python -m grader class --help"),
         ("grader grade --seed many", "--seed 값이 맞지 않습니다: "),
