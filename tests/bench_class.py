@@ -10,6 +10,7 @@ kit's checks in the kernel itself, with no isolation, no diagnosis and no page. 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import re
 import resource
@@ -230,9 +231,10 @@ def endure(scratch: Path, count: int) -> None:
     """Many submissions through this kit, with an eye on memory."""
     hand_in(scratch / "in", count)
     wall, cpu, sizes = graded(scratch / "in", scratch / "out", 2)
-    parts = [sizes[len(sizes) * tenth // 10] for tenth in range(1, 10)]
+    bounds = [len(sizes) * tenth // 10 for tenth in range(11)]
+    parts = [statistics.median(sizes[start:end]) for start, end in itertools.pairwise(bounds) if end > start]
     print(f"{count} submissions: {60 * count / wall:.0f} a minute, {cpu / count:.2f} processor seconds each")
-    print("memory after each tenth, MiB: " + " ".join(f"{size:.0f}" for size in parts))
+    print("memory in each tenth of the run, the median, MiB: " + " ".join(f"{size:.0f}" for size in parts))
 
 
 def main() -> None:
