@@ -161,7 +161,7 @@ class Desk:
             if self._seed is None:
                 self._seed = kept_seed(course / SEED_FILE)
             read = submission.read(course / folder)
-            self._grader = self._grader or grading.Grader(limits=self._limits)
+            self._grader = self._grader or grading.Grader(limits=self._limits, many=True)
             return self._grader.grade(read, steps, device=self._device, seed=self._seed)
         except (grading.GraderError, submission.NoSubmission, OSError) as error:
             self.close()

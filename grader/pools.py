@@ -188,7 +188,7 @@ class _Graders:
             kept = fitting[-1] if fitting else None
             if kept:
                 self._idle.remove(kept)
-        grader = kept[1] if kept else Grader(judges=1, limits=limits)
+        grader = kept[1] if kept else Grader(judges=1, limits=limits, many=True)
         try:
             yield grader
         except BaseException:

@@ -35,16 +35,6 @@ def load_torch() -> None:
     _meta_below_python()
 
 
-def load_everything() -> None:
-    """Also imports the parts of torch that only some submissions use: nine tenths of another `import torch`."""
-    for name in (
-        "torch._dynamo", "torch.testing", "torch.distributed.tensor", "torch.utils.serialization",
-        "torch.utils.checkpoint", "torch.nn.attention.flex_attention", "torch.nn.utils.parametrize",
-        "torch.optim.lr_scheduler",
-    ):  # fmt: skip
-        importlib.import_module(name)
-
-
 def warm_up() -> None:
     """Does once, forward, what exercises on attention do, watched in every way that a worker watches.
 

@@ -7,9 +7,7 @@ differentiated. Commands arrive on sockets, one a client; a forked judge gets a 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
-import mmap
 import os
 import selectors
 import signal
@@ -17,12 +15,13 @@ import socket
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from grader import isolation, namespaces, preload, processor
+from grader import heap, isolation, namespaces, preload, processor
 from grader.isolation import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl
 from grader.limits import Limits
 from grader.scratch import Scratch
@@ -30,8 +29,7 @@ from grader.scratch import remove as remove_folder
 from grader.zygote_messages import Command, Reply
 
 MAX_COMMAND = 1 << 16
-MAX_HOLES = 4 << 20  # bytes taken in pieces of one size, at most
-HOLES = (4096, *range(1032, 8, -16))  # bytes: the large ones first, then each size of which the C library keeps a list
+IDLE = 1.0  # seconds without a command, after which time is at hand: grading once, cold, never gets there
 PROBE = (("namespaces", 1), ("landlock", 2), ("seccomp", 4))  # the exit status of the process that tries the layers
 
 
@@ -48,6 +46,7 @@ class Zygote:
         self.owner = control
         self.workers: dict[int, tuple[socket.socket, str]] = {}  # whose it is, and its folder
         self.judges: set[int] = set()
+        self.huge_pages = heap.huge_pages()
         self.wake_read, self.wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.selector.register(control, selectors.EVENT_READ)
         self.selector.register(self.wake_read, selectors.EVENT_READ)
@@ -59,13 +58,24 @@ class Zygote:
         self.proven = self._try_layers()
         self._reply(self.owner, Reply("ready"))
         while True:
-            for key, _events in self.selector.select(0 if self.scratch.tidy() else None):
+            for key, _events in self._events():
                 if key.fileobj is self.wake_read:
                     os.read(self.wake_read, 4096)
                     self._reap()
                 elif not self._obey(key.fileobj):  # type: ignore[arg-type]  # only sockets are left
                     self._kill_all()
                     return
+
+    def _events(self) -> list[tuple[selectors.SelectorKey, int]]:
+        """Waits for something to do. While there is nothing, tidies up a piece at a time."""
+        if self.scratch.tidy():
+            return self.selector.select(0)
+        left = True
+        events = self.selector.select(IDLE)
+        while left and not events:
+            left = next(self.huge_pages, False)
+            events = self.selector.select(0 if left else None)
+        return events
 
     def _obey(self, client: socket.socket) -> bool:
         """Carries out one command; False when the owner is gone."""
@@ -93,8 +103,6 @@ class Zygote:
             case "kill":
                 if command.pid in self.workers:
                     _signal_group(command.pid, signal.SIGKILL)
-            case "everything":
-                preload.load_everything()
         for descriptor in descriptors:
             os.close(descriptor)
         return True
@@ -286,8 +294,11 @@ def _refuses(layer: str) -> bool:
     return False
 
 
-def main(control: int, root: str) -> None:
-    """Loads torch, proves that forking is sound, and serves on the socket `control`."""
+def main(control: int, root: str, many: bool) -> None:
+    """Loads torch, proves that forking is sound, and serves on the socket `control`.
+
+    `many`: enough is to come that it pays to lay out the memory before anything is forked.
+    """
     # Out of reach of the terminal: an interrupt is for the owner, whose end ends everything here.
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -304,7 +315,9 @@ def main(control: int, root: str) -> None:
     zygote = Zygote(socket.socket(fileno=control), root)
     gc.collect()
     gc.freeze()
-    _fill_holes()
+    heap.fill_holes()
+    if many:
+        deque(zygote.huge_pages, maxlen=0)
     zygote.serve()
     os._exit(0)  # nothing is left to tidy, and torch takes its time over it
 
@@ -320,19 +333,3 @@ def _assert_forkable() -> None:
         problems.append("CUDA is initialised")
     if problems:
         raise RuntimeError(f"this process can't be forked safely: {problems}")
-
-
-def _fill_holes() -> None:
-    """Takes for good what is free between the blocks of memory in use: it is little, and it lies scattered.
-
-    For every piece of it that a forked process is given, a page is copied there. What is left lies together, above.
-    """
-    libc = ctypes.CDLL(None)
-    if not hasattr(libc, "malloc_trim"):  # another C library keeps its memory in another way
-        return
-    libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
-    libc.sbrk.restype, libc.sbrk.argtypes = ctypes.c_void_p, [ctypes.c_ssize_t]
-    libc.malloc_trim(0)
-    top = libc.sbrk(0) - mmap.PAGESIZE  # less than a page is free below
-    for size in HOLES:
-        next((None for _piece in range(MAX_HOLES // size) if (libc.malloc(size) or top) >= top), None)

@@ -13,7 +13,7 @@ class Command(msgspec.Struct):
     """What a client asks: fork a judge or a worker (descriptors come along), have a worker say where it is or kill it,
     or load all of torch. A worker runs on `processors`, or anywhere if there are none."""
 
-    kind: Literal["judge", "worker", "where", "kill", "everything"]
+    kind: Literal["judge", "worker", "where", "kill"]
     pid: int = 0
     limits: Limits | None = None
     processors: set[int] = set()
