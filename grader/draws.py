@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import TypeVar
 
 import torch
@@ -20,11 +21,15 @@ class Draw:
     """
 
     def __init__(self, seed: int, check: str) -> None:
-        digest = hashlib.sha256(f"{seed}:{check}".encode()).digest()
-        self._generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
+        self._seeded_by = f"{seed}:{check}"
+
+    @cached_property
+    def _generator(self) -> torch.Generator:
+        digest = hashlib.sha256(self._seeded_by.encode()).digest()
+        return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
 
     def _made(self, make: Callable[[], Drawn]) -> Drawn:
-        """What `make` draws. Every draw goes through here: a recording keeps it, a tape gives it back."""
+        """What `make` draws. Every draw goes through here: a recording keeps it, a tape or a memory gives it back."""
         return make()
 
     def normal(self, *shape: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:

@@ -482,6 +482,7 @@ def _unpack(payload: bytes) -> dict[str, Tensor]:
             raise BadMessage("a tensor of absurd size")
         if math.prod(shape) * dtype.itemsize != len(data):
             raise BadMessage("a tensor whose size disagrees")
-        flat = torch.frombuffer(bytearray(data), dtype=dtype) if len(data) else torch.empty(0, dtype=dtype)
+        own = data if isinstance(data, bytearray) else bytearray(data)  # torch wants memory that may be written to
+        flat = torch.frombuffer(own, dtype=dtype) if len(data) else torch.empty(0, dtype=dtype)
         tensors[key] = flat.reshape(shape)
     return tensors

@@ -1,0 +1,40 @@
+"""What an oracle has answered and drawn under one seed is kept, and is what it would answer and draw again."""
+
+from __future__ import annotations
+
+import torch
+
+from grader import course
+from grader.messages import Call
+from grader.remembered import Remembered
+
+FIRST = course.steps()[0]
+
+
+def test_draws_are_the_oracles_own_and_nobody_changes_them() -> None:
+    oracle = Remembered(FIRST.oracle())
+    for _time in range(3):
+        fresh, draw = FIRST.oracle().draws("test_widths", 5, "cpu"), oracle.draws("test_widths", 5, "cpu")
+        values = draw.normal(2, 3)
+        assert torch.equal(values, fresh.normal(2, 3))
+        values.zero_()  # a check may work on what it has drawn
+        assert draw.integer(0, 1000) == fresh.integer(0, 1000)
+    assert not torch.equal(oracle.draws("test_widths", 6, "cpu").normal(2, 3), fresh.normal(2, 3))
+
+
+def test_a_check_that_goes_further_draws_on_from_where_it_was() -> None:
+    oracle = Remembered(FIRST.oracle())
+    oracle.draws("test_widths", 5, "cpu").normal(4)
+    fresh, draw = FIRST.oracle().draws("test_widths", 5, "cpu"), oracle.draws("test_widths", 5, "cpu")
+    for count in (4, 3, 2):
+        assert torch.equal(draw.normal(count), fresh.normal(count))
+
+
+def test_answers_are_given_again_and_go_on_from_there() -> None:
+    oracle, plain = Remembered(FIRST.oracle()), FIRST.oracle()
+    questions = [Call("dot_product_scores", (torch.full((1, 2), float(k)), torch.ones(3, 2))) for k in range(3)]
+    for most in (1, 2, 3, 1):
+        oracle.begin_check(7)
+        plain.begin_check(7)
+        for question in questions[:most]:
+            assert torch.equal(oracle.ask(question).value.tensor, plain.ask(question).value.tensor)
