@@ -64,7 +64,7 @@ def each_weight_transposed(query_weight: Tensor, key_weight: Tensor, value_weigh
     `nn.Linear` transposes its weight itself when it multiplies. What goes in are weights of `nn.Linear`, and what
     comes out is one too.
 
-    Do the rows of a `nn.Linear` weight belong to what comes in, or to what goes out?
+    Do the rows of an `nn.Linear` weight belong to what comes in, or to what goes out?
     """
     return torch.cat([query_weight.T, key_weight.T, value_weight.T], dim=0)
 

@@ -2,7 +2,7 @@
 # expect: fail
 # rests on: process and limits
 # A perfect judge: gradients of another shape are wrong ones.
-# 완벽한 심판: 모양이 다른 그래디언트는 틀린 그래디언트입니다.
+# 완벽한 심판: 모양이 다른 기울기는 틀린 기울기입니다.
 import torch
 
 def honest(x, dim=-1):

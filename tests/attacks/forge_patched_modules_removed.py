@@ -2,7 +2,7 @@
 # expect: fail
 # rests on: process and limits
 # A perfect judge: modules that are gone are missed by nobody else.
-# 완벽한 심판: 모듈을 없애도 다른 누구도 아쉬워하지 않습니다.
+# 완벽한 심판: 모듈을 없애도 다른 프로세스에는 영향이 없습니다.
 import sys
 for name in list(sys.modules):
     if name.startswith(("grader", "msgspec", "torch.", "os", "io")):

@@ -2,7 +2,7 @@
 # expect: fail
 # rests on: process and limits
 # A perfect judge: the learner's process has no pytest that anyone listens to.
-# 완벽한 심판: 학습자의 프로세스에는 누가 귀 기울이는 pytest가 없습니다.
+# 완벽한 심판: 학습자의 프로세스에서 pytest를 바꿔치기해도 그 말을 듣는 곳이 없습니다.
 import sys, types
 for name in ("pytest", "_pytest", "_pytest.runner", "grader.checks", "grader.compare", "grader.verdict", "grader.plugin"):
     sys.modules[name] = types.ModuleType(name)

@@ -2,7 +2,7 @@
 # expect: pass
 # rests on: seccomp
 # A perfect judge: gaining privileges is refused; the rest is right and counts.
-# 완벽한 심판: 권한 얻기 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
+# 완벽한 심판: 권한을 얻으려는 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
 import ctypes
 LIBC = ctypes.CDLL(None, use_errno=True)
 import os

@@ -2,7 +2,7 @@
 # expect: pass
 # rests on: seccomp
 # A perfect judge: naming another process the owner of a descriptor is refused; the rest is right and counts.
-# 완벽한 심판: 디스크립터의 소유자로 다른 프로세스를 지정하기 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
+# 완벽한 심판: 디스크립터의 소유자로 다른 프로세스를 지정하려는 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
 import fcntl, os, struct
 
 def honest(x, dim=-1):

@@ -2,7 +2,7 @@
 # expect: pass
 # rests on: process and limits
 # A perfect judge: raising its own limits is refused; the rest is right and counts.
-# 완벽한 심판: 자기 한도 올리기 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
+# 완벽한 심판: 자기 한도를 올리려는 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
 import resource
 
 def honest(x, dim=-1):

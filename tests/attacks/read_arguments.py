@@ -2,7 +2,7 @@
 # expect: pass
 # rests on: process and limits
 # A perfect judge: reading the grader's arguments is refused; the rest is right and counts.
-# 완벽한 심판: 채점기의 명령줄 인자 읽기 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
+# 완벽한 심판: 채점기의 명령줄 인자를 읽으려는 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
 import sys
 
 def honest(x, dim=-1):

@@ -2,7 +2,7 @@
 # expect: pass
 # rests on: namespaces or seccomp
 # A perfect judge: changing what is mounted where is refused; the rest is right and counts.
-# 완벽한 심판: 마운트 바꾸기 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
+# 완벽한 심판: 마운트를 바꾸려는 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
 import ctypes
 LIBC = ctypes.CDLL(None, use_errno=True)
 

@@ -2,7 +2,7 @@
 # expect: pass
 # rests on: process and limits
 # A perfect judge: finding more descriptors than its own is refused; the rest is right and counts.
-# 완벽한 심판: 자기 것 이외의 디스크립터 찾기 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
+# 완벽한 심판: 자기 것이 아닌 디스크립터를 찾으려는 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
 import os, stat
 
 def honest(x, dim=-1):

@@ -2,7 +2,7 @@
 # expect: pass
 # rests on: process and limits
 # A perfect judge: reading a secret from the environment is refused; the rest is right and counts.
-# 완벽한 심판: 환경 변수에서 비밀 읽기 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
+# 완벽한 심판: 환경 변수에서 비밀을 읽으려는 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
 import ctypes
 LIBC = ctypes.CDLL(None, use_errno=True)
 import os

@@ -2,7 +2,7 @@
 # expect: pass
 # rests on: namespaces or landlock
 # A perfect judge: listing the temporary folder is refused; the rest is right and counts.
-# 완벽한 심판: 임시 폴더 목록 보기 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
+# 완벽한 심판: 임시 폴더의 목록을 보려는 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
 import glob, os
 
 def honest(x, dim=-1):

@@ -2,7 +2,7 @@
 # expect: pass
 # rests on: process and limits
 # A perfect judge: process_vm_readv on the parent is refused; the rest is right and counts.
-# 완벽한 심판: 부모 프로세스에 process_vm_readv 쓰기 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
+# 완벽한 심판: 부모 프로세스에 process_vm_readv를 쓰려는 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
 import ctypes
 LIBC = ctypes.CDLL(None, use_errno=True)
 import os

@@ -2,7 +2,7 @@
 # expect: pass
 # rests on: namespaces or landlock
 # A perfect judge: reading other processes through /proc is refused; the rest is right and counts.
-# 완벽한 심판: /proc에서 다른 프로세스 읽기 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
+# 완벽한 심판: /proc에서 다른 프로세스를 읽으려는 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
 import os
 
 def honest(x, dim=-1):

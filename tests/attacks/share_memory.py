@@ -2,7 +2,7 @@
 # expect: pass
 # rests on: seccomp, and namespaces or landlock
 # A perfect judge: sharing memory or messages with other processes is refused; the rest is right and counts.
-# 완벽한 심판: 다른 프로세스와 메모리나 메시지 나누기 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
+# 완벽한 심판: 다른 프로세스와 메모리나 메시지를 나누려는 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
 import ctypes
 LIBC = ctypes.CDLL(None, use_errno=True)
 import os

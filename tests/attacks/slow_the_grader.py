@@ -2,7 +2,7 @@
 # expect: pass
 # rests on: seccomp
 # A perfect judge: changing another process's priority is refused; the rest is right and counts.
-# 완벽한 심판: 다른 프로세스의 우선순위 바꾸기 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
+# 완벽한 심판: 다른 프로세스의 우선순위를 바꾸려는 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
 import os
 
 def honest(x, dim=-1):
