@@ -19,8 +19,11 @@ from grader.draws import Draw
 from grader.failure import CheckFailed
 from grader.language import gettext as _
 from grader.messages import Call, HandleId, Options, Outcome, Placed, Raised
-from grader.responder import Responder
+from grader.responder import BACKWARD, Responder
 from grader.show import show_call, show_value
+
+NOT_PERMITTED = "[Errno 1] Operation not permitted"  # what seccomp answers in the sandbox's name
+WRITTEN_OVER = "modified by an inplace operation"  # torch, of a tensor that a backward pass still needs
 
 
 class Backend(Protocol):
@@ -158,7 +161,7 @@ class Implementation:
         if outcome.of is not None and outcome.of < len(waiting):
             raise _not_done(waiting[outcome.of], outcome)
         if outcome.raised is not None:
-            raise learners_error(outcome.raised, exchange.shown)
+            raise learners_error(outcome.raised, exchange.shown, call.options.device)
         if isinstance(outcome.value, HandleId):
             return Handle(self, exchange, outcome, module.device if module else call.options.device)
         return Answer(self, exchange, outcome)
@@ -329,8 +332,11 @@ class Handle(Answer):
         return self._implementation._ask(call, self)
 
 
-def learners_error(raised: Raised, shown: str) -> CheckFailed:
-    """The learner's own error as a failed check: their error, their line, the shapes there, no frame of ours."""
+def learners_error(raised: Raised, shown: str, device: str = "cpu") -> CheckFailed:
+    """The learner's own error as a failed check: their error, their line, the shapes there, no frame of ours.
+
+    `device` is where the call's tensors were.
+    """
     name = shown.partition("(")[0]
     if raised.type == "NotImplementedError" and not raised.message:
         return CheckFailed(_("{name} is not written yet.").format(name=name), "todo", called=shown)
@@ -342,7 +348,10 @@ def learners_error(raised: Raised, shown: str) -> CheckFailed:
             called=shown,
         )
     error = f"{raised.type}: {raised.message}" if raised.message else raised.type
-    lines = [_("{name} raised {error}").format(name=name, error=error)]
+    if raised.function == BACKWARD and not raised.line:  # autograd stopped: no line of the learner's ran
+        lines = [_("The backward pass through what {name} gave raised {error}").format(name=name, error=error)]
+    else:
+        lines = [_("{name} raised {error}").format(name=name, error=error)]
     if raised.line and not raised.function:  # the file does not parse
         lines.append(
             _("at line {line} of {file}: {source}").format(line=raised.line, file=raised.file, source=raised.source)
@@ -355,6 +364,23 @@ def learners_error(raised: Raised, shown: str) -> CheckFailed:
         )
     if raised.shapes:
         lines.append(_("shapes there: {shapes}").format(shapes=", ".join(raised.shapes)))
+    if NOT_PERMITTED in raised.message:
+        lines.append(_("The code runs in a sandbox here, where it can start no process and open no connection."))
+    if raised.type == "RuntimeError" and WRITTEN_OVER in raised.message:
+        lines.append(
+            _(
+                "A tensor that the gradient still needs was written over in place, by `x[...] = ...`, by `+=` or by a "
+                "method whose name ends in `_`. Make a new tensor there; pieces can be kept in a list and joined by "
+                "`torch.cat`."
+            )
+        )
+    if device == "meta":
+        lines.append(
+            _(
+                "The tensors were on the device `meta`, which has shapes and no values: what is made on another "
+                "device, or looks at values, fails there."
+            )
+        )
     return CheckFailed("\n".join(lines), called=shown, by_code=True)
 
 
@@ -375,8 +401,12 @@ def _misfit(misfit: dict[str, Any], wanted: dict[str, Tensor]) -> str:
         lines.append(_("missing: {names}").format(names=", ".join(misfit["missing"])))
     if misfit.get("extra"):
         lines.append(_("not asked for: {names}").format(names=", ".join(misfit["extra"])))
+    shapes = dict(entry.split(": ", 1) for entry in misfit.get("shapes", ()) if ": " in entry)
     for name in misfit.get("missing", ()):
-        for meant in difflib.get_close_matches(name, misfit.get("extra", ()), n=1, cutoff=0.7):
+        fitting = [
+            other for other, shape in shapes.items() if name in wanted and shape == str(tuple(wanted[name].shape))
+        ]
+        for meant in difflib.get_close_matches(name, fitting, n=1, cutoff=0.7):
             lines.append(_("Is {came} meant to be {expected}?").format(came=meant, expected=name))
     for entry in misfit.get("misshapen", ()):
         name, _separator, shape = entry.partition(": ")

@@ -11,7 +11,7 @@ import gc
 import importlib
 import sys
 import types
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
@@ -31,6 +31,8 @@ def load_torch() -> None:
         codecs.lookup(codec)
     if sys.platform != "win32":
         importlib.import_module("resource")
+    torch.compile = _uncompiled
+    torch.utils.data.DataLoader._get_iterator = _in_this_process  # type: ignore[method-assign,assignment]
     _without_compiler()
     _meta_below_python()
 
@@ -112,6 +114,19 @@ def _tour(device: str) -> None:
     if device != "meta":
         torch.multinomial(torch.softmax(logits[:, -1].detach(), -1), 1)
         torch.isfinite(x).all().item()
+
+
+def _uncompiled(model: Any = None, **options: object) -> Any:
+    """`torch.compile` where no compiler can be started, as in a sandbox: gives back what it is given, as it is."""
+    return (lambda function: function) if model is None else model
+
+
+def _in_this_process(loader: Any) -> Any:
+    """The batches of a data loader whose workers could not be started, as in a sandbox: without any."""
+    from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
+
+    loader.num_workers, loader.timeout = 0, 0
+    return _SingleProcessDataLoaderIter(loader)
 
 
 def _without_compiler() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import linecache
+import numbers
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, nullcontext
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import _engine_run_backward
+from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -38,6 +40,7 @@ MAX_ITEMS = 2000  # items taken from one generator or list
 MAX_DEPTH = 4  # of tuples in tuples
 MAX_INT = 1 << 63
 HIDDEN_LOCALS = ("self", "__class__")
+BACKWARD = "backward"  # where an error arose that no line of the called code has raised
 
 
 class NotThere(Exception):
@@ -171,12 +174,15 @@ class Responder:
         if outcome.raised is None:
             try:
                 outcome.value = self._travelling(result, call, name)
-                if call.options.gradients:
-                    with mode or nullcontext():  # a backward pass may be the learner's own code
-                        outcome.gradients = self._gradients(result, inputs, call.handle)
             except BaseException as error:
                 outcome.raised = self.describe(error)
-                outcome.raised.function = outcome.raised.function or "backward"
+        if outcome.raised is None and call.options.gradients:
+            try:
+                with mode or nullcontext():  # a backward pass may be the learner's own code
+                    outcome.gradients = self._gradients(result, inputs, call.handle)
+            except BaseException as error:
+                outcome.raised = self.describe(error)
+                outcome.raised.function = outcome.raised.function or BACKWARD
         if mode is not None:
             outcome.off_limits = offlimits.banned(mode.names, self._families(name, inputs.handle_numbers))
         return outcome
@@ -244,6 +250,10 @@ class Responder:
                 return value
             case int() if abs(value) < MAX_INT:
                 return int(value)
+            case numbers.Integral() if abs(int(value)) < MAX_INT:  # NumPy's, say
+                return int(value)
+            case numbers.Real():
+                return float(value)
             case str():
                 return str(value)
             case nn.Module() if depth == 0:
@@ -314,7 +324,7 @@ def cotangents(outputs: list[Tensor]) -> Iterator[Tensor]:
     start = 1
     for output in outputs:
         count = output.numel() if output.device.type != "meta" else 0
-        steps = torch.arange(start, start + count, dtype=torch.float64)
+        steps = torch.arange(start, start + count, dtype=torch.float64, device="cpu")  # a file may set a default device
         start += count
         if output.device.type == "meta":
             yield torch.empty_like(output)
@@ -339,7 +349,10 @@ def load_parameters(
     module: nn.Module, values: Mapping[str, Tensor], evaluating: bool
 ) -> dict[str, tuple[str, ...]] | None:
     """Copies `values` into the parameters of the same names; says what does not fit, or returns None."""
-    own = dict(module.named_parameters(remove_duplicate=False))
+    for path, part in module.named_modules():
+        if isinstance(part, nn.LazyLinear) and f"{path}.weight" in values:
+            part.initialize_parameters(values[f"{path}.weight"])  # else it gets its width at its first call
+    own = {name: value for name, value in module.named_parameters(remove_duplicate=False) if not is_lazy(value)}
     missing = tuple(name for name in values if name not in own)
     extra = tuple(name for name in own if name not in values)
     misshapen = tuple(
@@ -348,7 +361,8 @@ def load_parameters(
         if name in own and own[name].shape != values[name].shape
     )  # fmt: skip
     if missing or extra or misshapen:
-        return {"missing": missing, "extra": extra, "misshapen": misshapen}
+        shapes = tuple(f"{name}: {tuple(own[name].shape)}" for name in extra)
+        return {"missing": missing, "extra": extra, "misshapen": misshapen, "shapes": shapes}
     with torch.no_grad():
         for name, value in values.items():
             own[name].copy_(value)

@@ -95,6 +95,8 @@ class Student:
         except CheckFailed as failure:
             failure.by_code = False
             self._lost[""] = failure
+            if self._worker is not None:  # it would go on to say of each name that the file does not define it
+                self._end()
             raise
         return worker
 

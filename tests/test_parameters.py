@@ -1,4 +1,4 @@
-"""What is said of parameters whose names do not fit."""
+"""What is said of parameters whose names do not fit, and of errors that are not the call's own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from grader.failure import CheckFailed
-from grader.implementation import Implementation, LocalBackend
+from grader.implementation import Implementation, LocalBackend, learners_error
+from grader.messages import Raised
 from grader.responder import Responder
 
 
@@ -33,3 +34,60 @@ def test_missing_extra_misspelt_and_misshapen_are_named() -> None:
     assert "not asked for: W_qeury.weight, spare.weight" in said
     assert "Is W_qeury.weight meant to be W_query.weight?" in said
     assert "W_key.weight has shape (2, 3), expected (2, 2)" in said
+
+
+class Fused(nn.Module):
+    """One layer in the place of three: its name is near that of a parameter of another shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.W_quey = nn.Linear(2, 6, bias=False)
+
+
+def test_name_of_another_shape_is_no_misspelling() -> None:
+    """What has another shape than the missing parameter is not asked about."""
+    implementation = Implementation(LocalBackend(Responder({"Fused": Fused})))
+    module = implementation.Fused()
+    with pytest.raises(CheckFailed) as caught:
+        module.load_parameters({"W_query.weight": torch.ones(2, 2), "W_key.weight": torch.ones(2, 2)})
+        module.is_training()
+    assert "not asked for: W_quey.weight" in caught.value.message
+    assert "meant" not in caught.value.message
+
+
+def _by_its_sum(x: torch.Tensor) -> torch.Tensor:
+    return x * float(x.sum())
+
+
+def _written_over(x: torch.Tensor) -> torch.Tensor:
+    powers = x.exp()
+    result = powers.square()
+    powers += 1
+    return result
+
+
+def test_errors_say_where_the_tensors_were() -> None:
+    """An error on `meta` says what `meta` is, and elsewhere it does not."""
+    implementation = Implementation(LocalBackend(Responder({"scale": _by_its_sum})))
+    with pytest.raises(CheckFailed) as caught:
+        implementation.using(device="meta").scale(torch.ones(2))
+    assert "The tensors were on the device `meta`" in caught.value.message
+    with pytest.raises(CheckFailed) as caught:
+        implementation.scale(2)
+    assert "meta" not in caught.value.message
+
+
+def test_what_the_sandbox_refuses_is_told() -> None:
+    """Who is refused a process learns that a sandbox did it, and nobody else does."""
+    refused = learners_error(Raised("PermissionError", "[Errno 1] Operation not permitted"), "softmax(x)").message
+    assert "in a sandbox here" in refused
+    assert "sandbox" not in learners_error(Raised("ValueError", "no"), "softmax(x)").message
+
+
+def test_backward_pass_that_fails_is_no_error_of_the_call() -> None:
+    """What autograd raises is said of the backward pass, with what leads to it."""
+    implementation = Implementation(LocalBackend(Responder({"squares": _written_over}, is_own=lambda filename: False)))
+    with pytest.raises(CheckFailed) as caught:
+        implementation.using(gradients=True).squares(torch.ones(2))
+    assert "The backward pass through what squares gave raised RuntimeError" in caught.value.message
+    assert "written over in place" in caught.value.message

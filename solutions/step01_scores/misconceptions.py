@@ -101,6 +101,17 @@ def three_dimensions_only(query: Tensor, key: Tensor) -> Tensor:
 
 
 @misconception(replaces="dot_product_scores", caught_by="test_batches")
+def all_dimensions_reversed(query: Tensor, key: Tensor) -> Tensor:
+    """All dimensions of the key were put in reverse order, as `key.T` does.
+
+    For a matrix that is the transpose. With batch dimensions the batch moves too, and stands where the width should.
+
+    Which attribute or method of a tensor exchanges only its last two dimensions?
+    """
+    return query @ key.permute(*reversed(range(key.dim())))
+
+
+@misconception(replaces="dot_product_scores", caught_by="test_batches")
 def keys_of_the_first_entry(query: Tensor, key: Tensor) -> Tensor:
     """The keys of the first batch entry were used for the whole batch.
 

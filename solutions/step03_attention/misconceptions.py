@@ -718,6 +718,21 @@ class batch_of_texts_only(Projections):
         return scores.softmax(dim=-1) @ value
 
 
+@misconception(replaces="SelfAttention", caught_by="test_self_attention")
+class all_dimensions_of_keys_reversed(Projections):
+    """All dimensions of the keys were put in reverse order, as `keys.T` does.
+
+    For a single text of shape (T, d_out) that is the transpose. With a batch the batch dimension moves to the end too.
+
+    Which attribute or method of a tensor exchanges only its last two dimensions?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = self.W_query(x), self.W_key(x), self.W_value(x)
+        scores = query @ key.permute(*reversed(range(key.dim()))) / math.sqrt(key.shape[-1])
+        return scores.softmax(dim=-1) @ value
+
+
 @misconception(replaces="SelfAttention", caught_by="test_large_scores")
 class self_attention_without_maximum(Projections):
     """The softmax in `SelfAttention` was written by hand, without subtracting the maximum.

@@ -109,6 +109,21 @@ class keys_first(nn.Module):
 
 
 @variant(replaces="SelfAttention")
+class width_from_the_first_tokens(nn.Module):
+    """Lazy layers, which get the width of the tokens with their first parameters or at their first call."""
+
+    def __init__(self, d_in: int, d_out: int, qkv_bias: bool = False) -> None:
+        super().__init__()
+        self.W_query = nn.LazyLinear(d_out, bias=qkv_bias)
+        self.W_key = nn.LazyLinear(d_out, bias=qkv_bias)
+        self.W_value = nn.LazyLinear(d_out, bias=qkv_bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = self.W_query(x), self.W_key(x), self.W_value(x)
+        return torch.softmax(query @ key.mT / math.sqrt(query.shape[-1]), dim=-1) @ value
+
+
+@variant(replaces="SelfAttention")
 class one_product_for_all_three(nn.Module):
     """The three weights are stacked at each call; the scale is a buffer; F.linear, chunk and einsum."""
 

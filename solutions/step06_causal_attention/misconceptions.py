@@ -169,6 +169,21 @@ class masked_after_softmax(Pieces):
         return scores.softmax(dim=-1) * visible
 
 
+@misconception(replaces="CausalAttention", caught_by="test_agrees_with_fresh_draws")
+class mask_kept_as_parameter(reference.CausalAttention):
+    """The mask was kept as an `nn.Parameter` of the module.
+
+    A parameter is a number that is learned, and it is saved and loaded under its name. A mask is neither learned nor
+    part of what the step asks for, also with `requires_grad=False`.
+
+    Which method of `nn.Module` keeps a tensor that moves with the module and is not learned?
+    """
+
+    def __init__(self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False) -> None:
+        super().__init__(d_in, d_out, context_length, dropout, qkv_bias)
+        self.mask = nn.Parameter(torch.ones(context_length, context_length).tril(), requires_grad=False)
+
+
 @misconception(replaces="CausalAttention", caught_by="test_follows_device")
 class mask_kept_as_plain_tensor(nn.Module):
     """The mask was kept as a plain tensor attribute of the module.

@@ -229,6 +229,28 @@ def first_block_maximum_kept(
 
 
 @misconception(replaces="flash_attention", caught_by="test_large_scores")
+def hidden_scores_in_the_maximum(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
+) -> Tensor:
+    """The maximum of a block was taken before the future was hidden.
+
+    Where a hidden score is larger by 1000 than all visible ones, every exponential is 0, and 0 is divided by 0.
+
+    Which scores of a row take part in its softmax, and when do you know which they are?
+    """
+    highest: list[Tensor] = []
+
+    def hide(scores: Tensor, rows: slice, columns: slice) -> Tensor:
+        highest.append(scores.amax(dim=-1, keepdim=True))
+        return _mask(scores, rows, columns)
+
+    def grow(maximum: Tensor, scores: Tensor) -> Tensor:
+        return torch.maximum(maximum, highest.pop()) if highest else _grow(maximum, scores)
+
+    return _flash(query, key, value, is_causal, block_size, hide=hide, grow=grow)
+
+
+@misconception(replaces="flash_attention", caught_by="test_large_scores")
 def one_maximum_for_a_whole_block(
     query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
 ) -> Tensor:

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -14,6 +15,12 @@ from grader.catalogue import variant
 def product(batch: int, num_heads: int, num_tokens: int, bytes_per_element: int = 4) -> int:
     """The shape of the scores, multiplied out."""
     return math.prod((batch, num_heads, num_tokens, num_tokens)) * bytes_per_element
+
+
+@variant(replaces="attention_matrix_bytes")
+def product_by_numpy(batch: int, num_heads: int, num_tokens: int, bytes_per_element: int = 4) -> np.integer:
+    """The same with NumPy, whose whole number is not Python's."""
+    return np.prod((batch, num_heads, num_tokens, num_tokens)) * bytes_per_element
 
 
 @variant(replaces="sdpa")

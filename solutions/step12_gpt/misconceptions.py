@@ -877,6 +877,29 @@ def top_k_threshold_of_the_batch(
 
 
 @misconception(replaces="generate", caught_by="test_top_k_keeps_the_k_largest")
+def top_k_threshold_without_its_dimension(
+    model: GPT, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None
+) -> Tensor:
+    """The smallest of the k largest logits was taken from each row in the shape (B,), without a dimension of its own.
+
+    Compared with logits of shape (B, vocab_size), the B thresholds are lined up with the tokens and not with the rows.
+    With one row in the batch that goes well; with more it is an error, or the wrong comparison.
+
+    Which shape must the thresholds have, so that each row is compared with its own?
+    """
+    was_training = model.training
+    model.eval()
+    for _ in range(max_new_tokens):
+        logits = next_logits(model, idx)
+        if top_k is not None:
+            smallest_kept = logits.topk(min(top_k, logits.shape[-1])).values[:, -1]
+            logits = logits.masked_fill(logits < smallest_kept, float("-inf"))
+        idx = torch.cat((idx, pick(logits, temperature)), dim=1)
+    model.train(was_training)
+    return idx
+
+
+@misconception(replaces="generate", caught_by="test_top_k_keeps_the_k_largest")
 def top_k_too_large_refused(
     model: GPT, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None
 ) -> Tensor:
