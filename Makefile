@@ -68,7 +68,8 @@ test: .venv/ready-test ## Run the kit's own tests
 	@$(VENV) -m pytest -q
 
 .PHONY: prove
-prove: .venv/ready-test ## Prove one step while you write it: STEP=step04
+prove: .venv/ready-test ## Prove one step while you write it: STEP=4
+	@$(VENV) -m grader.authoring $(STEP)
 	@KIT_ONLY=$(STEP) $(VENV) -m pytest -q tests/test_course.py
 
 .PHONY: check

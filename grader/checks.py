@@ -46,7 +46,8 @@ ALARM_DEVIATIONS = 5.5
 
 
 def points(number: float) -> Callable[[Check], Check]:
-    """The mark that a check is worth."""
+    """The mark that a check is worth. Raises ValueError unless it is a number above 0."""
+    _above_zero("points", number)
 
     def mark(check: Check) -> Check:
         check.points = float(number)  # type: ignore[attr-defined]  # functions take attributes
@@ -56,13 +57,21 @@ def points(number: float) -> Callable[[Check], Check]:
 
 
 def deadline(seconds: float) -> Callable[[Check], Check]:
-    """How long a call in the check may take, where that is not what `limits.py` says."""
+    """How long a call in the check may take, where that is not what `limits.py` says. Raises ValueError unless it is a
+    number above 0."""
+    _above_zero("deadline", seconds)
 
     def mark(check: Check) -> Check:
         check.deadline = float(seconds)  # type: ignore[attr-defined]  # functions take attributes
         return check
 
     return mark
+
+
+def _above_zero(name: str, number: object) -> None:
+    if not isinstance(number, int | float) or not 0 < number < math.inf:
+        came = getattr(number, "__name__", number)  # written without parentheses it is handed the check itself
+        raise ValueError(f"@{name}(…) takes a number above 0, and not {came}")
 
 
 def agree(came: Answer, expected: Any, *, terms: int = 1, note: str | None = None) -> None:

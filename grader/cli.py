@@ -112,6 +112,7 @@ def exercises(
     from grader import exercises as stubs
 
     with language.use(_language(lang)):
+        _require_references()
         if solved:
             _require_solutions()
             stubs.write_solved(folder)
@@ -266,7 +267,8 @@ def class_(
             file=out / "index.html", table=out / "class.csv"
         ))  # fmt: skip
         if any(standing.score is None for standing in done.standings):
-            print(_("Type the same command again to try those again that could not be graded."), file=sys.stderr)
+            if not _said_of_steps():
+                print(_("Type the same command again to try those again that could not be graded."), file=sys.stderr)
             raise typer.Exit(1)
 
 
@@ -419,6 +421,7 @@ def _step_name(wanted: str | None, command: str = "grade --step") -> str:
         )
     found = grading.match_step(wanted, names)
     if found is None:
+        _require_names()
         raise Refusal(
             _(
                 "There is no step {wanted}. The steps are {first} to {last}. Type: python -m grader {command} {first}"
@@ -428,8 +431,47 @@ def _step_name(wanted: str | None, command: str = "grade --step") -> str:
 
 
 def _require_solutions() -> None:
+    """The solutions are here, and the folder of each step is whole."""
     if not HAS_SOLUTIONS:
         raise Refusal(_("This copy of the kit has no solutions. Type: make grade"))
+    from grader import authoring
+
+    _refuse(authoring.in_folders())
+
+
+def _require_references() -> None:
+    """Stubs can be made of the references; the other files of a step may be still to come."""
+    if HAS_SOLUTIONS:
+        from grader import authoring
+
+        _refuse(authoring.in_references())
+
+
+def _require_names() -> None:
+    """No folder is misnamed, and no two steps have one number: then a step that is not found is not there."""
+    if HAS_SOLUTIONS:
+        from grader import authoring
+
+        _refuse(authoring.in_names())
+
+
+def _refuse(problems: list[str]) -> None:
+    if problems:
+        raise Refusal("\n".join([*problems, _("That is for whoever writes the step. Type: make prove")]))
+
+
+def _said_of_steps() -> bool:
+    """Says what is wrong with the steps themselves, if anything is: then the fault is not the engine's."""
+    if not HAS_SOLUTIONS or os.environ.get("KIT_DEBUG"):
+        return False
+    from grader import authoring
+
+    try:
+        _refuse(authoring.problems())
+    except Refusal as refusal:
+        print(refusal, file=sys.stderr)
+        return True
+    return False
 
 
 def _folder(folder: Path, command: str) -> None:
@@ -482,12 +524,15 @@ def _run() -> int:
     except Refusal as refusal:
         print(refusal, file=sys.stderr)
         return 2
-    except (grading.UnfitCopy, grading.NotIsolated) as refused:
+    except grading.NotIsolated as refused:
         print(refused, file=sys.stderr)
         return 2
     except grading.GraderError as error:
+        if _said_of_steps():
+            return 2
         print(error, file=sys.stderr)
-        print(_("Type: KIT_DEBUG=1 make grade, and report what it prints."), file=sys.stderr)
+        if not isinstance(error, grading.UnfitCopy):
+            print(_("Type: KIT_DEBUG=1 make grade, and report what it prints."), file=sys.stderr)
         return 2
     except (KeyboardInterrupt, typer.Abort):
         print(_("Stopped. Nothing was graded. Type: make grade"), file=sys.stderr)
@@ -495,4 +540,8 @@ def _run() -> int:
     except typer.TyperException as error:
         print(arguments.misunderstood(error, f"python -m grader {_command()} --help"), file=sys.stderr)
         return 2
+    except Exception:
+        if _said_of_steps():
+            return 2
+        raise
     return code if isinstance(code, int) else 0

@@ -20,6 +20,7 @@ from typing import Any
 from grader import catalogue, language
 from grader.diagnose import AskedHere, Witness
 from grader.implementation import LocalBackend, Oracle
+from grader.offlimits import FAMILIES
 from grader.places import EXERCISES as EXERCISES
 from grader.places import ROOT as ROOT
 from grader.places import SOLUTIONS as SOLUTIONS
@@ -97,8 +98,12 @@ class Step:
 
     @cached_property
     def off_limits(self) -> dict[str, tuple[str, ...]]:
-        """Which families of built-ins are off limits, by public name."""
-        return dict(getattr(self.checks_module, "OFF_LIMITS", {}))
+        """Which families of built-ins are off limits, by public name. Raises ValueError for a family that is none."""
+        named = dict(getattr(self.checks_module, "OFF_LIMITS", {}))
+        # Found out only where calls are watched, in the learner's process, it would count as the learner's fault.
+        if unknown := {family for families in named.values() for family in families} - FAMILIES.keys():
+            raise ValueError(f"{self.name}: OFF_LIMITS names {sorted(unknown)}, and there is no such family")
+        return named
 
     @property
     def deadline(self) -> float | None:

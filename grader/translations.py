@@ -19,7 +19,7 @@ from babel.messages.extract import extract_from_file
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
-from grader import arguments, cli, course, demo
+from grader import arguments, authoring, cli, course, demo
 from grader.language import COMPILED, DOMAIN
 
 ENGINE = Path(__file__).parent
@@ -77,6 +77,9 @@ def _docstrings(path: Path, prefix: str = "") -> Iterator[str]:
 @application.command()
 def update(folder: Path = typer.Argument(None, help="One step's folder; all catalogues without it.")) -> None:
     """Adds new sentences, drops those that are gone, keeps the translations of the rest."""
+    if unread := authoring.unparsed():
+        typer.echo("\n".join(unread), err=True)
+        raise typer.Exit(2)
     for path, messages in catalogue_files():
         if folder is not None and path.parent.resolve() != folder.resolve():
             continue

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 from grader import grading, stubs
+from tests.watched import POINTS
 
 ROUNDS = 11
 BOUND = 0.15
@@ -51,7 +52,7 @@ def measure(polling: bool) -> tuple[list[float], list[float]]:
         file.write_text(stubs.stub_of(reference, STEP), encoding="utf-8")
         session = Session(Path(folder), polling)
         try:
-            session.until("of 100 points")
+            session.until(f"of {POINTS} points")
             for number in range(ROUNDS):
                 verdict = ("pass", "fail")[number % 2]
                 start = time.perf_counter()

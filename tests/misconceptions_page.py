@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
-from grader import course
+from grader import authoring, course
 from grader.language import LANGUAGES, use
 from grader.language import gettext as _
 
@@ -58,7 +59,9 @@ def stale() -> list[Path]:
 
 
 def main() -> None:
-    """Writes the pages."""
+    """Writes the pages, of steps that are whole."""
+    if authoring.main():
+        sys.exit(2)
     DOCS.mkdir(exist_ok=True)
     for spoken in LANGUAGES:
         FILES[spoken].write_text(page(spoken), encoding="utf-8")

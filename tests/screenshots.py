@@ -24,7 +24,7 @@ from grader import class_page, course, exercises, kit, language, page, report, s
 from grader.grading import Grader
 from grader.results import Graded, Report
 from grader.standings import standing
-from tests.watched import Session
+from tests.watched import POINTS, Session
 
 IMAGES = course.ROOT / "docs" / "images"
 WIDTH = 80
@@ -119,7 +119,7 @@ def watched(folder: Path, spoken: str) -> dict[str, Console]:
     file = folder / "exercises" / f"{MASK}.py"
     with Session("exercises", "4", root=folder, KIT_LANG=spoken, COLORTERM="truecolor") as session:
         done = {"en": "quit", "ko": "종료"}[spoken]
-        session.until("✗", "→", "100", done)  # the points of the course are known when every step was looked at
+        session.until("✗", "→", POINTS, done)  # the points of the course are known when every step was looked at
         wrong = session.screen()
         seen = len(session.shown)
         file.write_text(UPSIDE_DOWN.replace("triu", "tril"), encoding="utf-8")

@@ -84,7 +84,8 @@ def test_empty_text() -> None:
 
 def test_stub_is_not_written(submission: Path) -> None:
     """An untouched stub gives one line and the command to type, no traceback."""
-    (submission / "step12_gpt.py").write_text(course.steps()[-1].stub(), encoding="utf-8")
+    gpt = next(step for step in course.steps() if step.number == 12)
+    (submission / "step12_gpt.py").write_text(gpt.stub(), encoding="utf-8")
     result = run("--model", "mine", "--submission", str(submission))
     assert result.exit_code == 2
     assert "step12_gpt.py is not written yet" in " ".join(result.output.split())

@@ -953,11 +953,16 @@ every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
 
 def test_every_public_name_has_a_case() -> None:
-    """What a student writes is what stands at the top level of a reference, outside of its solution regions."""
+    """What a student writes is what stands at the top level of a reference, outside of its solution regions.
+
+    A step that has no case at all is one that an author has added: one folder is all that it needs.
+    """
     names = {"step10_flash.attention_matrix_bytes"}  # gets and returns integers: there is no tensor to move
     names |= {name.split("/")[0] for name in CASES}
-    found = set()
+    steps, found = {name.partition(".")[0] for name in names}, set()
     for path in Path(solutions.__path__[0]).glob("step*/reference.py"):
+        if path.parent.name not in steps:
+            continue
         taught = re.sub(r"### BEGIN SOLUTION.*?### END SOLUTION", "", path.read_text("utf-8"), flags=re.DOTALL)
         found |= {f"{path.parent.name}.{name}" for name in re.findall(r"^(?:def|class) (\w+)", taught, re.MULTILINE)}
     assert names == found

@@ -24,7 +24,7 @@ from grader import watch as watching
 from grader.limits import Limits
 from grader.results import CheckResult, StepResult
 from grader.watch import Key, Look, Verdict, Watch, half_written
-from tests.watched import CONTROL, PATIENCE, Session
+from tests.watched import CONTROL, PATIENCE, POINTS, Session
 
 STEP = "step04_causal_mask"
 RIGHT = (grading.ROOT / "solutions" / STEP / "reference.py").read_text(encoding="utf-8")
@@ -84,7 +84,7 @@ def test_session_in_a_terminal(folder: Path, start: Callable[..., Session]) -> N
     """Saves are graded, keys answer, code that never ends holds up nothing, and `q` leaves nothing behind."""
     file = folder / f"{STEP}.py"
     session = start(folder, "4", terminal=True)
-    session.until("to do", "of 100 points", "h hint")
+    session.until("to do", f"of {POINTS} points", "h hint")
 
     file.write_text(WRONG)
     session.until("✗ fail", "test_mask_by_hand")
@@ -119,7 +119,7 @@ def test_session_in_a_terminal(folder: Path, start: Callable[..., Session]) -> N
 def test_session_in_a_pipe(folder: Path, start: Callable[..., Session]) -> None:
     """Without a terminal and without notifications: lines are appended, and a save within the same second is seen."""
     session = start(folder, "4", terminal=False, WATCHFILES_FORCE_POLLING="true")
-    session.until("to do", "of 100 points")
+    session.until("to do", f"of {POINTS} points")
     (folder / f"{STEP}.py").write_text(HALF)
     time.sleep(0.3)
     (folder / f"{STEP}.py").write_text(RIGHT)

@@ -13,9 +13,10 @@ import time
 from pathlib import Path
 from typing import Self
 
-from grader import grading
+from grader import course, grading
 
 PATIENCE = 120.0  # seconds: a machine that does much else at the same time
+POINTS = f"{sum(step.points for step in course.steps()):g}"  # what the course is worth, as a screen shows it
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 CLEARED = "\x1b[2J\x1b[H"  # what every screen begins with
 
