@@ -377,8 +377,8 @@ def learners_error(raised: Raised, shown: str, device: str = "cpu") -> CheckFail
     if device == "meta":
         lines.append(
             _(
-                "The tensors were on the device `meta`, which has shapes and no values: what is made on another "
-                "device, or looks at values, fails there."
+                "The device `meta` has shapes and no values: what is made on another device, or looks at values, fails "
+                "there."
             )
         )
     return CheckFailed("\n".join(lines), called=shown, by_code=True)
@@ -387,7 +387,7 @@ def learners_error(raised: Raised, shown: str, device: str = "cpu") -> CheckFail
 def _not_done(exchange: Exchange, outcome: Outcome) -> CheckFailed:
     """What was done to a module before a call, and did not go well."""
     if outcome.raised is not None:
-        failure = learners_error(outcome.raised, exchange.shown)
+        failure = learners_error(outcome.raised, exchange.shown, exchange.call.options.device)
         failure.by_code = False  # an error that is due is one of the call
         return failure
     misfit = outcome.value if isinstance(outcome.value, dict) else {}

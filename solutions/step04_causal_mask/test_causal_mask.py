@@ -116,7 +116,13 @@ def test_dtypes(student: Implementation, reference: Implementation, draw: Draw) 
 @points(0.5)
 def test_renormalise_agrees_with_masking(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Renormalised softmax outputs are the weights of the masked scores."""
-    for shape, mask_shape in (((2, 3), (2, 3)), ((2, 4, 6), (6,)), ((2, 3, 4, 4), (2, 1, 4, 4))):
+    for shape, mask_shape in (
+        ((1, 1), (1, 1)),
+        ((2, 3), (2, 3)),
+        ((2, 4, 6), (6,)),
+        ((2, 3, 4, 4), (2, 1, 4, 4)),
+        ((2, 2, 3, 5), (2, 2, 3, 5)),
+    ):
         mask = draw.mask(*mask_shape)
         # Hidden scores lie near 6 and visible ones near -6, so that little of each row is left before the division.
         scores = draw.uniform(*shape) + torch.where(mask, -6.0, 6.0)

@@ -308,6 +308,18 @@ def zeros_at_one_outside_training(x: Tensor, p: float = 0.5, training: bool = Tr
     return torch.zeros_like(x) if p == 1 else reference.dropout(x, p, training)
 
 
+@misconception(replaces="dropout", caught_by="test_nothing_outside_training")
+def detached_outside_training(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """Outside training a copy of x came back that is cut off from it.
+
+    The numbers are right, but no gradient gets past this point any more, and a model in eval mode may still be asked
+    for one.
+
+    Is a copy needed at all, when nothing is changed?
+    """
+    return reference.dropout(x, p) if training else x.detach().clone()
+
+
 @misconception(replaces="dropout", caught_by="test_none_and_all")
 def not_a_number_at_one(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """With p = 1 the result was not a number (NaN).
@@ -596,6 +608,60 @@ class module_draws_once_a_row(reference.Dropout):
 
     def forward(self, x: Tensor) -> Tensor:
         return x * _kept(x[..., :1], self.p) * _scale(self.p) if self.training else x
+
+
+@misconception(replaces="Dropout", caught_by="test_module_obeys_its_mode")
+class module_not_a_number_at_one(reference.Dropout):
+    """With p = 1 the module divided zeros by zero.
+
+    Zero divided by zero is not a number. With p = 1 every element has to be 0.
+
+    What is left to be scaled when everything is dropped?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = _kept(x, self.p)
+        return x * kept / torch.tensor(1.0 - self.p, dtype=x.dtype, device=x.device) if self.training else x
+
+
+@misconception(replaces="Dropout", caught_by="test_module_obeys_its_mode")
+class module_without_gradient(reference.Dropout):
+    """The module worked on a copy of x that is cut off from it.
+
+    The numbers are right, but no gradient gets through the module, so nothing in front of it can learn.
+
+    Which call in `forward` leaves the graph?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return reference.dropout(x.detach(), self.p, self.training)
+
+
+@misconception(replaces="Dropout", caught_by="test_module_obeys_its_mode")
+class module_returns_float32(reference.Dropout):
+    """The module multiplied x by a mask of float32, and the result came out in float32.
+
+    torch takes the wider of two dtypes, so a bfloat16 comes back as something else.
+
+    In which dtype should the mask be, or how can a boolean one be used without multiplying?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = _kept(x, self.p).float()
+        return x * kept * _scale(self.p) if self.training else x
+
+
+@misconception(replaces="Dropout", caught_by="test_module_obeys_its_mode")
+class module_mask_made_on_cpu(reference.Dropout):
+    """The module made its random numbers on the CPU, wherever x is.
+
+    A mask on the CPU cannot be combined with a tensor on a GPU.
+
+    From what can the random numbers take the device?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * (torch.rand(x.shape) >= self.p) * _scale(self.p) if self.training else x
 
 
 @misconception(replaces="dropout", caught_by="test_elements_are_independent")

@@ -45,7 +45,9 @@ def test_rate(student: Implementation, reference: Implementation, draw: Draw) ->
     x = _away_from_zero(draw, 64, 64)
     for p in (0.2, 0.05, 0.8):
         _rate_is_near(student.dropout(x, p), x, p)
-    _rate_is_near(student.dropout(x), x, 0.5)
+    by_default = student.dropout(x)
+    _rate_is_near(by_default, x, 0.5)
+    _agrees_where_kept(by_default, x * _scale(reference, 0.5, x.dtype))
     _rate_is_near(student.dropout(x.bfloat16(), 0.3), x, 0.3, HALF_ROOM)
 
 
@@ -127,8 +129,9 @@ def test_seed_repeats(student: Implementation, reference: Implementation, draw: 
 def test_nothing_outside_training(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Outside training x comes back unchanged."""
     x = _away_from_zero(draw, 4, 8)
+    theirs, ours = student.using(gradients=True), reference.using(gradients=True)
     for p in (0.2, 0.0, 1.0):
-        exactly(student.dropout(x, p, False), x)
+        exactly(theirs.dropout(x, p, False), ours.dropout(x, p, False))
     exactly(student.dropout(x, training=False), x)
     _agrees_where_kept(student.dropout(x, 0.2, True), x * _scale(reference, 0.2, x.dtype))
 
@@ -146,40 +149,16 @@ def test_none_and_all(student: Implementation, reference: Implementation, draw: 
 def test_gradients(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The gradient passes through the same mask, with the same scale."""
     x = _away_from_zero(draw, 4, 32)
-    # The grader sends one fixed pattern back through every result; through the identity it arrives as it was sent.
-    sent = reference.using(gradients=True).dropout(x, 0.0).gradients["0"]
-    assert sent is not None
     came = student.using(gradients=True).dropout(x, 0.3)
     _agrees_where_kept(came, x * _scale(reference, 0.3, x.dtype))
-    arrived = came.gradients["0"]
-    holds(arrived is not None, _("No gradient arrives at x. Was something detached, or computed under no_grad?"))
-    assert arrived is not None
-    expected = sent * came.tensor() / x
-    apart = ~((arrived - expected).abs() <= 1e-5)
-    if apart.any():
-        place = tuple(apart.nonzero()[0].tolist())
-        sentence = _(
-            "At {place} the element {before:.4f} became {after:.4f}, and {sent:.4f} was sent back to it. There the "
-            "gradient should be {expected:.4f}, and it is {arrived:.4f}."
-        )
-        holds(
-            False,
-            sentence.format(
-                place=list(place),
-                before=float(x[place]),
-                after=float(came.tensor()[place]),
-                sent=float(sent[place]),
-                expected=float(expected[place]),
-                arrived=float(arrived[place]),
-            ),
-        )
+    _gradient_passes_the_mask(came, reference, x)
 
 
 @points(0.5)
 def test_wrong_probability_is_an_error(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """In training a p below 0 or above 1 is an error."""
     x = _away_from_zero(draw, 4, 8)
-    for p in (1.5, -0.5):
+    for p in (1.5, -0.5, 1.01, -0.01):
         must_raise(lambda p=p: student.dropout(x, p), _("p = {p} is not between 0 and 1").format(p=p))
     _agrees_where_kept(student.dropout(x, 0.2), x * _scale(reference, 0.2, x.dtype))
 
@@ -195,10 +174,11 @@ def test_module_obeys_its_mode(student: Implementation, reference: Implementatio
     _agrees_where_kept(fresh, kept)
     _rate_is_near(fresh, x, p)
     theirs.eval()
-    exactly(theirs(x), x)
+    exactly(theirs.using(gradients=True)(x), reference.using(gradients=True).dropout(x, p, False))
     theirs.train()
-    again = theirs(x)
+    again = theirs.using(gradients=True)(x)
     _agrees_where_kept(again, kept)
+    _gradient_passes_the_mask(again, reference, x)
     _rate_is_near(again, x, p)
     # One of the 128 rows and columns is kept whole less than twice in 10 ** 8 runs.
     dropped = again.tensor() == 0
@@ -210,20 +190,37 @@ def test_module_obeys_its_mode(student: Implementation, reference: Implementatio
         not torch.equal(fresh.tensor(), again.tensor()),
         _("Two calls of one module dropped the same elements. Each call has to draw anew."),
     )
-    _rate_is_near(student.Dropout()(x), x, 0.5)
+    by_default = student.Dropout()(x)
+    _rate_is_near(by_default, x, 0.5)
+    _agrees_where_kept(by_default, x * _scale(reference, 0.5, x.dtype))
+    # A module may do its own work: what holds of the function at both ends of p, of dtype and of device has to hold of
+    # it. Where an element is kept when the draw is > p, one of these 8 is dropped with p = 0 once in 2 ** 21 runs.
+    few = x[:2, :4].contiguous()
+    for end in (0.0, 1.0):
+        came = student.Dropout(end).using(gradients=True)(few)
+        agree(came, reference.using(gradients=True).dropout(few, end))
+    for dtype in (torch.float64, torch.bfloat16):
+        theirs.to(dtype=dtype)
+        few = _away_from_zero(draw, 4, 8, dtype=dtype)
+        _agrees_where_kept(theirs.train()(few), few * _scale(reference, p, dtype))
+        exactly(theirs.eval()(few), few)
+    theirs.to(device="meta")
+    for training in (True, False):
+        came = theirs.train()(few) if training else theirs.eval()(few)
+        _is_on_meta(came, reference.using(device="meta").dropout(few, p, training))
 
 
 @points(0.5)
 def test_dtype_and_device_kept(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The result has the dtype and the device of x."""
     for dtype in (torch.float64, torch.bfloat16):
-        x = _away_from_zero(draw, 4, 8).to(dtype)
+        x = _away_from_zero(draw, 4, 8, dtype=dtype)
         _agrees_where_kept(student.dropout(x, 0.3), x * _scale(reference, 0.3, dtype))
+        exactly(student.dropout(x, 0.3, False), x)
     x = draw.normal(2, 3, 4)
-    note = _(
-        "The device `meta` has shapes and no values: what is made on another device, or looks at values, fails there."
-    )
-    agree(student.using(device="meta").dropout(x, 0.3), reference.using(device="meta").dropout(x, 0.3), note=note)
+    theirs, ours = student.using(device="meta"), reference.using(device="meta")
+    for training in (True, False):
+        _is_on_meta(theirs.dropout(x, 0.3, training), ours.dropout(x, 0.3, training))
 
 
 @points(0.5)
@@ -237,8 +234,9 @@ def test_input_unmodified(student: Implementation, reference: Implementation, dr
 
 
 # Values of both signs between 0.5 and 1.5 in size, so that a 0 in the result is an element that was dropped.
-def _away_from_zero(draw: Draw, *shape: int) -> Tensor:
-    return draw.uniform(*shape, low=0.5, high=1.5) * (2.0 * draw.integers(0, 2, *shape) - 1.0)
+def _away_from_zero(draw: Draw, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    signs = 2.0 * draw.integers(0, 2, *shape) - 1.0
+    return draw.uniform(*shape, low=0.5, high=1.5, dtype=dtype) * signs.to(dtype)
 
 
 # What the reference makes of a 1 that it keeps. That it keeps none of the 256 does not happen (p ** 256).
@@ -261,8 +259,44 @@ def _dropped(came: Answer, x: Tensor) -> Tensor:
 def _agrees_where_kept(came: Answer, kept: Tensor) -> None:
     value = came.tensor()
     expected = kept.masked_fill(value == 0, 0.0) if value.shape == kept.shape else kept
-    agree(came, expected, note=_("Where the result is 0 the element counts as dropped, and 0 is expected there."))
+    note = _("Where the result is 0 the element counts as dropped, and 0 is expected there.")
+    agree(came, expected, note=note if value.shape == kept.shape and value.dtype == kept.dtype else None)
     holds((value != 0).any(), _("Every element of the result is 0, and with this p some have to be kept."))
+
+
+# The grader sends one fixed pattern back through every result; through the identity it arrives as it was sent.
+def _gradient_passes_the_mask(came: Answer, reference: Implementation, x: Tensor) -> None:
+    sent, arrived = reference.using(gradients=True).dropout(x, 0.0).gradients["0"], came.gradients["0"]
+    holds(arrived is not None, _("No gradient arrives at x. Was something detached, or computed under no_grad?"))
+    assert sent is not None
+    assert arrived is not None
+    expected = sent * came.tensor() / x
+    apart = ~((arrived - expected).abs() <= 1e-5)
+    if not apart.any():
+        return
+    place = tuple(apart.nonzero()[0].tolist())
+    sentence = _(
+        "At {place} the element {before:.4f} became {after:.4f}, and {sent:.4f} was sent back to it. There the "
+        "gradient should be {expected:.4f}, and it is {arrived:.4f}."
+    )
+    holds(
+        False,
+        sentence.format(
+            place=list(place),
+            before=float(x[place]),
+            after=float(came.tensor()[place]),
+            sent=float(sent[place]),
+            expected=float(expected[place]),
+            arrived=float(arrived[place]),
+        ),
+    )
+
+
+def _is_on_meta(came: Answer, expected: Answer) -> None:
+    note = _(
+        "The device `meta` has shapes and no values: what is made on another device, or looks at values, fails there."
+    )
+    agree(came, expected, note=note)
 
 
 def _rate_is_near(came: Answer, x: Tensor, p: float, room: float = 0.0) -> None:

@@ -283,6 +283,21 @@ class too_long_is_cut(Pieces):
         return super().forward(x[:, -self.context_length :])
 
 
+@misconception(replaces="CausalAttention", caught_by="test_too_long_is_an_error")
+class batch_taken_for_length(Pieces):
+    """The length that was compared with `context_length` was that of the batch.
+
+    Then a large batch of short sequences is refused, and T is not looked at.
+
+    x is `(B, T, d_in)`. Which entry of its shape is T?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        if len(x) > self.context_length:
+            raise ValueError(f"x has {len(x)} tokens, but context_length is {self.context_length}")
+        return super().forward(x)
+
+
 # --- the softmax and the average --------------------------------------------------------------------------------------
 
 

@@ -449,6 +449,21 @@ class any_length_accepted(Pieces):
 
 
 @misconception(replaces="MultiHeadAttention", caught_by="test_lengths_and_head_counts")
+class batch_taken_for_length(Pieces):
+    """The length that was compared with `context_length` was that of the batch.
+
+    Then a large batch of short sequences is refused, and T is not looked at.
+
+    x is `(B, T, d_in)`. Which entry of its shape is T?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        if len(x) > self.context_length:
+            raise ValueError(f"x has {len(x)} tokens, but context_length is {self.context_length}")
+        return super().forward(x)
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_lengths_and_head_counts")
 class remainder_columns_dropped(Pieces):
     """Where `d_out` was not divisible by `num_heads`, the remaining columns were left out without a word.
 

@@ -46,6 +46,21 @@ class Pieces(reference.CausalSelfAttention):
 # --- the fused weight -------------------------------------------------------------------------------------------------
 
 
+@misconception(replaces="fuse_qkv", caught_by="test_fused_weight_learns")
+def fused_on_the_cpu(query_weight: Tensor, key_weight: Tensor, value_weight: Tensor) -> Tensor:
+    """The fused weight was filled into a tensor that was made on the CPU.
+
+    When the three weights are on a GPU, the fused one stays behind.
+
+    From what can the new tensor take the device?
+    """
+    size = len(query_weight)
+    fused = torch.empty(3 * size, size, dtype=query_weight.dtype)
+    for number, weight in enumerate((query_weight, key_weight, value_weight)):
+        fused[number * size : (number + 1) * size] = weight
+    return fused
+
+
 @misconception(replaces="fuse_qkv", caught_by="test_fused_weight_by_hand")
 def concatenated_as_columns(query_weight: Tensor, key_weight: Tensor, value_weight: Tensor) -> Tensor:
     """The three weights were put next to each other, which gave the shape `(D, 3 * D)`.
@@ -407,6 +422,20 @@ class any_length_accepted(Pieces):
         p = self.attn_dropout.p if self.training else 0.0
         context = F.scaled_dot_product_attention(query, key, value, dropout_p=p, is_causal=True)
         return self.output(context.transpose(1, 2).flatten(2))
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_lengths_and_head_counts")
+class batch_taken_for_length(Pieces):
+    """The length that was compared with `block_size` was that of the batch.
+
+    Then a large batch of short sequences is refused, and T is not looked at.
+
+    x is `(B, T, n_embd)`. Which entry of its shape is T?
+    """
+
+    def check_length(self, x: Tensor) -> None:
+        if len(x) > self.block_size:
+            raise ValueError(f"x has {len(x)} tokens, but block_size is {self.block_size}")
 
 
 @misconception(replaces="CausalSelfAttention", caught_by="test_lengths_and_head_counts")

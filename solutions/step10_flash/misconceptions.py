@@ -606,6 +606,30 @@ def sdpa_never_drops(
 
 
 @misconception(replaces="sdpa", caught_by="test_sdpa_dropout")
+def sdpa_trains_only_when_told(
+    query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, training: bool = False
+) -> Tensor:
+    """The default of training was False.
+
+    The step asks for True: whoever names a rate and nothing else wants it to act.
+
+    Where in the line of `def` does the default stand?
+    """
+    return reference.sdpa(query, key, value, dropout_p, training)
+
+
+@misconception(replaces="sdpa", caught_by="test_halves_meta_and_inputs")
+def sdpa_in_float32(query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, training: bool = True) -> Tensor:
+    """Query, key and value were converted to float32 for the built-in, and the result back.
+
+    A float64 input loses half of its digits on the way.
+
+    Which conversion could you leave out?
+    """
+    return reference.sdpa(query.float(), key.float(), value.float(), dropout_p, training).to(query.dtype)
+
+
+@misconception(replaces="sdpa", caught_by="test_sdpa_dropout")
 def sdpa_drops_the_context(
     query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, training: bool = True
 ) -> Tensor:

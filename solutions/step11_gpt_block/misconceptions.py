@@ -178,6 +178,35 @@ class norm_returns_float32(_LayerNorm):
         return super().finish(normed).float()
 
 
+@misconception(replaces="LayerNorm", caught_by="test_dtypes_meta_and_inputs")
+class absent_bias_as_plain_tensor(_LayerNorm):
+    """With bias=False a plain tensor of zeros was added in place of the bias.
+
+    A plain tensor does not go with the module when it is moved to another device or dtype.
+
+    What has to be added when there is no bias?
+    """
+
+    def __init__(self, n_embd: int, bias: bool = True, eps: float = 1e-5) -> None:
+        super().__init__(n_embd, bias, eps)
+        self.zeros = torch.zeros(n_embd)
+
+    def finish(self, normed: Tensor) -> Tensor:
+        return normed * self.weight + (self.zeros if self.bias is None else self.bias)
+
+
+@misconception(replaces="gelu", caught_by="test_gelu")
+def tanh_by_exponentials(x: Tensor) -> Tensor:
+    """The tanh was computed as (exp(2y) - 1) / (exp(2y) + 1), as its formula says.
+
+    For large x exp(2y) overflows, and infinity divided by infinity is not a number. GPT-2 meets such x.
+
+    Which function of torch computes the same without overflow?
+    """
+    doubled = torch.exp(2.0 * math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3))
+    return 0.5 * x * (1.0 + (doubled - 1.0) / (doubled + 1.0))
+
+
 @misconception(replaces="gelu", caught_by="test_gelu")
 def exact_gelu(x: Tensor) -> Tensor:
     """The exact GELU was computed, with the error function erf.
@@ -324,6 +353,19 @@ class mlp_drops_in_between(reference.MLP):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.c_proj(F.dropout(reference.gelu(self.c_fc(x)), self.dropout, self.training))
+
+
+@misconception(replaces="MLP", caught_by="test_mlp")
+class mlp_default_of_one_tenth(reference.MLP):
+    """The default of dropout was 0.1.
+
+    The step asks for 0: whoever names no rate wants nothing dropped.
+
+    Where in `__init__` does the default stand?
+    """
+
+    def __init__(self, n_embd: int, dropout: float = 0.1, bias: bool = True) -> None:
+        super().__init__(n_embd, dropout, bias)
 
 
 @misconception(replaces="Block", caught_by="test_block")

@@ -344,6 +344,21 @@ class too_many_tokens_cropped(GPT):
 
 
 @misconception(replaces="GPT", caught_by="test_too_many_tokens_are_refused")
+class rows_taken_for_tokens(GPT):
+    """The number of rows was compared with block_size, and not the number of tokens in a row.
+
+    Then a large batch of short texts is refused.
+
+    idx is (B, T). Which entry of its shape is T?
+    """
+
+    def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        if len(idx) > self.block_size:
+            raise ValueError(f"{len(idx)} tokens were given, but block_size is {self.block_size}")
+        return super().forward(idx, targets)
+
+
+@misconception(replaces="GPT", caught_by="test_too_many_tokens_are_refused")
 class positions_start_over(GPT):
     """The positions after block_size started again at 0.
 
@@ -384,6 +399,20 @@ class logits_in_float32(GPT):
     def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         logits, loss = super().forward(idx, targets)
         return logits.float(), loss
+
+
+@misconception(replaces="GPT", caught_by="test_dtype_and_device_follow_the_module")
+class logits_in_float32_with_targets(GPT):
+    """With targets the logits were turned into float32 for the loss, and came back so.
+
+    The loss may be computed in float32. The logits have the parameters' dtype, with targets as without.
+
+    Which of the two tensors should `forward` return: the one from before the conversion or the one from after it?
+    """
+
+    def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        logits, loss = super().forward(idx, targets)
+        return logits if targets is None else logits.float(), loss
 
 
 @misconception(replaces="GPT", caught_by="test_dtype_and_device_follow_the_module")
@@ -655,6 +684,37 @@ def only_new_tokens_returned(
     How many columns does (B, T + max_new_tokens) have?
     """
     return reference.generate(model, idx, max_new_tokens, temperature, top_k)[:, idx.shape[1] :]
+
+
+@misconception(replaces="generate", caught_by="test_greedy_takes_the_largest_logit")
+def text_written_on_the_cpu(
+    model: GPT, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None
+) -> Tensor:
+    """The text was written into a tensor that was made on the CPU.
+
+    When the model and idx are on a GPU, the model is given tokens that are somewhere else.
+
+    From what can the new tensor take the device?
+    """
+    text = torch.empty(len(idx), idx.shape[1] + max_new_tokens, dtype=idx.dtype)
+    text[:, : idx.shape[1]] = idx
+    for length in range(idx.shape[1], text.shape[1]):
+        text[:, : length + 1] = reference.generate(model, text[:, :length], 1, temperature, top_k)
+    return text
+
+
+@misconception(replaces="generate", caught_by="test_top_k_keeps_the_k_largest")
+def greedy_by_default(
+    model: GPT, idx: Tensor, max_new_tokens: int, temperature: float = 0.0, top_k: int | None = None
+) -> Tensor:
+    """The default of temperature was 0.
+
+    Then whoever names no temperature gets the largest logit each time. The step asks for 1, which draws as the model
+    says.
+
+    Where in the line of `def` does the default stand?
+    """
+    return reference.generate(model, idx, max_new_tokens, temperature, top_k)
 
 
 @misconception(replaces="generate", caught_by="test_context_is_cropped")

@@ -121,7 +121,7 @@ def test_head_is_tied(student: Implementation, reference: Implementation, draw: 
 def test_too_many_tokens_are_refused(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """More tokens than block_size are an error."""
     theirs, ours = twins(student, reference, draw, "GPT", 5, 4, 1, 2, 4)
-    idx = draw.integers(0, 5, 2, 5)
+    idx = draw.integers(0, 5, 6, 5)  # more rows than block_size, too: only T is compared with it
     agree(theirs(idx[:, :4]), ours(idx[:, :4]), terms=32)
     reason = _("T = {num_tokens} is larger than block_size = {block_size}")
     must_raise(lambda: theirs(idx), reason.format(num_tokens=5, block_size=4))
@@ -134,13 +134,22 @@ def test_dtype_and_device_follow_the_module(student: Implementation, reference: 
     idx = draw.integers(0, 5, 2, 3)
     for dtype in (torch.float64, torch.bfloat16):
         agree(theirs.to(dtype=dtype)(idx), ours.to(dtype=dtype)(idx), terms=32)
-    logits = logits_of(theirs.to(device="meta")(idx))
-    holds(
-        logits.device.type == "meta" and logits.shape == (2, 3, 5),
-        _("After .to(device) the logits are on {came}, and they should be on {due}.").format(
-            came=logits.device.type, due="meta"
-        ),
-    )
+        came = logits_of(theirs(idx, idx)).dtype
+        holds(
+            came == dtype,
+            _("With targets the logits have dtype {came}, and they should have that of the parameters, {due}.").format(
+                came=str(came).removeprefix("torch."), due=str(dtype).removeprefix("torch.")
+            ),
+        )
+    theirs.to(device="meta")
+    for answer in (theirs(idx), theirs(idx, idx)):
+        logits = logits_of(answer)
+        holds(
+            logits.device.type == "meta" and logits.shape == (2, 3, 5),
+            _("After .to(device) the logits are on {came}, and they should be on {due}.").format(
+                came=logits.device.type, due="meta"
+            ),
+        )
 
 
 @points(0.5)
@@ -187,6 +196,8 @@ def test_greedy_takes_the_largest_logit(student: Implementation, reference: Impl
     exactly(came, expected)
     unmodified(came)
     exactly(student.generate(theirs, idx, 1, 0, 3), reference.generate(ours, idx, 1, 0, 3))
+    on_meta = student.using(device="meta").generate(theirs.to(device="meta"), idx, 2, 0.0)
+    agree(on_meta, reference.using(device="meta").generate(ours.to(device="meta"), idx, 2, 0.0))
 
 
 @points(0.5)
@@ -254,7 +265,9 @@ def test_top_k_keeps_the_k_largest(student: Implementation, reference: Implement
     second = _("top_k is {top_k}.").format(top_k=1)
     require_rates(student.generate(theirs, idx, 1, 1.0, 1), 1.0, {0: 1.0}, {1: 1.0}, second)
     third = _("top_k is {top_k}, and the vocabulary has 3 tokens.").format(top_k=10)
-    require_rates(student.generate(theirs, idx, 1, 1.0, 10), 1.0, {0: 0.6652, 2: 0.2447}, {1: 0.6652, 2: 0.2447}, third)
+    # The temperature is left to its default here.
+    came = student.generate(theirs, idx, 1, top_k=10)
+    require_rates(came, 1.0, {0: 0.6652, 2: 0.2447}, {1: 0.6652, 2: 0.2447}, third)
     # Above all rows have the same k-th largest logit. Here each has its own, and the temperature is high, so that a
     # logit below it would be drawn in some of them.
     theirs, ours = exact_twins(student, reference, draw, 6)
