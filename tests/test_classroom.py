@@ -411,7 +411,7 @@ def test_a_run_that_is_stopped_leaves_nothing_and_goes_on(
     code, said = ended(process)
     until(lambda: gone(below), 10.0)
     kept = reports(tmp_path / "out")
-    assert 2 <= kept < 6
+    assert 2 <= kept < 6, (code, said)
     if how is not signal.SIGKILL:
         assert code == 130 and f"{kept} of 6" in said and "Traceback" not in said
     else:  # the hardest way to stop
