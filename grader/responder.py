@@ -252,7 +252,7 @@ class Responder:
                 return int(value)
             case numbers.Integral() if abs(int(value)) < MAX_INT:  # NumPy's, say
                 return int(value)
-            case numbers.Real():
+            case numbers.Real() if not isinstance(value, numbers.Integral):
                 return float(value)
             case str():
                 return str(value)

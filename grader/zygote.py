@@ -29,7 +29,7 @@ from grader.scratch import remove as remove_folder
 from grader.zygote_messages import Command, Reply
 
 MAX_COMMAND = 1 << 16
-IDLE = 1.0  # seconds without a command, after which time is at hand: grading once, cold, never gets there
+IDLE = 1.0  # seconds without a command, after which time is at hand: grading once, cold, seldom gets there
 PROBE = (("namespaces", 1), ("landlock", 2), ("seccomp", 4))  # the exit status of the process that tries the layers
 
 

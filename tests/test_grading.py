@@ -128,7 +128,7 @@ def test_command_line_on_stubs(stubs: Path) -> None:
     """A report on standard output within 80 columns, without colour, and exit code 0."""
     done = run("grade", "--submission", str(stubs), "--seed", "7")
     assert done.returncode == 0, done.stderr
-    assert " start with step01_scores" in done.stdout
+    assert f"0 of {sum(step.points for step in course.steps()):g}: start with step01_scores" in done.stdout
     assert "\x1b[" not in done.stdout
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
 

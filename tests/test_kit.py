@@ -24,7 +24,7 @@ from grader.messages import Call, Outcome, Placed, Raised
 from grader.tape import Tape, agree_in, fingerprint
 from grader.verdict import run_check
 from tests.fresh import TELLING, solution_lines
-from tests.watched import Session
+from tests.watched import POINTS, Session
 
 STEPS = [step.name for step in course.steps()]
 SMALL = next(step for step in course.steps() if step.name == "step07_heads")
@@ -300,7 +300,7 @@ def test_stubs_are_to_do(built: Path) -> None:
     """A learner who begins is told where."""
     done = run(built, "grade")
     assert done.returncode == 0, done.stderr
-    assert " start with step01_scores" in done.stdout
+    assert f"0 of {POINTS}: start with step01_scores" in done.stdout
     assert "oracle: recorded" not in done.stderr
 
 
@@ -310,7 +310,7 @@ def test_references_have_full_marks(built: Path, solved: Path, seed: str) -> Non
     report = graded(built, solved, "--seed", seed)
     failing = [step["name"] for step in report["steps"] if step["status"] != "pass"]  # type: ignore[attr-defined]
     assert failing == []
-    assert (report["score"], report["oracle"], report["seed"]) == (report["max_score"], "recorded", int(seed))
+    assert (report["score"], report["oracle"], report["seed"]) == (float(POINTS), "recorded", int(seed))
 
 
 def test_wrong_files_are_named_as_with_the_solutions(built: Path, grader: Grader, tmp_path: Path) -> None:
