@@ -7,10 +7,6 @@ import os
 import re
 import secrets
 import selectors
-import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Callable
 
 import msgspec
@@ -18,19 +14,15 @@ import msgspec
 from grader import __version__
 from grader.isolation import LAYERS as LAYERS
 from grader.judge import Broken, Channel, Event, Finished, GradeRequest, Ready, StepGraded, Unmet
+from grader.judges import GraderError as GraderError
+from grader.judges import Judges, start
 from grader.language import current
 from grader.language import gettext as _
 from grader.limits import Limits
 from grader.places import ROOT as ROOT
 from grader.places import TAPE, is_recorded, step_folders, tape_version
 from grader.results import Report, StepResult
-from grader.sandbox import ForkLauncher, SandboxError, clean_environment
 from grader.submission import Submission
-from grader.zygote_messages import Command
-
-
-class GraderError(RuntimeError):
-    """The grader itself could not work: never the learner's fault."""
 
 
 class UnfitCopy(GraderError):
@@ -99,18 +91,19 @@ def new_seed() -> int:
 class Grader:
     """Judges kept warm: torch imported once, checks collected once, any number of submissions graded.
 
-    `judges` work at one submission side by side. With `many` submissions to come, it takes a third of a second longer
-    to start, and less time for each. Use it as a context manager, or `close` it.
+    `judges` work at one submission side by side. They are new ones of a `source`, which other graders may share and
+    whose owner closes it; by default the grader has one for itself, started as `judges.start` does. Use it as a context
+    manager, or `close` it.
     """
 
     def __init__(
-        self, judges: int | None = None, limits: Limits | None = None, *, fork: bool | None = None, many: bool = False
-    ) -> None:
+        self, judges: int | None = None, limits: Limits | None = None, *,
+        source: Judges | None = None, fork: bool | None = None, many: bool = False,
+    ) -> None:  # fmt: skip
         require_fitting_tapes()
         self.limits = limits or Limits()
         self._count = judges or max(1, min(2, os.cpu_count() or 1))
-        fork = sys.platform == "linux" if fork is None else fork
-        self._start: _Start = _ForkStart(many) if fork else _SpawnStart()
+        self._source, self._shared = source or start(fork=fork, many=many), source is not None
         self._judges: list[Channel] = []
 
     def grade(
@@ -161,7 +154,7 @@ class Grader:
         self, request: GradeRequest, steps: list[str], on_step: Callable[[StepResult], None]
     ) -> tuple[dict[str, StepGraded], Finished]:
         while len(self._judges) < min(self._count, len(steps)):
-            self._judges.append(self._start.judge())
+            self._judges.append(self._source.new())
         judges = self._judges[: len(steps)]
         graded: dict[str, StepGraded] = {}
         finished: Finished | None = None
@@ -200,124 +193,22 @@ class Grader:
 
     def stop(self) -> None:
         """From another thread: ends a grading that is under way, which raises GraderError there."""
-        self._start.stop()
+        self._source.stop()
 
     def close(self) -> None:
-        """Ends every process."""
+        """Ends every process that it has started."""
         for judge in self._judges:
             with contextlib.suppress(OSError):
                 judge.close()
         self._judges.clear()
-        self._start.close()
+        if not self._shared:
+            self._source.close()
 
     def __enter__(self) -> Grader:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-class _Start:
-    """How judges come to be."""
-
-    def judge(self) -> Channel:
-        """A channel to a new judge."""
-        raise NotImplementedError
-
-    def stop(self) -> None:
-        """Has the judges end, without waiting for it. May be called from any thread."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Ends what was started."""
-
-
-class _ForkStart(_Start):
-    """Judges forked from one zygote, which is started at once and warms up while the caller goes on."""
-
-    def __init__(self, many: bool) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        start = (
-            "import sys; root, control, many = sys.argv[1:]; sys.path.insert(0, root)\n"
-            "from grader import zygote; zygote.main(int(control), root, many == 'many')"
-        )
-        self.process = subprocess.Popen(
-            [sys.executable, "-I", "-c", start, str(ROOT), str(theirs.fileno()), "many" if many else ""],
-            pass_fds=[theirs.fileno()], env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=None if os.environ.get("KIT_DEBUG") else subprocess.DEVNULL, cwd="/",
-        )  # fmt: skip
-        theirs.close()
-        self.launcher = ForkLauncher(ours)
-        self.ready = False
-
-    def judge(self) -> Channel:
-        """A judge forked from the zygote."""
-        ours, theirs = socket.socketpair()
-        try:
-            if not self.ready:
-                self.launcher.await_reply("ready", seconds=120.0)
-                self.ready = True
-            socket.send_fds(self.launcher.control, [msgspec.msgpack.encode(Command("judge"))], [theirs.fileno()])
-            self.launcher.await_reply("started")
-        except (SandboxError, OSError) as error:
-            ours.close()
-            raise GraderError(_("The judge could not be started: {reason}").format(reason=error)) from error
-        finally:
-            theirs.close()
-        return Channel(ours)
-
-    def stop(self) -> None:
-        """The zygote hears that nobody is left to work for, and ends everything it forked."""
-        with contextlib.suppress(OSError):
-            self.launcher.control.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        """Ends the zygote, and with it everything it forked."""
-        self.launcher.control.close()
-        if not self.ready:  # it is still importing torch, has forked nothing and would not hear
-            self.process.kill()
-        try:
-            self.process.wait(5.0)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-
-class _SpawnStart(_Start):
-    """Judges started as programs of their own."""
-
-    def __init__(self) -> None:
-        self.processes: list[subprocess.Popen[bytes]] = []
-
-    def judge(self) -> Channel:
-        """A judge in a new interpreter."""
-        ours, theirs = socket.socketpair()
-        start = (
-            "import sys; descriptor, root = sys.argv[1:]; sys.path.insert(0, root)\n"
-            "import socket; from grader import judge; judge.main(socket.socket(fileno=int(descriptor)), None)"
-        )
-        debugging = os.environ.get("KIT_DEBUG")
-        self.processes.append(
-            subprocess.Popen(
-                [sys.executable, "-c", start, str(theirs.fileno()), str(ROOT)], pass_fds=[theirs.fileno()],
-                env=os.environ | clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=None if debugging else subprocess.DEVNULL,
-            )
-        )  # fmt: skip
-        theirs.close()
-        return Channel(ours)
-
-    def stop(self) -> None:
-        """Ends the judges, without waiting for it."""
-        for process in self.processes:
-            with contextlib.suppress(OSError):
-                process.send_signal(signal.SIGTERM)
-
-    def close(self) -> None:
-        """Ends the judges."""
-        self.stop()
-        for process in self.processes:
-            process.wait()
 
 
 def _both(one: Finished, other: Finished) -> Finished:

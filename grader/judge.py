@@ -108,19 +108,22 @@ class Channel:
             yield request
 
 
-def main(stream: socket.socket, control: socket.socket | None, proven: Sequence[str] = ()) -> None:
+def main(
+    stream: socket.socket, control: socket.socket | None, proven: Sequence[str] = (), board: int | None = None
+) -> None:
     """Collects the checks and serves requests until the other side closes.
 
-    `control` leads to the zygote, if any, which has found the `proven` layers to hold.
+    `control` leads to the zygote, if any, which has found the `proven` layers to hold. On the `board`, a
+    file, judges side by side note which processor they take.
     """
     channel = Channel(stream)
     try:
-        _serve(channel, control, proven)
+        _serve(channel, control, proven, board)
     except BaseException:
         channel.send(Broken(traceback.format_exc(limit=-6)))
 
 
-def _serve(channel: Channel, control: socket.socket | None, proven: Sequence[str]) -> None:
+def _serve(channel: Channel, control: socket.socket | None, proven: Sequence[str], board: int | None) -> None:
     import pytest
 
     from grader import course
@@ -128,7 +131,7 @@ def _serve(channel: Channel, control: socket.socket | None, proven: Sequence[str
     from grader.sandbox import ForkLauncher, Launcher, SpawnLauncher
 
     launcher: Launcher = ForkLauncher(control, proven) if control is not None else SpawnLauncher(str(course.ROOT))
-    session = Session(channel, launcher)
+    session = Session(channel, launcher, board)
     said = io.StringIO()
     arguments = [part for name in UNUSED_PLUGINS for part in ("-p", f"no:{name}")]
     arguments += ["--assert=plain", "--import-mode=importlib", "-c", os.devnull, f"--rootdir={course.ROOT}"]

@@ -32,8 +32,8 @@ OURS = {"student", "reference", "draw"}
 class Session:
     """A pytest plug-in that answers grade requests from one collected session."""
 
-    def __init__(self, channel: Channel, launcher: Launcher) -> None:
-        self.channel, self.launcher = channel, launcher
+    def __init__(self, channel: Channel, launcher: Launcher, board: int | None = None) -> None:
+        self.channel, self.launcher, self.board = channel, launcher, board
         self.started = False
         self._oracles: dict[str, tuple[int, Remembered, Witness]] = {}
         self._trial: Trial | None = None
@@ -83,7 +83,7 @@ class Session:
                     continue
                 self.launcher.begin_run()
                 for name in request.steps:
-                    with one_processor():
+                    with one_processor(self.board):
                         graded = self._grade_step(steps[name], items[name], ran, request)
                     self.channel.send(graded)
                 recorded = any(steps[name].is_recorded for name in request.steps)

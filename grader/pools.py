@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import functools
-import multiprocessing
 import os
-import signal
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from multiprocessing.process import BaseProcess
 from multiprocessing.util import Finalize
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from grader import language, version
+from grader import judges, language, version
 from grader.grading import Grader, GraderError, NotIsolated
 from grader.language import gettext as _
 from grader.limits import Limits
@@ -29,6 +26,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 BEGINNING = 10.0  # seconds to reach a scheduler
+JUDGES_OF_A_SOURCE = 8  # one process forks for so many: each has it fork some 18 times a second, for 2 ms each
 
 
 class Refused(GraderError):
@@ -76,8 +74,8 @@ def cores() -> int:
 
 
 def processes(size: int, limits: Limits) -> Pool:
-    """A pool of processes on this machine, each with a warm grader of its own. They end with it, whatever ends it."""
-    return Pool(lambda: _opened_processes(size, limits), size)
+    """A pool of warm processes on this machine. They end with it, whatever ends it."""
+    return Pool(lambda: _opened_threads(size, limits), size)
 
 
 def answers(pool: Pool, tasks: Iterable[tuple[str, Task]]) -> Generator[tuple[str, Answer], None, None]:
@@ -98,51 +96,28 @@ def answers(pool: Pool, tasks: Iterable[tuple[str, Task]]) -> Generator[tuple[st
 def _once(
     pool: Pool, tasks: Iterator[tuple[str, Task]], side_by_side: int
 ) -> Iterator[tuple[tuple[str, Task], Answer]]:
-    """Answers in the order they come. A pool whose process was killed is opened anew for the tasks that are left."""
+    """Answers in the order they come."""
     # One more than are worked at: who is done need not wait for the next one to be read.
     most = side_by_side + 1 if side_by_side > 1 else 1
-    left = True
-    while left:
-        running: dict[Future[Answer], tuple[str, Task]] = {}
-        broken = False
-        with pool.opened() as executor:
-            while not broken:
-                for named in islice(tasks, most - len(running)):
-                    running[_submitted(executor, named[1])] = named
-                if not running:
-                    left = False
-                    break
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    answer = _answer(future)
-                    broken = broken or _is_broken(future)
-                    yield running.pop(future), answer
-            for future, named in running.items():
-                yield named, _answer(future)
-
-
-def _submitted(executor: Executor, task: Task) -> Future[Answer]:
-    try:
-        return executor.submit(grade, task)
-    except BrokenExecutor as error:
-        future: Future[Answer] = Future()
-        future.set_exception(error)
-        return future
+    running: dict[Future[Answer], tuple[str, Task]] = {}
+    with pool.opened() as executor:
+        while True:
+            for named in islice(tasks, most - len(running)):
+                running[executor.submit(grade, named[1])] = named
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                yield running.pop(future), _answer(future)
 
 
 def _answer(future: Future[Answer]) -> Answer:
     try:
         answer = future.result()
-    except BrokenExecutor:
-        return Answer(error=_("The process that graded it was killed."))
     except Exception as error:  # of whatever kind a cluster raises: it is one submission's, and stops no other
         return Answer(error=_("The grader failed: {reason}").format(reason=error))
     if answer.refused:
         raise Refused(answer.error)
     return answer
-
-
-def _is_broken(future: Future[Answer]) -> bool:
-    return not future.cancelled() and isinstance(future.exception(), BrokenExecutor)
 
 
 # --- in the process that grades ---
@@ -173,22 +148,23 @@ def _page(report: Report) -> str:
 
 
 class _Graders:
-    """The warm graders of one process: as many as there are calls at the same time."""
+    """The warm graders of one process: as many as there are calls at the same time, their judges of few sources."""
 
     def __init__(self) -> None:
         self._idle: list[tuple[Limits, Grader]] = []
+        self._sources: list[judges.Judges] = []
+        self._made = 0
         self._lock = threading.Lock()
-        Finalize(None, self.close, exitpriority=10)  # at the end of a process of a pool nothing else would
+        Finalize(None, self.close, exitpriority=10)  # at the end of a cluster's process nothing else would
 
     @contextmanager
     def one(self, limits: Limits) -> Iterator[Grader]:
         """A grader that nobody else uses. One that has failed is closed and not used again."""
         with self._lock:
             fitting = [kept for kept in self._idle if kept[0] == limits]
-            kept = fitting[-1] if fitting else None
-            if kept:
-                self._idle.remove(kept)
-        grader = kept[1] if kept else Grader(judges=1, limits=limits, many=True)
+            if fitting:
+                self._idle.remove(fitting[-1])
+            grader = fitting[-1][1] if fitting else Grader(judges=1, limits=limits, source=self._source())
         try:
             yield grader
         except BaseException:
@@ -197,13 +173,29 @@ class _Graders:
         with self._lock:
             self._idle.append((limits, grader))
 
+    def _source(self) -> judges.Judges:
+        """Where the next grader's judge comes from: a new source after so many that one process would be kept busy."""
+        if self._made % JUDGES_OF_A_SOURCE == 0 or not self._sources[-1].alive:
+            self._sources.append(judges.start(many=True))
+            self._made = 0
+        self._made += 1
+        return self._sources[-1]
+
+    def stop(self) -> None:
+        """Has what is being graded fail at once, and all that comes after."""
+        with self._lock:
+            for source in self._sources:
+                source.stop()
+
     def close(self) -> None:
-        """Ends every grader that is idle."""
+        """Ends every grader, of which none is in use, and all processes."""
         with self._lock:
             idle, self._idle = self._idle, []
+            sources, self._sources, self._made = self._sources, [], 0
         for _limits, grader in idle:
-            with suppress(OSError):
-                grader.close()
+            grader.close()
+        for source in sources:
+            source.close()
 
 
 @functools.cache
@@ -216,40 +208,25 @@ def close_graders() -> None:
     _graders().close()
 
 
-def _begin(limits: Limits) -> None:
-    """In a new process of a pool: Ctrl-C is its parent's to answer, and it does not outlive that."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    with suppress(GraderError, OSError), _graders().one(limits):
-        pass  # torch loads while the first submission is read
-
-
-def _end_with(parent: BaseProcess) -> None:
-    parent.join()
-    os._exit(1)  # its grader hears of it when the connection closes
-
-
 # --- pools ---
 
 
 @contextmanager
-def _opened_processes(size: int, limits: Limits) -> Iterator[Executor]:
-    before = multiprocessing.active_children()
-    # Spawned, not forked: a process that grades has nothing of this one, no open file and no lock half taken.
-    context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(size, context, _begin, (limits,))
+def _opened_threads(size: int, limits: Limits) -> Iterator[Executor]:
+    """Threads that wait for judges: the work is done in those processes."""
+    graders = _graders()
+    executor = ThreadPoolExecutor(size)
     try:
+        with graders.one(limits):
+            pass  # torch loads while the first submission is read
         yield executor
+        executor.shutdown()
     except BaseException:
-        for process in multiprocessing.active_children():
-            if process not in before:
-                process.terminate()
-        # Its thread ends with them, and is waited for: at the end of Python it would be written to while it closes.
+        graders.stop()
         executor.shutdown(cancel_futures=True)
         raise
-    executor.shutdown()
+    finally:
+        graders.close()
 
 
 @contextmanager

@@ -250,18 +250,18 @@ class Responder:
                 return value
             case int() if abs(value) < MAX_INT:
                 return int(value)
-            case numbers.Integral() if abs(int(value)) < MAX_INT:  # NumPy's, say
-                return int(value)
-            case numbers.Real() if not isinstance(value, numbers.Integral):
-                return float(value)
             case str():
                 return str(value)
+            case Tensor():
+                return _travelling_tensor(value)
             case nn.Module() if depth == 0:
                 self.handles[call.new_handle] = value
                 self.made_by[call.new_handle] = name
                 return HandleId(call.new_handle)
-            case Tensor():
-                return _travelling_tensor(value)
+            case numbers.Integral() if abs(int(value)) < MAX_INT:  # NumPy's, say
+                return int(value)
+            case numbers.Real() if not isinstance(value, numbers.Integral):
+                return float(value)
             case tuple() | list() if depth < MAX_DEPTH and len(value) <= MAX_ITEMS:
                 return tuple(self._travelling(item, call, name, depth + 1) for item in value)
             case dict() if depth == 0 and len(value) <= MAX_ITEMS:
@@ -428,8 +428,9 @@ def _materialised(value: Any) -> Any:
     """
     if isinstance(value, tuple | list) and type(value) not in (tuple, list):
         return list(itertools.islice(value, MAX_ITEMS + 1))
-    if isinstance(value, Iterable) and not isinstance(
-        value, Tensor | nn.Module | str | bytes | tuple | list | dict | set
+    # Whether something is an Iterable takes long to say of a class seen for the first time, as each learner's are.
+    if not isinstance(value, Tensor | nn.Module | str | bytes | tuple | list | dict | set) and isinstance(
+        value, Iterable
     ):
         return list(itertools.islice(value, MAX_ITEMS))
     return value

@@ -36,8 +36,8 @@ PROBE = (("namespaces", 1), ("landlock", 2), ("seccomp", 4))  # the exit status 
 class Zygote:
     """Forks on command, reaps, and leaves no descendant of a worker behind."""
 
-    def __init__(self, control: socket.socket, root: str) -> None:
-        self.root = root
+    def __init__(self, control: socket.socket, root: str, board: int) -> None:
+        self.root, self.board = root, board
         self.scratch = Scratch()
         self.readable = isolation.readable_paths(root)
         self.spaces = namespaces.make(self.scratch.path, self.readable, isolation.library_places())
@@ -115,9 +115,9 @@ class Zygote:
 
             ours.detach()
             sys.path.insert(0, self.root)
-            judge.main(socket.socket(fileno=os.dup(descriptors[0])), theirs, self.proven)
+            judge.main(socket.socket(fileno=os.dup(descriptors[0])), theirs, self.proven, self.board)
 
-        pid = self._fork(run, client, keep={descriptors[0], theirs.fileno()})
+        pid = self._fork(run, client, keep={descriptors[0], theirs.fileno(), self.board})
         theirs.close()
         if pid is None:
             ours.close()
@@ -294,10 +294,11 @@ def _refuses(layer: str) -> bool:
     return False
 
 
-def main(control: int, root: str, many: bool) -> None:
+def main(control: int, root: str, board: int, many: bool) -> None:
     """Loads torch, proves that forking is sound, and serves on the socket `control`.
 
-    `many`: enough is to come that it pays to lay out the memory before anything is forked.
+    On the `board`, a file, judges note where they run. `many`: enough is to come that it pays to lay out the memory
+    before anything is forked.
     """
     # Out of reach of the terminal: an interrupt is for the owner, whose end ends everything here.
     os.setsid()
@@ -312,7 +313,7 @@ def main(control: int, root: str, many: bool) -> None:
     if isolation.can_filter():
         isolation.allowed_calls()
     _assert_forkable()
-    zygote = Zygote(socket.socket(fileno=control), root)
+    zygote = Zygote(socket.socket(fileno=control), root, board)
     gc.collect()
     gc.freeze()
     heap.fill_holes()

@@ -181,7 +181,7 @@ def eventually(true: Callable[[], bool], seconds: float = 20.0) -> bool:
 
 def zygote_pid(grader: Grader) -> int:
     """The process that everything is forked from."""
-    return int(grader._start.process.pid)  # type: ignore[attr-defined]
+    return int(grader._source.process.pid)  # type: ignore[attr-defined]
 
 
 def descendants(pid: int) -> list[int]:

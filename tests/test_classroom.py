@@ -8,9 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 
 import msgspec
@@ -259,39 +259,6 @@ def test_a_refusal_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
         list(pools.answers(pool, map(task, "abc")))
 
 
-class Breaking(Executor):
-    """An executor whose pool breaks at a submission named `poison`, as when the process that grades it is killed."""
-
-    def __init__(self) -> None:
-        self.broken = False
-
-    def submit(self, call: Callable[..., Answer], /, *given: Task, **named: object) -> Future[Answer]:  # type: ignore[override]
-        """The answer at once, unless the pool is broken."""
-        if self.broken:
-            raise BrokenExecutor
-        future: Future[Answer] = Future()
-        if given[0].submission.name == "poison":
-            self.broken = True
-            future.set_exception(BrokenExecutor())
-        else:
-            future.set_result(Answer(b"report"))
-        return future
-
-
-def test_a_broken_pool_is_opened_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The blame stays with the submission at which it breaks, also when others were under way."""
-    opened: list[Breaking] = []
-
-    @contextmanager
-    def fresh() -> Iterator[Executor]:
-        opened.append(Breaking())
-        yield opened[-1]
-
-    answers = dict(pools.answers(Pool(fresh, 2), map(task, ["a", "poison", "b", "c", "d", "e"])))
-    assert {name for name, answer in answers.items() if answer.error} == {"poison"}
-    assert len(answers) == 6 and len(opened) >= 3
-
-
 def test_another_version_of_the_kit_is_refused() -> None:
     """A worker of a cluster that grades by other checks grades nobody."""
     named = dataclasses.replace(task("a")[1], kit="another")
@@ -299,20 +266,32 @@ def test_another_version_of_the_kit_is_refused() -> None:
 
 
 class Counted:
-    """Stands for a grader, and notes when it is closed."""
+    """Stands for a grader or a source of judges, and notes when it is closed or stopped."""
 
     def __init__(self, **given: object) -> None:
-        self.closed = False
+        self.source = given.get("source")
+        self.closed = self.stopped = False
+        self.alive = True
 
     def close(self) -> None:
         """Notes it."""
         self.closed = True
 
+    def stop(self) -> None:
+        """Notes it."""
+        self.stopped = True
 
-def test_calls_at_the_same_time_have_graders_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker of a cluster has threads; a grader is kept for the next call, unless it has failed."""
+
+@pytest.fixture
+def graders(monkeypatch: pytest.MonkeyPatch) -> pools._Graders:
+    """Graders that are stand-ins, as are their sources."""
     monkeypatch.setattr(pools, "Grader", Counted)
-    graders = pools._Graders()
+    monkeypatch.setattr(pools.judges, "start", Counted)
+    return pools._Graders()
+
+
+def test_calls_at_the_same_time_have_graders_of_their_own(graders: pools._Graders) -> None:
+    """A grader is kept for the next call, unless it has failed."""
     with graders.one(Limits()) as first, graders.one(Limits()) as second:
         assert first is not second
     with graders.one(Limits()) as again:
@@ -326,6 +305,21 @@ def test_calls_at_the_same_time_have_graders_of_their_own(monkeypatch: pytest.Mo
         assert fresh is not failing
     graders.close()
     assert all(grader.closed for grader in (first, second, other))  # type: ignore[attr-defined]
+
+
+def test_graders_share_a_source_until_it_is_dead_or_busy(graders: pools._Graders) -> None:
+    """One import of torch for several judges; all of them end with the class, or when it is stopped."""
+    with ExitStack() as stack:
+        made = [stack.enter_context(graders.one(Limits())) for _ in range(pools.JUDGES_OF_A_SOURCE + 1)]
+        sources = [grader.source for grader in made]  # type: ignore[attr-defined]
+        assert len(set(sources)) == 2 and sources.count(sources[0]) == pools.JUDGES_OF_A_SOURCE
+        sources[-1].alive = False
+        living = stack.enter_context(graders.one(Limits())).source  # type: ignore[attr-defined]
+        assert living not in sources
+        graders.stop()
+        assert all(source.stopped for source in (*sources, living))
+    graders.close()
+    assert all(source.closed for source in (*sources, living))
 
 
 # --- the command, with real processes --------------------------------------------------------------------------------
@@ -421,14 +415,15 @@ def test_a_run_that_is_stopped_leaves_nothing_and_goes_on(
 
 
 @needs_proc
-def test_a_killed_process_of_the_pool_loses_nobody(slow_class: Path, tmp_path: Path) -> None:
-    """It is as when memory runs out: the run goes on in a new pool, and at the end nothing is left."""
+@pytest.mark.parametrize("what", ["judge", "zygote"])
+def test_a_killed_process_of_the_pool_loses_nobody(what: str, slow_class: Path, tmp_path: Path) -> None:
+    """It is as when memory runs out: the run goes on with new ones, and at the end nothing is left."""
     process = command(slow_class, tmp_path / "out")
     until(lambda: reports(tmp_path / "out") >= 1)
-    children = [pid for pid, parent in processes().items() if parent == process.pid]
-    pool = [pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    (zygote,) = [pid for pid, parent in processes().items() if parent == process.pid]
+    judge = min(pid for pid, parent in processes().items() if parent == zygote)  # it forks them first
     below = descendants(process.pid)
-    os.kill(pool[0], signal.SIGKILL)
+    os.kill(judge if what == "judge" else zygote, signal.SIGKILL)
     code, said = ended(process)
     assert code == 0 and "6 graded" in said and "0 could not be graded" in said, said
     until(lambda: gone(below), 10.0)

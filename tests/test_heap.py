@@ -48,7 +48,7 @@ def test_zygote_lays_out_its_memory_at_once_or_when_idle(many: bool) -> None:
     if not can():
         pytest.skip("this system does not put memory into huge pages when asked")
     with Grader(1, many=many) as grader:
-        grader._judges.append(grader._start.judge())
+        grader._judges.append(grader._source.new())
         zygote = zygote_pid(grader)
         assert bool(huge(zygote)) == many
         assert eventually(lambda: huge(zygote) > 64 << 10, 30)
