@@ -87,7 +87,7 @@ def grade(
                 _write(json, results.as_json(report), "--json report.json")
             screen.show(report, _again(submission_folder))
         if html is not None:
-            from grader import page  # matplotlib and jinja2 load only for a page
+            from grader import page  # jinja2 loads only for a page
 
             _write(html, page.html(report), "--html report.html")
             print(_("The page is {file}").format(file=html.resolve()), file=sys.stderr if to_stdout else sys.stdout)

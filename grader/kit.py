@@ -18,9 +18,9 @@ from grader.stubs import shipped
 # The engine's modules, but for those that only an author or an instructor needs.
 ENGINE = (
     "__init__", "__main__", "arguments", "board", "catalogue", "chance", "checks", "cli", "compare", "course", "demo",
-    "diagnose", "doctor", "draws", "exercises", "failure", "frames", "github", "grading", "heap", "implementation",
-    "isolation", "judge", "keys", "language", "lessons", "limits", "messages", "namespaces", "notebook",
-    "notebooks", "offlimits", "page", "places", "plugin", "preload", "processor", "remembered", "report",
+    "diagnose", "doctor", "draws", "exercises", "failure", "frames", "github", "grading", "heap", "heat_map",
+    "implementation", "isolation", "judge", "keys", "language", "lessons", "limits", "messages", "namespaces",
+    "notebook", "notebooks", "offlimits", "page", "places", "plugin", "preload", "processor", "remembered", "report",
     "responder", "results", "sandbox", "saves", "scratch", "screen", "show", "student", "stubs", "submission",
     "tape", "verdict", "vocabulary", "watch", "worker", "zygote", "zygote_messages",
 )  # fmt: skip
@@ -29,6 +29,7 @@ ENGINE_DATA = (
     "data/text.en.txt",
     "data/text.ko.txt",
     "locale/ko/LC_MESSAGES/kit.mo",
+    "templates/heat_map.svg.j2",
     "templates/pieces.html.j2",
     "templates/report.html.j2",
     "templates/verdict.html.j2",

@@ -49,7 +49,7 @@ class Verdict:
             return "\n\n".join(reports.as_text(step) for step in self.report.steps)
 
     def _repr_html_(self) -> str:
-        from grader import page  # matplotlib and jinja2
+        from grader import page  # jinja2
 
         with language.use(self._spoken):
             return page.fragment(self.report)

@@ -6,40 +6,23 @@ through `report.plain` and escaped, both for every value that a template writes.
 
 from __future__ import annotations
 
-import io
-import re
-import warnings
 import webbrowser
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from grader import language
 from grader import report as reports
+from grader.heat_map import NUMBERED, drawing, written
 from grader.language import gettext as _
 from grader.results import CheckResult, Parting, Report, StepResult
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.colors import Colormap, Normalize
-
 TEMPLATES = Path(__file__).parent / "templates"
-# Layout is done with the font that comes with matplotlib and so is the same everywhere; the reader's fonts show it.
-LAYOUT_FONT = "DejaVu Sans"
-FONTS = "system-ui, 'Apple SD Gothic Neo', 'Malgun Gothic', 'Noto Sans KR', 'Noto Sans CJK KR', sans-serif"
-COLOURS = "cividis"  # its lightness grows evenly: it reads the same in grey and with any kind of colour vision
-NUMBERED = 8  # rows and columns up to which a cell holds its number
-NUMBER_WIDTH = 5  # characters that fit a cell
-BLACK = "#010101"  # matplotlib leaves out pure black, and text without a colour takes the page's
-POINTS_PER_INCH = 72
-
-Matrix = list[list[float | bool | None]]
 
 
 @dataclass(frozen=True)
@@ -185,8 +168,8 @@ def heat_map(parting: Parting, name: str) -> HeatMap:
             total=len(parting.expected) * len(parting.expected[0]),
         ),
         _("The first is in row {row}, column {column}: expected {expected}, came {came}.").format(
-            row=row, column=column, expected=_written(parting.expected[row][column]),
-            came=_written(parting.came[row][column]),
+            row=row, column=column, expected=written(parting.expected[row][column]),
+            came=written(parting.came[row][column]),
         ),
     ]  # fmt: skip
     if parting.slice:
@@ -195,13 +178,15 @@ def heat_map(parting: Parting, name: str) -> HeatMap:
         facts.append(_("× stands for infinity or NaN."))
     titles = _("expected"), _("yours")
     tables = [
-        (title, [[Cell(_written(value), apart) for value, apart in zip(*lines, strict=True)]
+        (title, [[Cell(written(value), apart) for value, apart in zip(*lines, strict=True)]
                  for lines in zip(matrix, differs, strict=True)])
         for title, matrix in zip(titles, (parting.expected, parting.came), strict=True)
     ]  # fmt: skip
-    title = _("Heat maps: what was expected, and yours")
-    svg = _picture(msgspec.json.encode(parting), titles)
-    return HeatMap(_accessible(svg, name, title, " ".join(facts)), facts, tables)
+    svg = environment().get_template("heat_map.svg.j2").render(
+        drawing=drawing(parting), name=name, titles=titles, words={"row": _("row"), "column": _("column")},
+        title=_("Heat maps: what was expected, and yours"), description=" ".join(facts),
+    )  # fmt: skip
+    return HeatMap(Markup(svg), facts, tables)
 
 
 def _words(report: Report) -> dict[str, str]:
@@ -276,157 +261,3 @@ def _shown(value: Any) -> Any:
 def _label(line: str) -> str:
     """The first word of a labelled line; labels are translated, so the translation is asked."""
     return line.split(maxsplit=1)[0]
-
-
-def _written(value: float | bool | None) -> str:
-    if isinstance(value, bool):
-        return str(value)
-    return "×" if value is None else f"{value:.6g}"
-
-
-def _short(value: float | bool | None) -> str:
-    """A value that fits a cell of the picture."""
-    if value is None or isinstance(value, bool):
-        return _written(value)
-    texts = [re.sub(r"e\+?(-?)0*", r"e\1", format(value, form)) for form in (".3g", ".2g", ".0e")]
-    return next((text for text in texts if len(text) <= NUMBER_WIDTH), texts[-1])
-
-
-@lru_cache(maxsize=256)  # a class is graded on the same draws: the same mistake gives the same picture
-def _picture(encoded: bytes, titles: tuple[str, str]) -> str:
-    parting = msgspec.json.decode(encoded, type=Parting)
-    return _drawn(parting, parting.differs, titles)
-
-
-def _drawn(parting: Parting, differs: list[list[bool]], titles: tuple[str, str]) -> str:
-    """Both matrices side by side and their colour scale, as SVG without ids, so that pages can hold many."""
-    # Imported here: only a page needs it, and it takes as long as some steps do.
-    import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.colors import Normalize
-    from matplotlib.figure import Figure
-
-    rows, columns = len(parting.expected), len(parting.expected[0])
-    largest = max(rows, columns)
-    cell = 0.62 if largest <= 4 else 0.5 if largest <= NUMBERED else 0.28 if largest <= 2 * NUMBERED else 0.16
-    left, right, top, bottom, bar = 0.55, 0.15, 0.62, 0.75, 2.4  # inches, as all lengths here
-    wide, high = max(columns * cell, 0.9), rows * cell
-    width, height = 2 * (left + wide + right), top + high + bottom
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        matplotlib.rcdefaults()  # a reader's own settings of matplotlib change nothing
-        matplotlib.rcParams.update(
-            {"svg.fonttype": "none", "svg.hashsalt": "kit", "font.family": LAYOUT_FONT, "font.size": 9.0}
-        )
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # the reader's fonts have Hangul
-        figure = Figure(figsize=(width, height), facecolor="none")
-        FigureCanvasSVG(figure)
-        both = (parting.expected, parting.came)
-        colours, scale = matplotlib.colormaps[COLOURS], Normalize(*_range(both))
-        for index, (title, matrix) in enumerate(zip(titles, both, strict=True)):
-            start = left + index * width / 2
-            axes = figure.add_axes((start / width, bottom / height, columns * cell / width, high / height))
-            _draw_matrix(axes, matrix, differs, colours, scale, cell)
-            axes.text(0, -0.43 / cell, title, fontsize=11, fontweight="bold", va="bottom")
-        axes = figure.add_axes(((width - bar) / 2 / width, 0.28 / height, bar / width, 0.15 / height))
-        _draw_scale(axes, colours, scale)
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return _bare(text.getvalue())
-
-
-def _range(both: tuple[Matrix, Matrix]) -> tuple[float, float]:
-    """The smallest and the largest finite value of both matrices."""
-    values = [value for matrix in both for line in matrix for value in line if value is not None] or [0.0]
-    return min(values), max(values)
-
-
-def _draw_matrix(
-    axes: Axes, matrix: Matrix, differs: list[list[bool]], colours: Colormap, scale: Normalize, cell: float
-) -> None:  # fmt: skip
-    """One matrix, row 0 on top, with its row and column numbers; `cell` is the side of a cell in inches."""
-    import numpy
-    from matplotlib.patches import PathPatch
-    from matplotlib.path import Path as Outline
-
-    rows, columns = len(matrix), len(matrix[0])
-    axes.set_axis_off()
-    axes.set(xlim=(0, columns), ylim=(rows, 0))
-    finite = numpy.ma.masked_invalid(numpy.array(matrix, dtype=float))
-    axes.pcolormesh(finite, cmap=colours, norm=scale, antialiased=False, clip_on=False)
-    every = 1 if cell >= 0.28 else 4
-    for row in range(0, rows, every):
-        axes.text(-0.08 / cell, row + 0.5, str(row), ha="right", va="center")
-    for column in range(0, columns, every):
-        axes.text(column + 0.5, -0.06 / cell, str(column), ha="center", va="bottom")
-    word = _("row")  # one Hangul syllable stands upright
-    axes.text(-0.35 / cell, rows / 2, word, rotation=90 if len(word) > 1 else 0, ha="center", va="center")
-    axes.text(columns / 2, rows + 0.06 / cell, _("column"), ha="center", va="top")
-    for row, line in enumerate(matrix):
-        for column, value in enumerate(line):
-            if value is None or max(rows, columns) <= NUMBERED:
-                ink = "#000000" if value is None else _ink(colours(scale(value)))
-                axes.text(column + 0.5, row + 0.5, _short(value), color=ink, ha="center", va="center")
-    # Light on dark: one of the two is seen on any colour, and on paper.
-    outline = Outline.make_compound_path(*map(Outline, _outlines(differs, 0.02 / cell)))
-    for colour, width in (("#000000", 2.6), ("#ffffff", 1.2)):
-        axes.add_patch(PathPatch(outline, fill=False, edgecolor=colour, linewidth=width, clip_on=False))
-
-
-def _outlines(differs: list[list[bool]], inset: float) -> list[list[tuple[float, float]]]:
-    """Lines (column, row) around the cells that differ: around each, or around whole regions when cells are small."""
-    rows, columns = len(differs), len(differs[0])
-    lines: list[list[tuple[float, float]]] = []
-    for row, column in [(row, column) for row in range(rows) for column in range(columns) if differs[row][column]]:
-        x, y, right, low = column + inset, row + inset, column + 1 - inset, row + 1 - inset
-        if max(rows, columns) <= NUMBERED:
-            lines.append([(x, y), (right, y), (right, low), (x, low), (x, y), (right, y)])
-            continue
-        corners = [(column, row), (column + 1, row), (column + 1, row + 1), (column, row + 1), (column, row)]
-        beside = [(row - 1, column), (row, column + 1), (row + 1, column), (row, column - 1)]
-        for side, (below, along) in enumerate(beside):
-            within = 0 <= below < rows and 0 <= along < columns
-            if not within or not differs[below][along]:
-                lines.append([corners[side], corners[side + 1]])
-    return lines
-
-
-def _draw_scale(axes: Axes, colours: Colormap, scale: Normalize) -> None:
-    """The colours from the smallest value to the largest, with both numbers."""
-    import numpy
-
-    axes.set_axis_off()
-    axes.set(xlim=(0, 1), ylim=(0, 1))
-    low, high = scale.vmin or 0.0, scale.vmax or 0.0
-    steps = 48 if high > low else 1
-    axes.pcolormesh(
-        numpy.linspace(0, 1, steps + 1), numpy.array([0.0, 1.0]), numpy.linspace(low, high, steps)[None, :],
-        cmap=colours, norm=scale, antialiased=False, clip_on=False,
-    )  # fmt: skip
-    axes.text(-0.03, 0.5, _short(low), ha="right", va="center")
-    axes.text(1.03, 0.5, _short(high), ha="left", va="center")
-
-
-def _ink(colour: tuple[float, float, float, float]) -> str:
-    """Black or white, whichever stands out more on the colour (WCAG's relative luminance)."""
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour[:3]]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return BLACK if (luminance + 0.05) / 0.05 >= 1.05 / (luminance + 0.05) else "#ffffff"
-
-
-def _bare(svg: str) -> str:
-    """A drawing fit for standing inside a page: no prologue, no ids, no style for others."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<defs>.*?</defs>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r' id="[^"]*"| version="[^"]*"| xmlns(:xlink)?="[^"]*"| transform="rotate\(-0 [^"]*"', "", svg)
-    svg = re.sub(rf"font-family: '{LAYOUT_FONT}'[^;\"]*", f"font-family: {FONTS}", svg)
-    return re.sub(r"\s*\n\s*", " ", svg).strip()
-
-
-def _accessible(svg: str, name: str, title: str, description: str) -> Markup:
-    """The drawing as one image with a name and a description."""
-    opening, rest = svg.split(">", 1)
-    return Markup(
-        f'{opening} role="img" aria-labelledby="{escape(name)}-title" aria-describedby="{escape(name)}-desc">'
-        f'<title id="{escape(name)}-title">{escape(title)}</title>'
-        f'<desc id="{escape(name)}-desc">{escape(description)}</desc>{rest}'
-    )

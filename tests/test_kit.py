@@ -359,6 +359,7 @@ def test_korean_and_the_page(built: Path, tmp_path: Path) -> None:
     assert "진단" in done.stdout
     assert "기록본" in done.stdout
     assert "기록본" in page.read_text(encoding="utf-8")
+    assert "<svg" in page.read_text(encoding="utf-8")
 
 
 def test_hints_lessons_and_the_way_back(built: Path, tmp_path: Path) -> None:

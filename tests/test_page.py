@@ -8,10 +8,11 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from grader import cli, language, page
+from grader import cli, heat_map, language, page
 from grader.results import CheckResult, Parting, Report, StepResult
 
 VOID = {"meta", "br", "wbr", "link", "img", "hr", "input"}
@@ -174,13 +175,17 @@ def test_only_the_first_failing_check_is_unfolded(source: str) -> None:
     assert "::details-content" in source.split("@media print")[1]
 
 
-def test_heat_maps(source: str) -> None:
+def test_heat_maps(source: str, spoken: str) -> None:
     """Both matrices are one image with a name and a description, and a table in numbers."""
     reader = read(source)
     pictures = reader.named("svg")
     assert len(pictures) == 2
     assert all(picture["role"] == "img" and picture["aria-describedby"] for picture in pictures)
     assert len(reader.named("desc")) == 2
+    within = "".join(re.findall("<svg.*?</svg>", source, re.DOTALL))
+    assert "xmlns" not in within
+    assert len(re.findall(r"\bid=", within)) == 2 * len(pictures)  # a name and a description, and nothing else
+    assert ("rotate(-90)" in within) == (spoken == "en")  # one Hangul syllable stands upright
     tables = [found for found in reader.named("table") if found.get("class") == "matrix"]
     assert len(tables) == 4
     assert source.count('<td class="differs">') == 8
@@ -195,8 +200,9 @@ def test_sizes_and_values_of_heat_maps() -> None:
         differs = [[row == column == 0 for column in range(columns)] for row in range(rows)]
         parting = Parting(expected=expected, came=expected, differs=differs, slice=[1], place=[0, 0])
         drawn = page.heat_map(parting, "x")
-        cells = re.findall(r"fill: #(?:010101|ffffff)[^>]*>[^<]", drawn.svg)
-        assert bool(cells) == (max(rows, columns) <= page.NUMBERED)
+        groups = re.findall(r'<g [^>]*fill="#(?:000000|ffffff)">(.*?)</g>', drawn.svg, re.DOTALL)
+        cells = re.findall(r">[^<\s]+</text>", "".join(groups))
+        assert len(cells) == (2 * rows * columns if max(rows, columns) <= heat_map.NUMBERED else 0)
         assert sum(cell.differs for _title, lines in drawn.tables for line in lines for cell in line) == 2
     infinite = Parting(
         expected=[[None, 1.0]], came=[[2.0, 1.0]], differs=[[True, False]], slice=[], place=[0, 0]
@@ -272,9 +278,17 @@ def test_everything_passed_and_nothing_graded() -> None:
     read(page.html(report(steps=[], score=0.0, max_score=0.0)))
 
 
-def test_only_a_page_loads_matplotlib() -> None:
-    """Neither the command line nor the module of the page does, until a heat map is drawn."""
-    code = "import sys, grader.cli, grader.page; sys.exit('matplotlib' in sys.modules)"
+def test_a_page_is_cheap() -> None:
+    """The command line loads no template engine until there is a page, and heat maps need no library of arrays."""
+    encoded = msgspec.json.encode(report()).decode()
+    code = f"""
+import sys, grader.cli
+assert "jinja2" not in sys.modules
+import msgspec
+from grader import page, results
+assert page.html(msgspec.json.decode({encoded!r}, type=results.Report)).count("<svg") == 2
+sys.exit(bool({{"matplotlib", "numpy", "torch"}} & set(sys.modules)))
+"""
     root = Path(__file__).resolve().parent.parent
     assert subprocess.run([sys.executable, "-c", code], cwd=root, timeout=120).returncode == 0
 

@@ -1,0 +1,195 @@
+"""The picture of a parting: every cell has its colour, numbers can be read, outlines go around what differs."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from grader import heat_map
+from grader.heat_map import Drawing, Panel
+from grader.results import Parting
+
+LARGEST = 1.7976931348623157e308
+READABLE = 4.5  # WCAG's least contrast of text
+# Some of cividis' 256 colours as published, between those that heat_map.py holds.
+PUBLISHED = {
+    10: (0, 42, 95), 30: (22, 55, 112), 50: (52, 69, 108), 70: (73, 83, 108), 90: (92, 97, 110), 110: (109, 111, 114),
+    150: (146, 140, 120), 170: (165, 156, 116), 190: (186, 172, 109), 210: (207, 189, 98), 230: (229, 207, 82),
+    250: (252, 226, 54),
+}  # fmt: skip
+COLOURS = [heat_map.colour(number) for number in range(256)]
+
+
+def parting(expected: heat_map.Matrix, came: heat_map.Matrix, differs: list[list[bool]] | None = None) -> Parting:
+    """These two matrices; by default each cell differs."""
+    everywhere = [[True] * len(line) for line in expected]
+    return Parting(expected=expected, came=came, differs=differs or everywhere, slice=[], place=[0, 0])
+
+
+def drawn(expected: heat_map.Matrix, came: heat_map.Matrix, differs: list[list[bool]] | None = None) -> Drawing:
+    """The drawing of these two matrices."""
+    return heat_map.drawing(parting(expected, came, differs))
+
+
+def cells(panel: Panel) -> dict[tuple[int, int], str]:
+    """The colour at each row and column; none has two."""
+    found: list[tuple[tuple[int, int], str]] = []
+    for colour, path in panel.areas.items():
+        pieces = re.findall(r"M(\d+) (\d+)h(\d+)v1h-(\d+)z", path)
+        assert "".join("M{} {}h{}v1h-{}z".format(*piece) for piece in pieces) == path
+        for column, row, length, back in (map(int, piece) for piece in pieces):
+            assert length == back
+            found += [((row, column + more), colour) for more in range(length)]
+    assert len(dict(found)) == len(found)
+    return dict(found)
+
+
+def luminance(colour: heat_map.Colour) -> float:
+    """WCAG's relative luminance."""
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in (one / 255 for one in colour)
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_colours_are_those_published() -> None:
+    """At both ends, and within one level in between."""
+    assert COLOURS[0] == (0, 34, 78)
+    assert COLOURS[-1] == (254, 232, 56)
+    for number, published in PUBLISHED.items():
+        assert max(abs(a - b) for a, b in zip(COLOURS[number], published, strict=True)) <= 1, number
+
+
+def test_larger_values_are_lighter() -> None:
+    """On grey paper too; those next to each other may be alike, or differ by a rounding."""
+    lights = [luminance(colour) for colour in COLOURS]
+    assert all(after > before for before, after in zip(lights, lights[3:], strict=False))
+    assert all(after > before - 0.0005 for before, after in pairwise(lights))
+
+
+def test_numbers_can_be_read_on_every_colour() -> None:
+    """Black or white, whichever has more contrast, and enough of it."""
+    for colour in COLOURS:
+        light = luminance(colour)
+        contrasts = {"#000000": (light + 0.05) / 0.05, "#ffffff": 1.05 / (light + 0.05)}
+        chosen = contrasts[heat_map.ink(colour)]
+        assert chosen == max(contrasts.values()), colour
+        assert chosen >= READABLE, colour
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (3, 4), (8, 8), (9, 1), (1, 30), (12, 12), (32, 32)])
+def test_every_cell_has_one_colour(rows: int, columns: int) -> None:
+    """Drawn numbers: the smallest and the largest have the ends of the scale, a cell without a number has no colour."""
+    draw = random.Random(rows * columns)
+    expected: heat_map.Matrix = [[draw.gauss() for _column in range(columns)] for _row in range(rows)]
+    came: heat_map.Matrix = [[None if draw.random() < 0.1 else draw.gauss() for _value in line] for line in expected]
+    drawing = drawn(expected, came)
+    values = [value for matrix in (expected, came) for line in matrix for value in line if value is not None]
+    ends = {min(values): "#00224e", max(values): "#fee838"} if len(values) > 1 else {}
+    for matrix, panel in zip((expected, came), drawing.panels, strict=True):
+        coloured = cells(panel)
+        for row, line in enumerate(matrix):
+            for column, value in enumerate(line):
+                assert ((row, column) in coloured) == (value is not None)
+                if value in ends:
+                    assert coloured[row, column] == ends[value]
+        texts = [number.text for numbers in panel.numbers.values() for number in numbers]
+        empty = sum(value is None for line in matrix for value in line)
+        assert texts.count("×") == empty == len(panel.numbers.get(heat_map.PAGE_INK, []))
+        assert len(texts) == (rows * columns if max(rows, columns) <= heat_map.NUMBERED else empty)
+
+
+def test_the_scale_shows_its_colours_and_both_ends() -> None:
+    """From dark to light when values differ, one colour when they do not or when there is none."""
+    scale = drawn([[-1.0, 0.5]], [[0.0, 2.0]])
+    bar = cells(Panel(0, scale.bar, {}))
+    assert (scale.low, scale.high) == ("-1", "2")
+    assert len(bar) == heat_map.BAR
+    assert (bar[0, 0], bar[0, heat_map.BAR - 1]) == ("#00224e", "#fee838")
+    for value, text in ((2.5, "2.5"), (True, "1"), (None, "0")):
+        same = drawn([[value]], [[value]])
+        assert (same.low, same.high) == (text, text)
+        assert set(same.bar) == {"#00224e"}
+
+
+@pytest.mark.parametrize("size", [LARGEST, 1e300, 1.0, 1e-30, 1e-300])
+def test_colours_of_huge_and_tiny_numbers(size: float) -> None:
+    """The middle of a scale is in its middle, however long the scale is."""
+    coloured = cells(drawn([[-size, 0.0, size]], [[0.0, 0.0, 0.0]]).panels[0])
+    middle = "#{:02x}{:02x}{:02x}".format(*heat_map.colour(128))
+    assert [coloured[0, column] for column in range(3)] == ["#00224e", middle, "#fee838"]
+
+
+def test_numbers_too_small_to_be_halved() -> None:
+    """Drawn as if they were equal, and told apart by what is written."""
+    drawing = drawn([[5e-324]], [[0.0]])
+    assert [list(panel.areas) for panel in drawing.panels] == [["#00224e"]] * 2
+    assert (drawing.low, drawing.high) == ("0", "5e-324")
+
+
+def test_numbers_are_short() -> None:
+    """Five characters, or seven where an exponent has three digits: a cell and the ends of the scale have room."""
+    for value, text in {
+        0.0: "0", -0.25: "-0.25", 1234567.0: "1.2e6", 0.000123: "1e-4", -99999.0: "-1e5", 1e-10: "1e-10",
+        -2e-308: "-2e-308", -LARGEST: "-2e308", 123.456: "123", -0.0456: "-5e-2",
+    }.items():  # fmt: skip
+        assert heat_map.short(value) == text
+
+
+def test_each_small_cell_that_differs_has_an_outline() -> None:
+    """As many squares as cells that differ, each within its own cell."""
+    drawing = drawn([[0.0, 1.0], [2.0, 3.0]], [[0.0, 1.0], [2.0, 3.0]], [[True, True], [False, True]])
+    squares = re.findall(r"M(\d+) (\d+)h(\d+)v(\d+)h-(\d+)z", drawing.outline)
+    assert "".join("M{} {}h{}v{}h-{}z".format(*square) for square in squares) == drawing.outline
+    inside = drawing.cell - 2 * heat_map.INSET
+    corners = [(0, 0), (1, 0), (1, 1)]
+    assert [tuple(map(int, square)) for square in squares] == [
+        (x * drawing.cell + heat_map.INSET, y * drawing.cell + heat_map.INSET, inside, inside, inside)
+        for x, y in corners
+    ]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(9, 1), (1, 30), (12, 12), (32, 32), (9, 32)])
+def test_outlines_of_regions(rows: int, columns: int) -> None:
+    """An edge wherever a cell that differs meets one that does not, or the border: each once, and no other."""
+    draw = random.Random(7)
+    differs = [[draw.random() < 0.4 for _column in range(columns)] for _row in range(rows)]
+    zeros: heat_map.Matrix = [[0.0] * columns for _row in range(rows)]
+    drawing = drawn(zeros, zeros, differs)
+    apart = {(row, column) for row in range(rows) for column in range(columns) if differs[row][column]}
+    expected = {
+        (axis, *edge)
+        for row, column in apart
+        for axis, edge, beside in (
+            ("h", (row, column), (row - 1, column)),
+            ("h", (row + 1, column), (row + 1, column)),
+            ("v", (row, column), (row, column - 1)),
+            ("v", (row, column + 1), (row, column + 1)),
+        )
+        if beside not in apart
+    }
+    lines = re.findall(r"M(\d+) (\d+)([hv])(\d+)", drawing.outline)
+    assert "".join("M{} {}{}{}".format(*line) for line in lines) == drawing.outline
+    found = Counter(
+        (axis, int(y) // drawing.cell + (axis == "v") * more, int(x) // drawing.cell + (axis == "h") * more)
+        for x, y, axis, length in lines
+        for more in range(int(length) // drawing.cell)
+    )
+    assert set(found) == expected
+    assert set(found.values()) == {1}
+
+
+def test_row_and_column_numbers_have_room() -> None:
+    """Each up to sixteen, every fourth from there on."""
+    for rows, columns, every in ((1, 1, 1), (16, 16, 1), (17, 3, 4), (1, 30, 4), (32, 32, 4)):
+        zeros: heat_map.Matrix = [[0.0] * columns for _row in range(rows)]
+        drawing = drawn(zeros, zeros)
+        assert drawing.every == every
+        assert drawing.every * drawing.cell >= 24  # two digits and some space
+        first, second = drawing.panels
+        assert first.left + columns * drawing.cell < second.left
+        assert second.left + columns * drawing.cell < drawing.width
