@@ -19,7 +19,7 @@ from grader.stubs import shipped
 ENGINE = (
     "__init__", "__main__", "arguments", "board", "catalogue", "chance", "checks", "cli", "compare", "course", "demo",
     "diagnose", "doctor", "draws", "exercises", "failure", "frames", "github", "grading", "heap", "heat_map",
-    "implementation", "isolation", "judge", "keys", "language", "lessons", "limits", "messages", "namespaces",
+    "implementation", "isolation", "judge", "judges", "keys", "language", "lessons", "limits", "messages", "namespaces",
     "notebook", "notebooks", "offlimits", "page", "places", "plugin", "preload", "processor", "remembered", "report",
     "responder", "results", "sandbox", "saves", "scratch", "screen", "show", "student", "stubs", "submission",
     "tape", "verdict", "vocabulary", "watch", "worker", "zygote", "zygote_messages",
