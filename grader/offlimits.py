@@ -49,6 +49,7 @@ class FunctionNames(TorchFunctionMode):
         self.names: set[str] = set()
         self._known: dict[Any, str] = {}  # what functions seen before are noted as, "" for not at all
         self._records_left = 0
+        self._recorder = profile().config()
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -78,7 +79,7 @@ class FunctionNames(TorchFunctionMode):
         # are: the tables that torch would make of them take longer than the call. An endless loop must not fill the
         # memory with them.
         self._records_left = MAX_PROFILED
-        _enable_profiler_legacy(profile().config())
+        _enable_profiler_legacy(self._recorder)
         try:
             return run()
         finally:

@@ -39,6 +39,7 @@ from grader.messages import (
 MAX_ITEMS = 2000  # items taken from one generator or list
 MAX_DEPTH = 4  # of tuples in tuples
 MAX_INT = 1 << 63
+PLAIN = (type(None), bool, int, float, str, bytes, tuple, list, dict, set, Tensor, nn.Module)  # travel as they are
 HIDDEN_LOCALS = ("self", "__class__")
 BACKWARD = "backward"  # where an error arose that no line of the called code has raised
 
@@ -429,9 +430,7 @@ def _materialised(value: Any) -> Any:
     if isinstance(value, tuple | list) and type(value) not in (tuple, list):
         return list(itertools.islice(value, MAX_ITEMS + 1))
     # Whether something is an Iterable takes long to say of a class seen for the first time, as each learner's are.
-    if not isinstance(value, Tensor | nn.Module | str | bytes | tuple | list | dict | set) and isinstance(
-        value, Iterable
-    ):
+    if not isinstance(value, PLAIN) and isinstance(value, Iterable):
         return list(itertools.islice(value, MAX_ITEMS))
     return value
 
