@@ -84,20 +84,23 @@ class OneDevice(UncompiledMode):
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        name = func.name().removeprefix("aten::").partition(".")[0]  # type: ignore[attr-defined]  # an op has a name
-        leaves = _tensors([*args, *(kwargs or {}).values()])
-        elsewhere = [leaf for leaf in leaves if leaf.device.type != "meta" and leaf.dim() > 0]
-        if elsewhere and len(elsewhere) < len(leaves) and name not in self.MIXING:
-            stray = elsewhere[0]
-            raise RuntimeError(
-                f"Expected all tensors to be on the same device, but {name} got one on meta and one of shape "
-                f"{tuple(stray.shape)} on {stray.device}"
-            )
-        numbers = sum(leaf.dim() == 0 and leaf.device.type == "cpu" for leaf in leaves) if len(leaves) > 1 else 0
-        if 0 < numbers < len(leaves):
-            # One number on the CPU is right on an accelerator; some of torch's meta kernels refuse it.
-            args, kwargs = tree_map(_number_on_meta, (args, kwargs or {}))
-        return func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        leaves = _tensors([*args, *kwargs.values()] if kwargs else args)
+        others = [leaf for leaf in leaves if not leaf.is_meta]
+        if others and len(leaves) > 1:
+            name = func.name().removeprefix("aten::").partition(".")[0]  # type: ignore[attr-defined]  # an op has one
+            elsewhere = [leaf for leaf in others if leaf.dim() > 0]
+            if elsewhere and len(elsewhere) < len(leaves) and name not in self.MIXING:
+                stray = elsewhere[0]
+                raise RuntimeError(
+                    f"Expected all tensors to be on the same device, but {name} got one on meta and one of shape "
+                    f"{tuple(stray.shape)} on {stray.device}"
+                )
+            numbers = sum(leaf.dim() == 0 and leaf.device.type == "cpu" for leaf in others)
+            if 0 < numbers < len(leaves):
+                # One number on the CPU is right on an accelerator; some of torch's meta kernels refuse it.
+                args, kwargs = tree_map(_number_on_meta, (args, kwargs))
+        return func(*args, **kwargs)
 
 
 def _tensors(values: Iterable[Any]) -> list[Tensor]:
