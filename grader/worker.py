@@ -148,6 +148,7 @@ def main(root: str, folder: str, limits: str) -> None:
     if sys.platform == "linux":
         isolation.prctl(isolation.PR_SET_PDEATHSIG, signal.SIGKILL)
     preload.load_torch()
+    preload.warm_up()  # some of it reads files that the sandbox hides
     readable = isolation.readable_paths(root)
     sys.path[:] = [entry for entry in sys.path if entry != root]
     sys.argv[:] = sys.orig_argv[:] = [""]

@@ -107,10 +107,11 @@ def test_spawned_workers_give_the_same_verdicts(solved: Path) -> None:
     """Where nothing can be forked, a judge and its workers are programs of their own."""
     limits = Limits(call_seconds=20.0, step_seconds=40.0)
     with Grader(1, limits, fork=False) as spawning:
-        good = spawning.grade(submission.read(solved), ["step02_softmax"])
+        good = spawning.grade(submission.read(solved), ["step02_softmax", "step10_flash"])
         loop = submission.read(Path(__file__).parent / "situations" / "leaves_the_process")
         bad = spawning.grade(loop, ["step02_softmax"])
-    assert good.steps[0].status == "pass", [check.message for check in good.steps[0].checks]
+    for step in good.steps:  # flash meets ops that read files when they first run, which a sandbox hides
+        assert step.status == "pass", [check.message for check in step.checks]
     assert bad.steps[0].status == "fail"
 
 
