@@ -141,14 +141,14 @@ def quiet(folder: Path, *arguments: str) -> tuple[float, float]:
     return time.perf_counter() - start, cpu
 
 
-def graded(submissions: Path, out: Path, jobs: int) -> tuple[float, float, list[float]]:
-    """One class through this kit: seconds, processor seconds, and the memory of all its processes meanwhile in MiB."""
-    sizes: list[float] = []
+def graded(submissions: Path, out: Path, jobs: int, pages: str = "Pss") -> tuple[float, float, list[dict[int, float]]]:
+    """One class through this kit: seconds, processor seconds, and the memory of each of its processes at each look."""
+    looks: list[dict[int, float]] = []
     done = threading.Event()
 
     def look() -> None:
         while not done.wait(1.0):
-            sizes.append(proportional(os.getpid()))
+            looks.append(memory(os.getpid(), pages))
 
     watching = threading.Thread(target=look)
     watching.start()
@@ -158,19 +158,19 @@ def graded(submissions: Path, out: Path, jobs: int) -> tuple[float, float, list[
     finally:
         done.set()
         watching.join()
-    return wall, cpu, sizes
+    return wall, cpu, looks
 
 
-def proportional(pid: int) -> float:
-    """MiB of all processes below one, shared pages shared out."""
-    total = 0
+def memory(pid: int, pages: str) -> dict[int, float]:
+    """MiB of each process below one: `Pss`, with shared pages shared out, or `Anonymous`, the pages behind no file."""
+    found = {}
     for process in descendants(pid):
         try:
             lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()[1:]
         except OSError:
             continue
-        total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-    return total / 1024
+        found[process] = next((int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{pages}:")), 0.0)
+    return found
 
 
 def same_scores(folder: Path, out: Path) -> bool:
@@ -198,8 +198,8 @@ def compare(scratch: Path, count: int, few: int) -> None:
     walls: dict[int, float] = {}
     sizes: dict[int, float] = {}
     for jobs in (2, 1):
-        walls[jobs], cpu, seen = graded(submissions, scratch / f"out{jobs}", jobs)
-        sizes[jobs] = statistics.median(seen)
+        walls[jobs], cpu, looks = graded(submissions, scratch / f"out{jobs}", jobs)
+        sizes[jobs] = statistics.median(sum(look.values()) for look in looks)
         row(f"grader class --jobs {jobs}", walls[jobs], cpu, count)
     print(f"two processes to one: {walls[1] / walls[2]:.2f} (bound 1.8)")
     print(f"memory of an extra process: {sizes[2] - sizes[1]:.0f} MiB (bound 300); of all with one: {sizes[1]:.0f} MiB")
@@ -220,6 +220,7 @@ def row(name: str, wall: float, cpu: float, count: int) -> None:
     print(f"{name:44} {wall:9.1f} {60 * count / wall:9.1f} {cpu / count:24.2f}", flush=True)
 
 
+LASTING = ("command", "zygote", "judge")
 FORMS: dict[str, Notebooks] = {
     "released, one notebook for all": released,
     "released, one notebook a step": partial(released, per_step=True),
@@ -228,13 +229,19 @@ FORMS: dict[str, Notebooks] = {
 
 
 def endure(scratch: Path, count: int) -> None:
-    """Many submissions through this kit, with an eye on memory."""
+    """Many submissions through this kit, with an eye on the memory of the processes that last: all but the workers."""
     hand_in(scratch / "in", count)
-    wall, cpu, sizes = graded(scratch / "in", scratch / "out", 2)
-    bounds = [len(sizes) * tenth // 10 for tenth in range(11)]
-    parts = [statistics.median(sizes[start:end]) for start, end in itertools.pairwise(bounds) if end > start]
+    wall, cpu, looks = graded(scratch / "in", scratch / "out", 2, "Anonymous")
     print(f"{count} submissions: {60 * count / wall:.0f} a minute, {cpu / count:.2f} processor seconds each")
-    print("memory in each tenth of the run, the median, MiB: " + " ".join(f"{size:.0f}" for size in parts))
+    print("memory behind no file in each tenth of the run, the median, MiB")
+    lasting = sorted(pid for pid in {*itertools.chain(*looks)} if sum(pid in look for look in looks) > len(looks) / 2)
+    bounds = [len(looks) * tenth // 10 for tenth in range(11)]
+    for place, pid in enumerate(lasting):  # in the order in which they were started
+        sizes = [
+            statistics.median([look[pid] for look in looks[start:end] if pid in look] or [0.0])
+            for start, end in itertools.pairwise(bounds)
+        ]
+        print(f"{LASTING[min(place, 2)]:10}" + "".join(f"{size:7.0f}" for size in sizes))
 
 
 def main() -> None:
