@@ -27,6 +27,7 @@ BOUNDS = {
     "warm, the slowest step": 0.1,
     "warm, twelve steps": 0.3,
     "warm, seed seen before": 0.3,
+    "the slowest, seed seen before": 0.1,
 }
 MOST_OVERHEAD = 0.15  # of a warm grade of twelve steps
 
@@ -82,7 +83,7 @@ def descendants(pid: int) -> list[int]:
 
 def say(name: str, values: list[float], bound: float) -> None:
     """One line of the table."""
-    print(f"{name:24} {statistics.median(values):7.3f} {min(values):7.3f} {max(values):7.3f} {bound:7.2f}")
+    print(f"{name:30} {statistics.median(values):7.3f} {min(values):7.3f} {max(values):7.3f} {bound:7.2f}")
 
 
 def main() -> None:
@@ -106,9 +107,15 @@ def main() -> None:
                 ratios["warm, twelve steps"].append(timed(lambda: grader.grade(read)) / torch)
                 grader.grade(read, seed=1)
                 ratios["warm, seed seen before"].append(timed(lambda: grader.grade(read, seed=1)) / torch)
+                # One step is always the first judge's work: it has to have seen all of them under this seed.
+                for _time in range(2):
+                    ones = [
+                        timed(lambda name=name: grader.grade(read, [name], seed=1)) for name in grading.step_names()
+                    ]
+                ratios["the slowest, seed seen before"].append(max(ones) / torch)
             rss, pss = resident(os.getpid())
             overheads = [overhead(grader, read) for _round in range(ROUNDS)]
-    print(f"{'figure':24} {'median':>7} {'best':>7} {'worst':>7} {'bound':>7}   (cold torch imports, {ROUNDS} rounds)")
+    print(f"{'figure':30} {'median':>7} {'best':>7} {'worst':>7} {'bound':>7}   (cold torch imports, {ROUNDS} rounds)")
     for name, bound in BOUNDS.items():
         say(name, ratios[name], bound)
     say("layers, share they add", overheads, MOST_OVERHEAD)
