@@ -56,15 +56,15 @@ class Forked:
 
     def __init__(self, many: bool) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # What Python does after each fork is for programs with threads: locks, random numbers, loggers. In a process
-        # forked from one with a single thread it mends nothing, and is the first thing to copy memory: a millisecond.
+        # What Python does after each fork is for programs with threads: locks and loggers. In a process forked from one
+        # with a single thread it mends nothing, and is the first thing to copy memory: a millisecond. Random numbers
+        # are the exception: the zygote's children seed them.
         start = (
             "import os, sys; root, control, board, many = sys.argv[1:]; sys.path.insert(0, root)\n"
             "os.register_at_fork = lambda **calls: None\n"
             "from grader import zygote; zygote.main(int(control), root, int(board), many == 'many')"
         )
         board = processor.board()
-        assert board is not None, "what can be forked soundly has it"
         self.process = subprocess.Popen(
             [sys.executable, "-I", "-c", start, str(ROOT), str(theirs.fileno()), str(board), "many" if many else ""],
             pass_fds=[theirs.fileno(), board], env=clean_environment(), cwd="/",
@@ -120,6 +120,8 @@ class Spawned:
 
     def __init__(self) -> None:
         self.processes: list[subprocess.Popen[bytes]] = []
+        self.stopped = False
+        self.starting = threading.Lock()
 
     def new(self) -> Channel:
         """A judge in a new interpreter."""
@@ -129,14 +131,17 @@ class Spawned:
             "import socket; from grader import judge; judge.main(socket.socket(fileno=int(descriptor)), None)"
         )
         debugging = os.environ.get("KIT_DEBUG")
-        self.processes.append(
-            subprocess.Popen(
-                [sys.executable, "-c", start, str(theirs.fileno()), str(ROOT)], pass_fds=[theirs.fileno()],
-                env=os.environ | clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=None if debugging else subprocess.DEVNULL,
-            )
-        )  # fmt: skip
-        theirs.close()
+        with self.starting, theirs:
+            if self.stopped:
+                ours.close()
+                raise GraderError(_("The judge could not be started: {reason}").format(reason="stopped"))
+            self.processes.append(
+                subprocess.Popen(
+                    [sys.executable, "-c", start, str(theirs.fileno()), str(ROOT)], pass_fds=[theirs.fileno()],
+                    env=os.environ | clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                    stderr=None if debugging else subprocess.DEVNULL,
+                )
+            )  # fmt: skip
         return Channel(ours)
 
     @property
@@ -145,13 +150,17 @@ class Spawned:
         return True
 
     def stop(self) -> None:
-        """Ends the judges, without waiting for it."""
-        for process in self.processes:
-            with contextlib.suppress(OSError):
-                process.send_signal(signal.SIGTERM)
+        """Ends the judges, without waiting for it; until `close` there are no new ones."""
+        with self.starting:
+            self.stopped = True
+            for process in self.processes:
+                with contextlib.suppress(OSError):
+                    process.send_signal(signal.SIGTERM)
 
     def close(self) -> None:
         """Ends the judges."""
         self.stop()
         for process in self.processes:
             process.wait()
+        self.processes.clear()
+        self.stopped = False

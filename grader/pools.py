@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -148,59 +148,98 @@ def _page(report: Report) -> str:
 
 
 class _Graders:
-    """The warm graders of one process: as many as there are calls at the same time, their judges of few sources."""
+    """The warm graders of one process: as many as there are calls at the same time, their judges of few sources.
+
+    A source that is dead, or was there when this was closed, ends with the last of its graders.
+    """
 
     def __init__(self) -> None:
         self._idle: list[tuple[Limits, Grader]] = []
-        self._sources: list[judges.Judges] = []
-        self._made = 0
+        self._source_of: dict[Grader, judges.Judges] = {}  # of every grader, idle or in use
+        self._sources: list[judges.Judges] = []  # where new graders may have their judges from
+        self._stopped = False
         self._lock = threading.Lock()
         Finalize(None, self.close, exitpriority=10)  # at the end of a cluster's process nothing else would
 
     @contextmanager
     def one(self, limits: Limits) -> Iterator[Grader]:
-        """A grader that nobody else uses. One that has failed is closed and not used again."""
+        """A grader that nobody else uses. One that has failed is closed and not used again, nor is one whose source is
+        dead."""
+        with self._lock:
+            unused = self._retired([source for source in self._sources if not source.alive])
+        _close(unused)
         with self._lock:
             fitting = [kept for kept in self._idle if kept[0] == limits]
             if fitting:
                 self._idle.remove(fitting[-1])
-            grader = fitting[-1][1] if fitting else Grader(judges=1, limits=limits, source=self._source())
+            grader = fitting[-1][1] if fitting else self._new(limits)
         try:
             yield grader
         except BaseException:
-            grader.close()
+            self._done(grader)
             raise
         with self._lock:
-            self._idle.append((limits, grader))
+            kept = self._source_of[grader] in self._sources
+            if kept:
+                self._idle.append((limits, grader))
+        if not kept:
+            self._done(grader)
 
-    def _source(self) -> judges.Judges:
-        """Where the next grader's judge comes from: a new source after so many that one process would be kept busy."""
-        if self._made % JUDGES_OF_A_SOURCE == 0 or not self._sources[-1].alive:
-            self._sources.append(judges.start(many=True))
-            self._made = 0
-        self._made += 1
-        return self._sources[-1]
+    def _new(self, limits: Limits) -> Grader:
+        """A grader whose judge comes from a source that is not busy: one process forks for a few graders only."""
+        if self._stopped:
+            raise GraderError(_("The judge could not be started: {reason}").format(reason="stopped"))
+        used = Counter(self._source_of.values())
+        free = [source for source in self._sources if used[source] < JUDGES_OF_A_SOURCE]
+        if not free:
+            free.append(judges.start(many=True))
+            self._sources.append(free[0])
+        grader = Grader(judges=1, limits=limits, source=free[0])
+        self._source_of[grader] = free[0]
+        return grader
+
+    def _done(self, grader: Grader) -> None:
+        """Ends a grader that was in use, and its source where that waited for no other."""
+        grader.close()
+        with self._lock:
+            source = self._source_of.pop(grader)
+            unused = source not in self._sources and source not in self._source_of.values()
+        _close([source] if unused else [])
+
+    def _retired(self, sources: list[judges.Judges]) -> list[judges.Judges]:
+        """Has no grader use these sources any more. Those that none uses now are to be closed, without the lock."""
+        self._sources = [source for source in self._sources if source not in sources]
+        for limits, grader in [kept for kept in self._idle if self._source_of[kept[1]] in sources]:
+            self._idle.remove((limits, grader))
+            grader.close()
+            del self._source_of[grader]
+        return [source for source in sources if source not in self._source_of.values()]
 
     def stop(self) -> None:
-        """Has what is being graded fail at once, and all that comes after."""
+        """Has what is being graded fail at once, and all that comes before the next `close`."""
         with self._lock:
-            for source in self._sources:
+            self._stopped = True
+            for source in {*self._sources, *self._source_of.values()}:
                 source.stop()
 
     def close(self) -> None:
-        """Ends every grader, of which none is in use, and all processes."""
+        """Ends every idle grader and all processes but those of graders in use, which end when these are done."""
         with self._lock:
-            idle, self._idle = self._idle, []
-            sources, self._sources, self._made = self._sources, [], 0
-        for _limits, grader in idle:
-            grader.close()
-        for source in sources:
-            source.close()
+            unused = self._retired(self._sources)
+            self._stopped = False
+        _close(unused)
 
 
-@functools.cache
+def _close(sources: Iterable[judges.Judges]) -> None:
+    for source in sources:
+        source.close()
+
+
+_GRADERS = _Graders()
+
+
 def _graders() -> _Graders:
-    return _Graders()
+    return _GRADERS
 
 
 def close_graders() -> None:
@@ -217,7 +256,8 @@ def _opened_threads(size: int, limits: Limits) -> Iterator[Executor]:
     graders = _graders()
     executor = ThreadPoolExecutor(size)
     try:
-        with graders.one(limits):
+        version.fingerprint.cache_clear()  # the kit may have changed since the last pool: its new judges would read it
+        with suppress(GraderError, OSError), graders.one(limits):
             pass  # torch loads while the first submission is read
         yield executor
         executor.shutdown()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -13,12 +14,16 @@ with suppress(ImportError):  # Windows has none, and no board
 
 
 @cache
-def board() -> int | None:
+def board() -> int:
     """A file without a name in which every judge that this process starts locks the byte of its processor.
 
-    None where the system has no such files. A lock ends with its process, however that ends.
+    A lock ends with its process, however that ends.
     """
-    return os.memfd_create("processors") if hasattr(os, "memfd_create") else None
+    if hasattr(os, "memfd_create"):
+        with suppress(OSError):  # a sandbox around all of this may refuse it
+            return os.memfd_create("processors")
+    with tempfile.TemporaryFile() as file:  # a Python built for old systems, as conda's and uv's were until 2026
+        return os.dup(file.fileno())
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import random
 import selectors
 import signal
 import socket
@@ -206,6 +207,7 @@ class Zygote:
             if os.getppid() != parent:
                 os._exit(status)
             _close_all_but(keep)
+            random.seed()  # nothing else does after a fork here, and children with the same numbers can be foretold
             run()
             status = 0
         except SystemExit as leaving:

@@ -122,7 +122,9 @@ WORDS: dict[str, dict[str, Any]] = {
             "- Other processes. A user may signal, slow down and limit every process of theirs. `landlock` refuses "
             "signals (from Linux 6.12), `seccomp` refuses all three.\n"
             "- System calls as such: sockets, shared memory, rings of calls, new mounts, another program in place of "
-            "Python. A process can't give up a call by itself; that is what `seccomp` is.\n"
+            "Python. A process can't give up a call by itself; that is what `seccomp` is. Without it, workers "
+            "that run at the same time, of one class say, reach each other over the loop of the network that they "
+            "share.\n"
             "- Processes and threads of an ordinary user are stopped by `limits` alone. Root is bound by no such limit."
         ),
         "attacks": "Attack by attack",
@@ -228,7 +230,8 @@ WORDS: dict[str, dict[str, Any]] = {
             "- 다른 프로세스: 사용자는 자기 프로세스 모두에 시그널을 보내고, 느리게 하고, 한도를 걸 수 있습니다. "
             "`landlock`은 시그널을(Linux 6.12부터), `seccomp`은 셋 모두를 거부합니다.\n"
             "- 시스템 호출 자체(소켓, 공유 메모리, io_uring, 새 마운트, 파이썬 대신 다른 프로그램 실행): 프로세스가 "
-            "스스로 어떤 호출을 포기할 방법은 `seccomp`뿐입니다.\n"
+            "스스로 어떤 호출을 포기할 방법은 `seccomp`뿐입니다. 이것이 없으면 같은 반을 채점할 때처럼 동시에 "
+            "실행되는 워커끼리 함께 쓰는 루프백 네트워크로 서로 연결할 수 있습니다.\n"
             "- 일반 사용자의 새 프로세스와 스레드는 `limits`만으로 막습니다. root에게는 그런 한도가 통하지 않습니다."
         ),
         "attacks": "공격 하나하나",

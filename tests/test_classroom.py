@@ -322,6 +322,59 @@ def test_graders_share_a_source_until_it_is_dead_or_busy(graders: pools._Graders
     assert all(source.closed for source in (*sources, living))
 
 
+def test_a_dead_source_takes_its_idle_graders_along(graders: pools._Graders) -> None:
+    """Else each of them would fail a submission, and then the same one when it is tried once more."""
+    with graders.one(Limits()) as first, graders.one(Limits()) as second:
+        pass
+    source = first.source  # type: ignore[attr-defined]
+    source.alive = False
+    with graders.one(Limits()) as third:
+        assert third not in (first, second)
+    assert first.closed and second.closed and source.closed  # type: ignore[attr-defined]
+
+
+def test_sources_do_not_add_up_when_graders_fail(graders: pools._Graders) -> None:
+    """What counts is how many judges a source has, not how many it has had."""
+    sources = set()
+    for _failure in range(3 * pools.JUDGES_OF_A_SOURCE):
+        with suppress(RuntimeError), graders.one(Limits()) as grader:
+            sources.add(grader.source)  # type: ignore[attr-defined]
+            raise RuntimeError
+    assert len(sources) == 1
+
+
+def test_the_end_of_a_class_leaves_another_alone(graders: pools._Graders) -> None:
+    """What it is using ends when it is done with it."""
+    with graders.one(Limits()) as used:
+        source = used.source  # type: ignore[attr-defined]
+        graders.close()
+        assert not used.closed and not source.closed  # type: ignore[attr-defined]
+        with graders.one(Limits()) as after:
+            assert after.source is not source  # type: ignore[attr-defined]
+    assert used.closed and source.closed  # type: ignore[attr-defined]
+    assert not after.source.closed  # type: ignore[attr-defined]
+
+
+def test_nothing_starts_after_a_stop(graders: pools._Graders) -> None:
+    """A thread that comes late must not begin with a new process, for which everyone then waits."""
+    with graders.one(Limits()) as grader:
+        graders.stop()
+        grader.source.alive = False  # type: ignore[attr-defined]
+        with pytest.raises(GraderError), graders.one(Limits()):
+            pass
+    graders.close()
+    with graders.one(Limits()):
+        pass
+
+
+def test_a_new_pool_looks_at_the_kit_again(graders: pools._Graders, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its judges read the checks as they are by now."""
+    monkeypatch.setattr(pools, "_graders", lambda: graders)
+    version.fingerprint()
+    with pools.processes(1, Limits()).opened():
+        assert version.fingerprint.cache_info().currsize == 0
+
+
 # --- the command, with real processes --------------------------------------------------------------------------------
 
 

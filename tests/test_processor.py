@@ -47,7 +47,6 @@ def test_for_a_while() -> None:
 def test_judges_keep_off_each_others_processor() -> None:
     """Also when the system has put both on one; and who ends, however it ends, leaves its processor to others."""
     board, before = processor.board(), processor.allowed()
-    assert board is not None
 
     def chosen_from(current: int) -> set[int]:
         processor.stay({current})
@@ -64,6 +63,15 @@ def test_judges_keep_off_each_others_processor() -> None:
             assert ours != theirs
         other.kill()
     assert eventually(lambda: chosen_from(theirs) == {theirs}), "it is free again"
+
+
+def test_a_python_without_files_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was built for old systems: the board is a temporary file."""
+    monkeypatch.delattr(os, "memfd_create")
+    board = processor.board.__wrapped__()
+    with processor.one_processor(board):
+        assert len(processor.allowed()) == 1
+    os.close(board)
 
 
 def test_a_processor_that_is_not_there_changes_nothing() -> None:
