@@ -132,7 +132,7 @@ def grade(task: Task) -> Answer:
                 refused=True,
             )
         try:
-            with _graders().one(task.limits) as grader:
+            with GRADERS.one(task.limits) as grader:
                 report = grader.grade(task.submission, task.steps, device=task.device, seed=task.seed)
         except NotIsolated as refused:
             return Answer(error=str(refused), refused=True)
@@ -235,16 +235,12 @@ def _close(sources: Iterable[judges.Judges]) -> None:
         source.close()
 
 
-_GRADERS = _Graders()
-
-
-def _graders() -> _Graders:
-    return _GRADERS
+GRADERS = _Graders()
 
 
 def close_graders() -> None:
     """Ends the graders of this process: a worker of a cluster lives on after a class."""
-    _graders().close()
+    GRADERS.close()
 
 
 # --- pools ---
@@ -253,20 +249,19 @@ def close_graders() -> None:
 @contextmanager
 def _opened_threads(size: int, limits: Limits) -> Iterator[Executor]:
     """Threads that wait for judges: the work is done in those processes."""
-    graders = _graders()
     executor = ThreadPoolExecutor(size)
     try:
         version.fingerprint.cache_clear()  # the kit may have changed since the last pool: its new judges would read it
-        with suppress(GraderError, OSError), graders.one(limits):
+        with suppress(GraderError, OSError), GRADERS.one(limits):
             pass  # torch loads while the first submission is read
         yield executor
         executor.shutdown()
     except BaseException:
-        graders.stop()
+        GRADERS.stop()
         executor.shutdown(cancel_futures=True)
         raise
     finally:
-        graders.close()
+        GRADERS.close()
 
 
 @contextmanager

@@ -369,7 +369,7 @@ def test_nothing_starts_after_a_stop(graders: pools._Graders) -> None:
 
 def test_a_new_pool_looks_at_the_kit_again(graders: pools._Graders, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its judges read the checks as they are by now."""
-    monkeypatch.setattr(pools, "_graders", lambda: graders)
+    monkeypatch.setattr(pools, "GRADERS", graders)
     version.fingerprint()
     with pools.processes(1, Limits()).opened():
         assert version.fingerprint.cache_info().currsize == 0
