@@ -1,20 +1,25 @@
 """The built-ins that a step puts off limits, and how their use is seen while the code runs.
 
-A mention in the source proves nothing and an alias hides nothing: what counts is what torch was asked to do. Calls from
-Python are seen by a torch function mode; what runs below Python (a scripted function, say) by the profiler's op names.
+A mention in the source proves nothing and an alias hides nothing: what counts is what torch was asked to do. Every op
+goes through its dispatcher, which calls a function of ours before one of these; the few that are no ops are wrapped.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 import types as kinds
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import torch
+import torch._decomp.decompositions
+import torch._refs.nn.functional
+import torch._refs.special
 from torch import nn
-from torch._C._autograd import _disable_profiler_legacy, _enable_profiler_legacy
-from torch.autograd.profiler_legacy import profile
-from torch.nn.modules.module import register_module_forward_pre_hook
+from torch._higher_order_ops import flex_attention
+from torch._ops import _HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS, OpOverload, _higher_order_ops
+from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 FAMILIES: dict[str, re.Pattern[str]] = {
@@ -30,7 +35,12 @@ FAMILIES: dict[str, re.Pattern[str]] = {
     "transformer": re.compile(r"transformer_(encoder|decoder)|^Transformer"),
 }
 
-MAX_PROFILED = 20_000  # torch functions of one call after which it is no longer watched below Python
+# Places in the dispatcher before all others: torch keeps them for tests that have them call something first. Families
+# that much code uses in passing have one to themselves, so that it is no slower where they are not off limits.
+PLACES = {
+    "TESTING_ONLY_GenericWrapper": ("softmax", "dropout"),
+    "TESTING_ONLY_GenericMode": tuple(family for family in FAMILIES if family not in ("softmax", "dropout")),
+}
 IGNORED = {"__get__", "__set__"}  # reading `x.shape` is no call worth noting
 PLAIN = (kinds.FunctionType, kinds.BuiltinFunctionType, kinds.MethodDescriptorType, kinds.MethodWrapperType)
 
@@ -41,15 +51,93 @@ def banned(names: Iterable[str], families: Iterable[str]) -> list[str]:
     return sorted({name for name in names if any(pattern.search(name) for pattern in patterns)})
 
 
+class BuiltIns:
+    """Notes the names of the built-ins that run inside the block, those of the `families` at least, wherever they are
+    called from: from Python, a script, another op or a backward pass."""
+
+    noted: set[str] = set()  # the names of whoever looks: what notes them is there once a process
+
+    def __init__(self, families: Iterable[str]) -> None:
+        keys = _watched()
+        self._keys = [keys[place] for place, watched in PLACES.items() if set(watched).intersection(families)]
+        self.names: set[str] = set()
+
+    def __enter__(self) -> BuiltIns:
+        BuiltIns.noted = self.names
+        for key in self._keys:
+            torch._C._dispatch_tls_set_dispatch_key_included(key, True)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for key in self._keys:
+            torch._C._dispatch_tls_set_dispatch_key_included(key, False)
+        BuiltIns.noted = set()
+
+
+@functools.cache
+def _watched() -> dict[str, Any]:
+    """Puts a function of ours before each op of the families and around what is no op; gives each place's key.
+
+    What is before an op is called only where the key is included, and nothing else is any slower there.
+    """
+    keys = {place: torch._C._dispatch_key_parse(place) for place in PLACES}
+    everything, ops = _LIBRARIES
+    overloads = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
+    for place, families in PLACES.items():
+        everything.fallback(torch.library.fallthrough_kernel, place)
+        for higher_order in _higher_order_ops.values():  # they are Python's and ask no fallback
+            higher_order.fallthrough(keys[place])
+        _HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(keys[place])  # those to come
+        after = torch._C._dispatch_keyset_full_after(keys[place])
+        for overload in overloads:
+            name, _dot, variant = overload.removeprefix("aten::").partition(".")
+            if banned([name], families):
+                op = getattr(getattr(torch.ops.aten, name), variant or "default")
+                ops.impl(op, _noting_op(name, op, after), place, with_keyset=True)
+    for owner, attribute, name in _no_ops():
+        setattr(owner, attribute, _noting(getattr(owner, attribute), name))
+    return keys
+
+
+def _no_ops() -> Iterator[tuple[Any, str, str]]:
+    """What belongs to the families and is no op: whose attribute it is, and its name."""
+    yield F, "multi_head_attention_forward", "multi_head_attention_forward"
+    yield type(flex_attention), "__call__", "flex_attention"
+    for name in nn.modules.transformer.__all__:  # made of parts that are all allowed
+        yield from ((getattr(nn, name), attribute, name) for attribute in ("__call__", "forward"))
+    for module in (torch._refs, torch._refs.nn.functional, torch._refs.special, torch._decomp.decompositions):
+        functions = [name for name, value in vars(module).items() if isinstance(value, kinds.FunctionType)]
+        yield from ((module, name, name) for name in banned(functions, FAMILIES))  # ops anew, for torch's compiler
+
+
+# They take their functions with them when they go.
+_LIBRARIES = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
+
+
+def _noting_op(name: str, op: OpOverload, after: torch._C.DispatchKeySet) -> Callable[..., Any]:
+    def noting(keys: torch._C.DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
+        BuiltIns.noted.add(name)
+        return op.redispatch(keys & after, *args, **kwargs)
+
+    return noting
+
+
+def _noting(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def noting(*args: Any, **kwargs: Any) -> Any:
+        BuiltIns.noted.add(name)
+        return function(*args, **kwargs)
+
+    return noting
+
+
 class FunctionNames(TorchFunctionMode):
-    """Notes the name of every torch function, method, op and higher-order op called inside the block."""
+    """Notes the name of every torch function, method, op and higher-order op called from Python inside the block."""
 
     def __init__(self) -> None:
         super().__init__()
         self.names: set[str] = set()
         self._known: dict[Any, str] = {}  # what functions seen before are noted as, "" for not at all
-        self._records_left = 0
-        self._recorder = profile().config()
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -60,10 +148,6 @@ class FunctionNames(TorchFunctionMode):
             name = self._noted_as(func)
         if name:
             self.names.add(name)
-        if self._records_left:
-            self._records_left -= 1
-            if not self._records_left:
-                self._stop_records()
         return func(*args, **kwargs) if kwargs else func(*args)
 
     def _noted_as(self, func: Callable[..., Any]) -> str:
@@ -72,43 +156,6 @@ class FunctionNames(TorchFunctionMode):
         if isinstance(func, PLAIN):  # an object of the learner's own may claim to be equal to any of them
             self._known[func] = noted
         return noted
-
-    def below_python(self, run: Callable[[], Any]) -> Any:
-        """Runs `run` and also notes the built-in ops that it executes, composite ones and those of scripts included."""
-        # The profiler without Kineto: it works in a forked process too and prints nothing. Its records are read as they
-        # are: the tables that torch would make of them take longer than the call. An endless loop must not fill the
-        # memory with them.
-        self._records_left = MAX_PROFILED
-        _enable_profiler_legacy(self._recorder)
-        try:
-            return run()
-        finally:
-            if self._records_left:
-                self._stop_records()
-
-    def _stop_records(self) -> None:
-        self._records_left = 0
-        events = {event.name() for thread in _disable_profiler_legacy() for event in thread}
-        # A learner's own autograd.Function or scripted function shows its own name: only torch's ops count.
-        self.names.update(event.removeprefix("aten::") for event in events if event.startswith("aten::"))
-
-
-class TransformerModules:
-    """Notes the `nn.Transformer…` modules run inside the block; they are made of parts that are all allowed."""
-
-    def __init__(self, names: set[str]) -> None:
-        self.names = names
-
-    def __enter__(self) -> None:
-        def note(module: nn.Module, args: Any) -> None:
-            for kind in type(module).__mro__:
-                if kind.__module__ == "torch.nn.modules.transformer":
-                    self.names.add(kind.__name__)
-
-        self.hook = register_module_forward_pre_hook(note)
-
-    def __exit__(self, *exception: object) -> None:
-        self.hook.remove()
 
 
 def _is_torchs_own(func: Callable[..., Any]) -> bool:

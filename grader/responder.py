@@ -132,8 +132,7 @@ class Responder:
         self.is_own = is_own
         self.handles: dict[int, Any] = {}
         self.made_by: dict[int, str] = {}
-        self._names_called = offlimits.FunctionNames()
-        self.profiled: set[str] = set()  # watching below Python costs 20 microseconds an op: once a name
+        self._built_ins = offlimits.BuiltIns({family for families in self.off_limits.values() for family in families})
 
     def begin_check(self, seed: int) -> None:
         """Drops the modules made so far and seeds the random stream."""
@@ -158,8 +157,11 @@ class Responder:
         outcome = Outcome()
         inputs = _Inputs(call, self.handles)
         name = call.name if call.handle is None else self.made_by.get(call.handle, call.name)
+        built_ins = self._watched(name, call)
         with ExitStack() as stack:
-            mode = self._watch(stack, name, call)
+            if built_ins:
+                stack.enter_context(built_ins)
+            functions = stack.enter_context(offlimits.FunctionNames()) if call.options.functions else None
             largest = stack.enter_context(LargestStorage()) if call.options.largest else None
             if call.options.device == "meta":
                 stack.enter_context(OneDevice())  # type: ignore[no-untyped-call]  # torch gives it no types
@@ -167,12 +169,11 @@ class Responder:
                 target = self._target(call)
                 if call.options.seed is not None:
                     seed_everything(call.options.seed)
-                result = self._run(lambda: _materialised(target(*inputs.args, **inputs.kwargs)), name, mode)
+                result = _materialised(target(*inputs.args, **inputs.kwargs))
             except BaseException as error:  # SystemExit and KeyboardInterrupt are a learner's errors too
                 outcome.raised = self.describe(error)
                 result = None
-        if mode is not None and call.options.functions:
-            outcome.functions = sorted(mode.names)
+        outcome.functions = sorted(functions.names) if functions else []
         outcome.largest = largest.elements if largest else 0
         outcome.modified = inputs.modified()
         if outcome.raised is None:
@@ -182,13 +183,13 @@ class Responder:
                 outcome.raised = self.describe(error)
         if outcome.raised is None and call.options.gradients:
             try:
-                with mode or nullcontext():  # a backward pass may be the learner's own code
+                with built_ins or nullcontext():  # a backward pass may be the learner's own code
                     outcome.gradients = self._gradients(result, inputs, call.handle)
             except BaseException as error:
                 outcome.raised = self.describe(error)
                 outcome.raised.function = outcome.raised.function or BACKWARD
-        if mode is not None:
-            outcome.off_limits = offlimits.banned(mode.names, self._families(name, inputs.handle_numbers))
+        if built_ins:
+            outcome.off_limits = offlimits.banned(built_ins.names, self._families(name, inputs.handle_numbers))
         return outcome
 
     # --- what is called ---
@@ -225,26 +226,14 @@ class Responder:
         names = {name, *(self.made_by.get(number, "") for number in handles)}
         return [family for public in names for family in self.off_limits.get(public, ())]
 
-    def _watch(self, stack: ExitStack, name: str, call: Call) -> offlimits.FunctionNames | None:
-        families = self._families(name, [])
-        if not (families or call.options.functions) or not self._works(call):
+    def _watched(self, name: str, call: Call) -> offlimits.BuiltIns | None:
+        """What notes the built-ins that a call uses, where some are off limits and it does a public name's work: making
+        a module or moving it does not."""
+        works = call.name == "__call__" if call.handle is not None else not inspect.isclass(self.names.get(call.name))
+        if not works or not self._families(name, []):
             return None
-        mode: offlimits.FunctionNames = stack.enter_context(self._names_called)
-        mode.names = set()
-        if "transformer" in families:
-            stack.enter_context(offlimits.TransformerModules(mode.names))
-        return mode
-
-    def _works(self, call: Call) -> bool:
-        """Whether a call does a public name's work: making a module or moving it does not."""
-        return call.name == "__call__" if call.handle is not None else not inspect.isclass(self.names.get(call.name))
-
-    def _run(self, run: Callable[[], Any], name: str, mode: offlimits.FunctionNames | None) -> Any:
-        """Runs the call; the first that does a public name's work is also watched below Python."""
-        if mode is None or name not in self.off_limits or name in self.profiled:
-            return run()
-        self.profiled.add(name)
-        return mode.below_python(run)
+        self._built_ins.names = set()
+        return self._built_ins
 
     # --- what comes back ---
 

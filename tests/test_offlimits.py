@@ -1,0 +1,174 @@
+"""Built-ins that are off limits are seen however they are reached, and looking changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from grader.messages import Call
+from grader.offlimits import FAMILIES, BuiltIns, banned
+from grader.responder import Responder
+
+X = torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(0))
+HEADS = X.reshape(2, 1, 4, 6)
+
+
+def softmax_of(x: Tensor) -> Tensor:
+    return torch.softmax(x, -1)
+
+
+class Backward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: object, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: object, gradient: Tensor) -> Tensor:
+        return gradient.softmax(-1)
+
+
+class OwnEncoder(nn.TransformerEncoderLayer):
+    def forward(self, src: Tensor) -> Tensor:
+        return self.linear2(self.linear1(src))
+
+
+def behind_torchs_back() -> Tensor:
+    with torch._C.DisableTorchFunction():
+        return X.softmax(-1)
+
+
+def in_a_backward_pass() -> None:
+    Backward.apply(X.clone().requires_grad_()).sum().backward()
+
+
+def flex() -> object:
+    from torch._higher_order_ops import flex_attention
+
+    def unchanged(score: Tensor, *place: Tensor) -> Tensor:
+        return score
+
+    def visible(*place: Tensor) -> Tensor:
+        return torch.ones((), dtype=torch.bool)
+
+    one = torch.ones(2, 1, 1, dtype=torch.int32)
+    mask = (4, 4, one[..., 0], one[..., None] * 0, None, None, one[..., 0], one[..., None] * 0, None, None, 4, 4)
+    return flex_attention(HEADS, HEADS, HEADS, unchanged, (*mask, visible), 1.0, {}, (), ())
+
+
+SEEN: dict[str, tuple[str, Callable[[], object]]] = {
+    "a method": ("softmax", lambda: X.softmax(-1)),
+    "an op": ("softmax", lambda: torch.ops.aten._softmax(X, -1, False)),
+    "an overload": ("softmax", lambda: torch.ops.aten.softmax.int(X, -1)),
+    "a result put elsewhere": ("softmax", lambda: torch.softmax(X, -1, out=torch.empty_like(X))),
+    "a logarithm of it": ("softmax", lambda: F.log_softmax(X, -1)),
+    "one for masked tensors": ("softmax", lambda: torch.masked.softmax(X, -1, mask=X > 0)),
+    "a module": ("softmax", lambda: nn.Softmin(-1)(X)),
+    "a script": ("softmax", lambda: torch.jit.script(softmax_of)(X)),
+    "what a compiler puts in its place": ("softmax", lambda: torch._refs.softmax(X, -1)),
+    "another op": ("softmax", lambda: F.cross_entropy(X[0], torch.arange(4))),
+    "every row": ("softmax", lambda: torch.func.vmap(lambda row: row.softmax(-1))(X)),
+    "a gradient": ("softmax", lambda: torch.func.grad(lambda x: x.softmax(-1).sum())(X)),
+    "a checkpoint": ("softmax", lambda: checkpoint(lambda x: x.softmax(-1), X, use_reentrant=False)),
+    "torch's hooks switched off": ("softmax", behind_torchs_back),
+    "a backward pass": ("softmax", in_a_backward_pass),
+    "shapes alone": ("softmax", lambda: X.to("meta").softmax(-1)),
+    "flash": ("scaled_dot_product_attention", lambda: F.scaled_dot_product_attention(HEADS, HEADS, HEADS)),
+    "heads": ("multi_head_attention", lambda: nn.MultiheadAttention(6, 2)(X, X, X)),
+    "flex": ("flex_attention", flex),
+    "in place": ("dropout", lambda: F.dropout(X.clone(), 0.5, inplace=True)),
+    "whole channels": ("dropout", lambda: F.dropout1d(X, 0.5)),
+    "a norm": ("layer_norm", lambda: nn.LayerNorm(6)(X)),
+    "gelu": ("gelu", lambda: nn.GELU(approximate="tanh")(X)),
+    "an encoder": ("transformer", lambda: nn.TransformerEncoderLayer(6, 2)(X)),
+    "an encoder's forward": ("transformer", lambda: nn.TransformerEncoderLayer(6, 2).forward(X)),
+    "an encoder of one's own": ("transformer", lambda: OwnEncoder(6, 2)(X)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*jit.script. is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("way", SEEN)
+def test_a_built_in_is_seen(way: str) -> None:
+    """However it is called, and each time that it is."""
+    family, run = SEEN[way]
+    for _time in range(2):
+        with BuiltIns([family]) as seen:
+            run()
+        assert banned(seen.names, [family])
+        seen.names.clear()
+        run()
+        assert not seen.names  # nobody looked
+
+
+class Softmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: object, x: Tensor) -> Tensor:
+        weights = (x - x.amax(-1, keepdim=True)).exp()
+        return weights / weights.sum(-1, keepdim=True)
+
+    @staticmethod
+    def backward(ctx: object, gradient: Tensor) -> Tensor:
+        return gradient
+
+
+def softmax(x: Tensor) -> Tensor:
+    return Softmax.apply(x)
+
+
+UNSEEN: dict[str, Callable[[], object]] = {
+    "a function of one's own with the name": lambda: softmax(X.clone().requires_grad_()).sum().backward(),
+    "a module of one's own with the name": lambda: type("LayerNorm", (nn.Linear,), {})(6, 6)(X),
+    "a module that is made and not run": lambda: (nn.Softmax(-1), nn.MultiheadAttention(6, 2), nn.LayerNorm(6)),
+    "what computes the same": lambda: (X - X.logsumexp(-1, keepdim=True)).exp() * (torch.rand_like(X) > 0.1),
+}
+
+
+@pytest.mark.parametrize("way", UNSEEN)
+def test_work_of_ones_own_is_not_taken_for_one(way: str) -> None:
+    """A name proves nothing."""
+    with BuiltIns(FAMILIES) as seen:
+        UNSEEN[way]()
+    assert not banned(seen.names, FAMILIES)
+
+
+def test_looking_changes_nothing() -> None:
+    """Values, gradients and random numbers are those of a run that nobody looks at."""
+
+    def run() -> list[Tensor]:
+        torch.manual_seed(0)
+        encoder = nn.TransformerEncoderLayer(6, 2, dropout=0.3, activation="gelu")
+        x = X.clone().requires_grad_()
+        result = encoder(x)
+        F.cross_entropy(result[0], torch.arange(4)).backward()
+        assert x.grad is not None
+        return [result.detach(), x.grad, *(weight.grad for weight in encoder.parameters() if weight.grad is not None)]
+
+    alone = run()
+    with BuiltIns(FAMILIES):
+        watched = run()
+    assert len(alone) == len(watched) > 10
+    assert all(torch.equal(one, other) for one, other in zip(alone, watched, strict=True))
+
+
+def test_an_error_is_the_learners_own() -> None:
+    """What a built-in raises under watch is what it raises without."""
+    with BuiltIns(FAMILIES), pytest.raises(IndexError, match="Dimension out of range"):
+        X.softmax(7)
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        X.softmax(7)
+
+
+def test_each_call_says_what_it_used() -> None:
+    """And not what another one did: a call from the fifth on, too."""
+    calls = iter([False] * 4 + [True, False])
+
+    def weights(x: Tensor) -> Tensor:
+        return x.softmax(-1) if next(calls) else x.exp()
+
+    responder = Responder({"weights": weights}, {"weights": ("softmax",)})
+    said = [responder.respond(Call("weights", (X,))).off_limits for _call in range(6)]
+    assert said == [[], [], [], [], ["_softmax", "softmax"], []]
