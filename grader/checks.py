@@ -182,7 +182,7 @@ def twins(
     ours = getattr(reference, name)(*args, **kwargs)
     values = draw.parameters(ours.parameters())
     ours.load_parameters(values, evaluating=True)
-    theirs = getattr(student, name)(*args, **kwargs)
+    theirs = student._make(name, args, kwargs)
     theirs.load_parameters(values, evaluating=True)
     return theirs, ours
 

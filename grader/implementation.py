@@ -146,14 +146,24 @@ class Implementation:
 
         return call
 
-    def _ask(self, call: Call, module: Handle | None = None) -> Answer:
+    def _make(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Handle:
+        """A module of this class. It is made with the next call, and fails there."""
+        call = self._numbered(Call(name, args, kwargs, options=self._options or Options(device=self._device)))
+        exchange = Exchange(call)
+        self._waiting.append(exchange)
+        return Handle(self, exchange, Outcome(HandleId(call.new_handle)), call.options.device)
+
+    def _numbered(self, call: Call) -> Call:
         call.new_handle = next(self._handle_numbers)
+        call.args = tuple(_sendable(value) for value in call.args)
+        call.kwargs = {name: _sendable(value) for name, value in call.kwargs.items()}
+        return call
+
+    def _ask(self, call: Call, maker: Exchange | None = None) -> Answer:
         waiting = self._waiting.copy()
         self._waiting.clear()
         call.first = tuple(earlier.call for earlier in waiting)
-        call.args = tuple(_sendable(value) for value in call.args)
-        call.kwargs = {name: _sendable(value) for name, value in call.kwargs.items()}
-        exchange = Exchange(call, module.exchange if module else None)
+        exchange = Exchange(self._numbered(call), maker)
         self._exchanges.append(exchange)
         outcome = exchange.outcome = self._backend.ask(call)
         if outcome.off_limits:
@@ -163,14 +173,14 @@ class Implementation:
         if outcome.raised is not None:
             raise learners_error(outcome.raised, exchange.shown, call.options.device)
         if isinstance(outcome.value, HandleId):
-            return Handle(self, exchange, outcome, module.device if module else call.options.device)
+            return Handle(self, exchange, outcome, call.options.device)
         return Answer(self, exchange, outcome)
 
     def _finish(self) -> None:
         """Has done what still waits for a call to go out with."""
         if self._waiting:
-            last = self._waiting[-1]
-            self._ask(Call("is_training", handle=last.call.handle, options=last.call.options))
+            maker = self._waiting[-1].maker or self._waiting[-1]
+            self._ask(Call("is_training", handle=maker.call.new_handle, options=maker.call.options), maker)
 
 
 class OffLimits(CheckFailed):
@@ -241,18 +251,12 @@ class Answer:
         return frozenset(self.outcome.functions)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Answer:
-        raise self._no_module()
+        raise _no_module(self.outcome, self.shown)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        raise self._no_module()
-
-    def _no_module(self) -> CheckFailed:
-        return CheckFailed(
-            _("expected  an nn.Module\ncame      {came}").format(came=show_value(self.outcome.value)),
-            called=self.shown,
-        )
+        raise _no_module(self.outcome, self.shown)
 
 
 class Handle(Answer):
@@ -331,7 +335,7 @@ class Handle(Answer):
         options: Options | None = None,
     ) -> Answer:
         call = Call(name, args, kwargs or {}, handle=self.number, options=options or Options(device=self.device))
-        return self._implementation._ask(call, self)
+        return self._implementation._ask(call, self.exchange)
 
 
 def learners_error(raised: Raised, shown: str, device: str = "cpu") -> CheckFailed:
@@ -387,14 +391,22 @@ def learners_error(raised: Raised, shown: str, device: str = "cpu") -> CheckFail
 
 
 def _not_done(exchange: Exchange, outcome: Outcome) -> CheckFailed:
-    """What was done to a module before a call, and did not go well."""
+    """What was done before a call, and did not go well: to a module, or to make it."""
     if outcome.raised is not None:
         failure = learners_error(outcome.raised, exchange.shown, exchange.call.options.device)
         failure.by_code = False  # an error that is due is one of the call
         return failure
+    if exchange.call.handle is None:
+        return _no_module(outcome, exchange.shown)
     misfit = outcome.value if isinstance(outcome.value, dict) else {}
     wanted = exchange.call.args[0] if exchange.call.name == "load_parameters" else {}
     return CheckFailed(_misfit(misfit, wanted), called=exchange.maker.shown if exchange.maker else "")
+
+
+def _no_module(outcome: Outcome, shown: str) -> CheckFailed:
+    return CheckFailed(
+        _("expected  an nn.Module\ncame      {came}").format(came=show_value(outcome.value)), called=shown
+    )
 
 
 def _misfit(misfit: dict[str, Any], wanted: dict[str, Tensor]) -> str:

@@ -148,7 +148,8 @@ class Responder:
             self.begin_check(call.begin)
         for place, earlier in enumerate(call.first):
             outcome = self._respond(earlier)
-            if outcome.raised is not None or (earlier.name == "load_parameters" and outcome.value):
+            made = earlier.handle is not None or isinstance(outcome.value, HandleId)
+            if outcome.raised is not None or not made or (earlier.name == "load_parameters" and outcome.value):
                 outcome.of = place
                 return outcome
         return self._respond(call)

@@ -12,6 +12,7 @@ from pathlib import Path
 from grader import language
 from grader.language import gettext as _
 
+RETURN = re.compile(r"^[ \t]+return\b", re.MULTILINE)
 REFERENCE_IMPORT = re.compile(r"from solutions\.(step\d{2}_\w+)\.reference import")
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
@@ -97,6 +98,8 @@ def is_untouched(source: str) -> bool:
 
     Docstrings and `super().__init__()` do not count, nor do imports; a file that does not parse has been touched.
     """
+    if "NotImplementedError" not in source and RETURN.search(source):  # parsing takes as long as some checks
+        return False
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -48,6 +48,7 @@ class Student:
 
     def ask(self, call: Call) -> Outcome:
         """The outcome of one call. Raises CheckFailed when there is none: late, dead, or nonsense."""
+        self._makers |= {earlier.new_handle: earlier.name for earlier in call.first if earlier.handle is None}
         name = call.name if call.handle is None else self._makers.get(call.handle, call.name)
         self._makers[call.new_handle] = name
         if name in self._lost:

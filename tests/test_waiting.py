@@ -8,11 +8,14 @@ import pytest
 import torch
 from torch import nn
 
-from grader.checks import Draw, Implementation, agree, must_raise
+from grader.checks import Draw, Implementation, agree, must_raise, twins
+from grader.failure import CheckFailed
 from grader.frames import PREFIX
 from grader.implementation import LocalBackend
-from grader.messages import Call, decode_call, encode_call
+from grader.limits import Limits
+from grader.messages import Call, Load, decode_call, encode_call
 from grader.responder import Responder
+from grader.student import Student
 from grader.verdict import Verdict, run_check
 
 
@@ -89,6 +92,63 @@ def test_parameters_of_other_names_are_named() -> None:
     assert verdict.status == "fail"
     assert verdict.message.startswith("called    Part()")
     assert "lin.weight" in verdict.message
+
+
+class Unmade(nn.Module):
+    """A module that can't be made."""
+
+    def __init__(self) -> None:
+        raise ValueError("no such part")
+
+
+class Unwritten(nn.Module):
+    """A module that is not written yet."""
+
+    def __init__(self) -> None:
+        raise NotImplementedError
+
+
+def one_called(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    theirs, ours = twins(student, reference, draw, "Part")
+    x = draw.normal(3, 2)
+    agree(theirs(x), ours(x), terms=4)
+
+
+def none_called(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    twins(student, reference, draw, "Part")
+
+
+def one_to_fail(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    theirs, _ours = twins(student, reference, draw, "Part")
+    must_raise(lambda: theirs(torch.ones(1, 3)), "three columns")
+
+
+@pytest.mark.parametrize("check", [one_called, none_called, one_to_fail])
+@pytest.mark.parametrize(
+    ("made", "status", "says"),
+    [
+        (Right, "pass", ""),
+        (Unmade, "fail", "Part raised ValueError: no such part"),
+        (Unwritten, "todo", "Part is not written yet"),
+        (lambda: torch.ones(2), "fail", "expected  an nn.Module"),
+        (3, "fail", "not a function or a class"),
+    ],
+)
+def test_twin_is_made_with_the_next_call(check: Any, made: Any, status: str, says: str) -> None:
+    """And what goes wrong then is its making's, wherever it shows."""
+    verdict = verdict_on(made, check)
+    assert (verdict.status, verdict.called) == (status, {"Part"})
+    assert says in verdict.message
+    assert status == "pass" or verdict.message.startswith("called    Part()\n")
+
+
+def test_twin_counts_as_its_class() -> None:
+    """A class whose making hangs is not made again: a call of a module of it says why, at once."""
+    made = Call("Part", new_handle=1)
+    student = Student(None, Load("", {}, {}), Limits())  # type: ignore[arg-type]  # nothing is started
+    student._lost["Part"] = CheckFailed("it hung")
+    with pytest.raises(CheckFailed, match="it hung"):
+        student.ask(Call("__call__", handle=1, first=(made,)))
 
 
 def test_what_waits_travels_with_the_call() -> None:
