@@ -54,16 +54,16 @@ class LocalBackend:
 
     def __init__(self, responder: Responder) -> None:
         self.responder = responder
-        self.drew = False  # whether the last call took random numbers
+        self.drew = False  # whether the last call took random numbers, apart from what was done before it
         self._stream: Tensor | None = None
 
     def ask(self, call: Call) -> Outcome:
         """The outcome of the call, computed here."""
-        stream = torch.get_rng_state() if self._stream is None else self._stream
-        torch.set_rng_state(stream)
-        outcome = self.responder.respond(call)
+        streams = [torch.get_rng_state() if self._stream is None else self._stream]
+        torch.set_rng_state(streams[0])
+        outcome = self.responder.respond(call, lambda: streams.append(torch.get_rng_state()))
         self._stream = torch.get_rng_state()
-        self.drew = not torch.equal(stream, self._stream)
+        self.drew = not torch.equal(streams[-1], self._stream)
         return outcome
 
     def begin_check(self, seed: int) -> None:

@@ -140,8 +140,11 @@ class Responder:
         self.made_by.clear()
         seed_everything(seed)
 
-    def respond(self, call: Call) -> Outcome:
-        """Does what comes first, makes the call, notes what was asked. Never raises for what the called code does."""
+    def respond(self, call: Call, begins: Callable[[], None] = lambda: None) -> Outcome:
+        """Does what comes first, makes the call, notes what was asked. Never raises for what the called code does.
+
+        `begins` is called between the two.
+        """
         if call.options.device == "cuda":
             torch.cuda.init()  # a generator that is not there yet could not be seeded
         if call.begin is not None:
@@ -152,6 +155,7 @@ class Responder:
             if outcome.raised is not None or not made or (earlier.name == "load_parameters" and outcome.value):
                 outcome.of = place
                 return outcome
+        begins()
         return self._respond(call)
 
     def _respond(self, call: Call) -> Outcome:

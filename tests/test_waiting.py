@@ -142,6 +142,16 @@ def test_twin_is_made_with_the_next_call(check: Any, made: Any, status: str, say
     assert status == "pass" or verdict.message.startswith("called    Part()\n")
 
 
+def test_numbers_that_a_twin_begins_with_are_not_its_answers() -> None:
+    """An answer is one that chance had a part in only where its own call drew."""
+    part = LocalBackend(Responder({"Part": Right}))
+    part.begin_check(seed=3)
+    part.ask(Call("__call__", (torch.ones(1, 2),), handle=1, first=(Call("Part", new_handle=1),)))
+    assert not part.drew
+    part.ask(Call("Part", new_handle=2))
+    assert part.drew
+
+
 def test_twin_counts_as_its_class() -> None:
     """A class whose making hangs is not made again: a call of a module of it says why, at once."""
     made = Call("Part", new_handle=1)
