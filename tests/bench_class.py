@@ -95,6 +95,8 @@ def released(folder: Path | None, *, per_step: bool = False) -> dict[str, object
         there = {cell.metadata.nbgrader.grade_id: cell for cell in notebook.cells if "nbgrader" in cell.metadata}
         for step in steps if folder is not None else ():
             there[step.name].source = answered(folder, step, whole=not per_step)
+        for cell in notebook.cells:  # on both sides the same draws: a step that a mistake blocks has points by chance
+            cell.source = re.sub(r'^check\("(\w+)"\)', rf'check("\1", seed={SEED})', cell.source, flags=re.MULTILINE)
         made[f"{steps[0].name if per_step else 'attention'}.ipynb"] = notebook
     return made
 
