@@ -7,6 +7,7 @@ import io
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, TextIO
 
 import typer
@@ -38,16 +39,41 @@ def spoken(words: Sequence[str]) -> str:
 
 def documented(command: Any) -> Iterator[Any]:
     """Everything that has a line in the --help of a command and of those below it."""
-    commands = [command, *(command.commands.values() if isinstance(command, TyperGroup) else ())]
-    return (line for one in commands for line in (one, *one.params) if getattr(line, "help", None))
+    return (line for one in _commands(command) for line in (one, *one.params) if getattr(line, "help", None))
+
+
+def _commands(command: Any) -> list[Any]:
+    return [command, *(command.commands.values() if isinstance(command, TyperGroup) else ())]
 
 
 def run(application: typer.Typer, called: str, words: Sequence[str]) -> Any:
     """Runs a command line, its help in the language in use. Raises what typer does where it is not understood."""
     command = typer.main.get_command(application)
+    if "--help" in words:
+        _translate(command)
+    return command(list(words), prog_name=called, standalone_mode=False)
+
+
+def _translate(command: Any) -> None:
+    """Has --help speak the language in use: what is ours in it, and what is typer's."""
+    from typer import rich_utils
+
+    from grader import screen  # noqa: F401  # it mends how rich breaks lines of Hangul
+
+    rich_utils.ARGUMENTS_PANEL_TITLE = _("Arguments")
+    rich_utils.OPTIONS_PANEL_TITLE = _("Options")
+    rich_utils.COMMANDS_PANEL_TITLE = _("Commands")
+    rich_utils.DEFAULT_STRING = _("[default: {}]")
+    rich_utils.REQUIRED_LONG_STRING = _("[required]")
     for line in documented(command):
         line.help = _(line.help)
-    return command(list(words), prog_name=called, standalone_mode=False)
+    for one in _commands(command):
+        one.format_usage = partial(_usage, one)
+        one.get_help_option(typer.Context(one)).help = _("Show this message and exit.")
+
+
+def _usage(command: Any, context: typer.Context, formatter: Any) -> None:
+    formatter.write_usage(context.command_path, " ".join(command.collect_usage_pieces(context)), _("Usage:") + " ")
 
 
 def misunderstood(error: typer.TyperException, command: str) -> str:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.text import Text
 from rich.theme import Theme
 
 from grader import report as reports
@@ -16,6 +17,19 @@ from grader.language import gettext as _
 from grader.results import Graded, Report, StepResult
 
 LINE_SECONDS = 10.0  # between two lines in a pipe
+
+
+def _rstrip_end(text: Text, size: int) -> None:
+    """Takes off the spaces at the end that have no room in `size` columns."""
+    spaces = len(text.plain) - len(text.plain.rstrip())
+    beyond = min(spaces, text.cell_len - size)
+    if beyond > 0:
+        text.right_crop(beyond)
+
+
+# rich's own counts letters and not columns, so that the space stays after Hangul that fills its line, and the last
+# syllable becomes "…" in a table.
+Text.rstrip_end = _rstrip_end  # type: ignore[method-assign,assignment]
 
 
 @contextmanager

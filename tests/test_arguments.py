@@ -60,6 +60,16 @@ def test_help_is_in_the_language_in_use() -> None:
     assert "Give one hint more for a step." in run("-m", "grader", "hint", "--help").stdout.decode()
 
 
+def test_korean_help_is_korean_throughout() -> None:
+    """Its frame too, which is typer's; and no line of Hangul loses its end."""
+    for command in ("grade", "class", "watch"):
+        said = run("-m", "grader", command, "--help", KIT_LANG="ko").stdout.decode()
+        for theirs in ("Usage:", "Options", "Arguments", "default:", "required", "Show this"):
+            assert theirs not in said
+        assert "사용법: python -m grader" in said and "옵션 ─" in said
+        assert "…" not in said
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "euc-kr"])
 def test_a_terminal_that_lacks_letters_gets_a_report(encoding: str) -> None:
     """With a question mark for each letter that can't be written; JSON is UTF-8 whatever the terminal is."""

@@ -7,8 +7,10 @@ import io
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
+from rich.table import Table
 
 from grader import language, report
+from grader import screen as screen  # mends rich
 from grader.results import CheckResult, Parting, Report, StepResult
 
 
@@ -105,3 +107,17 @@ def test_the_next_step_is_named() -> None:
     """At nothing it says where to start, and the command to type."""
     assert "start with step02_softmax" in drawn("en")
     assert "make grade" in drawn("ko")
+
+
+def test_hangul_that_fills_a_line_keeps_its_end() -> None:
+    """At every width: rich takes the space after such a line for one more letter, and ends it with an ellipsis."""
+    words = "모든 제한 시간에 이 수를 곱합니다. 느린 컴퓨터라면 3."
+    for width in range(10, 60):
+        table = Table(box=None, padding=0, show_header=False)
+        table.add_column(width=width)
+        table.add_row(words)
+        shown = Console(width=width, file=io.StringIO(), record=True)
+        shown.print(table)
+        lines = shown.export_text().splitlines()
+        assert " ".join(" ".join(line.split()) for line in lines) == words
+        assert all(cell_len(line) <= width for line in lines)
