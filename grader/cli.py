@@ -246,9 +246,13 @@ def class_(
 ) -> None:
     """Grade a class: every folder in SUBMISSIONS. Type the same again to go on where it stopped."""
     with language.use(_language(lang)):
-        _require_solutions()
         names = [_step_name(wanted, f"class {submissions} --step") for wanted in step or []]
         limits = _limits(require_isolation, patience, f"class {submissions}")
+        from grader import pools
+
+        if scheduler is None and HAS_SOLUTIONS:
+            pools.begin(limits)
+        _require_solutions()
         from grader import class_table, classroom, screen
 
         request = classroom.Request(

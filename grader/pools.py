@@ -246,14 +246,19 @@ def close_graders() -> None:
 # --- pools ---
 
 
+def begin(limits: Limits) -> None:
+    """Has torch load in a process of its own, while the caller goes on to what has to be known before it is needed."""
+    with suppress(GraderError, OSError), GRADERS.one(limits):
+        pass
+
+
 @contextmanager
 def _opened_threads(size: int, limits: Limits) -> Iterator[Executor]:
     """Threads that wait for judges: the work is done in those processes."""
     executor = ThreadPoolExecutor(size)
     try:
         version.fingerprint.cache_clear()  # the kit may have changed since the last pool: its new judges would read it
-        with suppress(GraderError, OSError), GRADERS.one(limits):
-            pass  # torch loads while the first submission is read
+        begin(limits)
         yield executor
         executor.shutdown()
     except BaseException:
