@@ -187,11 +187,11 @@ class OffLimits(CheckFailed):
     """The called code used a built-in that the step puts off limits."""
 
     def __init__(self, name: str, functions: list[str]) -> None:
-        # What a built-in is made of has a name with an underscore: it says nothing to who called the whole.
+        # What a built-in is made of has a name with an underscore, and tells whoever called the whole nothing.
         functions = [function for function in functions if not function.startswith("_")] or functions
         super().__init__(
             _(
-                "{name} used {functions}, which is off limits in this step: it does the work that you are to write."
+                "{name} used torch's own {functions}, off limits in this step: it does the work that you are to write."
             ).format(name=name, functions=", ".join(f"`{function}`" for function in functions))
         )
         self.name = name
