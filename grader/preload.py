@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import torch
 
 CODECS = ("ascii", "latin_1", "utf_8_sig", "utf_16", "idna")  # each is a module, found on the disk at first use
-LAZY_IN_DECOMPOSITIONS = ("torch._refs", "torch._decomp", "torch._prims", "torch._meta_registrations")
 
 
 def load_torch() -> None:
@@ -129,10 +128,11 @@ def _in_this_process(loader: Any) -> Any:
 
 
 def _without_compiler() -> None:
-    """Keeps torch's Python decompositions from importing the compiler when they first run on a meta tensor.
+    """Keeps what torch hides from its compiler from importing that compiler when it first runs.
 
-    They are wrapped to hide them from `torch.compile`, and the wrapper imports all of `torch._dynamo` (as slow as torch
-    itself) to do so. It looks first for a hidden version noted on the function: here the function itself.
+    Decompositions on a meta tensor and `checkpoint`, say, are wrapped to hide them, and the wrapper imports all of
+    `torch._dynamo` (as slow as torch itself) to do so. It looks first for a hidden version noted on the function: here
+    the function itself.
     """
     from torch._compile import _disable_dynamo
 
@@ -141,8 +141,7 @@ def _without_compiler() -> None:
     for function in gc.get_objects():
         if type(function) is types.FunctionType and function.__code__ is wrapper and function.__closure__:
             wrapped = function.__closure__[hidden].cell_contents
-            if wrapped.__module__.startswith(LAZY_IN_DECOMPOSITIONS):
-                wrapped.__dynamo_disable = wrapped
+            wrapped.__dynamo_disable = wrapped
 
 
 def _meta_below_python() -> None:

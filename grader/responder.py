@@ -276,14 +276,17 @@ class Responder:
         pairs = [(output, cotangent) for output, cotangent in pairs if output.requires_grad]
         if not pairs or not wanted:
             return dict.fromkeys(wanted)
-        # What `torch.autograd.grad` calls: that itself is one function to torch, what happens in it goes unwatched.
-        found = _engine_run_backward(
-            tuple(output for output, _ in pairs), tuple(cotangent for _, cotangent in pairs), False, False,
-            tuple(wanted.values()), True, accumulate_grad=False,
+        for leaf in wanted.values():
+            leaf.grad = None  # of an earlier call
+        # What `Tensor.backward` calls: that itself is one function to torch, what happens in it goes unwatched. Asked
+        # for the gradients of some leaves only, as `torch.autograd.grad` is, a `checkpoint` of the older kind refuses.
+        _engine_run_backward(
+            tuple(output for output, _ in pairs), tuple(cotangent for _, cotangent in pairs), False, False, (),
+            allow_unreachable=True, accumulate_grad=True,
         )  # fmt: skip
         return {
-            name: None if gradient is None else Placed(gradient.detach().cpu(), str(gradient.device))
-            for name, gradient in zip(wanted, found, strict=True)
+            name: None if leaf.grad is None else Placed(leaf.grad.detach().cpu(), str(leaf.grad.device))
+            for name, leaf in wanted.items()
         }
 
     def describe(self, error: BaseException) -> Raised:

@@ -73,6 +73,19 @@ def scaled_by_tokens(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | N
 
 
 @misconception(replaces="attention", caught_by="test_by_hand")
+def small_weights_dropped(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+    """Small weights were set to 0.
+
+    A softmax gives every visible key a weight above 0. A small weight counts too, above all when the value is large.
+
+    What does your code do to the weights between the softmax and the sum?
+    """
+    weights = hidden(scaled(query, key), mask).softmax(dim=-1)
+    weights = weights.masked_fill(weights < 1e-4, 0.0)
+    return weights @ value, weights
+
+
+@misconception(replaces="attention", caught_by="test_by_hand")
 def softmax_over_queries(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
     """The softmax ran over the queries and not over the keys.
 

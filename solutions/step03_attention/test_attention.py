@@ -17,6 +17,9 @@ KEY = torch.tensor([[0.0, math.log(7), 0.0, 0.0], [math.log(3), 0.0, 0.0, 0.0]])
 VALUE = torch.tensor([[4.0, 0.0], [8.0, 4.0]])
 CONTEXT = torch.tensor([[7.0, 3.0], [4.5, 0.5]])
 WEIGHTS = torch.tensor([[1 / 4, 3 / 4], [7 / 8, 1 / 8]])
+# The first key gets one millionth of the attention, and its value is a million: the context is 1.
+FAR_KEY = torch.tensor([[0.0, 0.0, 0.0, 0.0], [math.log(999_999), 0.0, 0.0, 0.0]])
+FAR_VALUE = torch.tensor([[1_000_000.0], [0.0]])
 FIRST_SEES_ITSELF = torch.tensor([[True, False], [True, True]])
 
 
@@ -24,6 +27,8 @@ FIRST_SEES_ITSELF = torch.tensor([[True, False], [True, True]])
 def test_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Two queries get the contexts and weights worked out by hand."""
     agree(student.attention(QUERY, KEY, VALUE), (CONTEXT, WEIGHTS), terms=4)
+    context, weights = torch.tensor([[1.0]]), torch.tensor([[1e-6, 0.999999]])
+    agree(student.attention(QUERY[:1], FAR_KEY, FAR_VALUE), (context, weights), terms=16)
 
 
 @points(1)
