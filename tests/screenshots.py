@@ -11,10 +11,13 @@ import html
 import io
 import itertools
 import re
+import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.cells import cell_len
 from rich.console import Console
@@ -29,6 +32,7 @@ from tests.watched import POINTS, Session
 IMAGES = course.ROOT / "docs" / "images"
 WIDTH = 80
 SEED = 4
+FOOT = 40  # pixels below the last line of a page
 CELL = 12.2  # the width that rich gives one column
 NARROW = "'Fira Code', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 WIDE = "'Apple SD Gothic Neo', 'Malgun Gothic', 'Noto Sans CJK KR', sans-serif"
@@ -49,9 +53,9 @@ SHEETS = {
 .facts dt, .facts dd { display: inline !important }
 """,
     "class": """
-@page { size: 190mm 330mm; margin: 8mm }
+@page { size: 200mm 330mm; margin: 8mm }
 .facts { display: block !important }
-.facts div { display: inline-block !important; margin-right: 2mm }
+.facts div { display: inline-block !important; margin: 0 2mm 2mm 0 }
 """,
 }
 MASK = "step04_causal_mask"
@@ -152,13 +156,26 @@ def paper(source: str, kind: str) -> bytes:
 
     sheet = weasyprint.CSS(string=SHEETS[kind])
     printed = pypdfium2.PdfDocument(weasyprint.HTML(string=source).write_pdf(stylesheets=[sheet]))[0]
+    drawn = printed.render(scale=2).to_pil()
+    edge = drawn.width // 20  # where the frame of a card may go on with nothing in it
+    inner = np.asarray(drawn)[:, edge:-edge]
+    end = int(np.flatnonzero((inner != inner[-1]).any(axis=(1, 2)))[-1]) + FOOT
     picture = io.BytesIO()
-    printed.render(scale=2).to_pil().quantize(64).save(picture, format="PNG", optimize=True)
+    drawn.crop((0, 0, drawn.width, min(drawn.height, end))).quantize(64).save(picture, format="PNG", optimize=True)
     return picture.getvalue()
+
+
+def require_korean_font() -> None:
+    """Ends the program where letters would be drawn as boxes."""
+    if shutil.which("fc-list") and not subprocess.run(["fc-list", ":lang=ko"], capture_output=True).stdout:
+        sys.exit(
+            "No font for Korean is installed (on Debian: apt-get install fonts-nanum). Then type: make screenshots"
+        )
 
 
 def main() -> None:
     """Draws every picture in each language."""
+    require_korean_font()
     IMAGES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch, Grader() as grader:
         folder, copy = Path(scratch) / "exercises", Path(scratch) / "kit"
