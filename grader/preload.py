@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     import torch
 
 CODECS = ("ascii", "latin_1", "utf_8_sig", "utf_16", "idna")  # each is a module, found on the disk at first use
+# Ops whose kernel is one for all devices, and asks for another one that `meta` has not, or for a value.
+NOT_BELOW_PYTHON = (
+    "convolution", "convolution_backward", "cummax", "cummin", "linspace", "logcumsumexp", "logspace",
+    "masked_scatter_backward",
+)  # fmt: skip
 
 
 def load_torch() -> None:
@@ -148,7 +153,7 @@ def _meta_below_python() -> None:
     """Gives the ops on `meta` back to torch's own kernels, where there are any.
 
     For its compiler torch puts Python functions in their place, which know sizes that are not known yet and take thirty
-    times as long. An op that has nothing else keeps its function.
+    times as long. An op that has nothing else, or nothing else that works there, keeps its function.
     """
     import torch
     from torch import _meta_registrations as registered
@@ -165,5 +170,7 @@ def _meta_below_python() -> None:
 def _has_meta(op: torch._ops.OpOverload) -> bool:
     import torch
 
+    if op.name().removeprefix("aten::").partition(".")[0] in NOT_BELOW_PYTHON:
+        return False
     keys = ("Meta", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
     return any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key) for key in keys)
