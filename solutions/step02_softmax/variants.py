@@ -88,6 +88,13 @@ def hidden_by_hand(x: Tensor, dim: int = -1) -> Tensor:
 
 
 @variant(replaces="softmax")
+def guarded_sum(x: Tensor, dim: int = -1) -> Tensor:
+    """A number is added to the sum that is small beside every sum."""
+    powers = (x - x.max(dim=dim, keepdim=True).values).exp()
+    return powers / (powers.sum(dim=dim, keepdim=True) + 1e-12)
+
+
+@variant(replaces="softmax")
 class own_backward(torch.autograd.Function):
     """A hand-written backward pass; any callable will do."""
 

@@ -22,6 +22,9 @@ FAR_KEY = torch.tensor([[0.0, 0.0, 0.0, 0.0], [math.log(999_999), 0.0, 0.0, 0.0]
 FAR_VALUE = torch.tensor([[1_000_000.0], [0.0]])
 FIRST_SEES_ITSELF = torch.tensor([[True, False], [True, True]])
 
+# In float64 the room is 1e-10: a guard of 1e-12 beside the sum does no harm, a detour through float32 does.
+GUARDED = 10**9
+
 
 @points(1)
 def test_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
@@ -109,10 +112,10 @@ def test_dtypes(student: Implementation, reference: Implementation, draw: Draw) 
     """Context and weights keep the dtype of the inputs, and its accuracy."""
     # The width is 4, so that a root taken in float32 is exact and passes in float64 too.
     mask = draw.mask(3, 5)
-    for dtype in (torch.float64, torch.bfloat16):
+    for dtype, terms in ((torch.float64, GUARDED), (torch.bfloat16, 9)):
         query, key = draw.normal(2, 3, 4, dtype=dtype), draw.normal(2, 5, 4, dtype=dtype)
         value = draw.normal(2, 5, 2, dtype=dtype)
-        agree(student.attention(query, key, value, mask), reference.attention(query, key, value, mask), terms=9)
+        agree(student.attention(query, key, value, mask), reference.attention(query, key, value, mask), terms=terms)
 
 
 @points(0.5)
@@ -165,10 +168,10 @@ def test_self_attention_moves(student: Implementation, reference: Implementation
     theirs, ours = twins(student, reference, draw, "SelfAttention", 3, 4)
     x = draw.normal(2, 5, 3, dtype=torch.float64)  # with more digits than a float32 holds
     agree(theirs(x.float()), ours(x.float()), terms=12)
-    for dtype in (torch.float64, torch.bfloat16):
+    for dtype, terms in ((torch.float64, GUARDED), (torch.bfloat16, 12)):
         theirs.to(dtype=dtype)
         ours.to(dtype=dtype)
-        agree(theirs(x.to(dtype)), ours(x.to(dtype)), terms=12)
+        agree(theirs(x.to(dtype)), ours(x.to(dtype)), terms=terms)
     theirs.to(device="meta")
     ours.to(device="meta")
     agree(theirs(x.bfloat16()), ours(x.bfloat16()))

@@ -144,7 +144,7 @@ class pieces_of_earlier_steps(nn.Module):
         mask = torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
         scores = torch.where(mask, scores, torch.full_like(scores, -1e5))
         shifted = torch.exp(scores - scores.max(dim=-1, keepdim=True).values)
-        weights = shifted / shifted.sum(dim=-1, keepdim=True)
+        weights = shifted / (shifted.sum(dim=-1, keepdim=True) + 1e-12)
         if self.training:
             keep = torch.bernoulli(torch.full_like(weights, 1 - self.p))
             weights = weights * keep / (1 - self.p) if self.p < 1 else weights * 0

@@ -153,7 +153,9 @@ class one_head_after_the_other(nn.Module):
                 for layer in (self.W_query, self.W_key, self.W_value)
             )
             scores = (query / self.width**0.5) @ key.transpose(1, 2)
-            weights = self.drop(scores.masked_fill(hidden, -1e5).softmax(-1))
+            hidden_away = scores.masked_fill(hidden, -1e5)
+            powers = (hidden_away - hidden_away.amax(-1, keepdim=True)).exp()
+            weights = self.drop(powers / (powers.sum(-1, keepdim=True) + 1e-12))
             output = output + F.linear(weights @ value, self.out_proj.weight[:, columns])
         return output
 

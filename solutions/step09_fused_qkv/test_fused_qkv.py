@@ -23,6 +23,9 @@ OFF_LIMITS = {"CausalSelfAttention": ("multi_head_attention",), "fuse_qkv": ("mu
 LN_3 = 1.0986122886681098
 DROPPED = 0.25  # not 0.5: there 1 / p and 1 / (1 - p) are the same
 
+# In float64 the room is 1e-10: a guard of 1e-12 beside the sum does no harm, a detour through float32 does.
+GUARDED = 10**9
+
 
 @points(1)
 def test_fused_weight_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
@@ -129,11 +132,11 @@ def test_other_dtypes(student: Implementation, reference: Implementation, draw: 
     """The module works in float64 and bfloat16, also after other calls."""
     theirs, ours = twins(student, reference, draw, "CausalSelfAttention", 4, 2, 6)
     theirs(draw.normal(2, 5, 4))
-    for dtype in (torch.float64, torch.bfloat16):
+    for dtype, terms in ((torch.float64, GUARDED), (torch.bfloat16, 3 * 4 + 5)):
         theirs.to(dtype=dtype)
         ours.to(dtype=dtype)
         x = draw.normal(2, 5, 4, dtype=dtype)
-        agree(theirs(x), ours(x), terms=3 * 4 + 5)
+        agree(theirs(x), ours(x), terms=terms)
 
 
 @points(0.5)

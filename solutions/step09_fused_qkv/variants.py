@@ -140,7 +140,8 @@ class three_multiplications(nn.Module):
         for query, key, value in zip(*(part.chunk(self.n_head, -1) for part in parts), strict=True):
             scores = torch.bmm(query, key.mT).div_(math.sqrt(query.shape[-1]))
             scores.masked_fill_(hidden, torch.finfo(x.dtype).min)
-            contexts.append(self.drop(scores.softmax(-1)) @ value)
+            powers = (scores - scores.amax(-1, keepdim=True)).exp()
+            contexts.append(self.drop(powers / (powers.sum(-1, keepdim=True) + 1e-12)) @ value)
         return self.drop(self.c_proj(torch.cat(contexts, dim=-1)))
 
 

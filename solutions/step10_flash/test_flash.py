@@ -24,6 +24,9 @@ OFF_LIMITS: dict[str, tuple[str, ...]] = {
 # Scores of size 1000 are rounded to 1000 times the dtype's step, and weights may be that far off: sqrt(terms) = 1000.
 LARGE_SCORES = 1_000_000
 
+# In float64 the room is 1e-10: a guard of 1e-12 beside the sum does no harm, a detour through float32 does.
+GUARDED = 10**9
+
 
 @points(1)
 def test_matrix_bytes(student: Implementation, reference: Implementation, draw: Draw) -> None:
@@ -115,7 +118,8 @@ def test_any_lengths(student: Implementation, reference: Implementation, draw: D
             key = draw.normal(2, 3, num_keys, width, dtype=dtype)
             value = draw.normal(2, 3, num_keys, value_width, dtype=dtype)
             expected = reference.flash_attention(query, key, value, False, block_size)
-            agree(student.flash_attention(query, key, value, False, block_size), expected, terms=num_keys)
+            terms = GUARDED if dtype == torch.float64 else num_keys
+            agree(student.flash_attention(query, key, value, False, block_size), expected, terms=terms)
     query, key, value = draw.normal(1, 2, 3, 4), draw.normal(1, 2, 70, 4), draw.normal(1, 2, 70, 4)
     agree(student.flash_attention(query, key, value), reference.flash_attention(query, key, value), terms=70)
 
@@ -177,7 +181,7 @@ def test_gradients(student: Implementation, reference: Implementation, draw: Dra
         value = draw.normal(2, 2, num_keys, 3, dtype=dtype)
         expected = reference.using(gradients=True).flash_attention(query, key, value, is_causal, 3)
         came = student.using(gradients=True).flash_attention(query, key, value, is_causal, 3)
-        agree(came, expected, terms=num_queries * num_keys)
+        agree(came, expected, terms=GUARDED if dtype == torch.float64 else num_queries * num_keys)
 
 
 @points(1)
@@ -218,7 +222,7 @@ def test_halves_meta_and_inputs(student: Implementation, reference: Implementati
         query, key, value = (draw.normal(2, 2, 7, 4, dtype=dtype) for _input in range(3))
         expected = reference.flash_attention(query, key, value, True, 3)
         came = student.flash_attention(query, key, value, True, 3)
-        agree(came, expected, terms=7)
+        agree(came, expected, terms=GUARDED if dtype == torch.float64 else 7)
         unmodified(came)
     expected = reference.using(device="meta").flash_attention(query, key, value, True, 4)
     agree(student.using(device="meta").flash_attention(query, key, value, True, 4), expected)

@@ -65,7 +65,7 @@ def keys_only(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False
             "bhqk,bhkv->bhqv", weights, value[:, :, start : start + block_size]
         )
         maximum = larger
-    return context / total[..., None]
+    return context / (total[..., None] + 1e-12)
 
 
 @variant(replaces="flash_attention")
