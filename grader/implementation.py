@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -23,6 +24,7 @@ from grader.responder import BACKWARD, Responder
 from grader.show import show_call, show_value
 
 NOT_PERMITTED = "[Errno 1] Operation not permitted"  # what seccomp answers in the sandbox's name
+OF_THE_COURSE = re.compile(r"No module named '(exercises\.|step\d\d)")  # a file that was not handed in
 WRITTEN_OVER = "modified by an inplace operation"  # torch, of a tensor that a backward pass still needs
 
 
@@ -370,6 +372,10 @@ def learners_error(raised: Raised, shown: str, device: str = "cpu") -> CheckFail
         )
     if raised.shapes:
         lines.append(_("shapes there: {shapes}").format(shapes=", ".join(raised.shapes)))
+    if raised.type == "ModuleNotFoundError" and not OF_THE_COURSE.match(raised.message):
+        lines.append(
+            _("Where the code runs there is no such module. No step needs more than torch and what Python brings.")
+        )
     if NOT_PERMITTED in raised.message:
         lines.append(_("The code runs in a sandbox here, where it can start no process and open no connection."))
     if raised.type == "RuntimeError" and WRITTEN_OVER in raised.message:

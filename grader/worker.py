@@ -52,8 +52,8 @@ class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
-        """A step imported by its bare name is the package's module itself."""
-        if STEP_MODULE.fullmatch(spec.name):
+        """A file imported by its bare name is the package's module itself."""
+        if "." not in spec.name and spec.name != PACKAGE:
             return importlib.import_module(f"{PACKAGE}.{spec.name}")
         return None
 
@@ -67,6 +67,22 @@ class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
         exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)  # what a worker is for
         self.imported.append(name)
+
+
+class BesideImporter(importlib.abc.MetaPathFinder):
+    """Imports any other file of a submission by its bare name, as a script finds what lies beside it.
+
+    It is asked last: nobody gets a learner's `random.py` who asks for Python's own.
+    """
+
+    def __init__(self, importer: SubmissionImporter) -> None:
+        self.importer = importer
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The spec of a file of the submission, or None for all others."""
+        return importlib.machinery.ModuleSpec(fullname, self.importer) if fullname in self.importer.sources else None
 
 
 def serve(requests: BinaryIO, answers: BinaryIO, faults: int) -> None:
@@ -89,7 +105,7 @@ def _loaded(
     module_name: str, sources: Mapping[str, tuple[str, str]], off_limits: Mapping[str, tuple[str, ...]]
 ) -> tuple[Responder, Outcome]:
     importer = SubmissionImporter(sources)
-    sys.meta_path.insert(0, importer)
+    sys.meta_path[:] = [importer, *sys.meta_path, BesideImporter(importer)]
     filenames = {filename for filename, _source in sources.values()}
     _warn_of_lines_in(filenames)
     names: dict[str, object] = {}
