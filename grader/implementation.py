@@ -426,7 +426,8 @@ def _misfit(misfit: dict[str, Any], wanted: dict[str, Tensor]) -> str:
         fitting = [
             other for other, shape in shapes.items() if name in wanted and shape == str(tuple(wanted[name].shape))
         ]
-        for meant in difflib.get_close_matches(name, fitting, n=1, cutoff=0.7):
+        deeper = [other for other in fitting if other.endswith(f".{name}")]
+        for meant in deeper[:1] or difflib.get_close_matches(name, fitting, n=1, cutoff=0.7):
             lines.append(_("Is {came} meant to be {expected}?").format(came=meant, expected=name))
     for entry in misfit.get("misshapen", ()):
         name, _separator, shape = entry.partition(": ")

@@ -362,7 +362,9 @@ def load_parameters(
         if name in own and own[name].shape != values[name].shape
     )  # fmt: skip
     if missing or extra or misshapen:
-        shapes = tuple(f"{name}: {tuple(own[name].shape)}" for name in extra)
+        deeper = tuple(f".{name}" for name in missing)  # one module further in, as in a ModuleDict around all of them
+        candidates = [name for name in own if name in extra or name.endswith(deeper)]
+        shapes = tuple(f"{name}: {tuple(own[name].shape)}" for name in candidates)
         return {"missing": missing, "extra": extra, "misshapen": misshapen, "shapes": shapes}
     with torch.no_grad():
         for name, value in values.items():

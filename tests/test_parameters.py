@@ -55,6 +55,26 @@ def test_name_of_another_shape_is_no_misspelling() -> None:
     assert "meant" not in caught.value.message
 
 
+class Wrapped(nn.Module):
+    """All layers in a ModuleDict, as nanoGPT has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.transformer = nn.ModuleDict({"wte": nn.Embedding(3, 2), "ln_f": nn.LayerNorm(2)})
+
+
+def test_name_below_another_module_is_told() -> None:
+    """Also where the values were made from the module's own names."""
+    implementation = Implementation(LocalBackend(Responder({"Wrapped": Wrapped})))
+    for own in ({}, implementation.Wrapped().parameters()):
+        module = implementation.Wrapped()
+        with pytest.raises(CheckFailed) as caught:
+            module.load_parameters(own | {"wte.weight": torch.ones(3, 2), "ln_f.weight": torch.ones(2)})
+            module.is_training()
+        assert "Is transformer.wte.weight meant to be wte.weight?" in caught.value.message
+        assert "Is transformer.ln_f.weight meant to be ln_f.weight?" in caught.value.message
+
+
 def _by_its_sum(x: torch.Tensor) -> torch.Tensor:
     return x * float(x.sum())
 
