@@ -24,6 +24,7 @@ from grader.responder import BACKWARD, Responder
 from grader.show import show_call, show_value
 
 NOT_PERMITTED = "[Errno 1] Operation not permitted"  # what seccomp answers in the sandbox's name
+NOT_CONNECTED = ("URLError", "gaierror", "ConnectionError")
 OF_THE_COURSE = re.compile(r"No module named '(exercises\.|step\d\d)")  # a file that was not handed in
 WRITTEN_OVER = "modified by an inplace operation"  # torch, of a tensor that a backward pass still needs
 
@@ -376,7 +377,14 @@ def learners_error(raised: Raised, shown: str, device: str = "cpu") -> CheckFail
         lines.append(
             _("Where the code runs there is no such module. No step needs more than torch and what Python brings.")
         )
-    if NOT_PERMITTED in raised.message:
+    if raised.type == "FileNotFoundError":
+        lines.append(
+            _(
+                "The code runs in a folder of its own here, where it finds no files but those that it has written "
+                "itself."
+            )
+        )
+    if NOT_PERMITTED in raised.message or raised.type in NOT_CONNECTED:
         lines.append(_("The code runs in a sandbox here, where it can start no process and open no connection."))
     if raised.type == "RuntimeError" and WRITTEN_OVER in raised.message:
         lines.append(

@@ -35,6 +35,7 @@ def load_torch() -> None:
     if sys.platform != "win32":
         importlib.import_module("resource")
     torch.compile = _uncompiled
+    torch.use_deterministic_algorithms = _deterministic
     torch.utils.data.DataLoader._get_iterator = _in_this_process  # type: ignore[method-assign,assignment]
     _without_compiler()
     _meta_below_python()
@@ -122,6 +123,13 @@ def _tour(device: str) -> None:
 def _uncompiled(model: Any = None, **options: object) -> Any:
     """`torch.compile` where no compiler can be started, as in a sandbox: gives back what it is given, as it is."""
     return (lambda function: function) if model is None else model
+
+
+def _deterministic(mode: bool, *, warn_only: bool = False) -> None:
+    """`torch.use_deterministic_algorithms` without a word to the compiler, which torch would import to tell it."""
+    import torch
+
+    torch._C._set_deterministic_algorithms(mode, warn_only=warn_only)
 
 
 def _in_this_process(loader: Any) -> Any:

@@ -101,6 +101,10 @@ def test_what_the_sandbox_refuses_is_told() -> None:
     """Who is refused a process learns that a sandbox did it, and nobody else does."""
     refused = learners_error(Raised("PermissionError", "[Errno 1] Operation not permitted"), "softmax(x)").message
     assert "in a sandbox here" in refused
+    assert "in a sandbox here" in learners_error(Raised("URLError", "<urlopen error>"), "softmax(x)").message
+    assert (
+        "in a folder of its own here" in learners_error(Raised("FileNotFoundError", "input.txt"), "softmax(x)").message
+    )
     assert "sandbox" not in learners_error(Raised("ValueError", "no"), "softmax(x)").message
 
 
