@@ -437,6 +437,13 @@ def _misfit(misfit: dict[str, Any], wanted: dict[str, Tensor]) -> str:
         deeper = [other for other in fitting if other.endswith(f".{name}")]
         for meant in deeper[:1] or difflib.get_close_matches(name, fitting, n=1, cutoff=0.7):
             lines.append(_("Is {came} meant to be {expected}?").format(came=meant, expected=name))
+    for name, first in [entry.split(": ", 1) for entry in misfit.get("twice", ()) if ": " in entry][:1]:
+        lines.append(
+            _(
+                "{name} is {first} under a second name: a layer that two attributes hold stands twice in the state "
+                "dict. Keep it in one of them; a plain list or a tuple may hold it too."
+            ).format(name=name, first=first)
+        )
     for entry in misfit.get("misshapen", ()):
         name, _separator, shape = entry.partition(": ")
         if name in wanted:

@@ -365,7 +365,9 @@ def load_parameters(
         deeper = tuple(f".{name}" for name in missing)  # one module further in, as in a ModuleDict around all of them
         candidates = [name for name in own if name in extra or name.endswith(deeper)]
         shapes = tuple(f"{name}: {tuple(own[name].shape)}" for name in candidates)
-        return {"missing": missing, "extra": extra, "misshapen": misshapen, "shapes": shapes}
+        known = {id(own[name]): name for name in values if name in own}
+        twice = tuple(f"{name}: {known[id(own[name])]}" for name in extra if id(own[name]) in known)
+        return {"missing": missing, "extra": extra, "misshapen": misshapen, "shapes": shapes, "twice": twice}
     with torch.no_grad():
         for name, value in values.items():
             own[name].copy_(value)

@@ -75,6 +75,27 @@ def test_name_below_another_module_is_told() -> None:
         assert "Is transformer.ln_f.weight meant to be ln_f.weight?" in caught.value.message
 
 
+class Twice(nn.Module):
+    """A layer under its name, and in a Sequential beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.c_fc = nn.Linear(2, 2)
+        self.layers = nn.Sequential(self.c_fc, nn.Tanh())
+
+
+def test_second_name_of_a_layer_is_told() -> None:
+    """What is not asked for is said to be a parameter that is."""
+    implementation = Implementation(LocalBackend(Responder({"Twice": Twice})))
+    module = implementation.Twice()
+    with pytest.raises(CheckFailed) as caught:
+        module.load_parameters({"c_fc.weight": torch.ones(2, 2), "c_fc.bias": torch.ones(2)})
+        module.is_training()
+    assert "not asked for: layers.0.weight, layers.0.bias" in caught.value.message
+    assert "layers.0.weight is c_fc.weight under a second name" in caught.value.message
+    assert "layers.0.bias is" not in caught.value.message
+
+
 def _by_its_sum(x: torch.Tensor) -> torch.Tensor:
     return x * float(x.sum())
 
