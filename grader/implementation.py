@@ -23,7 +23,7 @@ from grader.messages import Call, HandleId, Options, Outcome, Placed, Raised
 from grader.responder import BACKWARD, Responder
 from grader.show import show_call, show_value
 
-NOT_PERMITTED = "[Errno 1] Operation not permitted"  # what seccomp answers in the sandbox's name
+NOT_PERMITTED = ("Operation not permitted", "can't start new thread")  # what seccomp answers in the sandbox's name
 NOT_CONNECTED = ("URLError", "gaierror", "ConnectionError")
 OF_THE_COURSE = re.compile(r"No module named '(exercises\.|step\d\d)")  # a file that was not handed in
 WRITTEN_OVER = "modified by an inplace operation"  # torch, of a tensor that a backward pass still needs
@@ -384,8 +384,10 @@ def learners_error(raised: Raised, shown: str, device: str = "cpu") -> CheckFail
                 "itself."
             )
         )
-    if NOT_PERMITTED in raised.message or raised.type in NOT_CONNECTED:
-        lines.append(_("The code runs in a sandbox here, where it can start no process and open no connection."))
+    if any(said in raised.message for said in NOT_PERMITTED) or raised.type in NOT_CONNECTED:
+        lines.append(
+            _("The code runs in a sandbox here, where it can start no process or thread and open no connection.")
+        )
     if raised.type == "RuntimeError" and WRITTEN_OVER in raised.message:
         lines.append(
             _(
