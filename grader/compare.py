@@ -25,6 +25,7 @@ from grader.show import show_apart, show_number, show_tensor, show_value
 UNITS = {torch.float64: 16.0, torch.float32: 16.0, torch.float16: 4.0, torch.bfloat16: 4.0}
 GRADIENT_ROOM = 4.0  # a gradient passes through the forward's roundings and its own
 SCALE_FLOOR = 1e-3  # below this size a difference is not told from rounding
+AS_FAR_AS_FLOAT32 = (2e-9, 2e-6)  # the share of its size by which a float64 is off that was a float32 before
 PICTURE_SIZE = 32  # rows and columns up to which a difference is drawn
 GRADIENT_FLOOR = 0.3  # a gradient that is zero by cancellation is judged by the size of its neighbours
 
@@ -130,6 +131,7 @@ def require_same_kind(came: Placed, expected: Placed, where: str = "") -> None:
 
 def require_close(came: Tensor, expected: Tensor, room: float, where: str = "") -> None:
     """Raises CheckFailed unless every value lies within `room` of the expected one; NaN never does."""
+    is_double = expected.dtype == torch.float64
     if came.dtype == torch.bool or not came.is_floating_point():
         apart = came != expected
         distance = (came.double() - expected.double()).abs()
@@ -160,6 +162,10 @@ def require_close(came: Tensor, expected: Tensor, room: float, where: str = "") 
                 count=count, total=expected.numel(), most=show_number(finite.max()), room=f"{room:.1g}"
             )
         )
+    if is_double and finite.numel() and finite.numel() == count:
+        low, high = (share * magnitude(expected, SCALE_FLOOR) for share in AS_FAR_AS_FLOAT32)
+        if low < float(finite.max()) < high:
+            lines.append(_("Numbers that were float32 somewhere on the way are about that far off."))
     raise CheckFailed(located("\n".join(lines), where), parting=_parting(expected, came, apart, place))
 
 

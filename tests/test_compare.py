@@ -32,6 +32,16 @@ def test_equal_values_agree() -> None:
         require_agreement(value, value, Tolerance())
 
 
+def test_detour_through_float32_is_told() -> None:
+    """In float64, by the size of the difference: neither of a larger one, nor in float32."""
+    thirds = torch.arange(1, 7, dtype=torch.float64) / 3
+    said = "float32 somewhere on the way"
+    assert said in refusal(on_cpu(thirds.float().double()), on_cpu(thirds))
+    assert said not in refusal(on_cpu(thirds * 1.001), on_cpu(thirds))
+    assert said not in refusal(on_cpu(thirds * (1 + 1e-12)), on_cpu(thirds))
+    assert said not in refusal(on_cpu(thirds.float() * 1.001), on_cpu(thirds.float()))
+
+
 def test_rounding_agrees_and_more_does_not() -> None:
     """A few roundings of the dtype are allowed, a hundred are not, and none bit for bit."""
     near, far = ONES * (1 + 5e-7), ONES * (1 + 1e-5)
