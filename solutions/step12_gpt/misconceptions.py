@@ -469,6 +469,54 @@ class dropout_not_passed_on(GPT):
 
 
 @misconception(replaces="GPT", caught_by="test_dropout_acts_in_training_only")
+class dropped_twice(GPT):
+    """The embeddings were dropped twice, one dropout after the other.
+
+    What two of them keep is less than what was asked for: with 0.3 a share of 0.51 is lost, and not 0.3.
+
+    How many times is drop called on the way from the embeddings to the blocks?
+    """
+
+    def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        refuse_too_many(self, idx)
+        tokens = self.drop(self.wte(idx) + self.wpe(positions_of(idx)))
+        return logits_and_loss(self, self.drop(tokens), targets)
+
+
+@misconception(replaces="GPT", caught_by="test_dropout_acts_in_training_only")
+class dropped_before_the_head(GPT):
+    """What ln_f gave was dropped on its way to the head.
+
+    In GPT-2 the embeddings are dropped, and what each branch of a block adds. The head reads all of the stream.
+
+    Between which two lines of your forward does each dropout stand?
+    """
+
+    def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        refuse_too_many(self, idx)
+        x = self.drop(self.wte(idx) + self.wpe(positions_of(idx)))
+        for block in self.h:
+            x = block(x)
+        logits = self.lm_head(self.drop(self.ln_f(x)))
+        return logits, None if targets is None else F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+@misconception(replaces="GPT", caught_by="test_dropout_acts_in_training_only")
+class one_draw_for_all_sequences(GPT):
+    """The embeddings of every sequence of the batch were dropped in the same places.
+
+    Then the batch tells as little as one sequence does: each number should have its own chance.
+
+    Which shape does the tensor have that your dropout is given?
+    """
+
+    def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        refuse_too_many(self, idx)
+        x = self.wte(idx) + self.wpe(positions_of(idx))
+        return logits_and_loss(self, x * self.drop(torch.ones_like(x[:1])), targets)
+
+
+@misconception(replaces="GPT", caught_by="test_dropout_acts_in_training_only")
 class dropped_in_eval_too(GPT):
     """The embeddings were dropped in eval mode as well.
 
@@ -632,6 +680,48 @@ def seed_fixed_inside(
     """
     torch.manual_seed(1337)
     return reference.generate(model, idx, max_new_tokens, temperature, top_k)
+
+
+@misconception(replaces="generate", caught_by="test_sampling_follows_the_temperature")
+def all_tokens_from_one_distribution(
+    model: GPT, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None
+) -> Tensor:
+    """All new tokens were drawn from the distribution of the first one.
+
+    What was drawn has to be read before the next token is drawn: the model is asked once for each new token.
+
+    How often does your code call the model where it draws?
+    """
+    if temperature == 0:
+        return reference.generate(model, idx, max_new_tokens, temperature, top_k)
+    was_training, prompt = model.training, idx
+    model.eval()
+    for _ in range(max_new_tokens):
+        chosen = pick(hide_small(next_logits(model, prompt), top_k), temperature)
+        idx = torch.cat((idx, chosen), dim=1)
+    model.train(was_training)
+    return idx
+
+
+@misconception(replaces="generate", caught_by="test_sampling_follows_the_temperature")
+def cropped_only_when_greedy(
+    model: GPT, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None
+) -> Tensor:
+    """The context was cropped where the largest logit is taken, and not where a token is drawn.
+
+    A drawn text gets longer than block_size as well, and the model refuses it then.
+
+    Do both ways through your code ask the model for the same tokens?
+    """
+    if temperature == 0:
+        return reference.generate(model, idx, max_new_tokens, temperature, top_k)
+    was_training = model.training
+    model.eval()
+    for _ in range(max_new_tokens):
+        logits = hide_small(model(idx)[0][:, -1].detach(), top_k)
+        idx = torch.cat((idx, pick(logits, temperature)), dim=1)
+    model.train(was_training)
+    return idx
 
 
 @misconception(replaces="generate", caught_by="test_greedy_takes_the_largest_logit")

@@ -69,7 +69,7 @@ def test_logits_and_loss_by_hand(student: Implementation, reference: Implementat
     idx = torch.tensor([[0, 0]])
     logits = torch.tensor([[[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0]]])
     agree(theirs(idx), (logits, None), terms=4)
-    agree(theirs(idx, torch.tensor([[0, 2]])), (logits, torch.tensor(0.9076060)), terms=4)
+    agree(theirs(idx, targets=torch.tensor([[0, 2]])), (logits, torch.tensor(0.9076060)), terms=4)
 
 
 @points(1)
@@ -82,10 +82,10 @@ def test_logits_at_every_position(student: Implementation, reference: Implementa
         agree(came, ours(idx), terms=64)
         unmodified(came)
     # With bias=False the blocks have no bias; whether ln_f keeps one is left open, so both are loaded.
-    ours = reference.GPT(11, 6, 1, 2, 8, 0.0, False)
+    ours = reference.GPT(11, 6, 1, 2, 8, bias=False)
     values = draw.parameters(ours.parameters())
     ours.load_parameters(values)
-    theirs = student.GPT(11, 6, 1, 2, 8, 0.0, False)
+    theirs = student.GPT(11, 6, 1, 2, 8, bias=False)
     spare = {name: torch.zeros(8) for name in theirs.parameters() if name == "ln_f.bias"}
     theirs.load_parameters(values | spare)
     idx = draw.integers(0, 11, 2, 4)
@@ -182,6 +182,44 @@ def test_dropout_acts_in_training_only(student: Implementation, reference: Imple
             "what the blocks add should be dropped too."
         ),
     )
+    _a_share_is_dropped(student, draw.integer(25, 35) / 100)
+
+
+# All positions hold the same vector of ones, from the embeddings or from a branch of the block. Dropout leaves zeros in
+# it, ln_f puts these below 0 and the others above it, and the head shows each of them. A vector that is kept whole
+# (less than once in 10 ** 3) comes out as zeros, which count as kept.
+def _a_share_is_dropped(student: Implementation, rate: float) -> None:
+    width, rows, num_tokens = 32, 64, 6
+    model = student.GPT(width + 1, num_tokens, 1, 1, width, dropout=rate)
+    values = silent_blocks(model.parameters()) | {"ln_f.weight": torch.ones(width)}
+    idx = torch.zeros(rows, num_tokens, dtype=torch.int64)
+    units = torch.cat([torch.zeros(1, width), torch.eye(width)])
+    for place, held, what in (
+        ("wte.weight", torch.cat([torch.ones(1, width), torch.eye(width)]), _("the sum of the embeddings")),
+        ("h.0.attn.c_proj.bias", torch.ones(width), _("what attention adds")),
+        ("h.0.mlp.c_proj.bias", torch.ones(width), _("what the MLP adds")),
+    ):
+        given = values | {"wte.weight": units, place: held}
+        model.load_parameters(given | {"lm_head.weight": given["wte.weight"]})
+        model.train()
+        logits = logits_of(model(idx))
+        holds(
+            logits.shape == (rows, num_tokens, width + 1),
+            _("In training the logits have shape {came}, and they should have {expected}.").format(
+                came=tuple(logits.shape), expected=(rows, num_tokens, width + 1)
+            ),
+        )
+        dropped = logits[..., 1:] < -0.01
+        share = float(dropped.double().mean())
+        room = binomial_bound(dropped.numel(), rate)
+        sentence = _(
+            "In training mode with dropout = {rate:.2f} a share of {share:.3f} of {what} was dropped, and it should be "
+            "within {room:.3f} of {rate:.2f}."
+        )
+        holds(abs(share - rate) <= room, sentence.format(rate=rate, share=share, what=what, room=room))
+        sentence = _("Of {what} the same numbers were dropped in every row or at every position.")
+        shared = any(bool((dropped == dropped.narrow(dim, 0, 1)).all()) for dim in (0, 1))
+        holds(not shared, sentence.format(what=what))
 
 
 @points(0.5)
@@ -246,13 +284,21 @@ def test_sampling_follows_the_temperature(student: Implementation, reference: Im
     require_rates(student.generate(theirs, idx, 1, 0.5), 0.5, {0: 0.8668, 2: 0.1173}, {1: 0.8668, 2: 0.1173})
     first = student.generate(theirs, idx, 1, 2.0)
     require_rates(first, 2.0, {0: 0.5065, 1: 0.1863, 2: 0.3072}, {1: 0.5065, 0: 0.1863, 2: 0.3072})
-    again = student.generate(theirs, idx, 1, 2.0)
+    again = student.generate(theirs, idx, 1, temperature=2.0)
     holds(
         not torch.equal(first.tensor(), again.tensor()),
         _("Two calls in a row drew the same {count} tokens: the seed must be left to the caller.").format(
             count=2 * ROWS
         ),
     )
+    # The largest logit lies 18 above the others here: another token is drawn less than once in 10 ** 7 runs.
+    for block_size, text in ((5, [0, 1, 2, 3]), (2, [0, 1, 2, 2])):
+        counted = student.generate(counting(student, block_size), torch.tensor([[0]]), 3)
+        sentence = _(
+            "block_size is {count} here. At each position the next number has nearly all of the probability, so that "
+            "drawing goes on from what was drawn."
+        )
+        exactly(counted, torch.tensor([text]), note=sentence.format(count=block_size))
 
 
 @points(0.5)
