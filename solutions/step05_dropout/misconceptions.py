@@ -286,6 +286,26 @@ def scaled_outside_training(x: Tensor, p: float = 0.5, training: bool = True) ->
     return reference.dropout(x, p) if training else x * (1 - p)
 
 
+@misconception(replaces=("dropout", "Dropout"), caught_by="test_nothing_outside_training")
+def probability_under_another_name() -> dict[str, Any]:
+    """The argument `p` was given another name.
+
+    Whoever writes `dropout(x, p=0.1)`, as the signature says, is stopped by an error.
+
+    What is the second argument called in the signature of the file that you were given?
+    """
+
+    def dropout(x: Tensor, rate: float = 0.5, training: bool = True) -> Tensor:
+        return reference.dropout(x, rate, training)
+
+    class Dropout(reference.Dropout):
+        def __init__(self, rate: float = 0.5) -> None:
+            super().__init__(rate)
+
+    dropout.__qualname__, Dropout.__init__.__qualname__ = "dropout", "Dropout.__init__"  # as Python's error calls them
+    return {"dropout": dropout, "Dropout": Dropout}
+
+
 @misconception(replaces="dropout", caught_by="test_nothing_outside_training")
 def training_turned_round(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """Elements were dropped outside training, and not in training.
@@ -662,6 +682,22 @@ class module_mask_made_on_cpu(reference.Dropout):
 
     def forward(self, x: Tensor) -> Tensor:
         return x * (torch.rand(x.shape) >= self.p) * _scale(self.p) if self.training else x
+
+
+@misconception(replaces="Dropout", caught_by="test_module_obeys_its_mode")
+class module_drops_in_place(reference.Dropout):
+    """The module multiplied the tensor that it was given in place.
+
+    Whoever needs that tensor once more, as a residual connection does, then meets the dropped one.
+
+    Which operators of your `forward` make a new tensor, and which change x?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            x *= _kept(x, self.p)
+            x *= _scale(self.p)
+        return x
 
 
 @misconception(replaces="dropout", caught_by="test_elements_are_independent")

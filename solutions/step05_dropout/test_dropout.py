@@ -133,7 +133,7 @@ def test_nothing_outside_training(student: Implementation, reference: Implementa
     for p in (0.2, 0.0, 1.0):
         exactly(theirs.dropout(x, p, False), ours.dropout(x, p, False))
     exactly(student.dropout(x, training=False), x)
-    _agrees_where_kept(student.dropout(x, 0.2, True), x * _scale(reference, 0.2, x.dtype))
+    _agrees_where_kept(student.dropout(x, p=0.2, training=True), x * _scale(reference, 0.2, x.dtype))
 
 
 @points(0.5)
@@ -171,6 +171,7 @@ def test_module_obeys_its_mode(student: Implementation, reference: Implementatio
     kept = x * _scale(reference, p, x.dtype)
     theirs = student.Dropout(p)
     fresh = theirs(x)
+    unmodified(fresh)
     _agrees_where_kept(fresh, kept)
     _rate_is_near(fresh, x, p)
     theirs.eval()
@@ -197,7 +198,7 @@ def test_module_obeys_its_mode(student: Implementation, reference: Implementatio
     # it. Where an element is kept when the draw is > p, one of these 8 is dropped with p = 0 once in 2 ** 21 runs.
     few = x[:2, :4].contiguous()
     for end in (0.0, 1.0):
-        came = student.Dropout(end).using(gradients=True)(few)
+        came = student.Dropout(p=end).using(gradients=True)(few)
         agree(came, reference.using(gradients=True).dropout(few, end))
     for dtype in (torch.float64, torch.bfloat16):
         theirs.to(dtype=dtype)
