@@ -159,6 +159,18 @@ def sum_lost_its_dimension(x: Tensor, dim: int = -1) -> Tensor:
     return exponentials / exponentials.sum(dim=dim)
 
 
+@misconception(replaces="softmax", caught_by="test_every_dimension")
+def maximum_and_sum_lost_their_dimension(x: Tensor, dim: int = -1) -> Tensor:
+    """The maximum and the sum lost the dimension they ran along, so both were lined up with another one.
+
+    Broadcasting lines shapes up from the right. Without the lost dimension a slice meets the numbers of another.
+
+    Which argument of `amax` and `sum` keeps the dimension, with length 1?
+    """
+    exponentials = (x - x.amax(dim=dim)).exp()
+    return exponentials / exponentials.sum(dim=dim)
+
+
 @misconception(replaces="softmax", caught_by="test_large_entries")
 def no_maximum(x: Tensor, dim: int = -1) -> Tensor:
     """The exponentials were taken of x as it came.
@@ -217,6 +229,34 @@ def largest_size_subtracted(x: Tensor, dim: int = -1) -> Tensor:
     """
     exponentials = (x - x.abs().amax(dim=dim, keepdim=True)).exp()
     return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+@misconception(replaces="softmax", caught_by="test_large_entries")
+def smallest_subtracted(x: Tensor, dim: int = -1) -> Tensor:
+    """The smallest entry of the slice was subtracted.
+
+    The weights stay right, but every other entry is above 0 then, and a large one overflows in exp.
+
+    On which side of 0 is exp safe: does the slice have to end at 0, or to begin there?
+    """
+    exponentials = (x - x.amin(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+@misconception(replaces="softmax", caught_by="test_large_entries")
+def naive_way_beside_the_safe_one(x: Tensor, dim: int = -1) -> Tensor:
+    """Large slices were picked by `torch.where` from a safe way, and the others from one without the maximum.
+
+    The weights are right. `torch.where` computes both, though, and the gradient runs through both: infinity in the one
+    that was not picked, times 0, is not a number.
+
+    Is the safe way wrong anywhere, so that a second one is needed beside it?
+    """
+    largest = x.amax(dim=dim, keepdim=True)
+    safe, naive = (x - largest).exp(), x.exp()
+    return torch.where(
+        largest.abs() > 50, safe / safe.sum(dim=dim, keepdim=True), naive / naive.sum(dim=dim, keepdim=True)
+    )
 
 
 @misconception(replaces="softmax", caught_by="test_slices_far_apart")
