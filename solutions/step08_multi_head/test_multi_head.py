@@ -95,6 +95,8 @@ def test_lengths_and_head_counts(student: Implementation, reference: Implementat
     too_long = draw.normal(1, 6, 6)
     reason = _("{tokens} tokens are more than the context length of {length}").format(tokens=6, length=5)
     must_raise(lambda: theirs(too_long), reason)
+    in_a_list = student.MultiHeadAttentionWrapper(6, 2, 5, 0.0, 2)
+    must_raise(lambda: in_a_list(too_long), reason)
     x = draw.normal(1, 2, 3)
     reason = _("{width} columns cannot be shared out evenly among {heads} heads").format(width=6, heads=4)
     must_raise(lambda: student.MultiHeadAttention(3, 6, 5, 0.0, 4)(x), reason)

@@ -11,6 +11,7 @@ from grader.checks import (
     binomial_bound,
     future_has_no_effect,
     holds,
+    must_raise,
     points,
     twins,
     unmodified,
@@ -77,7 +78,9 @@ def test_mlp(student: Implementation, reference: Implementation, draw: Draw) -> 
         theirs, ours = twins(student, reference, draw, "MLP", 4, bias=bias)
         theirs.train()  # with the rate 0, which is the default, the mode makes no difference
         x = draw.normal(*shape, scale=2.0)
-        agree(theirs.using(gradients=True)(x), ours.using(gradients=True)(x), terms=16)
+        came = theirs.using(gradients=True)(x)
+        agree(came, ours.using(gradients=True)(x), terms=16)
+        unmodified(came)
 
 
 @points(1)
@@ -89,6 +92,9 @@ def test_block(student: Implementation, reference: Implementation, draw: Draw) -
         x = draw.normal(*shape, scale=2.0)
         agree(theirs.using(gradients=True)(x), ours.using(gradients=True)(x), terms=64)
     future_has_no_effect(theirs, draw.normal(2, 5, 6))
+    too_long = draw.normal(1, 6, 6)
+    reason = _("{tokens} tokens are more than the block size of {length}").format(tokens=6, length=5)
+    must_raise(lambda: theirs(too_long), reason)
     theirs, ours = twins(student, reference, draw, "Block", 4, 2, 8, bias=False)
     x = draw.normal(2, 3, 4)
     agree(theirs(x), ours(x), terms=64)
@@ -99,14 +105,14 @@ def test_dropout(student: Implementation, reference: Implementation, draw: Draw)
     """In training, and only then, both branches drop from what they add."""
     rate = draw.integer(20, 35) / 100
     x = draw.normal(4, 12, 16)
-    theirs, ours = twins(student, reference, draw, "MLP", 16, rate)
+    theirs, ours = twins(student, reference, draw, "MLP", 16, dropout=rate)
     expected = ours(x)
     agree(theirs(x), expected, terms=64)
     theirs.train()
     came, again = theirs(x).tensor(), theirs(x).tensor()
     require_dropped("MLP", came, again, expected.tensor(), rate)
 
-    theirs, ours = twins(student, reference, draw, "Block", 16, 2, 12, rate)
+    theirs, ours = twins(student, reference, draw, "Block", 16, 2, 12, dropout=rate)
     agree(theirs(x), ours(x), terms=64)
     theirs.train()
     values = {name: value.clone() for name, value in ours.parameters().items()}
