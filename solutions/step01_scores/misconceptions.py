@@ -44,6 +44,29 @@ def features_against_features(query: Tensor, key: Tensor) -> Tensor:
 
 
 @misconception(replaces="dot_product_scores", caught_by="test_scores_by_hand")
+def key_reshaped(query: Tensor, key: Tensor) -> Tensor:
+    """The key was given its new shape by `view` or `reshape`, and not by a transpose.
+
+    The shape fits then, but the numbers stay in their order in memory: a column holds pieces of several keys.
+
+    Take a key matrix of two rows and write down what `reshape` makes of it, and what a transpose does.
+    """
+    return query @ key.reshape(*key.shape[:-2], key.shape[-1], key.shape[-2])
+
+
+@misconception(replaces="dot_product_scores", caught_by="test_batches")
+def up_to_four_dimensions(query: Tensor, key: Tensor) -> Tensor:
+    """Each number of dimensions had a line of its own, and five had none.
+
+    Any number of batch dimensions may come. What is said once about the last two dimensions holds for all of them.
+
+    What stands in an einsum for any number of dimensions, and what does `@` do with them?
+    """
+    batch = {2: "", 3: "b"}.get(query.dim(), "bh")
+    return torch.einsum(f"{batch}qd,{batch}kd->{batch}qk", query, key)
+
+
+@misconception(replaces="dot_product_scores", caught_by="test_scores_by_hand")
 def cosine_similarity(query: Tensor, key: Tensor) -> Tensor:
     """The query and the key were divided by their lengths before the product.
 
@@ -154,6 +177,17 @@ def divided_by_width(query: Tensor, key: Tensor) -> Tensor:
     Did you scale the query and the key both, or forget a root?
     """
     return dot_product_scores(query, key) / query.shape[-1]
+
+
+@misconception(replaces="scaled_scores", caught_by="test_scaled_by_hand")
+def divided_by_width_and_by_two(query: Tensor, key: Tensor) -> Tensor:
+    """The scores were divided by d and then by 2.
+
+    `scores / d ** 1/2` does that: Python takes the power first, and then divides twice.
+
+    How do you write the exponent one half so that nothing in it is left for Python to divide?
+    """
+    return dot_product_scores(query, key) / query.shape[-1] / 2
 
 
 @misconception(replaces="scaled_scores", caught_by="test_scaled_by_hand")

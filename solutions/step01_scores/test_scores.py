@@ -31,7 +31,13 @@ def test_scaled_by_hand(student: Implementation, reference: Implementation, draw
 @points(1)
 def test_batches(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Each batch entry is scored by itself, for any batch dimensions."""
-    for leading, num_queries, num_keys, d in [((), 1, 1, 1), ((), 4, 3, 5), ((3,), 2, 5, 5), ((2, 3), 4, 1, 6)]:
+    for leading, num_queries, num_keys, d in [
+        ((), 1, 1, 1),
+        ((), 4, 3, 5),
+        ((3,), 2, 5, 5),
+        ((2, 3), 4, 1, 6),
+        ((2, 1, 3), 2, 4, 3),
+    ]:
         query, key = draw.normal(*leading, num_queries, d), draw.normal(*leading, num_keys, d)
         agree(student.dot_product_scores(query, key), reference.dot_product_scores(query, key), terms=d)
 
@@ -39,7 +45,13 @@ def test_batches(student: Implementation, reference: Implementation, draw: Draw)
 @points(1)
 def test_widths(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The scale follows the width d and nothing else."""
-    for leading, num_queries, num_keys, d in [((), 4, 5, 3), ((), 1, 3, 2), ((3,), 4, 7, 7), ((2, 3), 5, 4, 11)]:
+    for leading, num_queries, num_keys, d in [
+        ((), 4, 5, 3),
+        ((), 1, 3, 2),
+        ((3,), 4, 7, 7),
+        ((2, 3), 5, 4, 11),
+        ((2, 1, 3), 2, 4, 3),
+    ]:
         query, key = draw.normal(*leading, num_queries, d), draw.normal(*leading, num_keys, d)
         agree(student.scaled_scores(query, key), reference.scaled_scores(query, key), terms=d)
 

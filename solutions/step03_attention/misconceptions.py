@@ -34,6 +34,50 @@ def not_scaled(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = 
     return weights @ value, weights
 
 
+@misconception(replaces=("attention",), caught_by="test_masks")
+def mask_under_another_name() -> dict[str, object]:
+    """The argument `mask` was given another name.
+
+    Whoever writes `attention(query, key, value, mask=…)`, as the signature says, is stopped by an error.
+
+    What is the last argument called in the signature of the file that you were given?
+    """
+
+    def attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None) -> Pair:
+        return reference.attention(query, key, value, attn_mask)
+
+    attention.__qualname__ = "attention"  # as Python's error calls it
+    return {"attention": attention}
+
+
+@misconception(replaces="attention", caught_by="test_shapes")
+def up_to_four_dimensions(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+    """Each number of dimensions had a line of its own, and five had none.
+
+    Any number of batch dimensions may come. What is said once about the last two dimensions holds for all of them.
+
+    What stands in an einsum for any number of dimensions, and what does `@` do with them?
+    """
+    batch = {2: "", 3: "b"}.get(query.dim(), "bh")
+    scores = torch.einsum(f"{batch}qd,{batch}kd->{batch}qk", query, key) / math.sqrt(query.shape[-1])
+    weights = hidden(scores, mask).softmax(dim=-1)
+    return torch.einsum(f"{batch}qk,{batch}kv->{batch}qv", weights, value), weights
+
+
+@misconception(replaces="attention", caught_by="test_shapes")
+def implicit_softmax_dimension(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+    """The softmax was not told its dimension.
+
+    torch then takes dimension 1 of a matrix, which are the keys, and dimension 0 of three dimensions, which is the
+    batch.
+
+    Which argument of `softmax` says along which dimension the weights have to sum to 1?
+    """
+    scores = hidden(scaled(query, key), mask)
+    weights = scores.softmax(dim=0 if scores.dim() in (0, 1, 3) else 1)
+    return weights @ value, weights
+
+
 @misconception(replaces="attention", caught_by="test_by_hand")
 def divided_by_width(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
     """The scores were divided by d and not by the root of d.

@@ -50,6 +50,7 @@ def test_shapes(student: Implementation, reference: Implementation, draw: Draw) 
         ((), 3, 5, 4, 2),
         ((3,), 4, 3, 3, 5),
         ((2, 3), 5, 4, 2, 3),
+        ((2, 1, 3), 2, 4, 3, 2),
     ):
         query, key = draw.normal(*leading, num_queries, d), draw.normal(*leading, num_keys, d)
         value = draw.normal(*leading, num_keys, d_v)
@@ -61,7 +62,8 @@ def test_masks(student: Implementation, reference: Implementation, draw: Draw) -
     """Every mask that broadcasts to the weights hides what it should."""
     query, key, value = draw.normal(2, 4, 3), draw.normal(2, 5, 3), draw.normal(2, 5, 2)
     for mask in (draw.mask(4, 5), draw.mask(5), draw.mask(2, 4, 5), draw.mask(2, 1, 5)):
-        agree(student.attention(query, key, value, mask), reference.attention(query, key, value, mask), terms=8)
+        came = student.attention(query, key, value, mask=mask)
+        agree(came, reference.attention(query, key, value, mask=mask), terms=8)
     query, key, value = draw.normal(2, 3, 4, 3), draw.normal(2, 3, 5, 3), draw.normal(2, 3, 5, 2)
     for mask in (draw.mask(2, 1, 1, 5), draw.mask(3, 4, 5), draw.mask(2, 3, 4, 5)):
         agree(student.attention(query, key, value, mask), reference.attention(query, key, value, mask), terms=8)

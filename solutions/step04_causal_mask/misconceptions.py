@@ -169,6 +169,17 @@ def masked_after_softmax(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 @misconception(replaces="masked_softmax", caught_by="test_masked_softmax_by_hand")
+def mask_negated_with_not(scores: Tensor, mask: Tensor) -> Tensor:
+    """The mask was inverted with `not`.
+
+    `not` asks a whole tensor whether it is true, and a tensor of many entries is neither true nor false.
+
+    Which operator inverts each entry of a boolean tensor by itself?
+    """
+    return scores.masked_fill(not mask, -torch.inf).softmax(dim=-1)
+
+
+@misconception(replaces="masked_softmax", caught_by="test_masked_softmax_by_hand")
 def softmax_over_queries(scores: Tensor, mask: Tensor) -> Tensor:
     """The softmax was taken over the rows' dimension, so that the columns sum to 1.
 

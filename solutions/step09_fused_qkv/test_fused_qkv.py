@@ -163,8 +163,8 @@ def test_dropout_on_weights_and_output(student: Implementation, reference: Imple
         "c_attn.weight": torch.cat([torch.zeros(2 * width, width), values]),
         "c_proj.weight": torch.cat([half, half]),
     }
-    theirs = student.CausalSelfAttention(width, heads, tokens, DROPPED, bias=False)
-    ours = reference.CausalSelfAttention(width, heads, tokens, DROPPED, bias=False)
+    theirs = student.CausalSelfAttention(width, heads, tokens, dropout=DROPPED, bias=False)
+    ours = reference.CausalSelfAttention(width, heads, tokens, dropout=DROPPED, bias=False)
     theirs.load_parameters(parameters)
     ours.load_parameters(parameters)
     x = torch.eye(width)[:tokens].repeat(16, 1, 1)

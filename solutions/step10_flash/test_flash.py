@@ -32,7 +32,7 @@ GUARDED = 10**9
 def test_matrix_bytes(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The matrix takes one number for every pair of tokens, in every head."""
     agree(student.attention_matrix_bytes(1, 1, 3), 36.0)
-    agree(student.attention_matrix_bytes(2, 3, 5, 2), 300.0)
+    agree(student.attention_matrix_bytes(2, 3, 5, bytes_per_element=2), 300.0)
     sizes = [draw.integer(2, 9) for _size in range(3)]
     agree(student.attention_matrix_bytes(*sizes, 8), float(reference.attention_matrix_bytes(*sizes, 8).value))
 
@@ -60,7 +60,7 @@ def test_sdpa_dropout(student: Implementation, reference: Implementation, draw: 
     value = torch.eye(tokens).repeat(1, 2).expand(1, 2, tokens, 2 * tokens).contiguous()
     expected = reference.sdpa(query, key, value)
 
-    agree(student.sdpa(query, key, value, rate, False), expected, terms=tokens)
+    agree(student.sdpa(query, key, value, dropout_p=rate, training=False), expected, terms=tokens)
     agree(student.sdpa(query, key, value, 0.0, True), expected, terms=tokens)
     came, again = student.sdpa(query, key, value, rate), student.sdpa(query, key, value, rate, True)
     holds(
