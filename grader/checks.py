@@ -127,9 +127,10 @@ def unmodified(answer: Answer) -> None:
     if answer.outcome.modified:
         names = ", ".join(_argument_name(name) for name in answer.outcome.modified)
         raise CheckFailed(
-            _("The call changed its own input ({names}). Work on a copy: an in-place operation ends in `_`.").format(
-                names=names
-            ),
+            _(
+                "The call changed its own input ({names}). Make a new tensor there: `+=`, `/=`, `x[...] = ...` and the "
+                "methods whose name ends in `_` write over the one they are given."
+            ).format(names=names),
             called=answer.shown,
         )
 

@@ -52,6 +52,7 @@ def require_agreement(came: Any, expected: Any, tolerance: Tolerance, where: str
                 _("expected  a tuple of {count} values\ncame      {came}").format(
                     count=len(expected), came=show_value(came)
                 )
+                + returned_nothing(came)
             )
         for index, (part, wanted) in enumerate(zip(came, expected, strict=True)):
             place = _("value {number} of the {count} returned").format(number=index + 1, count=len(expected))
@@ -63,7 +64,8 @@ def require_agreement(came: Any, expected: Any, tolerance: Tolerance, where: str
                 located(
                     _("expected  a tensor of shape {shape}\ncame      {came}").format(
                         shape=tuple(expected.tensor.shape), came=show_value(came)
-                    ),
+                    )
+                    + ("" if where else returned_nothing(came)),
                     where,
                 )
             )
@@ -80,12 +82,16 @@ def require_agreement(came: Any, expected: Any, tolerance: Tolerance, where: str
     if not agrees:
         raise CheckFailed(
             located(
-                _("expected  {expected}\ncame      {came}").format(
-                    expected=show_value(expected), came=show_value(came)
-                ),
+                _("expected  {expected}\ncame      {came}").format(expected=show_value(expected), came=show_value(came))
+                + ("" if where else returned_nothing(came)),
                 where,
             )
         )
+
+
+def returned_nothing(came: Any) -> str:
+    """A line for who has computed something and not returned it; empty where something came."""
+    return "\n" + _("Nothing was returned. Does each way through the code end in `return`?") if came is None else ""
 
 
 def require_gradients(came: dict[str, Placed | None], expected: dict[str, Placed | None], tolerance: Tolerance) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from grader.compare import returned_nothing
 from grader.draws import Draw
 from grader.failure import CheckFailed
 from grader.language import gettext as _
@@ -26,6 +27,8 @@ from grader.show import show_call, show_value
 NOT_PERMITTED = ("Operation not permitted", "can't start new thread")  # what seccomp answers in the sandbox's name
 NOT_CONNECTED = ("URLError", "gaierror", "ConnectionError")
 OF_THE_COURSE = re.compile(r"No module named '(exercises\.|step\d\d)")  # a file that was not handed in
+UNKNOWN_NAME = "got an unexpected keyword argument"
+NOT_INITIALISED = "before Module.__init__() call"  # torch, of a layer set before super().__init__()
 WRITTEN_OVER = "modified by an inplace operation"  # torch, of a tensor that a backward pass still needs
 
 
@@ -222,7 +225,8 @@ class Answer:
         """The value, which must be one tensor."""
         if not isinstance(self.outcome.value, Placed):
             raise CheckFailed(
-                _("expected  a tensor\ncame      {came}").format(came=show_value(self.outcome.value)),
+                _("expected  a tensor\ncame      {came}").format(came=show_value(self.outcome.value))
+                + returned_nothing(self.outcome.value),
                 called=self.shown,
             )
         return self.outcome.value.tensor
@@ -232,7 +236,8 @@ class Answer:
         value = self.outcome.value
         if not isinstance(value, tuple) or len(value) != count or not all(isinstance(item, Placed) for item in value):
             raise CheckFailed(
-                _("expected  a tuple of {count} tensors\ncame      {came}").format(count=count, came=show_value(value)),
+                _("expected  a tuple of {count} tensors\ncame      {came}").format(count=count, came=show_value(value))
+                + returned_nothing(value),
                 called=self.shown,
             )
         return tuple(item.tensor for item in value)
@@ -388,6 +393,10 @@ def learners_error(raised: Raised, shown: str, device: str = "cpu") -> CheckFail
         lines.append(
             _("The code runs in a sandbox here, where it can start no process or thread and open no connection.")
         )
+    if raised.type == "TypeError" and UNKNOWN_NAME in raised.message and not raised.line:
+        lines.append(_("Callers name the arguments as the file that you were given does. Is one called otherwise now?"))
+    if NOT_INITIALISED in raised.message:
+        lines.append(_("`super().__init__()` has to come first in `__init__`: it makes what layers are kept in."))
     if raised.type == "RuntimeError" and WRITTEN_OVER in raised.message:
         lines.append(
             _(
