@@ -66,6 +66,13 @@ def test_stub_is_untouched(step: Step) -> None:
     assert not course.is_untouched(step.solved())
 
 
+def test_answer_from_a_file_beside_is_no_stub() -> None:
+    """A file that imports its answers from another of the learner's is one that was written; imports alone are not."""
+    assert not course.is_untouched("from exercises.mine import softmax\n")
+    assert not course.is_untouched("from .mine import *\n")
+    assert course.is_untouched("import torch\nfrom torch import Tensor, nn\nfrom exercises.step01_scores import *\n")
+
+
 @every_step
 def test_reference_has_full_marks(step: Step) -> None:
     """The reference passes every check under twenty seeds."""
