@@ -28,7 +28,9 @@ NOT_PERMITTED = ("Operation not permitted", "can't start new thread")  # what se
 NOT_CONNECTED = ("URLError", "gaierror", "ConnectionError")
 OF_THE_COURSE = re.compile(r"No module named '(exercises\.|step\d\d)")  # a file that was not handed in
 UNKNOWN_NAME = "got an unexpected keyword argument"
-NOT_INITIALISED = "before Module.__init__() call"  # torch, of a layer set before super().__init__()
+# torch, of a module whose super().__init__() was not called: a layer is set, a call or a mode asked for
+NOT_INITIALISED = re.compile(r"before Module\.__init__\(\) call|no attribute '_(modules|parameters|buffers|\w+_hooks)'")
+NOTEBOOKS_OWN = ("%", "!")
 WRITTEN_OVER = "modified by an inplace operation"  # torch, of a tensor that a backward pass still needs
 
 
@@ -370,6 +372,8 @@ def learners_error(raised: Raised, shown: str, device: str = "cpu") -> CheckFail
         lines.append(
             _("at line {line} of {file}: {source}").format(line=raised.line, file=raised.file, source=raised.source)
         )
+        if raised.source.startswith(NOTEBOOKS_OWN):
+            lines.append(_("Lines that begin with `%` or `!` are for notebooks. A `.py` file can't hold them."))
     elif raised.line:
         lines.append(
             _("at line {line} of {file}, in {function}: {source}").format(
@@ -395,7 +399,7 @@ def learners_error(raised: Raised, shown: str, device: str = "cpu") -> CheckFail
         )
     if raised.type == "TypeError" and UNKNOWN_NAME in raised.message and not raised.line:
         lines.append(_("Callers name the arguments as the file that you were given does. Is one called otherwise now?"))
-    if NOT_INITIALISED in raised.message:
+    if NOT_INITIALISED.search(raised.message):
         lines.append(_("`super().__init__()` has to come first in `__init__`: it makes what layers are kept in."))
     if raised.type == "RuntimeError" and WRITTEN_OVER in raised.message:
         lines.append(

@@ -304,7 +304,8 @@ class Responder:
         raised = Raised(type(error).__name__, message)
         if isinstance(error, SyntaxError) and self.is_own(error.filename or ""):
             raised.file, raised.line = error.filename or "", error.lineno or 0
-            raised.source, raised.message = (error.text or "").strip(), error.msg
+            raised.source, raised.message = error.text or "", error.msg
+            raised.source = (raised.source or linecache.getline(raised.file, raised.line)).strip()
         elif own and not isinstance(error, NotThere):
             frame, raised.line = own[-1]
             raised.file, raised.function = frame.f_code.co_filename, frame.f_code.co_name

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import linecache
+
 import pytest
 import torch
 from torch import nn
 
+from grader.checks import agree
 from grader.failure import CheckFailed
 from grader.implementation import Implementation, LocalBackend, learners_error
 from grader.messages import Raised
@@ -116,6 +119,56 @@ def test_errors_say_where_the_tensors_were() -> None:
     with pytest.raises(CheckFailed) as caught:
         implementation.scale(2)
     assert "meta" not in caught.value.message
+
+
+class _NoSuper(nn.Module):
+    """Its class forgets `super().__init__()`, and has no layer that would tell at once."""
+
+    def __init__(self) -> None:
+        self.p = 0.5
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
+class _NoSuperWithALayer(_NoSuper):
+    def __init__(self) -> None:
+        self.layer = nn.Linear(2, 2)
+
+
+def _named_otherwise(x: torch.Tensor, attn_mask: torch.Tensor | None = None) -> torch.Tensor:
+    return x if attn_mask is None else _named_otherwise(x, mask=attn_mask)  # type: ignore[call-arg]
+
+
+def test_common_slips_have_a_sentence() -> None:
+    """A forgotten super().__init__(), a renamed argument, a missing return and a line of a notebook."""
+    names = {"Bare": _NoSuper, "Layered": _NoSuperWithALayer, "attention": _named_otherwise, "silent": lambda x: None}
+    implementation = Implementation(LocalBackend(Responder(names, is_own=lambda filename: filename == __file__)))
+    for name in ("Bare", "Layered"):
+        with pytest.raises(CheckFailed) as caught:
+            getattr(implementation, name)()(torch.ones(2))
+        assert "`super().__init__()` has to come first" in caught.value.message
+    with pytest.raises(CheckFailed) as caught:
+        implementation.attention(torch.ones(2), mask=None)
+    assert "Is one called otherwise now?" in caught.value.message
+    with pytest.raises(CheckFailed) as caught:  # a call of the learner's own, that the caller has no part in
+        implementation.attention(torch.ones(2), torch.ones(2))
+    assert "called otherwise" not in caught.value.message
+    for expected in (torch.ones(2), (torch.ones(2), torch.ones(2))):
+        with pytest.raises(CheckFailed) as caught:
+            agree(implementation.silent(torch.ones(2)), expected)
+        assert "Nothing was returned." in caught.value.message
+    magic = Raised("SyntaxError", "invalid syntax", file="a.py", line=1, source="%matplotlib inline")
+    assert "are for notebooks" in learners_error(magic, "importing a.py").message
+
+
+def test_line_of_an_error_that_comes_without_its_text() -> None:
+    """Python says of some syntax errors only on which line they are."""
+    with pytest.raises(SyntaxError) as caught:
+        compile("x = 1\nreturn x\n", "outside.py", "exec")
+    linecache.cache["outside.py"] = (14, None, ["x = 1\n", "return x\n"], "outside.py")
+    caught.value.text = None
+    assert Responder({}).describe(caught.value).source == "return x"
 
 
 def test_what_the_sandbox_refuses_is_told() -> None:
