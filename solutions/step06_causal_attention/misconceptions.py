@@ -131,6 +131,33 @@ class future_instead_of_past(Pieces):
 
 
 @misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class visible_positions_hidden(Pieces):
+    """What a token may see was set to -inf, and what it may not see was left.
+
+    `masked_fill` fills where its mask is True. The last token then has nothing left to see, and its row is NaN.
+
+    Does True mean "may attend" in your mask, or "is hidden", and which of the two does the line that uses it need?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return scores.masked_fill(visible, -torch.inf).softmax(dim=-1)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class weights_returned_too(Pieces):
+    """The module returned the context and the weights.
+
+    A layer hands one tensor to the next.
+
+    Which of the two does the layer after this one need?
+    """
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]  # what is wrong with it
+        context = super().forward(x)
+        return context, self.weights(self.scores(self.W_query(x), self.W_key(x)), self.may_attend(x.shape[1]))
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
 class own_token_hidden(Pieces):
     """Each token's own position was hidden together with the future.
 
@@ -510,6 +537,19 @@ class dropout_on_context(Pieces):
 
     def context(self, weights: Tensor, value: Tensor) -> Tensor:
         return self.dropout(weights @ value)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_dropout_acts_on_weights")
+class dropout_on_weights_and_context(Pieces):
+    """Dropout acted twice: on the weights, and once more on the context.
+
+    The second one drops single numbers of the result, which the step does not ask for.
+
+    How many times does your `forward` drop, and which tensor is meant to be dropped from?
+    """
+
+    def context(self, weights: Tensor, value: Tensor) -> Tensor:
+        return self.dropout(super().context(weights, value))
 
 
 @misconception(replaces="CausalAttention", caught_by="test_dropout_acts_on_weights")

@@ -309,6 +309,17 @@ def batch_joined_too(x: Tensor) -> Tensor:
     return x.transpose(1, 2).reshape(-1, x.shape[1] * x.shape[3])
 
 
+@misconception(replaces="merge_heads", caught_by="test_merge_by_hand")
+def tokens_of_each_head_in_a_row(x: Tensor) -> Tensor:
+    """The last two dimensions were joined, without a transpose before it: (B, H, T * d).
+
+    A row of the result then holds all tokens of one head. It should hold all heads of one token.
+
+    Which two dimensions have to stand at the end before they are joined?
+    """
+    return x.flatten(2)
+
+
 @misconception(replaces="merge_heads", caught_by="test_merge_any_shape")
 def tokens_and_heads_mistaken(x: Tensor) -> Tensor:
     """The result was given the shape (B, H, T * d).

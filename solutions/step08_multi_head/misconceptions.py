@@ -86,6 +86,19 @@ class heads_concatenated_along_tokens(reference.MultiHeadAttentionWrapper):
 
 
 @misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates")
+class heads_stacked(reference.MultiHeadAttentionWrapper):
+    """The outputs of the heads were stacked on a new dimension.
+
+    The result then has four dimensions. Concatenated, the heads' columns stand next to each other in the last of three.
+
+    Which function of torch joins tensors along a dimension that they already have?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.stack([head(x) for head in self.heads], dim=-1)
+
+
+@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates")
 class heads_interleaved(reference.MultiHeadAttentionWrapper):
     """The columns of the heads were interleaved: the first column of every head, then the second of every head.
 
@@ -364,6 +377,19 @@ class no_mask(Pieces):
 
     def may_attend(self, num_tokens: int) -> Tensor:
         return torch.ones_like(super().may_attend(num_tokens))
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_by_hand")
+class visible_positions_hidden(Pieces):
+    """What a token may see was set to -inf, and what it may not see was left.
+
+    `masked_fill` fills where its mask is True. The last token then has nothing left to see, and its row is NaN.
+
+    Does True mean "may attend" in your mask, or "is hidden", and which of the two does the line that uses it need?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return scores.masked_fill(visible, -torch.inf).softmax(dim=-1)
 
 
 @misconception(replaces="MultiHeadAttention", caught_by="test_by_hand")

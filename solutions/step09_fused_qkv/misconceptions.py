@@ -288,6 +288,20 @@ class future_instead_of_past(Pieces):
 
 
 @misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+class visible_positions_hidden(Pieces):
+    """What a token may see was set to -inf, and what it may not see was left.
+
+    `masked_fill` fills where its mask is True. The last token then has nothing left to see, and its row is NaN.
+
+    Does True mean "may attend" in your mask, or "is hidden", and which of the two does the line that uses it need?
+    """
+
+    def weights(self, scores: Tensor) -> Tensor:
+        length = scores.shape[-1]
+        return scores.masked_fill(self.visible[:length, :length], -torch.inf).softmax(dim=-1)
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
 class softmax_over_queries(Pieces):
     """The softmax ran over the queries, so that the columns of the weights summed to 1 and the rows did not.
 

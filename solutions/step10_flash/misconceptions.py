@@ -738,8 +738,17 @@ def _both(first: dict[str, Any], second: dict[str, Any]) -> object:
     return flash_attention
 
 
+def _naive(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64) -> Tensor:
+    """The whole matrix, for any lengths."""
+    scores = query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5
+    if is_causal:
+        scores = _mask(scores, slice(0, query.shape[-2]), slice(0, key.shape[-2]))
+    return torch.softmax(scores, dim=-1) @ value
+
+
 PAIRS = [
     *together(UNSCALED, BLOCKS, _both),
     *together(UNSCALED, CAUSES, _both),
     *together(BLOCKS, CAUSES, _both),
+    *together({whole_matrix_made: None}, {unequal_lengths_accepted: None}, lambda _matrix, _lengths: _naive),
 ]

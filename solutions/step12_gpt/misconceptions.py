@@ -223,6 +223,31 @@ class bias_not_passed_on(GPT):
         super().__init__(vocab_size, block_size, n_layer, n_head, n_embd, dropout)
 
 
+@misconception(replaces="GPT", caught_by="test_logits_at_every_position")
+class blocks_in_a_plain_list(GPT):
+    """The blocks were kept in a plain Python list.
+
+    torch does not look into it: their parameters are not found, not trained, not saved and not moved to a device.
+
+    Which container of torch.nn tells the model of the modules in it?
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        block_size: int,
+        n_layer: int,
+        n_head: int,
+        n_embd: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(vocab_size, block_size, n_layer, n_head, n_embd, dropout, bias)
+        blocks = list(self.h)
+        del self.h
+        self.h = blocks  # type: ignore[assignment]  # what is wrong with it
+
+
 @misconception(replaces="GPT", caught_by="test_head_is_tied")
 class untied_head(GPT):
     """lm_head had a weight of its own.
@@ -298,6 +323,23 @@ class loss_in_another_order(GPT):
         if targets is None:
             return logits, None
         return logits, F.cross_entropy(logits.transpose(0, 1).flatten(0, 1), targets.flatten())
+
+
+@misconception(replaces="GPT", caught_by="test_logits_and_loss_by_hand")
+class softmax_before_the_loss(GPT):
+    """The loss was given probabilities: a softmax was applied to the logits before the cross-entropy.
+
+    F.cross_entropy takes logits and applies the softmax itself. Applied twice, the loss can hardly tell right tokens
+    from wrong ones.
+
+    What does F.cross_entropy expect as its first argument?
+    """
+
+    def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        logits, _ = super().forward(idx)
+        if targets is None:
+            return logits, None
+        return logits, F.cross_entropy(logits.softmax(dim=-1).flatten(0, 1), targets.flatten())
 
 
 @misconception(replaces="GPT", caught_by="test_logits_and_loss_by_hand")
@@ -1085,6 +1127,17 @@ def targets_not_shifted(token_ids: Tensor, context_length: int, batch_size: int)
     """
     for inputs, _ in reference.next_token_batches(token_ids, context_length, batch_size):
         yield inputs, inputs.clone()
+
+
+@misconception(replaces="next_token_batches", caught_by="test_batches_are_windows_in_order")
+def only_the_first_batch(token_ids: Tensor, context_length: int, batch_size: int) -> Any:
+    """The first batch was returned, and the loop never came to the others.
+
+    `return` ends the function. A generator hands out one batch after the other and goes on after each.
+
+    Which keyword hands out a value and lets the loop go on?
+    """
+    return next(iter(reference.next_token_batches(token_ids, context_length, batch_size)))
 
 
 @misconception(replaces="next_token_batches", caught_by="test_batches_are_windows_in_order")
