@@ -685,6 +685,22 @@ class module_mask_made_on_cpu(reference.Dropout):
 
 
 @misconception(replaces="Dropout", caught_by="test_module_obeys_its_mode")
+class module_for_two_dimensions(reference.Dropout):
+    """The module asked for the rows and the columns of x, so that x has to be a matrix.
+
+    A batch of sequences has three dimensions, and the weights of several heads have four.
+
+    How do you draw random numbers in the shape of x, whatever that is?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return x
+        rows, columns = x.shape
+        return x * (torch.rand(rows, columns, device=x.device) >= self.p) * _scale(self.p)
+
+
+@misconception(replaces="Dropout", caught_by="test_module_obeys_its_mode")
 class module_drops_in_place(reference.Dropout):
     """The module multiplied the tensor that it was given in place.
 
