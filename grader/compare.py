@@ -49,10 +49,13 @@ def require_agreement(came: Any, expected: Any, tolerance: Tolerance, where: str
     if isinstance(expected, tuple):
         if not isinstance(came, tuple) or len(came) != len(expected):
             raise CheckFailed(
-                _("expected  a tuple of {count} values\ncame      {came}").format(
-                    count=len(expected), came=show_value(came)
+                located(
+                    _("expected  a tuple of {count} values\ncame      {came}").format(
+                        count=len(expected), came=show_value(came)
+                    )
+                    + ("" if where else returned_nothing(came)),
+                    where,
                 )
-                + returned_nothing(came)
             )
         for index, (part, wanted) in enumerate(zip(came, expected, strict=True)):
             place = _("value {number} of the {count} returned").format(number=index + 1, count=len(expected))

@@ -225,9 +225,9 @@ class bias_not_passed_on(GPT):
 
 @misconception(replaces="GPT", caught_by="test_logits_at_every_position")
 class blocks_in_a_plain_list(GPT):
-    """The blocks were kept in a plain Python list.
+    """torch found no blocks in the model: h was a plain Python list, or not there.
 
-    torch does not look into it: their parameters are not found, not trained, not saved and not moved to a device.
+    torch does not look into a list: the parameters in it are not found, not trained, not saved and not moved.
 
     Which container of torch.nn tells the model of the modules in it?
     """
