@@ -27,6 +27,7 @@ from grader.show import show_call, show_value
 NOT_PERMITTED = ("Operation not permitted", "can't start new thread")  # what seccomp answers in the sandbox's name
 NOT_CONNECTED = ("URLError", "gaierror", "ConnectionError")
 OF_THE_COURSE = re.compile(r"No module named '(exercises\.|step\d\d)")  # a file that was not handed in
+TOO_MANY = re.compile(r"takes .*positional arguments? but \d+ (was|were) given")
 UNKNOWN_NAME = "got an unexpected keyword argument"
 # torch, of a module whose super().__init__() was not called: a layer is set, a call or a mode asked for
 NOT_INITIALISED = re.compile(r"before Module\.__init__\(\) call|no attribute '_(modules|parameters|buffers|\w+_hooks)'")
@@ -399,6 +400,10 @@ def learners_error(raised: Raised, shown: str, device: str = "cpu") -> CheckFail
         )
     if raised.type == "TypeError" and UNKNOWN_NAME in raised.message and not raised.line:
         lines.append(_("Callers name the arguments as the file that you were given does. Is one called otherwise now?"))
+    if raised.type == "TypeError" and TOO_MANY.search(raised.message) and not raised.line:
+        lines.append(
+            _("Compare its arguments with those in the file that you were given. In a method `self` comes first.")
+        )
     if NOT_INITIALISED.search(raised.message):
         lines.append(_("`super().__init__()` has to come first in `__init__`: it makes what layers are kept in."))
     if raised.type == "RuntimeError" and WRITTEN_OVER in raised.message:

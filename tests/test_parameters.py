@@ -154,6 +154,9 @@ def test_common_slips_have_a_sentence() -> None:
     with pytest.raises(CheckFailed) as caught:  # a call of the learner's own, that the caller has no part in
         implementation.attention(torch.ones(2), torch.ones(2))
     assert "called otherwise" not in caught.value.message
+    with pytest.raises(CheckFailed) as caught:
+        implementation.attention(torch.ones(2), None, None)
+    assert "In a method `self` comes first." in caught.value.message
     for expected in (torch.ones(2), (torch.ones(2), torch.ones(2))):
         with pytest.raises(CheckFailed) as caught:
             agree(implementation.silent(torch.ones(2)), expected)

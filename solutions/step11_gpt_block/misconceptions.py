@@ -278,6 +278,19 @@ class not_four_times_wider(reference.MLP):
 
 
 @misconception(replaces="MLP", caught_by="test_mlp")
+class relu_in_the_mlp(reference.MLP):
+    """Between its two layers the MLP took ReLU.
+
+    GPT-2 was trained with gelu, which lets a little of the negative numbers through. This step has its own function.
+
+    Which function of this file stands between c_fc and c_proj?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.dropout(self.c_proj(self.c_fc(x).relu()), self.dropout, self.training)
+
+
+@misconception(replaces="MLP", caught_by="test_mlp")
 class no_activation(reference.MLP):
     """c_proj was applied to the output of c_fc, with no gelu in between.
 
