@@ -30,6 +30,11 @@ POINTS_CELL = "{step}_points"  # the grade_id of the locked cell that holds a st
 MARK = re.compile(rf"\s*# ?(?:[^\n]*\bsolutions/)?({STEP_NAME.pattern})\b")  # how an answer cell, or a stub, begins
 COMMAND = re.compile(r"\s*[%!?]|.*\?\s*$|.*=\s*[%!]\s*\w")  # what IPython understands and Python does not
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Import, ast.ImportFrom, ast.Assert, ast.Raise)
+STRING = r'"(?:[^"\\]++|\\.)*+"?'
+# What goes before a number that is none: as much as there is, so that few matches are needed, and strings as a whole.
+BEFORE = rf'(?:[^"NI-]++|{STRING}|N(?!aN)|I(?!nfinity)|-(?!Infinity))*+'
+NO_NUMBER = re.compile(rf"({BEFORE})(NaN|-?Infinity|\Z)", re.DOTALL)  # it matches wherever it is tried
+MAX_NO_NUMBERS = 1_000_000
 MAX_CELLS = 10_000  # of one notebook
 MAX_LOOKED_AT = 64 << 10  # characters of cells that are read closely
 TOO_MUCH = (SyntaxError, ValueError, RecursionError, MemoryError)  # what parsing raises
@@ -163,7 +168,7 @@ def _with_names(source: str, origins: Mapping[str, str]) -> str:
 def _code_cells(data: bytes) -> Iterator[tuple[str, str, bool]]:
     """Source, `grade_id` and whether it is a solution, of every code cell."""
     try:
-        notebook = msgspec.json.decode(data.decode("utf-8-sig"), type=_Notebook)
+        notebook = _decoded(data.decode("utf-8-sig"))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Damaged(str(error)) from error
     for raw in notebook.cells:
@@ -176,6 +181,17 @@ def _code_cells(data: bytes) -> Iterator[tuple[str, str, bool]]:
             marks = marks if isinstance(marks, dict) else {}
             source = cell.source if isinstance(cell.source, str) else "".join(cell.source)
             yield source, str(marks.get("grade_id")), marks.get("solution") is True
+
+
+def _decoded(text: str) -> _Notebook:
+    """The notebook in a text. Outputs may hold numbers that are none, which Python writes and JSON does not know."""
+    try:
+        return msgspec.json.decode(text, type=_Notebook)
+    except msgspec.DecodeError:
+        if not 0 < text.count("NaN") + text.count("Infinity") <= MAX_NO_NUMBERS:
+            raise
+        without = NO_NUMBER.sub(lambda match: match[1] + ("null" if match[2] else ""), text)
+        return msgspec.json.decode(without, type=_Notebook)
 
 
 def _parsed(source: str) -> ast.Module:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,17 @@ def test_a_damaged_notebook(tmp_path: Path, data: bytes) -> None:
     assert "is damaged: it is not a notebook of format 4" in read.problems["step02_softmax"]
     (tmp_path / "attention.ipynb").rename(tmp_path / "step03_attention.ipynb")
     assert set(submission.read(tmp_path).problems) == {"step03_attention"}
+
+
+def test_numbers_that_are_none_in_outputs(tmp_path: Path) -> None:
+    """As Python writes them. In strings they are words, and an odd file is read as fast as another."""
+    output = {"output_type": "display_data", "data": {"application/json": [math.nan, -math.inf, math.inf, -1]}}
+    source = 'x = "NaN \\"Infinity"'
+    answer = cell(source, "step07_heads") | {"outputs": [output]}
+    assert write(tmp_path, answer).sources["step07_heads"][1] == source
+    for odd in ('NaN"' + '\\"' * 1_000_000, "NaN" + '"a"' * 1_000_000, "NaN" + "NI-" * 1_000_000, "NaN " * 1_000_001):
+        (tmp_path / "attention.ipynb").write_text(odd)
+        assert "is damaged" in submission.read(tmp_path).problems["step07_heads"]
 
 
 @pytest.mark.parametrize(
