@@ -51,6 +51,7 @@ from grader.nbgrader import configure
 
 c = get_config()
 configure(c)
+c.GradeSubmission.lang = "{language}"  # of the reports, as of the notebooks
 """
 
 
@@ -89,7 +90,9 @@ def build(folder: Path, *, per_step: bool = False) -> Written:
     configuration = folder / "nbgrader_config.py"
     kept = configuration.exists()
     if not kept:
-        stubs.write(configuration, CONFIG.format(kit=Path(os.path.relpath(ROOT, folder)).as_posix()))
+        stubs.write(
+            configuration, CONFIG.format(kit=Path(os.path.relpath(ROOT, folder)).as_posix(), language=current())
+        )
     return Written([source / name for name in made], kept)
 
 
