@@ -8,6 +8,7 @@ the notebook came with.
 from __future__ import annotations
 
 import os
+import re
 import warnings
 import weakref
 from collections.abc import Callable
@@ -33,6 +34,8 @@ from grader.places import ROOT
 from grader.results import Report, StepResult
 
 SEED_FILE = ".attention_seed"
+# A picture that a cell brings along, or lost when it was copied.
+ATTACHED = re.compile(r"\battachment:([^\s)\"'>]+)")
 
 
 def configure(config: Any) -> None:
@@ -65,9 +68,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         with Gradebook(about["db_url"]) as book:
             places = gradebook.places(book, about["assignment"])
             cells = _known_cells(book, about)
-        for cell in nb.cells:
-            if cell.cell_type == "code":
-                cell.outputs, cell.execution_count = [], None
+        _make_showable(nb)
         with language.use(language.choose(self.lang or None)):
             report = self._report(about, sorted(places)) if places else ""  # an assignment of another kind
             about["marks"] = {step: _mark(report, step) for step in places}
@@ -209,6 +210,21 @@ def _outputs(mark: Mark, report: Report | str, step: str, max_score: float) -> l
     else:
         first = v4.new_output("execute_result", data={"text/plain": repr(gradebook.score(mark, max_score))})
     return [first, v4.new_output("display_data", data=said)]
+
+
+def _make_showable(nb: NotebookNode) -> None:
+    """Takes away what nbconvert would stumble over when it makes the feedback, and the outputs, which mean nothing."""
+    nb.metadata = NotebookNode(kernelspec=KERNEL, language_info={"name": "python"})  # Colab's widgets have no state
+    for cell in nb.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+        else:
+            cell.source = _without_lost_pictures(cell)
+
+
+def _without_lost_pictures(cell: NotebookNode) -> str:
+    there = {name for name, data in cell.get("attachments", {}).items() if data}
+    return ATTACHED.sub(lambda match: match[0] if match[1] in there else match[1], cell.source)
 
 
 def _put(nb: NotebookNode, cell: NotebookNode, outputs: list[NotebookNode]) -> None:

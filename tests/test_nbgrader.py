@@ -130,10 +130,14 @@ def in_another_cell(notebook: Notebook) -> None:
 
 
 def saved_by_colab(notebook: Notebook) -> None:
-    """No identities, an older format, and nbgrader's marks gone."""
+    """No identities, an older format, and nbgrader's marks gone; widgets have no state, and a picture was lost."""
     solve(notebook, "step01_scores")
+    notebook.cells[0].source += "\n\n![The picture](attachment:picture.png)"
     notebook.nbformat_minor = 0
-    notebook.metadata = {"colab": {"provenance": []}, "kernelspec": {"name": "python3", "display_name": "Python 3"}}
+    notebook.metadata = {
+        "colab": {"provenance": []}, "kernelspec": {"name": "python3", "display_name": "Python 3"},
+        "widgets": {"application/vnd.jupyter.widget-state+json": {"4f2a": {}}},
+    }  # fmt: skip
     for number, cell in enumerate(notebook.cells):
         del cell["id"]
         cell.metadata = {"id": f"colab{number}"}
@@ -271,6 +275,7 @@ def test_korean_and_one_notebook_a_step(tmp_path: Path) -> None:
         written = release.build(tmp_path, per_step=True)
     assert [path.stem for path in written.notebooks] == list(STEPS)
     assert not written.kept_configuration
+    assert 'c.GradeSubmission.lang = "ko"' in (tmp_path / "nbgrader_config.py").read_text()
     notebook = nbformat.read(written.notebooks[3], as_version=4)
     assert set(cells(notebook)) == {"step04_causal_mask", "step04_causal_mask_points"}
     assert "코잘 마스크" in notebook.cells[2].source
