@@ -32,6 +32,7 @@ UNKNOWN_NAME = "got an unexpected keyword argument"
 # torch, of a module whose super().__init__() was not called: a layer is set, a call or a mode asked for
 NOT_INITIALISED = re.compile(r"before Module\.__init__\(\) call|no attribute '_(modules|parameters|buffers|\w+_hooks)'")
 NOTEBOOKS_OWN = ("%", "!")
+IN_CELL = re.compile(r"\[step\d{2}_\w+\]\Z")  # the name of a file whose source is an answer cell of a notebook
 WRITTEN_OVER = "modified by an inplace operation"  # torch, of a tensor that a backward pass still needs
 
 
@@ -358,12 +359,12 @@ def learners_error(raised: Raised, shown: str, device: str = "cpu") -> CheckFail
     if raised.type == "NotImplementedError" and not raised.message:
         return CheckFailed(_("{name} is not written yet.").format(name=name), "todo", called=shown)
     if raised.type == "NotThere":
-        return CheckFailed(
-            _("{name} is there, but it is not a function or a class.").format(name=name)
-            if raised.message == "not callable"
-            else _("The file must define `{name}`, and it does not.").format(name=name),
-            called=shown,
-        )
+        said = _("The file must define `{name}`, and it does not.")
+        if IN_CELL.search(raised.file):
+            said = _("The answer cell must define `{name}`, and it does not. No other cell is graded.")
+        if raised.message == "not callable":
+            said = _("{name} is there, but it is not a function or a class.")
+        return CheckFailed(said.format(name=name), called=shown)
     error = f"{raised.type}: {raised.message}" if raised.message else raised.type
     if raised.function == BACKWARD and not raised.line:  # autograd stopped: no line of the learner's ran
         lines = [_("The backward pass through what {name} gave raised {error}").format(name=name, error=error)]
@@ -406,6 +407,13 @@ def learners_error(raised: Raised, shown: str, device: str = "cpu") -> CheckFail
         )
     if NOT_INITIALISED.search(raised.message):
         lines.append(_("`super().__init__()` has to come first in `__init__`: it makes what layers are kept in."))
+    if raised.type == "NameError" and IN_CELL.search(raised.file):
+        lines.append(
+            _(
+                "Does another cell of the notebook define or import it? Only answer cells are graded: put it into "
+                "this one."
+            )
+        )
     if raised.type == "RuntimeError" and WRITTEN_OVER in raised.message:
         lines.append(
             _(

@@ -306,7 +306,10 @@ class Responder:
             raised.file, raised.line = error.filename or "", error.lineno or 0
             raised.source, raised.message = error.text or "", error.msg
             raised.source = (raised.source or linecache.getline(raised.file, raised.line)).strip()
-        elif own and not isinstance(error, NotThere):
+        elif isinstance(error, NotThere):
+            file = self.names.get("__file__")
+            raised.file = file if type(file) is str and self.is_own(file) else ""
+        elif own:
             frame, raised.line = own[-1]
             raised.file, raised.function = frame.f_code.co_filename, frame.f_code.co_name
             raised.source = linecache.getline(raised.file, raised.line).strip()

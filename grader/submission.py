@@ -113,8 +113,8 @@ def _answer(step: str, sources: list[str], shown: str) -> str:
     if not sources:
         raise Unusable(
             _(
-                "{file} has no answer cell for {step}: it was deleted, or it has lost its metadata. Begin the cell "
-                "with the line: # {step}"
+                "{file} has no answer cell for {step}: it was deleted, is no code cell any more, or has lost its "
+                "metadata. Begin a code cell with the line: # {step}"
             ).format(file=shown, step=step)
         )
     different = set(sources)

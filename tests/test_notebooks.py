@@ -47,6 +47,16 @@ def test_an_answer_cell_is_a_submission(grader: Grader, tmp_path: Path) -> None:
     assert "at line 10 of ada/attention.ipynb[step07_heads], in merge_heads" in messages
 
 
+def test_what_stands_in_another_cell(grader: Grader, tmp_path: Path) -> None:
+    """It runs in the learner's kernel, and is not graded: that is said where it is missed."""
+    split, merge = RIGHT.replace("x.reshape", "helper(x).reshape").split("def merge_heads")
+    others = cell("def helper(x):\n    return x"), cell(f"def merge_heads{merge}")
+    report = grader.grade(write(tmp_path, others[0], cell(split, "step07_heads"), others[1]), ["step07_heads"])
+    messages = "\n".join(check.message for check in report.steps[0].checks)
+    assert "Only answer cells are graded: put it into this one." in messages
+    assert "The answer cell must define `merge_heads`, and it does not." in messages
+
+
 @pytest.mark.parametrize(
     ("cells", "says"),
     [
