@@ -274,8 +274,21 @@ def cluster(scheduler: str) -> Iterator[Pool]:
     """A Dask cluster as a pool: one call a thread of its workers. Raises Unreachable."""
     try:
         from distributed import Client
+        from distributed.comm.addressing import parse_address, parse_host_port
+        from distributed.comm.registry import get_backend
     except ImportError:
         raise Unreachable(_("Dask is not installed here. Type: .venv/bin/python -m pip install distributed")) from None
+    try:  # what a client would stumble over, and not forget until it has waited for 20 seconds
+        kind, place = parse_address(scheduler)
+        if get_backend(kind) and kind in ("tcp", "tls"):
+            parse_host_port(place)
+    except ValueError as error:
+        raise Unreachable(
+            _(
+                "“{address}” is no address of a Dask scheduler ({reason}). "
+                "Type: python -m grader class SUBMISSIONS --scheduler tcp://HOST:8786"
+            ).format(address=scheduler, reason=error)
+        ) from None
     try:
         client = Client(scheduler, timeout=BEGINNING, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
