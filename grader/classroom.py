@@ -17,9 +17,10 @@ import msgspec
 from grader import class_page, exports, grading, language, pools, version
 from grader.language import gettext as _
 from grader.limits import Limits
+from grader.places import typed
 from grader.results import Graded, Report
 from grader.standings import Standing, standing
-from grader.students import STEP_FILE, NoStudents, Student, file_name, folders, students
+from grader.students import NoStudents, Student, file_name, folders, left_out, students
 
 REPORTS, PAGES, GRADESCOPE, JUNIT = FOLDERS = ("reports", "pages", "gradescope", "junit")
 ENDINGS = {REPORTS: "json", PAGES: "html", GRADESCOPE: "json", JUNIT: "xml"}
@@ -52,10 +53,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Done:
-    """A class that was graded: everyone's standing in the order of the folders, and how many were kept from before."""
+    """A class that was graded: everyone's standing in the order of the folders, how many were kept from before, and
+    the files that are no student's."""
 
     standings: list[Standing]
     kept: int
+    left_out: list[str]
 
 
 class Plan(msgspec.Struct, kw_only=True):
@@ -99,10 +102,12 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
     except OSError as error:
         raise Impossible(
             _("{file} can't be written ({reason}). Type: python -m grader class {submissions} --out FOLDER").format(
-                file=error.filename or request.out, reason=error.strerror or error, submissions=request.submissions
+                file=error.filename or request.out,
+                reason=error.strerror or error,
+                submissions=typed(request.submissions),
             )
         ) from None
-    return Done(standings, counted[True])
+    return Done(standings, counted[True], left_out(request.submissions))
 
 
 def _folders(request: Request) -> list[str]:
@@ -112,18 +117,24 @@ def _folders(request: Request) -> list[str]:
         if request.out.resolve().is_relative_to(submissions.resolve()):
             raise Impossible(
                 _("The results can't go inside {folder}: that is where the students are. "
-                  "Type: python -m grader class {folder} --out dist/class").format(folder=submissions)
+                  "Type: python -m grader class {folder} --out dist/class").format(folder=typed(submissions))
             )  # fmt: skip
         return folders(submissions)
     except NoStudents:
         problem = _("{folder} holds no student's folder. Type: python -m grader class examples/course/submissions")
-        if any(STEP_FILE.fullmatch(name) for name in os.listdir(submissions)):
+        loose = left_out(submissions)
+        if any(name.endswith(".py") for name in loose) or len(loose) == 1 and loose[0].endswith(".ipynb"):
             problem = _("{folder} is one submission. Type: python -m grader grade --submission {folder}")
+        elif loose:
+            problem = _(
+                "{folder} holds files, and a student is a folder: put what each has handed in, unpacked, into one. "
+                "Type: python -m grader class {folder}"
+            )
     except FileNotFoundError:
         problem = _("There is no folder {folder}. Type: python -m grader class FOLDER")
     except OSError:
         problem = _("{folder} is no folder that can be read. Type: python -m grader class FOLDER")
-    raise Impossible(problem.format(folder=submissions))
+    raise Impossible(problem.format(folder=typed(submissions)))
 
 
 @contextmanager
@@ -158,7 +169,7 @@ def _alone_in(request: Request) -> Iterator[None]:
         except BlockingIOError:
             raise Impossible(
                 _("Another run is writing to {out}. Type: python -m grader class {submissions} --out OTHER").format(
-                    out=request.out, submissions=request.submissions
+                    out=request.out, submissions=typed(request.submissions)
                 )
             ) from None
         yield
@@ -208,9 +219,9 @@ def _save(request: Request, standings: list[Standing]) -> None:
     except gradebook.NoGradebook as problem:
         raise Impossible(
             _(
-                "Everything is in {out}, but the gradebook can't be written: {reason} "
+                "Everything is in {out}, but the gradebook can't be written ({reason}). "
                 "Type: python -m grader class {submissions} --gradebook sqlite:///gradebook.db"
-            ).format(out=request.out, reason=problem, submissions=request.submissions)
+            ).format(out=request.out, reason=str(problem).rstrip("."), submissions=typed(request.submissions))
         ) from None
 
 
@@ -260,7 +271,7 @@ def grade(request: Request, names: list[str], plan: Plan, pool: pools.Pool, on_s
 def write_class(request: Request, plan: Plan, standings: list[Standing]) -> None:
     """Writes what is made of the whole class: its page, and a table for each system that takes one."""
     points = next((one.max_score for one in standings if one.score is not None), 0.0)
-    page = class_page.html(standings, seed=plan.seed, submissions=str(request.submissions))
+    page = class_page.html(standings, seed=plan.seed, submissions=_arguments(request))
     files = {
         "index.html": page.encode(),
         "class.csv": exports.class_csv(standings, plan.steps).encode("utf-8-sig"),  # a spreadsheet needs the mark
@@ -269,6 +280,12 @@ def write_class(request: Request, plan: Plan, standings: list[Standing]) -> None
     }
     for name, content in files.items():
         write(request.out / name, content)
+
+
+def _arguments(request: Request) -> str:
+    """What is typed after the name of the command to have these submissions graded in the same way, in one line."""
+    steps = [f"--step {step}" for step in request.steps]
+    return " ".join([typed(request.submissions), f"--out {typed(request.out)}", *steps])
 
 
 def _stands(known: Graded, graded: Graded, plan: Plan) -> bool:

@@ -246,8 +246,8 @@ def class_(
 ) -> None:
     """Grade a class: every folder in SUBMISSIONS. Type the same again to go on where it stopped."""
     with language.use(_language(lang)):
-        names = [_step_name(wanted, f"class {submissions} --step") for wanted in step or []]
-        limits = _limits(require_isolation, patience, f"class {submissions}")
+        names = [_step_name(wanted, f"class {places.typed(submissions)} --step") for wanted in step or []]
+        limits = _limits(require_isolation, patience, f"class {places.typed(submissions)}")
         from grader import pools
 
         if scheduler is None and HAS_SOLUTIONS:
@@ -270,6 +270,11 @@ def class_(
         print(_("The class page is {file}, the scores are in {table}.").format(
             file=out / "index.html", table=out / "class.csv"
         ))  # fmt: skip
+        if done.left_out:
+            said = _(
+                "Left out, since a student is a folder: {files}. Put each that somebody handed in into one, unpacked."
+            )
+            print(said.format(files=", ".join(map(submission.readable, done.left_out))), file=sys.stderr)
         if any(standing.score is None for standing in done.standings):
             if not _said_of_steps():
                 print(_("Type the same command again to try those again that could not be graded."), file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import msgspec
@@ -19,6 +20,11 @@ STEP_NAME = re.compile(r"step\d{2}_[a-z0-9_]+")
 def step_folders(solutions: Path = SOLUTIONS) -> list[Path]:
     """The folder of every step, in order."""
     return sorted(path for path in solutions.iterdir() if path.is_dir() and STEP_NAME.fullmatch(path.name))
+
+
+def typed(path: Path) -> str:
+    """A path as it is typed in a shell."""
+    return shlex.quote(str(path))
 
 
 def is_recorded(folder: Path) -> bool:

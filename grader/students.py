@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.language import gettext as _
+from grader.places import STEP_NAME
 from grader.submission import Submission, read, readable
 
 STEP_FILE = re.compile(r"step\d{2}_\w+\.py|.+\.ipynb")
 KNOWN = ("exercises", "submission")  # where a learner's files stand inside what was handed in
+ARCHIVE = re.compile(r".+\.(zip|7z|rar|tar|tgz|tar\.\w+)", re.IGNORECASE)
 NOT_STUDENTS = ("__MACOSX", "__pycache__")
 DEEPEST = 3  # folders inside a student's own
 NOT_IN_NAMES = re.compile(r'[<>:"/\\|?*%~\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]')
@@ -48,6 +50,13 @@ def folders(submissions: Path) -> list[str]:
     return found
 
 
+def left_out(submissions: Path) -> list[str]:
+    """The files beside the students' folders that somebody may have handed in, in order."""
+    loose = (name for name in os.listdir(submissions) if not name.startswith("."))
+    handed_in = (name for name in loose if STEP_FILE.fullmatch(name) or ARCHIVE.fullmatch(name))
+    return sorted(name for name in handed_in if (submissions / name).is_file())
+
+
 def students(submissions: Path, names: list[str], assignment: str) -> Iterator[Student]:
     """Each student with what was handed in, read as it is asked for."""
     for folder in names:
@@ -57,6 +66,8 @@ def students(submissions: Path, names: list[str], assignment: str) -> Iterator[S
         except OSError as error:
             handed_in = Submission(name)
             problem = _("{folder} can't be read ({reason}).").format(folder=name, reason=error.strerror)
+        else:
+            problem = _packed(submissions / folder, name, handed_in)
         handed_in.name = name  # and not that of a folder inside the student's own
         yield Student(name, file_name(folder), handed_in, problem)
 
@@ -77,6 +88,18 @@ def _handed_in(folder: Path, assignment: str) -> Submission:
     if folder.is_symlink():
         raise OSError(errno.ELOOP, _("it is a link, and links are not followed"))
     return read(step_folder(folder, assignment))
+
+
+def _packed(folder: Path, name: str, handed_in: Submission) -> str:
+    """Why a folder that holds an archive and no answer can't be graded: it may well be everything. Else nothing."""
+    if any(STEP_NAME.fullmatch(module) for module in handed_in.sources.keys() | handed_in.problems.keys()):
+        return ""
+    for _place, _folders, files in os.walk(folder):
+        for file in sorted(files):
+            if ARCHIVE.fullmatch(file):
+                said = _("{folder} holds an archive and no answer: unpack {file} there.")
+                return said.format(folder=name, file=readable(file))
+    return ""
 
 
 def step_folder(folder: Path, assignment: str) -> Path:

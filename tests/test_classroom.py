@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -523,6 +525,36 @@ def test_who_could_not_be_graded_is_seen(tmp_path: Path) -> None:
     assert code == 1 and "1 could not be graded" in said and "links are not followed" in said
 
 
+def test_what_was_handed_in_packed_or_beside_the_folders_is_told_of(tmp_path: Path) -> None:
+    """An archive that nobody has unpacked is an error and no zero; a loose file is named, and so is a class of them."""
+    hand_in(tmp_path / "in" / "ada", RIGHT)
+    (tmp_path / "in" / "bob" / "work").mkdir(parents=True)
+    (tmp_path / "in" / "bob" / "work" / "mine.ZIP").write_bytes(b"PK")
+    (tmp_path / "in" / "ada" / "pictures.zip").write_bytes(b"PK")
+    for loose in ("carl_12_attention.ipynb", "dora.tar.gz", "notes.txt"):
+        (tmp_path / "in" / loose).write_text("")
+    silent = nullcontext(lambda graded, kept: None)
+    done = classroom.run(asked(tmp_path / "in", tmp_path / "out"), lambda total: silent)
+    assert [(one.student, one.score, one.error) for one in done.standings] == [
+        ("ada", 6.0, ""), ("bob", None, "bob holds an archive and no answer: unpack mine.ZIP there."),
+    ]  # fmt: skip
+    assert done.left_out == ["carl_12_attention.ipynb", "dora.tar.gz"]
+    for folder in ("ada", "bob"):
+        shutil.rmtree(tmp_path / "in" / folder)
+    with pytest.raises(classroom.Impossible, match="a student is a folder"):
+        graded(asked(tmp_path / "in", tmp_path / "out"))
+
+
+def test_what_is_to_be_typed_can_be_typed(tmp_path: Path) -> None:
+    """A folder's name with a space stands between quotes, and a run is repeated where its results are."""
+    hand_in(tmp_path / "my class" / "ada", RIGHT)
+    graded(asked(tmp_path / "my class", tmp_path / "out"))
+    page = html.unescape((tmp_path / "out" / "index.html").read_text(encoding="utf-8"))
+    assert f"class '{tmp_path / 'my class'}' --out {tmp_path / 'out'} --step {STEP} --seed" in page
+    with pytest.raises(classroom.Impossible, match="class '.*my class' --out dist/class"):
+        graded(asked(tmp_path / "my class", tmp_path / "my class" / "out"))
+
+
 # --- on a cluster ----------------------------------------------------------------------------------------------------
 
 
@@ -548,6 +580,15 @@ def test_a_scheduler_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: 
     hand_in(tmp_path / "in" / "ada", RIGHT)
     with pytest.raises(classroom.Impossible, match="Type: dask scheduler"):
         graded(asked(tmp_path / "in", tmp_path / "out", scheduler="tcp://127.0.0.1:9"))
+
+
+@pytest.mark.parametrize("address", ["", "here", "http://127.0.0.1:9", "tcp://here:x"])
+def test_what_is_no_address_of_a_scheduler(address: str, tmp_path: Path) -> None:
+    """It is told at once, before Dask makes a client of it."""
+    pytest.importorskip("distributed")
+    hand_in(tmp_path / "in" / "ada", RIGHT)
+    with pytest.raises(classroom.Impossible, match="is no address of a Dask scheduler .*--scheduler tcp://HOST:8786"):
+        graded(asked(tmp_path / "in", tmp_path / "out", scheduler=address))
 
 
 def test_without_dask_it_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
