@@ -160,9 +160,11 @@ def _reason(error: Exception) -> str:
 
 
 def _made(gradebook: Gradebook, assignment: str) -> Mapping[str, str]:
-    """Makes the assignment as the release of one notebook would."""
+    """Makes the assignment as the release of one notebook would. Raises NoGradebook where another one has its name."""
     from grader import course  # torch, which nothing else here needs
 
+    if any(other.name == assignment and other.notebooks for other in gradebook.assignments):
+        raise NoGradebook(_("its assignment {name} is another one").format(name=assignment))
     gradebook.update_or_create_assignment(assignment)
     gradebook.update_or_create_notebook(assignment, assignment)
     for step in course.steps():

@@ -475,6 +475,19 @@ def test_points_that_an_instructor_changed_are_kept_to(term: Term, made: Path, t
     assert rows(url, ["ada"])["ada", "step07_heads"][0] == 12
 
 
+def test_an_assignment_of_another_kind_is_left_alone(tmp_path: Path) -> None:
+    """It would have a notebook and a hundred points more, for everyone."""
+    gradebook.programs_on_path()
+    url = f"sqlite:///{tmp_path}/gradebook.db"
+    with Gradebook(url) as book:
+        book.update_or_create_assignment("essay")
+        book.update_or_create_notebook("essay", "essay")
+    with pytest.raises(gradebook.NoGradebook, match="its assignment essay is another one"):
+        gradebook.save(url, "essay", [])
+    with Gradebook(url) as book:
+        assert [notebook.name for notebook in book.find_assignment("essay").notebooks] == ["essay"]
+
+
 @pytest.mark.parametrize(
     "url", ["postgresql+psycopg://nobody@127.0.0.1:1/none", "sqlite:////nowhere/at/all.db", "what"]
 )
