@@ -33,8 +33,13 @@ class Scratch:
                     return
 
     def folder(self) -> str:
-        """A new, empty folder. Raises OSError when none can be had."""
-        return tempfile.mkdtemp(dir=self.path)
+        """A new, empty folder. Raises OSError when none can be had, not even once all that is to go has gone."""
+        try:
+            return tempfile.mkdtemp(dir=self.path)
+        except OSError:
+            while self.tidy():
+                pass
+            return tempfile.mkdtemp(dir=self.path)
 
     def discard(self, folder: str) -> None:
         """Removes a folder, at once where it holds little, else slice by slice in `tidy`."""
@@ -71,10 +76,10 @@ def size(folder: str, bound: int) -> int:
                         total += entry.stat(follow_symlinks=False).st_blocks * 512
                     if entries > MAX_ENTRIES or depth > MAX_DEPTH:
                         return bound + 1
-        except PermissionError:
-            return bound + 1
-        except OSError:  # it has gone meanwhile
+        except (FileNotFoundError, NotADirectoryError):  # it has gone meanwhile
             continue
+        except OSError:  # also where its path is longer than the system takes: the worker is inside and needs none
+            return bound + 1
     return total
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -226,5 +228,26 @@ def test_a_folder_of_many_files_holds_nobody_up() -> None:
             slices += 1
         assert not many.exists()
         assert slices >= 6100 // SLICE
+    finally:
+        scratch.remove()
+
+
+def test_a_full_disk_is_emptied_before_a_worker_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that could not be started costs nobody a point: what the last one has left must not bring that about."""
+    scratch = Scratch()
+    try:
+        full = Path(scratch.folder())
+        for number in range(5 * SLICE):
+            (full / str(number)).touch()
+        scratch.discard(str(full))
+        make = tempfile.mkdtemp
+
+        def where_there_is_room(*args: Any, **kwargs: Any) -> str:
+            if full.exists():
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return make(*args, **kwargs)
+
+        monkeypatch.setattr(tempfile, "mkdtemp", where_there_is_room)
+        assert Path(scratch.folder()).is_dir()
     finally:
         scratch.remove()
