@@ -19,11 +19,13 @@ import torch._refs.special
 from torch import nn
 from torch._higher_order_ops import flex_attention
 from torch._ops import _HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS, OpOverload, _higher_order_ops
+from torch.ao.nn import quantizable
+from torch.distributions.transforms import SoftmaxTransform
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 FAMILIES: dict[str, re.Pattern[str]] = {
-    "softmax": re.compile(r"soft(max|min)"),
+    "softmax": re.compile(r"[sS]oft(max|min)"),
     "scaled_dot_product_attention": re.compile(
         r"scaled_dot_product|_(flash|efficient|cudnn)_attention_(forward|backward)|fused_sdp|triton_scaled_dot"
     ),
@@ -40,6 +42,9 @@ FAMILIES: dict[str, re.Pattern[str]] = {
 PLACES = {
     "TESTING_ONLY_GenericWrapper": ("softmax", "dropout"),
     "TESTING_ONLY_GenericMode": tuple(family for family in FAMILIES if family not in ("softmax", "dropout")),
+    # While a mode or a tensor class of the learner's does an op's work, torch passes over all that comes before
+    # Python. This place comes after it (not yet in old versions), holds no choice of kernels, and nobody uses it.
+    "Fake": tuple(FAMILIES),
 }
 IGNORED = {"__get__", "__set__"}  # reading `x.shape` is no call worth noting
 PLAIN = (kinds.FunctionType, kinds.BuiltinFunctionType, kinds.MethodDescriptorType, kinds.MethodWrapperType)
@@ -103,6 +108,9 @@ def _no_ops() -> Iterator[tuple[Any, str, str]]:
     """What belongs to the families and is no op: whose attribute it is, and its name."""
     yield F, "multi_head_attention_forward", "multi_head_attention_forward"
     yield type(flex_attention), "__call__", "flex_attention"
+    yield SoftmaxTransform, "_call", "SoftmaxTransform"
+    for attribute in ("__call__", "forward"):
+        yield quantizable.MultiheadAttention, attribute, "multi_head_attention"
     for name in nn.modules.transformer.__all__:  # made of parts that are all allowed
         yield from ((getattr(nn, name), attribute, name) for attribute in ("__call__", "forward"))
     for module in (torch._refs, torch._refs.nn.functional, torch._refs.special, torch._decomp.decompositions):

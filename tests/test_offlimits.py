@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.ao.nn import quantizable
+from torch.distributions.transforms import SoftmaxTransform
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 from grader.messages import Call
@@ -35,6 +39,22 @@ class Backward(torch.autograd.Function):
 class OwnEncoder(nn.TransformerEncoderLayer):
     def forward(self, src: Tensor) -> Tensor:
         return self.linear2(self.linear1(src))
+
+
+class InItsPlace(TorchDispatchMode):
+    def __torch_dispatch__(self, func: object, types: object, args: Any = (), kwargs: Any = None) -> Any:
+        return args[0].softmax(-1)
+
+
+class InItsPlaceToo(Tensor):
+    @classmethod
+    def __torch_dispatch__(cls, func: object, types: object, args: Any = (), kwargs: Any = None) -> Any:
+        return X.softmax(-1)
+
+
+def in_a_mode() -> Tensor:
+    with InItsPlace():  # type: ignore[no-untyped-call]  # torch gives it no types
+        return X.exp()
 
 
 def behind_torchs_back() -> Tensor:
@@ -76,6 +96,10 @@ SEEN: dict[str, tuple[str, Callable[[], object]]] = {
     "a checkpoint": ("softmax", lambda: checkpoint(lambda x: x.softmax(-1), X, use_reentrant=False)),
     "torch's hooks switched off": ("softmax", behind_torchs_back),
     "a backward pass": ("softmax", in_a_backward_pass),
+    "a mode of one's own": ("softmax", in_a_mode),
+    "a tensor class of one's own": ("softmax", lambda: X.as_subclass(InItsPlaceToo).exp()),
+    "a distribution's transform": ("softmax", lambda: SoftmaxTransform()(X)),
+    "heads to be quantised": ("multi_head_attention", lambda: quantizable.MultiheadAttention(6, 2)(X, X, X)),
     "shapes alone": ("softmax", lambda: X.to("meta").softmax(-1)),
     "flash": ("scaled_dot_product_attention", lambda: F.scaled_dot_product_attention(HEADS, HEADS, HEADS)),
     "heads": ("multi_head_attention", lambda: nn.MultiheadAttention(6, 2)(X, X, X)),

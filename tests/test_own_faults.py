@@ -233,7 +233,7 @@ def test_a_folder_of_many_files_holds_nobody_up() -> None:
 
 
 def test_a_full_disk_is_emptied_before_a_worker_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that could not be started costs nobody a point: what the last one has left must not bring that about."""
+    """A process that could not be started costs nobody a point: so what the last one left must not be why."""
     scratch = Scratch()
     try:
         full = Path(scratch.folder())
