@@ -169,7 +169,7 @@ def _reasons(standing: Standing) -> list[str]:
     said: dict[str, list[str]] = {
         _("A built-in that is off limits was used: {steps}"): [step.name for step in standing.steps if step.off_limits],
         _("The code did not end in time: {steps}"): [step.name for step in standing.steps if step.status == "timeout"],
-        _("The grader itself failed, and gave no points for it: {steps}"): [
+        _("The grader itself failed, and no points were taken for it: {steps}"): [
             step.name for step in standing.steps if step.status == "error"
         ],
     }

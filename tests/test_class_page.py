@@ -200,3 +200,9 @@ def test_a_diagnosis_without_words_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     with language.use("en"):
         [finding] = class_page.findings([student("a", step("step99_none", "fail", ("some_name",)))])
     assert finding.wordings[0].what == "some_name"
+
+
+def test_a_fault_of_the_grader_is_told_as_it_is() -> None:
+    """Its points were given: whoever reads the page must not give them once more."""
+    (concern,) = class_page.concerns([student("ours", step(MASK, "error"))])
+    assert "no points were taken" in concern.reasons[0]
