@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-from grader.report import number
+from grader.report import number, plain
 from grader.results import CheckResult, Graded, Report, Status, StepResult
 from grader.standings import Standing
 
@@ -80,7 +80,8 @@ def _csv(rows: list[list[str]]) -> str:
 
 
 def _harmless(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula."""
+    """A cell that no spreadsheet takes for a formula, and no terminal for a command."""
+    cell = plain(cell)
     return f"'{cell}" if FORMULA.match(cell) else cell
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from grader.language import gettext as _
 from grader.results import CheckResult, Parting, Report, Status, StepResult
 
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 LABEL = re.compile(r"^(\S+)( {2,})(?=\S)")
 OUTPUT_LINES = 10
 TABLE_COLUMNS = 4  # of a matrix that is shown in numbers beside the expected one, within 80 columns

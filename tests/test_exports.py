@@ -111,6 +111,13 @@ def test_no_cell_is_a_formula(name: str) -> None:
             assert not any(cell[:1] in ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff20") for cell in row)
 
 
+def test_no_cell_is_obeyed_by_a_terminal() -> None:
+    """A reason may quote what was handed in: a command in a cell of a notebook, say."""
+    one = [standing(graded("Ann", None, "line 1: `!ls \x1b[2J\x9b31m\u202e`"))]
+    for text in (exports.class_csv(one, STEPS), exports.moodle_csv(one)):
+        assert not re.search(r"[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u202e]", text)
+
+
 def test_ordinary_names_are_left_as_they_are() -> None:
     """Commas, quotes and Hangul come back as they went in."""
     names = ["Kim, Minseo", 'the "best"', "김 민서", "a-b=c", "<b>"]
