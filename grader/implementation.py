@@ -33,6 +33,7 @@ UNKNOWN_NAME = "got an unexpected keyword argument"
 NOT_INITIALISED = re.compile(r"before Module\.__init__\(\) call|no attribute '_(modules|parameters|buffers|\w+_hooks)'")
 NOTEBOOKS_OWN = ("%", "!")
 IN_CELL = re.compile(r"\[step\d{2}_\w+\]\Z")  # the name of a file whose source is an answer cell of a notebook
+MAX_COMPARED = 200  # names of parameters that one which is missing is compared with: each takes its time
 WRITTEN_OVER = "modified by an inplace operation"  # torch, of a tensor that a backward pass still needs
 
 
@@ -457,11 +458,10 @@ def _misfit(misfit: dict[str, Any], wanted: dict[str, Tensor]) -> str:
         lines.append(_("missing: {names}").format(names=", ".join(misfit["missing"])))
     if misfit.get("extra"):
         lines.append(_("not asked for: {names}").format(names=", ".join(misfit["extra"])))
-    shapes = dict(entry.split(": ", 1) for entry in misfit.get("shapes", ()) if ": " in entry)
-    for name in misfit.get("missing", ()):
-        fitting = [
-            other for other, shape in shapes.items() if name in wanted and shape == str(tuple(wanted[name].shape))
-        ]
+    said = itertools.islice((entry for entry in misfit.get("shapes", ()) if ": " in entry), MAX_COMPARED)
+    shapes = dict(entry.split(": ", 1) for entry in said)
+    for name in dict.fromkeys(name for name in misfit.get("missing", ()) if name in wanted):
+        fitting = [other for other, shape in shapes.items() if shape == str(tuple(wanted[name].shape))]
         deeper = [other for other in fitting if other.endswith(f".{name}")]
         for meant in deeper[:1] or difflib.get_close_matches(name, fitting, n=1, cutoff=0.7):
             lines.append(_("Is {came} meant to be {expected}?").format(came=meant, expected=name))

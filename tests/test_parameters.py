@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import time
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch import nn
 from grader.checks import agree
 from grader.failure import CheckFailed
 from grader.implementation import Implementation, LocalBackend, learners_error
-from grader.messages import Raised
+from grader.messages import Call, Outcome, Raised
 from grader.responder import Responder
 
 
@@ -37,6 +38,25 @@ def test_missing_extra_misspelt_and_misshapen_are_named() -> None:
     assert "not asked for: W_qeury.weight, spare.weight" in said
     assert "Is W_qeury.weight meant to be W_query.weight?" in said
     assert "W_key.weight has shape (2, 3), expected (2, 2)" in said
+
+
+def test_thousands_of_names_hold_nobody_up() -> None:
+    """A process may say of itself what it likes, and no deadline is kept while that is put into words."""
+
+    class Endless(Responder):
+        def _respond(self, call: Call) -> Outcome:
+            outcome = super()._respond(call)
+            if call.name == "load_parameters":
+                shapes = tuple(f"W_qeury.{number}weight: (2, 2)" for number in range(4000))
+                outcome.value = {"missing": ("W_query.weight",) * 4000, "shapes": shapes}
+            return outcome
+
+    module = Implementation(LocalBackend(Endless({"Projection": Projection}))).Projection()
+    began = time.monotonic()
+    with pytest.raises(CheckFailed):
+        module.load_parameters({"W_query.weight": torch.ones(2, 2)})
+        module.is_training()
+    assert time.monotonic() - began < 5
 
 
 class Fused(nn.Module):
