@@ -14,6 +14,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -22,6 +23,9 @@ from grader.limits import Limits
 from grader.results import StepResult
 
 LENGTH = struct.Struct("<I")
+# Bytes that a judge may take beside what it begins with. Answers are bounded, what a check makes of them is not: one of
+# a shape that nobody thought of can be spread over another, and a machine out of memory ends other students' processes.
+MEMORY = 4 << 30
 # Built-in plug-ins that a judge has no use for; each costs time at every check.
 UNUSED_PLUGINS = (
     "cacheprovider", "stepwise", "doctest", "junitxml", "pastebin", "nose", "unittest", "faulthandler", "logging",
@@ -125,6 +129,7 @@ def main(
 
 def _serve(channel: Channel, control: socket.socket | None, proven: Sequence[str], board: int | None) -> None:
     import pytest
+    import torch
 
     from grader import course
     from grader.plugin import Session
@@ -132,6 +137,8 @@ def _serve(channel: Channel, control: socket.socket | None, proven: Sequence[str
 
     launcher: Launcher = ForkLauncher(control, proven) if control is not None else SpawnLauncher(str(course.ROOT))
     session = Session(channel, launcher, board)
+    if control is not None and not torch.cuda.is_available():  # a driver maps more than any bound
+        _bound_memory()
     said = io.StringIO()
     arguments = [part for name in UNUSED_PLUGINS for part in ("-p", f"no:{name}")]
     arguments += ["--assert=plain", "--import-mode=importlib", "-c", os.devnull, f"--rootdir={course.ROOT}"]
@@ -143,3 +150,13 @@ def _serve(channel: Channel, control: socket.socket | None, proven: Sequence[str
         code = pytest.main(arguments, plugins=[session])
     if not session.started or code == pytest.ExitCode.INTERNAL_ERROR:
         channel.send(Broken(said.getvalue()[-2000:] or f"pytest ended with {code} before a check ran"))
+
+
+def _bound_memory() -> None:
+    """What goes beyond `MEMORY` raises an error in the check that asks for it. Linux only, as forked judges are."""
+    import resource
+
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    _soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    bound = pages * resource.getpagesize() + MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (bound if hard == resource.RLIM_INFINITY else min(bound, hard), hard))

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from grader.grading import ROOT, Grader, GraderError
+from grader.judge import MEMORY
 from grader.limits import Limits
 from grader.scratch import BASE, SLICE, Scratch, remove, size
 from tests.hostile import GOOD, PATIENT, STEP, descendants, eventually, one_file, workers_files, zygote_pid
@@ -251,3 +252,17 @@ def test_a_full_disk_is_emptied_before_a_worker_is_refused(monkeypatch: pytest.M
         assert Path(scratch.folder()).is_dir()
     finally:
         scratch.remove()
+
+
+def test_a_judge_has_bounded_memory() -> None:
+    """What a check makes of an answer is not foreseen: a small one may be spread over another to any size."""
+    attack = ROOT / "tests" / "attacks" / "forge_gradient_that_spreads.py"
+    with Grader(1, PATIENT) as grader:
+        step = "step05_dropout"
+        (result,) = grader.grade(one_file(step, attack.read_text(encoding="utf-8")), [step], device="cpu").steps
+        assert eventually(lambda: len(descendants(zygote_pid(grader))) == 1), "the worker is gone"
+        (judge,) = descendants(zygote_pid(grader))
+        status = Path(f"/proc/{judge}/status").read_text()
+    assert [check.name for check in result.checks if check.status != "pass"] == ["test_gradients"]
+    (peak,) = [int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")]
+    assert peak << 10 < MEMORY + (1 << 30)
