@@ -36,7 +36,7 @@ BEFORE = rf'(?:[^"NI-]++|{STRING}|N(?!aN)|I(?!nfinity)|-(?!Infinity))*+'
 NO_NUMBER = re.compile(rf"({BEFORE})(NaN|-?Infinity|\Z)", re.DOTALL)  # it matches wherever it is tried
 MAX_NO_NUMBERS = 1_000_000
 MAX_CELLS = 10_000  # of one notebook
-MAX_LOOKED_AT = 64 << 10  # characters of cells that are read closely
+MAX_LOOKED_AT = stubs.MAX_STUB  # characters of cells that are read closely
 TOO_MUCH = (SyntaxError, ValueError, RecursionError, MemoryError)  # what parsing raises
 
 
@@ -195,13 +195,21 @@ def _decoded(text: str) -> _Notebook:
 
 
 def _parsed(source: str) -> ast.Module:
+    _require_short(source)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(source)
 
 
+def _require_short(source: str) -> None:
+    """Raises ValueError for more than is looked at: no deadline is kept while this side parses."""
+    if len(source) > MAX_LOOKED_AT:
+        raise ValueError("too long to be looked at")
+
+
 def _taken(source: str) -> set[str]:
     """The names that a cell uses and does not define."""
+    _require_short(source)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         scopes = [symtable.symtable(source, "cell", "exec")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -283,3 +284,13 @@ def test_later_cells_and_other_notebooks_give_no_names(tmp_path: Path) -> None:
     write(tmp_path, cell(EARLIER, "step03_attention"), name="other.ipynb")
     read = write(tmp_path, cell(uses, "step02_softmax"), cell(EARLIER, "step04_causal_mask"))
     assert read.sources["step02_softmax"][1] == uses
+
+
+def test_a_cell_that_takes_long_to_parse_is_left_to_its_own_process() -> None:
+    """Python 3.11 takes the square of its length for an f-string, and no deadline is kept on this side."""
+    long = 'x = f"' + "{a}" * 80_000 + '"\n'
+    began = time.monotonic()
+    assert not notebooks.is_untouched(long) and notebooks.command(long) is None
+    steps = {"step01_scores": "a = 1\n", "step02_softmax": long}
+    assert notebooks.with_earlier_names(steps)["step02_softmax"] == long
+    assert time.monotonic() - began < 1
