@@ -88,6 +88,7 @@ def _watched() -> dict[str, Any]:
     keys = {place: torch._C._dispatch_key_parse(place) for place in PLACES}
     everything, ops = _LIBRARIES
     overloads = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
+    noted: dict[OpOverload, str] = {}
     for place, families in PLACES.items():
         everything.fallback(torch.library.fallthrough_kernel, place)
         for higher_order in _higher_order_ops.values():  # they are Python's and ask no fallback
@@ -99,6 +100,10 @@ def _watched() -> dict[str, Any]:
             if banned([name], families):
                 op = getattr(getattr(torch.ops.aten, name), variant or "default")
                 ops.impl(op, _noting_op(name, op, after), place, with_keyset=True)
+                noted[op] = name
+    for op, name in noted.items():
+        for kernel in ("redispatch", "_op_dk"):  # calls a kernel by its place, past all others
+            setattr(op, kernel, _noting(getattr(op, kernel), name))
     for owner, attribute, name in _no_ops():
         setattr(owner, attribute, _noting(getattr(owner, attribute), name))
     return keys
@@ -123,9 +128,11 @@ _LIBRARIES = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "
 
 
 def _noting_op(name: str, op: OpOverload, after: torch._C.DispatchKeySet) -> Callable[..., Any]:
+    redispatch = op.redispatch
+
     def noting(keys: torch._C.DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
         BuiltIns.noted.add(name)
-        return op.redispatch(keys & after, *args, **kwargs)
+        return redispatch(keys & after, *args, **kwargs)
 
     return noting
 

@@ -19,6 +19,8 @@ from grader.offlimits import FAMILIES, BuiltIns, banned
 from grader.responder import Responder
 
 X = torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(0))
+CPU = torch._C.DispatchKey.CPU
+CPUS = torch._C.DispatchKeySet(CPU)
 HEADS = X.reshape(2, 1, 4, 6)
 
 
@@ -100,6 +102,8 @@ SEEN: dict[str, tuple[str, Callable[[], object]]] = {
     "a tensor class of one's own": ("softmax", lambda: X.as_subclass(InItsPlaceToo).exp()),
     "a distribution's transform": ("softmax", lambda: SoftmaxTransform()(X)),
     "heads to be quantised": ("multi_head_attention", lambda: quantizable.MultiheadAttention(6, 2)(X, X, X)),
+    "a kernel by its place": ("softmax", lambda: torch.ops.aten._softmax.default._op_dk(CPU, X, -1, False)),
+    "a kernel by its places": ("softmax", lambda: torch.ops.aten._softmax.default.redispatch(CPUS, X, -1, False)),
     "shapes alone": ("softmax", lambda: X.to("meta").softmax(-1)),
     "flash": ("scaled_dot_product_attention", lambda: F.scaled_dot_product_attention(HEADS, HEADS, HEADS)),
     "heads": ("multi_head_attention", lambda: nn.MultiheadAttention(6, 2)(X, X, X)),
