@@ -6,9 +6,7 @@ this process, a recording) is a backend that turns a `Call` into an `Outcome`.
 
 from __future__ import annotations
 
-import difflib
 import itertools
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -20,21 +18,10 @@ from grader.compare import returned_nothing
 from grader.draws import Draw
 from grader.failure import CheckFailed
 from grader.language import gettext as _
-from grader.messages import Call, HandleId, Options, Outcome, Placed, Raised
-from grader.responder import BACKWARD, Responder
+from grader.messages import Call, HandleId, Options, Outcome, Placed
+from grader.raised import learners_error, parameters_misfit
+from grader.responder import Responder
 from grader.show import show_call, show_value
-
-NOT_PERMITTED = ("Operation not permitted", "can't start new thread")  # what seccomp answers in the sandbox's name
-NOT_CONNECTED = ("URLError", "gaierror", "ConnectionError")
-OF_THE_COURSE = re.compile(r"No module named '(exercises\.|step\d\d)")  # a file that was not handed in
-TOO_MANY = re.compile(r"takes .*positional arguments? but \d+ (was|were) given")
-UNKNOWN_NAME = "got an unexpected keyword argument"
-# torch, of a module whose super().__init__() was not called: a layer is set, a call or a mode asked for
-NOT_INITIALISED = re.compile(r"before Module\.__init__\(\) call|no attribute '_(modules|parameters|buffers|\w+_hooks)'")
-NOTEBOOKS_OWN = ("%", "!")
-IN_CELL = re.compile(r"\[step\d{2}_\w+\]\Z")  # the name of a file whose source is an answer cell of a notebook
-MAX_COMPARED = 200  # names of parameters that one which is missing is compared with: each takes its time
-WRITTEN_OVER = "modified by an inplace operation"  # torch, of a tensor that a backward pass still needs
 
 
 class Backend(Protocol):
@@ -351,88 +338,6 @@ class Handle(Answer):
         return self._implementation._ask(call, self.exchange)
 
 
-def learners_error(raised: Raised, shown: str, device: str = "cpu") -> CheckFailed:
-    """The learner's own error as a failed check: their error, their line, the shapes there, no frame of ours.
-
-    `device` is where the call's tensors were.
-    """
-    name = shown.partition("(")[0]
-    if raised.type == "NotImplementedError" and not raised.message:
-        return CheckFailed(_("{name} is not written yet.").format(name=name), "todo", called=shown)
-    if raised.type == "NotThere":
-        said = _("The file must define `{name}`, and it does not.")
-        if IN_CELL.search(raised.file):
-            said = _("The answer cell must define `{name}`, and it does not. No other cell is graded.")
-        if raised.message == "not callable":
-            said = _("{name} is there, but it is not a function or a class.")
-        return CheckFailed(said.format(name=name), called=shown)
-    error = f"{raised.type}: {raised.message}" if raised.message else raised.type
-    if raised.function == BACKWARD and not raised.line:  # autograd stopped: no line of the learner's ran
-        lines = [_("The backward pass through what {name} gave raised {error}").format(name=name, error=error)]
-    else:
-        lines = [_("{name} raised {error}").format(name=name, error=error)]
-    if raised.line and not raised.function:  # the file does not parse
-        lines.append(
-            _("at line {line} of {file}: {source}").format(line=raised.line, file=raised.file, source=raised.source)
-        )
-        if raised.source.startswith(NOTEBOOKS_OWN):
-            lines.append(_("Lines that begin with `%` or `!` are for notebooks. A `.py` file can't hold them."))
-    elif raised.line:
-        lines.append(
-            _("at line {line} of {file}, in {function}: {source}").format(
-                line=raised.line, file=raised.file, function=raised.function, source=raised.source
-            )
-        )
-    if raised.shapes:
-        lines.append(_("shapes there: {shapes}").format(shapes=", ".join(raised.shapes)))
-    if raised.type == "ModuleNotFoundError" and not OF_THE_COURSE.match(raised.message):
-        lines.append(
-            _("Where the code runs there is no such module. No step needs more than torch and what Python brings.")
-        )
-    if raised.type == "FileNotFoundError":
-        lines.append(
-            _(
-                "The code runs in a folder of its own here, where it finds no files but those that it has written "
-                "itself."
-            )
-        )
-    if any(said in raised.message for said in NOT_PERMITTED) or raised.type in NOT_CONNECTED:
-        lines.append(
-            _("The code runs in a sandbox here, where it can start no process or thread and open no connection.")
-        )
-    if raised.type == "TypeError" and UNKNOWN_NAME in raised.message and not raised.line:
-        lines.append(_("Callers name the arguments as the file that you were given does. Is one called otherwise now?"))
-    if raised.type == "TypeError" and TOO_MANY.search(raised.message) and not raised.line:
-        lines.append(
-            _("Compare its arguments with those in the file that you were given. In a method `self` comes first.")
-        )
-    if NOT_INITIALISED.search(raised.message):
-        lines.append(_("`super().__init__()` has to come first in `__init__`: it makes what layers are kept in."))
-    if raised.type == "NameError" and IN_CELL.search(raised.file):
-        lines.append(
-            _(
-                "Does another cell of the notebook define or import it? Only answer cells are graded: put it into "
-                "this one."
-            )
-        )
-    if raised.type == "RuntimeError" and WRITTEN_OVER in raised.message:
-        lines.append(
-            _(
-                "A tensor that the gradient still needs was written over in place, by `x[...] = ...`, by `+=` or by a "
-                "method whose name ends in `_`. Make a new tensor there; pieces can be kept in a list and joined by "
-                "`torch.cat`."
-            )
-        )
-    if device == "meta":
-        lines.append(
-            _(
-                "The device `meta` has shapes and no values: what is made on another device, or looks at values, fails "
-                "there."
-            )
-        )
-    return CheckFailed("\n".join(lines), called=shown, by_code=True)
-
-
 def _not_done(exchange: Exchange, outcome: Outcome) -> CheckFailed:
     """What was done before a call, and did not go well: to a module, or to make it."""
     if outcome.raised is not None:
@@ -443,44 +348,13 @@ def _not_done(exchange: Exchange, outcome: Outcome) -> CheckFailed:
         return _no_module(outcome, exchange.shown)
     misfit = outcome.value if isinstance(outcome.value, dict) else {}
     wanted = exchange.call.args[0] if exchange.call.name == "load_parameters" else {}
-    return CheckFailed(_misfit(misfit, wanted), called=exchange.maker.shown if exchange.maker else "")
+    return CheckFailed(parameters_misfit(misfit, wanted), called=exchange.maker.shown if exchange.maker else "")
 
 
 def _no_module(outcome: Outcome, shown: str) -> CheckFailed:
     return CheckFailed(
         _("expected  an nn.Module\ncame      {came}").format(came=show_value(outcome.value)), called=shown
     )
-
-
-def _misfit(misfit: dict[str, Any], wanted: dict[str, Tensor]) -> str:
-    lines = [_("The parameters do not carry the names and shapes that the step asks for.")]
-    if misfit.get("missing"):
-        lines.append(_("missing: {names}").format(names=", ".join(misfit["missing"])))
-    if misfit.get("extra"):
-        lines.append(_("not asked for: {names}").format(names=", ".join(misfit["extra"])))
-    said = itertools.islice((entry for entry in misfit.get("shapes", ()) if ": " in entry), MAX_COMPARED)
-    shapes = dict(entry.split(": ", 1) for entry in said)
-    for name in dict.fromkeys(name for name in misfit.get("missing", ()) if name in wanted):
-        fitting = [other for other, shape in shapes.items() if shape == str(tuple(wanted[name].shape))]
-        deeper = [other for other in fitting if other.endswith(f".{name}")]
-        for meant in deeper[:1] or difflib.get_close_matches(name, fitting, n=1, cutoff=0.7):
-            lines.append(_("Is {came} meant to be {expected}?").format(came=meant, expected=name))
-    for name, first in [entry.split(": ", 1) for entry in misfit.get("twice", ()) if ": " in entry][:1]:
-        lines.append(
-            _(
-                "{name} is {first} under a second name: a layer that two attributes hold stands twice in the state "
-                "dict. Keep it in one of them; a plain list or a tuple may hold it too."
-            ).format(name=name, first=first)
-        )
-    for entry in misfit.get("misshapen", ()):
-        name, _separator, shape = entry.partition(": ")
-        if name in wanted:
-            lines.append(
-                _("{name} has shape {came}, expected {expected}").format(
-                    name=name, came=shape, expected=tuple(wanted[name].shape)
-                )
-            )
-    return "\n".join(lines)
 
 
 def _sendable(value: Any) -> Any:

@@ -8,10 +8,10 @@ import time
 
 from grader.failure import CheckFailed
 from grader.frames import BadMessage
-from grader.implementation import learners_error
 from grader.language import gettext as _
 from grader.limits import Limits
 from grader.messages import Call, Load, Outcome, decode_outcome, encode_call, encode_load
+from grader.raised import learners_error
 from grader.sandbox import Launcher, NoAnswer, Worker
 from grader.verdict import ours_failed
 

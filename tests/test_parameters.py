@@ -11,8 +11,9 @@ from torch import nn
 
 from grader.checks import agree
 from grader.failure import CheckFailed
-from grader.implementation import Implementation, LocalBackend, learners_error
+from grader.implementation import Implementation, LocalBackend
 from grader.messages import Call, Outcome, Raised
+from grader.raised import learners_error
 from grader.responder import Responder
 
 
