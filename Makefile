@@ -65,7 +65,7 @@ demo: .venv/ready ## Tokenise a text and let a small GPT go on with it (TEXT="..
 
 .PHONY: test
 test: .venv/ready-test ## Run the kit's own tests
-	@$(VENV) -m pytest -q
+	@$(VENV) -m pytest -q -n logical --maxprocesses 4 --dist loadfile
 
 .PHONY: prove
 prove: .venv/ready-test ## Prove one step while you write it: STEP=4

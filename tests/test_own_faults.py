@@ -266,3 +266,24 @@ def test_a_judge_has_bounded_memory() -> None:
     assert [check.name for check in result.checks if check.status != "pass"] == ["test_gradients"]
     (peak,) = [int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")]
     assert peak << 10 < MEMORY + (1 << 30)
+
+
+def test_plug_ins_that_happen_to_be_installed_stay_out() -> None:
+    """A judge's pytest loads none: not the one that shares these tests out, say, which is installed."""
+    code = """
+import socket, sys, threading
+from grader import judge
+
+def look():
+    assert isinstance(channel.receive(judge.Event), judge.Ready)
+    found = [name for name in ("_pytest", "xdist", "_hypothesis_pytestplugin") if name in sys.modules]
+    print(found, file=sys.__stdout__)  # a judge redirects the usual one
+    channel.close()
+
+ours, theirs = socket.socketpair()
+channel = judge.Channel(ours)
+threading.Thread(target=look).start()
+judge.main(theirs, None)
+"""
+    said = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "['_pytest']"
