@@ -37,6 +37,7 @@ __all__ = [
     "sums_to_one",
     "twins",
     "unmodified",
+    "with_values",
 ]
 
 Check = TypeVar("Check", bound=Callable[..., None])
@@ -183,9 +184,16 @@ def twins(
     ours = getattr(reference, name)(*args, **kwargs)
     values = draw.parameters(ours.parameters())
     ours.load_parameters(values, evaluating=True)
-    theirs = student._make(name, args, kwargs)
-    theirs.load_parameters(values, evaluating=True)
-    return theirs, ours
+    return with_values(student, values, name, *args, **kwargs), ours
+
+
+def with_values(
+    implementation: Implementation, values: dict[str, Tensor], name: str, *args: Any, **kwargs: Any
+) -> Handle:
+    """A module `name(*args, **kwargs)` with these parameters, in eval. Its first call makes it."""
+    module = implementation._make(name, args, kwargs)
+    module.load_parameters(values, evaluating=True)
+    return module
 
 
 def _placed(value: Any, came: Answer) -> Any:
