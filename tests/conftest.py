@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -12,8 +13,12 @@ from grader.limits import Limits
 
 
 def pytest_configure() -> None:
-    """One thread, as in a judge: small tensors are only slowed by more."""
+    """One thread, as in a judge: small tensors are only slowed by more.
+
+    And an interrupt that ends what is started here: a shell has what it runs behind ignore it, and that is handed on.
+    """
     torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -386,7 +386,6 @@ def command(submissions: Path, out: Path, *more: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "grader", "class", *arguments],
         cwd=course.ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell has what it runs behind ignore it
         env={"PATH": "/usr/bin:/bin", "COLUMNS": "100", "NO_COLOR": "1", "LANG": "C.UTF-8", "HOME": str(out.parent)},
     )  # fmt: skip
 
