@@ -21,6 +21,7 @@ from grader.messages import Placed
 from grader.show import show_number, show_value
 
 __all__ = [
+    "GUARDED",
     "Answer",
     "Draw",
     "Handle",
@@ -44,6 +45,10 @@ Check = TypeVar("Check", bound=Callable[..., None])
 
 # Two-sided normal quantile of a false-alarm rate of 1e-7, and a little for the normal approximation.
 ALARM_DEVIATIONS = 5.5
+
+# `terms` of a softmax in float64, where the room is then 1e-10: a guard of 1e-12 beside its sum does no harm, a detour
+# through float32 does.
+GUARDED = 10**9
 
 
 def points(number: float) -> Callable[[Check], Check]:

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from grader.checks import Draw, Implementation, _, agree, holds, points, sums_to_one, unmodified
+from grader.checks import GUARDED, Draw, Implementation, _, agree, holds, points, sums_to_one, unmodified
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {"softmax": ("softmax", "scaled_dot_product_attention")}
 
@@ -13,9 +13,6 @@ LN_2, LN_3, LN_5 = math.log(2), math.log(3), math.log(5)
 # A score near 10⁴ may be rounded by 10⁴ eps before anything is subtracted from it. The room grows with the root of
 # `terms`.
 ROOM_OF_LARGE_ENTRIES = 10_000**2
-
-# In float64 the room is 1e-10: a guard of 1e-12 beside the sum does no harm, a detour through float32 does.
-GUARDED = 10**9
 
 # log(4096) is about 8.3. A bfloat16 rounds it by up to 2⁻⁵ (from 8 on, half of a step of 2⁻⁴), so that a right way
 # through the logarithm of the sum misses 1 by 3 per cent. A float16 is eight times as fine.

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from grader.checks import Draw, Implementation, _, agree, points, twins, unmodified
+from grader.checks import GUARDED, Draw, Implementation, _, agree, points, twins, unmodified
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {
     "attention": ("scaled_dot_product_attention", "multi_head_attention"),
@@ -21,9 +21,6 @@ WEIGHTS = torch.tensor([[1 / 4, 3 / 4], [7 / 8, 1 / 8]])
 FAR_KEY = torch.tensor([[0.0, 0.0, 0.0, 0.0], [math.log(999_999), 0.0, 0.0, 0.0]])
 FAR_VALUE = torch.tensor([[1_000_000.0], [0.0]])
 FIRST_SEES_ITSELF = torch.tensor([[True, False], [True, True]])
-
-# In float64 the room is 1e-10: a guard of 1e-12 beside the sum does no harm, a detour through float32 does.
-GUARDED = 10**9
 
 
 @points(1)

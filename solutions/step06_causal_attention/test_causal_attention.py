@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from grader.checks import (
+    GUARDED,
     Draw,
     Implementation,
     _,
@@ -21,9 +22,6 @@ OFF_LIMITS = {"CausalAttention": ("scaled_dot_product_attention", "multi_head_at
 
 LN_3 = 1.0986122886681098
 DROPPED = 0.2  # not 0.5: there 1 / p and 1 / (1 - p) are the same
-
-# In float64 the room is 1e-10: a guard of 1e-12 beside the sum does no harm, a detour through float32 does.
-GUARDED = 10**9
 
 
 @points(1)

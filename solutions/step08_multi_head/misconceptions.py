@@ -186,38 +186,6 @@ class wrapper_forgets_dropout(reference.MultiHeadAttentionWrapper):
         super().__init__(d_in, d_out, context_length, 0.0, num_heads, qkv_bias)
 
 
-class AnyLength(CausalAttention):
-    """A head whose mask is as long as its tokens."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The context of each token, however many there are."""
-        query, key, value = self.W_query(x), self.W_key(x), self.W_value(x)
-        visible = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
-        scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])
-        context: Tensor = self.dropout(scores.masked_fill(~visible, -torch.inf).softmax(dim=-1)) @ value
-        return context
-
-
-@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_lengths_and_head_counts")
-class heads_of_any_length(nn.Module):
-    """The heads in the list took a sequence longer than `context_length`.
-
-    They are to be step 6's, and that one refuses what is too long. A caller who goes beyond it made a mistake.
-
-    Is a head of your list told the context length, and where does it compare T with it?
-    """
-
-    def __init__(
-        self, d_in: int, d_out: int, context_length: int, dropout: float, num_heads: int, qkv_bias: bool = False
-    ) -> None:
-        super().__init__()
-        heads = (AnyLength(d_in, d_out, context_length, dropout, qkv_bias) for _ in range(num_heads))
-        self.heads = nn.ModuleList(heads)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.cat([head(x) for head in self.heads], dim=-1)
-
-
 @misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates")
 class one_head_without_mask(reference.MultiHeadAttentionWrapper):
     """The first head had no causal mask, the others did.

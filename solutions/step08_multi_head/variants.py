@@ -28,6 +28,33 @@ class OwnHead(nn.Module):
         return F.dropout((scores + bias).softmax(-1), self.p, self.training) @ self.W_value(x)
 
 
+class AnyLength(CausalAttention):
+    """A head whose mask is as long as its tokens."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The context of each token, however many there are."""
+        query, key, value = self.W_query(x), self.W_key(x), self.W_value(x)
+        visible = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+        scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])
+        context: Tensor = self.dropout(scores.masked_fill(~visible, -torch.inf).softmax(dim=-1)) @ value
+        return context
+
+
+@variant(replaces="MultiHeadAttentionWrapper")
+class heads_of_any_length(nn.Module):
+    """Heads that look at no length: this step names too many tokens as wrong for MultiHeadAttention alone."""
+
+    def __init__(
+        self, d_in: int, d_out: int, context_length: int, dropout: float, num_heads: int, qkv_bias: bool = False
+    ) -> None:
+        super().__init__()
+        heads = (AnyLength(d_in, d_out, context_length, dropout, qkv_bias) for _ in range(num_heads))
+        self.heads = nn.ModuleList(heads)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([head(x) for head in self.heads], dim=-1)
+
+
 @variant(replaces="MultiHeadAttentionWrapper")
 class own_heads_in_a_loop(nn.Module):
     """The heads are another class with the same parameter names, and the outputs fill a tensor slice by slice."""

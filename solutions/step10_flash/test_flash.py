@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from grader.checks import (
+    GUARDED,
     Draw,
     Implementation,
     _,
@@ -23,9 +24,6 @@ OFF_LIMITS: dict[str, tuple[str, ...]] = {
 
 # Scores of size 1000 are rounded to 1000 times the dtype's step, and weights may be that far off: sqrt(terms) = 1000.
 LARGE_SCORES = 1_000_000
-
-# In float64 the room is 1e-10: a guard of 1e-12 beside the sum does no harm, a detour through float32 does.
-GUARDED = 10**9
 
 
 @points(1)

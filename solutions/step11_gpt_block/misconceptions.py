@@ -541,19 +541,6 @@ class dropout_not_handed_on(reference.Block):
 
 
 @misconception(replaces="Block", caught_by="test_block")
-class block_size_not_handed_on(reference.Block):
-    """The block took the argument block_size, and its attention was made with another length.
-
-    Step 9's attention refuses more tokens than block_size. Made for more, it answers what it should refuse.
-
-    Which of the arguments of the block does attn need, and is one of them a number in your code?
-    """
-
-    def __init__(self, n_embd: int, n_head: int, block_size: int, dropout: float = 0.0, bias: bool = True) -> None:
-        super().__init__(n_embd, n_head, max(1024, block_size), dropout, bias)
-
-
-@misconception(replaces="Block", caught_by="test_block")
 class bias_not_handed_on(reference.Block):
     """The block took the argument bias, and did not hand it on to its parts.
 

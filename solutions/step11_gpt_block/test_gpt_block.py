@@ -11,7 +11,6 @@ from grader.checks import (
     binomial_bound,
     future_has_no_effect,
     holds,
-    must_raise,
     points,
     twins,
     unmodified,
@@ -92,9 +91,6 @@ def test_block(student: Implementation, reference: Implementation, draw: Draw) -
         x = draw.normal(*shape, scale=2.0)
         agree(theirs.using(gradients=True)(x), ours.using(gradients=True)(x), terms=64)
     future_has_no_effect(theirs, draw.normal(2, 5, 6))
-    too_long = draw.normal(1, 6, 6)
-    reason = _("{tokens} tokens are more than the block size of {length}").format(tokens=6, length=5)
-    must_raise(lambda: theirs(too_long), reason)
     theirs, ours = twins(student, reference, draw, "Block", 4, 2, 8, bias=False)
     x = draw.normal(2, 3, 4)
     agree(theirs(x), ours(x), terms=64)

@@ -139,17 +139,19 @@ class BlockWithShortcuts(nn.Module):
 
 
 class _Attention(nn.Module):
-    """Step 9 again, through the built-in, with the weights in nn.Linear of the same names."""
+    """Step 9 again, through the built-in, with the weights in nn.Linear of the same names.
 
-    def __init__(self, n_embd: int, n_head: int, block_size: int, dropout: float, bias: bool) -> None:
+    As in nanoGPT no length is looked at: this step names none as wrong. The model of step 12 refuses what is too long.
+    """
+
+    def __init__(self, n_embd: int, n_head: int, dropout: float, bias: bool) -> None:
         super().__init__()
         assert n_embd % n_head == 0
         self.c_attn, self.c_proj = nn.Linear(n_embd, 3 * n_embd, bias), nn.Linear(n_embd, n_embd, bias)
-        self.n_head, self.block_size, self.p = n_head, block_size, dropout
+        self.n_head, self.p = n_head, dropout
 
     def forward(self, x: Tensor) -> Tensor:
         B, T, D = x.shape
-        assert self.block_size >= T
         heads = self.c_attn(x).view(B, T, 3, self.n_head, D // self.n_head).permute(2, 0, 3, 1, 4)
         rate = self.p if self.training else 0.0
         context = F.scaled_dot_product_attention(*heads.unbind(0), dropout_p=rate, is_causal=True)
@@ -162,4 +164,4 @@ class BlockOfItsOwnParts(reference.Block):
 
     def __init__(self, n_embd: int, n_head: int, block_size: int, dropout: float = 0.0, bias: bool = True) -> None:
         super().__init__(n_embd, n_head, block_size, dropout, bias)
-        self.attn = _Attention(n_embd, n_head, block_size, dropout, bias)  # type: ignore[assignment]  # same names
+        self.attn = _Attention(n_embd, n_head, dropout, bias)  # type: ignore[assignment]  # same names
