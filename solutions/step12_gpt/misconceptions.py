@@ -746,6 +746,27 @@ def all_tokens_from_one_distribution(
 
 
 @misconception(replaces="generate", caught_by="test_sampling_follows_the_temperature")
+def first_tokens_kept_where_drawn(
+    model: GPT, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None
+) -> Tensor:
+    """Where a token is drawn, the context was cropped to its first tokens.
+
+    The next token follows the last ones. Once the text is longer than block_size, the first say nothing new.
+
+    Which end of the text does the slice keep on the way through your code that draws?
+    """
+    if temperature == 0:
+        return reference.generate(model, idx, max_new_tokens, temperature, top_k)
+    was_training = model.training
+    model.eval()
+    for _ in range(max_new_tokens):
+        logits = hide_small(model(idx[:, : model.block_size])[0][:, -1].detach(), top_k)
+        idx = torch.cat((idx, pick(logits, temperature)), dim=1)
+    model.train(was_training)
+    return idx
+
+
+@misconception(replaces="generate", caught_by="test_sampling_follows_the_temperature")
 def cropped_only_when_greedy(
     model: GPT, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None
 ) -> Tensor:
