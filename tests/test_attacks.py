@@ -37,7 +37,8 @@ def warm() -> Iterator[Grader]:
 @pytest.mark.parametrize("attack", hostile.attacks(), ids=lambda attack: attack.name)
 def test_attack(attack: Attack, warm: Grader) -> None:
     """Its own outcome, in time, and nothing is left of it: a good submission is graded right afterwards."""
-    assert hostile.tried(attack, warm, PATIENT if attack.is_honest else LIMITS) == []
+    wrong = hostile.tried(attack, warm, PATIENT) if attack.is_honest else hostile.tried_in_short(attack, warm, LIMITS)
+    assert wrong == []
     warm.limits = PATIENT
     (good,) = warm.grade(one_file(STEP, GOOD), [STEP], device="cpu", seed=4).steps
     assert good.status == "pass"
