@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 import types as kinds
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -61,6 +61,7 @@ class BuiltIns:
     called from: from Python, a script, another op or a backward pass."""
 
     noted: set[str] = set()  # the names of whoever looks: what notes them is there once a process
+    places: Sequence[Any] = ()  # the keys of whoever looks
 
     def __init__(self, families: Iterable[str]) -> None:
         keys = _watched()
@@ -68,7 +69,7 @@ class BuiltIns:
         self.names: set[str] = set()
 
     def __enter__(self) -> BuiltIns:
-        BuiltIns.noted = self.names
+        BuiltIns.noted, BuiltIns.places = self.names, self._keys
         for key in self._keys:
             torch._C._dispatch_tls_set_dispatch_key_included(key, True)
         return self
@@ -76,7 +77,7 @@ class BuiltIns:
     def __exit__(self, *exception: object) -> None:
         for key in self._keys:
             torch._C._dispatch_tls_set_dispatch_key_included(key, False)
-        BuiltIns.noted = set()
+        BuiltIns.noted, BuiltIns.places = set(), ()
 
 
 @functools.cache
@@ -101,12 +102,27 @@ def _watched() -> dict[str, Any]:
                 op = getattr(getattr(torch.ops.aten, name), variant or "default")
                 ops.impl(op, _noting_op(name, op, after), place, with_keyset=True)
                 noted[op] = name
-    for op, name in noted.items():
-        for kernel in ("redispatch", "_op_dk"):  # calls a kernel by its place, past all others
-            setattr(op, kernel, _noting(getattr(op, kernel), name))
+    _watch_kernels(noted)
     for owner, attribute, name in _no_ops():
         setattr(owner, attribute, _noting(getattr(owner, attribute), name))
+    for table in torch._decomp.global_decomposition_table.values():  # ops anew, by the op
+        for op, name in noted.items():
+            if op in table:
+                table[op] = _noting(table[op], name)
     return keys
+
+
+def _watch_kernels(noted: Mapping[OpOverload, str]) -> None:
+    """Wraps what calls a kernel by its place, past all others, and what takes places out of a call's way."""
+    c: Any = torch._C
+    for op, name in noted.items():
+        op._op_dk = _noting(op._op_dk, name)
+    c._get_operation_overload = _noting_overloads(c._get_operation_overload)
+    c._DispatchOperatorHandle.redispatch_boxed = _noting_handle(REDISPATCH, lambda handle: handle)
+    if kernel := getattr(c, "_SafeKernelFunction", None):  # not in old versions
+        kernel.call_boxed = _noting_handle(kernel.call_boxed, lambda function: function.op_handle)
+    for guard in (c._ForceDispatchKeyGuard, c._ExcludeDispatchKeyGuard, c._SetExcludeDispatchKeyGuard):
+        guard.__enter__ = _still_looking(guard.__enter__)
 
 
 def _no_ops() -> Iterator[tuple[Any, str, str]]:
@@ -123,16 +139,17 @@ def _no_ops() -> Iterator[tuple[Any, str, str]]:
         yield from ((module, name, name) for name in banned(functions, FAMILIES))  # ops anew, for torch's compiler
 
 
+REDISPATCH = torch._C._DispatchOperatorHandle.redispatch_boxed
 # They take their functions with them when they go.
 _LIBRARIES = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
 
 
 def _noting_op(name: str, op: OpOverload, after: torch._C.DispatchKeySet) -> Callable[..., Any]:
-    redispatch = op.redispatch
+    handle = op._handle
 
     def noting(keys: torch._C.DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
         BuiltIns.noted.add(name)
-        return redispatch(keys & after, *args, **kwargs)
+        return REDISPATCH(handle, keys & after, *args, **kwargs)
 
     return noting
 
@@ -143,7 +160,49 @@ def _noting(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         BuiltIns.noted.add(name)
         return function(*args, **kwargs)
 
+    if inner := getattr(function, "__wrapped__", None):  # the work itself, inside of torch's own decorators
+        noting.__wrapped__ = _noting(inner, name)
     return noting
+
+
+def _noting_handle(function: Callable[..., Any], handle_of: Callable[[Any], Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def noting(subject: Any, *args: Any, **kwargs: Any) -> Any:
+        if name := _watched_name(handle_of(subject).schema().name):
+            BuiltIns.noted.add(name)
+        return function(subject, *args, **kwargs)
+
+    return noting
+
+
+def _noting_overloads(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def noting(qualified: str, overload: str) -> Any:
+        found, name = function(qualified, overload), _watched_name(qualified)
+        if found is None or not name:
+            return found
+        op, kernel, *more = found
+        return op, _noting(kernel, name), *more
+
+    return noting
+
+
+def _watched_name(qualified: str) -> str:
+    """The name of an op of torch's own that belongs to a family, else nothing."""
+    namespace, _colons, name = qualified.partition("::")
+    return name if namespace == "aten" and banned([name], FAMILIES) else ""
+
+
+def _still_looking(enter: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(enter)
+    def entering(guard: Any) -> Any:
+        entered = enter(guard)
+        for key in BuiltIns.places:
+            torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
+            torch._C._dispatch_tls_set_dispatch_key_included(key, True)
+        return entered
+
+    return entering
 
 
 class FunctionNames(TorchFunctionMode):

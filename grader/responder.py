@@ -193,7 +193,7 @@ class Responder:
             except BaseException as error:
                 outcome.raised = self.describe(error)
                 outcome.raised.function = outcome.raised.function or BACKWARD
-        if built_ins:
+        if built_ins and not self._made_a_module(call, result):
             outcome.off_limits = offlimits.banned(built_ins.names, self._families(name, inputs.handle_numbers))
         return outcome
 
@@ -232,13 +232,19 @@ class Responder:
         return [family for public in names for family in self.off_limits.get(public, ())]
 
     def _watched(self, name: str, call: Call) -> offlimits.BuiltIns | None:
-        """What notes the built-ins that a call uses, where some are off limits and it does a public name's work: making
-        a module or moving it does not."""
-        works = call.name == "__call__" if call.handle is not None else not inspect.isclass(self.names.get(call.name))
-        if not works or not self._families(name, []):
+        """What notes the built-ins that a call uses, where some are off limits and it does a public name's work: moving
+        a module does not."""
+        if (call.handle is not None and call.name != "__call__") or not self._families(name, []):
             return None
         self._built_ins.names = set()
         return self._built_ins
+
+    def _made_a_module(self, call: Call, result: Any) -> bool:
+        """Whether a call made a module, or failed to, which is no work yet. A class may well stand for a function, and
+        give its result when it is called: what came tells, and not what was called."""
+        if call.handle is not None or not inspect.isclass(self.names.get(call.name)):
+            return False
+        return result is None or isinstance(result, nn.Module)
 
     # --- what comes back ---
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._decomp import decomposition_table
 from torch.ao.nn import quantizable
 from torch.distributions.transforms import SoftmaxTransform
 from torch.nn import functional as F
@@ -20,7 +21,9 @@ from grader.responder import Responder
 
 X = torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(0))
 CPU = torch._C.DispatchKey.CPU
+AUTOGRAD = torch._C.DispatchKey.AutogradCPU
 CPUS = torch._C.DispatchKeySet(CPU)
+PLACE = torch._C.DispatchKeySet(torch._C._dispatch_key_parse("TESTING_ONLY_GenericWrapper"))
 HEADS = X.reshape(2, 1, 4, 6)
 
 
@@ -64,6 +67,17 @@ def behind_torchs_back() -> Tensor:
         return X.softmax(-1)
 
 
+def out_of_the_way(guard: Any) -> Tensor:
+    with guard:
+        return X.softmax(-1)
+
+
+def kernel_from_the_library() -> object:
+    if not hasattr(torch.library, "get_kernel"):
+        pytest.skip("this version of torch has none")
+    return torch.library.get_kernel("aten::_softmax", "CPU").call_boxed(CPUS, X, -1, False)
+
+
 def in_a_backward_pass() -> None:
     Backward.apply(X.clone().requires_grad_()).sum().backward()
 
@@ -104,6 +118,22 @@ SEEN: dict[str, tuple[str, Callable[[], object]]] = {
     "heads to be quantised": ("multi_head_attention", lambda: quantizable.MultiheadAttention(6, 2)(X, X, X)),
     "a kernel by its place": ("softmax", lambda: torch.ops.aten._softmax.default._op_dk(CPU, X, -1, False)),
     "a kernel by its places": ("softmax", lambda: torch.ops.aten._softmax.default.redispatch(CPUS, X, -1, False)),
+    "a kernel by its op's handle": (
+        "softmax",
+        lambda: torch.ops.aten._softmax.default._handle.redispatch_boxed(CPUS, X, -1, False),
+    ),
+    "a kernel by its op's name": (
+        "softmax",
+        lambda: torch._C._get_operation_overload("aten::_softmax", "")[1](CPU, X, -1, False),
+    ),
+    "a kernel from the library": ("softmax", kernel_from_the_library),
+    "all places but one taken away": (
+        "softmax",
+        lambda: out_of_the_way(torch._C._ForceDispatchKeyGuard(CPUS, torch._C.DispatchKeySet(AUTOGRAD))),
+    ),
+    "a place left out": ("softmax", lambda: out_of_the_way(torch._C._ExcludeDispatchKeyGuard(PLACE))),
+    "what an op is made of, by the op": ("gelu", lambda: decomposition_table[torch.ops.aten.gelu.default](X)),
+    "what is inside of a decorator": ("gelu", lambda: torch._refs.nn.functional.gelu.__wrapped__(X)),
     "shapes alone": ("softmax", lambda: X.to("meta").softmax(-1)),
     "flash": ("scaled_dot_product_attention", lambda: F.scaled_dot_product_attention(HEADS, HEADS, HEADS)),
     "heads": ("multi_head_attention", lambda: nn.MultiheadAttention(6, 2)(X, X, X)),
@@ -200,3 +230,36 @@ def test_each_call_says_what_it_used() -> None:
     responder = Responder({"weights": weights}, {"weights": ("softmax",)})
     said = [responder.respond(Call("weights", (X,))).off_limits for _call in range(6)]
     assert said == [[], [], [], [], ["_softmax", "softmax"], []]
+
+
+class Answer:
+    """A class in the place of a function, one in the place of a class, and what only calls itself a class."""
+
+    def __new__(cls, x: Tensor) -> Any:
+        return x.softmax(-1)
+
+
+class NoClass:
+    __class__ = property(lambda self: type)  # type: ignore[assignment]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return x.softmax(-1)
+
+
+class Ready(nn.Module):
+    def __init__(self, x: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("weights", x.softmax(-1))
+
+
+class Refusing(nn.Module):
+    def __init__(self, x: Tensor) -> None:
+        super().__init__()
+        raise ValueError(x.softmax(-1))
+
+
+@pytest.mark.parametrize(("target", "seen"), [(Answer, True), (NoClass(), True), (Ready, False), (Refusing, False)])
+def test_a_class_is_at_work_where_no_module_comes_of_it(target: Callable[..., Any], seen: bool) -> None:
+    """A function may be any callable, a class too. To make a module is no work yet."""
+    responder = Responder({"weights": target}, {"weights": ("softmax",)})
+    assert bool(responder.respond(Call("weights", (X,))).off_limits) is seen
