@@ -11,7 +11,7 @@ import os
 import re
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,13 @@ from grader.results import Report, StepResult
 SEED_FILE = ".attention_seed"
 # A picture that a cell brings along, or lost when it was copied.
 ATTACHED = re.compile(r"\battachment:([^\s)\"'>]+)")
+# A "<" at which HTML may begin, but for links and for what only sets words. What else a student writes into Markdown
+# would act in the name of whoever opens the page, who may be the one that gives the marks.
+ACTING = re.compile(
+    r"<(?=[a-z/!?])(?!https?://[^\s<>\"']+>|/?(?:b|br|code|del|em|hr|i|kbd|p|s|small|strong|sub|sup|u)\s*/?>)",
+    re.IGNORECASE,
+)
+WORD_JOINER = "\u2060"  # nobody sees it, and behind it no name of a tag begins
 
 
 def configure(config: Any) -> None:
@@ -68,7 +75,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         with Gradebook(about["db_url"]) as book:
             places = gradebook.places(book, about["assignment"])
             cells = _known_cells(book, about)
-        _make_showable(nb)
+        _make_showable(nb, {cell.source for cell in cells.values()})
         with language.use(language.choose(self.lang or None)):
             report = self._report(about, sorted(places)) if places else ""  # an assignment of another kind
             about["marks"] = {step: _mark(report, step) for step in places}
@@ -212,14 +219,17 @@ def _outputs(mark: Mark, report: Report | str, step: str, max_score: float) -> l
     return [first, v4.new_output("display_data", data=said)]
 
 
-def _make_showable(nb: NotebookNode) -> None:
-    """Takes away what nbconvert would stumble over when it makes the feedback, and the outputs, which mean nothing."""
+def _make_showable(nb: NotebookNode, released: Set[str]) -> None:
+    """Takes away what nbconvert would stumble over when it makes the feedback, and the outputs, which mean nothing.
+
+    Markup that acts is shown as it was typed, in all that was not `released`.
+    """
     nb.metadata = NotebookNode(kernelspec=KERNEL, language_info={"name": "python"})  # Colab's widgets have no state
     for cell in nb.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-        else:
-            cell.source = _without_lost_pictures(cell)
+        elif cell.source not in released:
+            cell.source = ACTING.sub(f"<{WORD_JOINER}", _without_lost_pictures(cell))
 
 
 def _without_lost_pictures(cell: NotebookNode) -> str:

@@ -99,5 +99,7 @@ def say(what: RenderableType) -> None:
 
 
 def console() -> Console:
-    """Standard output, with names in a colour that dark and light terminals can show."""
-    return Console(file=sys.stdout, highlight=False, markup=False, theme=Theme({"markdown.code": "bold cyan"}))
+    """Standard output, with names in a colour that dark and light terminals can show. A name's `:boom:` stays one."""
+    return Console(
+        file=sys.stdout, highlight=False, markup=False, emoji=False, theme=Theme({"markdown.code": "bold cyan"})
+    )

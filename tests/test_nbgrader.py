@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -77,7 +78,9 @@ def solve(notebook: Notebook, *names: str) -> None:
 
 
 def half(notebook: Notebook) -> None:
-    """Six steps, one of them partly right, and one upside down."""
+    """Six steps, one of them partly right, and one upside down; a note holds markup."""
+    note = f"<b>x</b> <https://example.org> {SCRIPT} <img src=x onerror=alert(1)>\n\n> quoted"
+    notebook.cells.insert(1, nbformat.v4.new_markdown_cell(note))
     solve(notebook, *list(STEPS)[:6])
     there = cells(notebook)
     there["step02_softmax"].source = there["step02_softmax"].source.replace("keepdim=True", "keepdim=False")
@@ -429,9 +432,12 @@ def test_feedback_holds_no_solution_and_no_live_markup(term: Term) -> None:
         page = term.feedback(student)
         assert not [line for line in telling if line in page], student
         assert "def test_" not in page
-    page = term.feedback("mallory")
-    assert "alert(1)" in page
-    assert SCRIPT not in page
+    for student in ("mallory", "chen wei"):
+        page = term.feedback(student)
+        assert "alert(1)" in page
+        assert SCRIPT not in page
+    assert all(said in page for said in ("<b>x</b>", '<a href="https://example.org">', "<blockquote>"))
+    assert "onerror=" in page and not re.search(r"<[^>]*onerror=", page)
 
 
 # --- the gradebook by itself -----------------------------------------------------------------------------------------

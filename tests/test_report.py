@@ -66,6 +66,12 @@ def test_what_a_learner_wrote_is_shown_and_not_obeyed() -> None:
     assert "\x07" not in drawn("en", colour=True)
 
 
+def test_a_name_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither markup nor a picture is made of it."""
+    screen.say("a:boom:b [red]c[/red]")
+    assert capsys.readouterr().out == "a:boom:b [red]c[/red]\n"
+
+
 @pytest.mark.parametrize(
     ("failing", "said"),
     [(2, "One other check of this step does not pass either."), (3, "2 other checks of this step do not pass either.")],
