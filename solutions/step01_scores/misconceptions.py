@@ -44,6 +44,18 @@ def features_against_features(query: Tensor, key: Tensor) -> Tensor:
 
 
 @misconception(replaces="dot_product_scores", caught_by="test_scores_by_hand")
+def key_not_transposed(query: Tensor, key: Tensor) -> Tensor:
+    """The query was multiplied with the key as it is, without a transpose.
+
+    A matrix product adds over the last dimension of the left tensor and the one before the last of the right. In the
+    key the tokens stand there, and not the width.
+
+    In which shape does the key have to come, so that its width meets the width of the query?
+    """
+    return query @ key
+
+
+@misconception(replaces="dot_product_scores", caught_by="test_scores_by_hand")
 def key_reshaped(query: Tensor, key: Tensor) -> Tensor:
     """The key was given its new shape by `view` or `reshape`, and not by a transpose.
 

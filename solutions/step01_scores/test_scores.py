@@ -31,28 +31,31 @@ def test_scaled_by_hand(student: Implementation, reference: Implementation, draw
 @points(1)
 def test_batches(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Each batch entry is scored by itself, for any batch dimensions."""
-    for leading, num_queries, num_keys, d in [
-        ((), 1, 1, 1),
-        ((), 4, 3, 5),
-        ((3,), 2, 5, 5),
-        ((2, 3), 4, 1, 6),
-        ((2, 1, 3), 2, 4, 3),
+    # The last scores are in the tens of thousands, of more tokens than a fixed length might hold.
+    for leading, num_queries, num_keys, d, size in [
+        ((), 1, 1, 1, 1),
+        ((), 4, 3, 5, 1),
+        ((3,), 2, 5, 5, 1),
+        ((2, 3), 4, 1, 6, 1),
+        ((2, 1, 3), 66, 4, 3, 300),
     ]:
-        query, key = draw.normal(*leading, num_queries, d), draw.normal(*leading, num_keys, d)
+        query = draw.normal(*leading, num_queries, d, scale=size)
+        key = draw.normal(*leading, num_keys, d, scale=size)
         agree(student.dot_product_scores(query, key), reference.dot_product_scores(query, key), terms=d)
 
 
 @points(1)
 def test_widths(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The scale follows the width d and nothing else."""
-    for leading, num_queries, num_keys, d in [
-        ((), 4, 5, 3),
-        ((), 1, 3, 2),
-        ((3,), 4, 7, 7),
-        ((2, 3), 5, 4, 11),
-        ((2, 1, 3), 2, 4, 3),
+    for leading, num_queries, num_keys, d, size in [
+        ((), 4, 5, 3, 1),
+        ((), 1, 3, 2, 1),
+        ((3,), 4, 7, 7, 1),
+        ((2, 3), 5, 4, 130, 1),
+        ((2, 1, 3), 2, 66, 3, 300),
     ]:
-        query, key = draw.normal(*leading, num_queries, d), draw.normal(*leading, num_keys, d)
+        query = draw.normal(*leading, num_queries, d, scale=size)
+        key = draw.normal(*leading, num_keys, d, scale=size)
         agree(student.scaled_scores(query, key), reference.scaled_scores(query, key), terms=d)
 
 
@@ -72,8 +75,12 @@ def test_dtypes(student: Implementation, reference: Implementation, draw: Draw) 
     # The width is 4, so that a root taken in float32 is exact and passes in float64 too.
     for dtype in (torch.float64, torch.bfloat16):
         query, key = draw.normal(2, 3, 4, dtype=dtype), draw.normal(2, 5, 4, dtype=dtype)
-        agree(student.dot_product_scores(query, key), reference.dot_product_scores(query, key), terms=4)
-        agree(student.scaled_scores(query, key), reference.scaled_scores(query, key), terms=4)
+        scores, scaled = student.dot_product_scores(query, key), student.scaled_scores(query, key)
+        agree(scores, reference.dot_product_scores(query, key), terms=4)
+        agree(scaled, reference.scaled_scores(query, key), terms=4)
+        # A conversion to the dtype that is there already makes no copy to write over.
+        unmodified(scores)
+        unmodified(scaled)
 
 
 @points(0.5)

@@ -79,6 +79,31 @@ def signs_swapped(x: Tensor, dim: int = -1) -> Tensor:
 
 
 @misconception(replaces="softmax", caught_by="test_by_hand")
+def maximum_minus_x(x: Tensor, dim: int = -1) -> Tensor:
+    """x was subtracted from the maximum, and not the maximum from x.
+
+    Then the smallest number gets the largest weight, and the exponents are positive: far apart, they overflow.
+
+    Which sign does the difference of the largest entry and a smaller one have, and which is safe in exp?
+    """
+    exponentials = (x.amax(dim=dim, keepdim=True) - x).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+@misconception(replaces="softmax", caught_by="test_by_hand")
+def maximum_with_its_place(x: Tensor, dim: int = -1) -> Tensor:
+    """What `max` gives for a dimension was subtracted as it came, and that is a pair.
+
+    With a `dim`, torch's `max` returns the largest values and the places where they stand. Only the values can be
+    subtracted.
+
+    How do you take the values out of that pair, or which function returns nothing else?
+    """
+    exponentials = (x - x.max(dim=dim, keepdim=True)).exp()  # type: ignore[operator]  # the mistake
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+@misconception(replaces="softmax", caught_by="test_by_hand")
 def divided_by_maximum(x: Tensor, dim: int = -1) -> Tensor:
     """The numbers were divided by their maximum before exp.
 
@@ -180,6 +205,31 @@ def no_maximum(x: Tensor, dim: int = -1) -> Tensor:
     What may you subtract from a whole slice without changing any weight?
     """
     exponentials = x.exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+@misconception(replaces="softmax", caught_by="test_slices_sum_to_one")
+def maximum_added(x: Tensor, dim: int = -1) -> Tensor:
+    """The maximum was added to x, and not subtracted from it.
+
+    Any shift leaves the weights alone, but this one doubles the largest entry, so that exp overflows even sooner.
+
+    What must become of the largest entry so that its exponential is 1?
+    """
+    exponentials = (x + x.amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+@misconception(replaces="softmax", caught_by="test_large_entries")
+def place_of_the_maximum(x: Tensor, dim: int = -1) -> Tensor:
+    """The place of the maximum was subtracted, and not the maximum itself.
+
+    `argmax`, and the second value that `max` returns, say where the largest entry stands. Subtracting this number makes
+    no large entry small.
+
+    Which of the two tells you how large the largest entry is?
+    """
+    exponentials = (x - x.argmax(dim=dim, keepdim=True)).exp()
     return exponentials / exponentials.sum(dim=dim, keepdim=True)
 
 

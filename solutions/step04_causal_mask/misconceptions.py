@@ -56,6 +56,17 @@ def one_token_ahead(num_tokens: int, device: torch.device | str | None = None) -
 
 
 @misconception(replaces="causal_mask", caught_by="test_mask_by_hand")
+def nothing_hidden(num_tokens: int, device: torch.device | str | None = None) -> Tensor:
+    """The mask was True everywhere.
+
+    Then every token may attend to every other, its future included, and nothing is masked.
+
+    What is still to be done to the square of ones, so that one of its triangles becomes False?
+    """
+    return torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=device)
+
+
+@misconception(replaces="causal_mask", caught_by="test_mask_by_hand")
 def float_mask(num_tokens: int, device: torch.device | str | None = None) -> Tensor:
     """The mask was made of the floats 1.0 and 0.0.
 
@@ -414,6 +425,18 @@ def only_zeroed(weights: Tensor, mask: Tensor) -> Tensor:
     By which number do you have to divide a row that sums to 0.2, so that it sums to 1?
     """
     return weights * mask
+
+
+@misconception(replaces="renormalise", caught_by="test_renormalise_by_hand")
+def mask_not_used(weights: Tensor, mask: Tensor) -> Tensor:
+    """The mask was not used, so that the weights came back as they were.
+
+    The rows of a softmax sum to 1 already: divided by their sum they stay the same, and the hidden positions keep their
+    weight.
+
+    What has to happen to the hidden weights before you add up what is left?
+    """
+    return weights / weights.sum(dim=-1, keepdim=True)
 
 
 @misconception(replaces="renormalise", caught_by="test_dtypes")
