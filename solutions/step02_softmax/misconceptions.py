@@ -220,7 +220,7 @@ def maximum_added(x: Tensor, dim: int = -1) -> Tensor:
     return exponentials / exponentials.sum(dim=dim, keepdim=True)
 
 
-@misconception(replaces="softmax", caught_by="test_large_entries")
+@misconception(replaces="softmax", caught_by="test_slices_sum_to_one")
 def place_of_the_maximum(x: Tensor, dim: int = -1) -> Tensor:
     """The place of the maximum was subtracted, and not the maximum itself.
 

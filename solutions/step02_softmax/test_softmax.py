@@ -48,7 +48,7 @@ def test_every_dimension(student: Implementation, reference: Implementation, dra
 def test_slices_sum_to_one(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """No weight is negative, and each slice sums to 1."""
     # exp of the first is a number still, and that of twice the first is none.
-    for x in (60 + draw.normal(1), draw.normal(2, 3, 7, scale=3.0), draw.normal(2, 4096, scale=2.0)):
+    for x in (60 + draw.normal(1), draw.normal(2, 3, 7, scale=3.0), draw.normal(3, 4096, scale=2.0)):
         came = student.softmax(x)
         agree(came, reference.softmax(x), terms=x.shape[-1])
         sums_to_one(came.tensor())
@@ -63,13 +63,12 @@ def test_large_entries(student: Implementation, reference: Implementation, draw:
     for x in (
         torch.tensor([10_000.0, 9_999.0, 9_998.0]),
         torch.tensor([-10_000.0, -9_999.0, -9_998.0]),
-        torch.tensor([10_000.0, 0.0, -torch.inf, -10_000.0], dtype=torch.float64),
+        torch.tensor([10_000.0, 0.0, -10_000.0], dtype=torch.float64),
         torch.cat([near + 10_000, near - 10_000]),
     ):
         came = theirs.softmax(x)
         agree(came, ours.softmax(x), terms=ROOM_OF_LARGE_ENTRIES)
         sums_to_one(came.tensor())
-        _nothing_for_minus_infinity(came.tensor(), x)
 
 
 @points(0.5)
@@ -112,8 +111,11 @@ def test_dtypes(student: Implementation, reference: Implementation, draw: Draw) 
     """The weights keep the dtype of the scores, and its accuracy."""
     for dtype in (torch.float64, torch.bfloat16, torch.float16):
         x = draw.normal(3, 5, dtype=dtype)
+        if dtype == torch.float64:
+            x[0, 0] = -torch.inf  # e⁻²⁰⁰ is exactly 0 in float32, and not here
         came = student.softmax(x)
         agree(came, reference.softmax(x), terms=GUARDED if dtype == torch.float64 else 5)
+        _nothing_for_minus_infinity(came.tensor(), x)
         unmodified(came)  # a conversion to the dtype that is there already makes no copy to write over
 
 
