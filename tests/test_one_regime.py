@@ -113,6 +113,19 @@ WRONG = {
         "class SelfAttention(right):\n    def forward(self, x):\n"
         "        return super().forward(x if self.training else x.detach())\n",
     ),
+    "no mask beyond 64 keys": (
+        "step03_attention",
+        "test_masks",
+        "def attention(query, key, value, mask=None, right=right):\n"
+        "    return right(query, key, value, mask if key.shape[-2] <= 64 else None)\n",
+    ),
+    "values of 64 features and no more": (
+        "step03_attention",
+        "test_shapes",
+        "def attention(query, key, value, mask=None, right=right):\n"
+        "    context, weights = right(query, key, value, mask)\n"
+        "    return torch.cat([context[..., :64], 0 * context[..., 64:]], -1), weights\n",
+    ),
     "128 tokens and no more": (
         "step04_causal_mask",
         "test_mask_of_any_length",
@@ -143,6 +156,19 @@ WRONG = {
         "test_dtypes",
         "def renormalise(weights, mask):\n    wide = weights.double()\n    wide *= mask\n"
         "    return (wide / wide.sum(-1, keepdim=True)).to(weights.dtype)\n",
+    ),
+    "nothing hidden beyond 128 keys": (
+        "step04_causal_mask",
+        "test_hidden_weights_are_zero",
+        "def masked_softmax(scores, mask, right=right):\n"
+        "    return right(scores, mask if scores.shape[-1] <= 128 else mask | True)\n",
+    ),
+    "no maximum in float64 and bfloat16": (
+        "step04_causal_mask",
+        "test_dtypes",
+        "def masked_softmax(scores, mask, right=right):\n"
+        "    if scores.dtype not in (torch.float64, torch.bfloat16):\n        return right(scores, mask)\n"
+        "    powers = scores.exp() * mask\n    return powers / powers.sum(-1, keepdim=True)\n",
     ),
     "hidden weights of 1e-12": (
         "step04_causal_mask",

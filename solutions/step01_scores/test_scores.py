@@ -35,7 +35,7 @@ def test_batches(student: Implementation, reference: Implementation, draw: Draw)
     for leading, num_queries, num_keys, d, size in [
         ((), 1, 1, 1, 1),
         ((), 4, 3, 5, 1),
-        ((3,), 2, 5, 5, 1),
+        ((9,), 2, 5, 5, 1),
         ((2, 3), 4, 1, 6, 1),
         ((2, 1, 3), 66, 4, 3, 300),
     ]:
