@@ -133,12 +133,12 @@ def fused_weight_detached(query_weight: Tensor, key_weight: Tensor, value_weight
 
 @misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
 class key_query_value_order(Pieces):
-    """The output of `c_attn` was read as key, query, value.
+    """Query and key changed places: `c_attn` was read as key, query, value, or the keys were multiplied by the queries.
 
-    In GPT-2's layout the first third is the query, the second the key, the last the value. A checkpoint only fits this
-    order.
+    In GPT-2's layout the first third is the query, the second the key, the last the value. The rows of the scores
+    belong to the queries, and the columns to the keys.
 
-    To which names does your code assign the three parts, and in which order?
+    To which names does your code assign the three parts, and which of them comes first in the product?
     """
 
     def parts(self, fused: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -247,11 +247,12 @@ class not_scaled(Pieces):
 
 @misconception(replaces="CausalSelfAttention", caught_by="test_agrees_with_fresh_draws")
 class scaled_twice(Pieces):
-    """The scores were scaled twice: the query by hand, and once more by `scaled_dot_product_attention`.
+    """The scores were divided by the head's width instead of its root: by all of it, or twice by the root.
 
-    torch's own function divides by the root of the head's width itself, as its name says.
+    Of a sum over d numbers the root of d is the usual size. torch's own `scaled_dot_product_attention` divides by it
+    without being asked, so that a query that was scaled by hand is scaled twice.
 
-    Which of the two divisions can go?
+    By what is a score divided, all in all, between your product and the softmax?
     """
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -404,6 +405,36 @@ class no_maximum_subtracted(Pieces):
         length = scores.shape[-1]
         exponentials = scores.masked_fill(~self.visible[:length, :length], -torch.inf).exp()
         return exponentials / exponentials.sum(dim=-1, keepdim=True)
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_large_scores")
+class one_maximum_for_all_queries(Pieces):
+    """One maximum was subtracted from the scores of all queries.
+
+    A query whose scores all lie far below it gets only zeros, and 0 / 0 is NaN.
+
+    A softmax belongs to one query. Over which dimension is its maximum taken?
+    """
+
+    def weights(self, scores: Tensor) -> Tensor:
+        length = scores.shape[-1]
+        hidden = scores.masked_fill(~self.visible[:length, :length], -torch.inf)
+        exponentials = (hidden - hidden.amax(dim=(-2, -1), keepdim=True)).exp()
+        return exponentials / exponentials.sum(dim=-1, keepdim=True)
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_future_has_no_effect")
+class no_gradient_in_eval(Pieces):
+    """In eval mode no gradient was kept, because of `torch.no_grad` or a `detach` there.
+
+    eval() switches dropout off, and nothing else. Who needs no gradient says so around the call.
+
+    What does `self.training` decide in your `forward`, besides dropout?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.set_grad_enabled(self.training):
+            return super().forward(x)
 
 
 @misconception(replaces="CausalSelfAttention", caught_by="test_agrees_with_fresh_draws")
@@ -592,6 +623,20 @@ class one_dropout_mask_for_all_heads(Pieces):
 
 
 @misconception(replaces="CausalSelfAttention", caught_by="test_dropout_on_weights_and_output")
+class whole_rows_of_weights_dropped(Pieces):
+    """The weights of a query were dropped all together, or kept all together.
+
+    Dropout decides about each weight by itself; here a token loses everything that it attends to.
+
+    What is the shape of the tensor that your random numbers are drawn in?
+    """
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        weights = self.weights(self.scores(query, key))
+        return weights * self.attn_dropout(torch.ones_like(weights[..., :1])) @ value
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_dropout_on_weights_and_output")
 class same_columns_of_every_token_dropped(Pieces):
     """The second dropout dropped the same columns of every token in a sequence.
 
@@ -625,13 +670,27 @@ class no_dropout(Pieces):
 class weights_dropped_in_eval(Pieces):
     """The attention weights were dropped in eval mode too.
 
-    `scaled_dot_product_attention` is a function: it drops whatever `dropout_p` says and knows nothing of the mode.
+    `scaled_dot_product_attention` and `F.dropout` are functions: they know nothing of the mode unless they are told.
 
-    What should `dropout_p` be in eval mode, and how does a module know which mode it is in?
+    How does a module know which mode it is in, and what should the rate be in eval mode?
     """
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return F.scaled_dot_product_attention(query, key, value, dropout_p=self.attn_dropout.p, is_causal=True)
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_dropout_only_in_training")
+class weights_dropped_only_in_eval(Pieces):
+    """The two modes changed places: the attention weights were dropped in eval mode, and kept in training.
+
+    Dropout is there to make training harder. In eval mode the answer should be the same every time.
+
+    `self.training` is True in training. Which rate does your line choose then?
+    """
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        p = 0.0 if self.training else self.attn_dropout.p
+        return F.scaled_dot_product_attention(query, key, value, dropout_p=p, is_causal=True)
 
 
 @misconception(replaces="CausalSelfAttention", caught_by="test_dropout_only_in_training")

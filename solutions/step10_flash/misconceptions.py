@@ -202,9 +202,9 @@ def no_maximum(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = Fals
 def maximum_starts_at_zero(
     query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
 ) -> Tensor:
-    """The running maximum started at 0.
+    """The running maximum did not start low enough, but at 0, say.
 
-    When all the scores of a row are far below 0, the maximum stays 0, every exponential is 0, and 0 is divided by 0.
+    When all the scores of a row are far below it, it stays what it is, every exponential is 0, and 0 is divided by 0.
 
     Which number is below every score there can be?
     """
@@ -449,7 +449,7 @@ def whole_matrix_made(
 
 @misconception(replaces="flash_attention", caught_by="test_memory")
 def whole_mask_made(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64) -> Tensor:
-    """The scores came in blocks, but the causal mask was made for all the positions at once.
+    """With is_causal a tensor for all pairs of positions was made, a mask for instance; without it there was none.
 
     A mask of T x T booleans grows with the square of the length just as the scores do.
 
@@ -593,6 +593,19 @@ def sdpa_drops_in_eval(
 
 
 @misconception(replaces="sdpa", caught_by="test_sdpa_dropout")
+def sdpa_drops_only_in_eval(
+    query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, training: bool = True
+) -> Tensor:
+    """The two cases of training changed places: the built-in was given dropout_p when training was False, and else 0.
+
+    Dropout is there to make training harder. In use the answer should be the same every time.
+
+    Read your condition aloud with training = True. Which rate does it choose?
+    """
+    return reference.sdpa(query, key, value, dropout_p, not training)
+
+
+@misconception(replaces="sdpa", caught_by="test_sdpa_dropout")
 def sdpa_never_drops(
     query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, training: bool = True
 ) -> Tensor:
@@ -673,6 +686,19 @@ def one_head_counted(batch: int, num_heads: int, num_tokens: int, bytes_per_elem
     How many matrices of T x T does a batch of two sequences with three heads have?
     """
     return batch * num_tokens**2 * bytes_per_element
+
+
+@misconception(replaces="flash_attention", caught_by="test_memory")
+def large_default_block(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 1024
+) -> Tensor:
+    """The default of block_size was not 64, but larger.
+
+    Whoever does not name a size then gets the whole matrix, unless the sequence is very long.
+
+    Where in the line of `def` does the default stand?
+    """
+    return _flash(query, key, value, is_causal, block_size)
 
 
 @misconception(replaces="flash_attention", caught_by="test_memory")

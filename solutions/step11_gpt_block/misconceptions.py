@@ -140,9 +140,9 @@ class statistics_without_gradient(_LayerNorm):
 
 @misconception(replaces="LayerNorm", caught_by="test_layer_norm")
 class one_norm_for_the_whole_tensor(_LayerNorm):
-    """Mean and variance were taken over all the numbers of the tensor together.
+    """Mean and variance were taken over several vectors together, if not over the whole tensor.
 
-    Then the tokens and the sequences of a batch change each other's output.
+    Then the tokens, or the sequences of a batch, change each other's output.
 
     Over which dimension does the vector of one token lie?
     """
@@ -150,6 +150,21 @@ class one_norm_for_the_whole_tensor(_LayerNorm):
     def normed(self, x: Tensor) -> Tensor:
         centred = x - x.mean()
         return centred / torch.sqrt(centred.square().mean() + self.eps)
+
+
+@misconception(replaces="LayerNorm", caught_by="test_layer_norm")
+class norm_of_its_input_in_place(_LayerNorm):
+    """The vectors that came in were shifted where they lie, by `x -= ...` or a method whose name ends in `_`.
+
+    The block still needs them: what the branch gives is added to the stream as it was before the norm.
+
+    Which of your lines changes `x` itself, and not only what the name stands for?
+    """
+
+    def normed(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            x -= x.mean(dim=-1, keepdim=True)
+        return super().normed(x)
 
 
 @misconception(replaces="LayerNorm", caught_by="test_layer_norm")
@@ -353,6 +368,19 @@ class mlp_drops_in_eval(reference.MLP):
 
     def forward(self, x: Tensor) -> Tensor:
         return F.dropout(self.c_proj(reference.gelu(self.c_fc(x))), self.dropout)
+
+
+@misconception(replaces="MLP", caught_by="test_dropout")
+class mlp_drops_only_in_eval(reference.MLP):
+    """The two modes changed places: the MLP dropped numbers in evaluation, and none in training.
+
+    Dropout is there to make training harder. In use the answer should be the same every time.
+
+    `self.training` is True in training. What does F.dropout expect as its third argument?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.dropout(self.c_proj(reference.gelu(self.c_fc(x))), self.dropout, not self.training)
 
 
 @misconception(replaces="MLP", caught_by="test_dropout")

@@ -162,7 +162,7 @@ class embedding_scaled(GPT):
 
 @misconception(replaces="GPT", caught_by="test_logits_at_every_position")
 class blocks_side_by_side(GPT):
-    """Every block was given the embeddings, and only the last block's output was used.
+    """The last block was given the embeddings, and not what the blocks before it had written.
 
     The blocks form a chain: each one reads what the one before it has written. Here all but the last had no effect.
 
@@ -475,9 +475,9 @@ class positions_on_the_cpu(GPT):
 
 @misconception(replaces="GPT", caught_by="test_dropout_acts_in_training_only")
 class embeddings_not_dropped(GPT):
-    """drop was not applied to the embeddings.
+    """drop was not applied to the sum of the embeddings.
 
-    GPT-2 drops elements of the sum of both embeddings in training. Here the submodule drop existed but did nothing.
+    GPT-2 drops elements of the sum of both embeddings in training, before the first block reads them.
 
     Where does drop stand in the list of submodules, and what has been computed by then?
     """
@@ -627,7 +627,33 @@ def temperature_ignored(
 
     At which point, before or after the softmax, can a temperature still change the probabilities?
     """
-    return reference.generate(model, idx, max_new_tokens, 0.0 if temperature == 0 else 1.0, top_k)
+    was_training = model.training
+    model.eval()
+    for _ in range(max_new_tokens):
+        logits = hide_small(next_logits(model, idx), top_k)
+        chosen = logits.argmax(dim=-1, keepdim=True) if temperature == 0 else sample(logits)
+        idx = torch.cat((idx, chosen), dim=1)
+    model.train(was_training)
+    return idx
+
+
+@misconception(replaces="generate", caught_by="test_top_k_keeps_the_k_largest")
+def temperature_ignored_beside_top_k(
+    model: GPT, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None
+) -> Tensor:
+    """Where top_k was given, the temperature had no effect on the probabilities.
+
+    The two belong together: top_k says which tokens can be drawn, the temperature how often each of them is.
+
+    Which way through your code does a call with both arguments take?
+    """
+    was_training = model.training
+    model.eval()
+    for _ in range(max_new_tokens):
+        logits = hide_small(next_logits(model, idx), top_k)
+        idx = torch.cat((idx, pick(logits, temperature if top_k is None or temperature == 0 else 1.0)), dim=1)
+    model.train(was_training)
+    return idx
 
 
 @misconception(replaces="generate", caught_by="test_sampling_follows_the_temperature")
@@ -678,7 +704,8 @@ def one_draw_for_all_rows(
     was_training = model.training
     model.eval()
     for _ in range(max_new_tokens):
-        chosen = pick(hide_small(next_logits(model, idx), top_k)[:1], temperature)
+        logits = hide_small(next_logits(model, idx), top_k)
+        chosen = pick(logits if temperature == 0 else logits[:1], temperature)
         idx = torch.cat((idx, chosen.expand(idx.shape[0], 1)), dim=1)
     model.train(was_training)
     return idx
@@ -1025,7 +1052,31 @@ def top_k_ignored(
 
     Where does your code remove the tokens that are not among the k largest?
     """
-    return reference.generate(model, idx, max_new_tokens, temperature)
+    was_training = model.training
+    model.eval()
+    for _ in range(max_new_tokens):
+        idx = torch.cat((idx, pick(next_logits(model, idx), temperature)), dim=1)
+    model.train(was_training)
+    return idx
+
+
+@misconception(replaces="generate", caught_by="test_top_k_keeps_the_k_largest")
+def top_k_keeps_one_more(
+    model: GPT, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None
+) -> Tensor:
+    """One token too many was kept: top_k + 1 instead of top_k.
+
+    Counted from 0, the k-th largest logit has the number k - 1. Who compares with number k keeps one more.
+
+    With top_k = 1, how many different tokens can be drawn?
+    """
+    kept = None if top_k is None else top_k + 1
+    was_training = model.training
+    model.eval()
+    for _ in range(max_new_tokens):
+        idx = torch.cat((idx, pick(hide_small(next_logits(model, idx), kept), temperature)), dim=1)
+    model.train(was_training)
+    return idx
 
 
 @misconception(replaces="generate", caught_by="test_top_k_keeps_the_k_largest")
