@@ -286,6 +286,17 @@ def scaled_outside_training(x: Tensor, p: float = 0.5, training: bool = True) ->
     return reference.dropout(x, p) if training else x * (1 - p)
 
 
+@misconception(replaces="dropout", caught_by="test_nothing_outside_training")
+def scaled_up_outside_training(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """Outside training nothing was dropped, but the elements were multiplied by 1 / (1 - p) all the same.
+
+    The scale makes up for what is missing. Where nothing is missing it makes every element too large.
+
+    Which lines of your function are for training only?
+    """
+    return reference.dropout(x, p) if training else x * _scale(p)
+
+
 @misconception(replaces=("dropout", "Dropout"), caught_by="test_nothing_outside_training")
 def probability_under_another_name() -> dict[str, Any]:
     """The argument `p` was given another name.
@@ -363,6 +374,28 @@ def division_by_zero_at_one(x: Tensor, p: float = 0.5, training: bool = True) ->
 
 
 @misconception(replaces="dropout", caught_by="test_none_and_all")
+def new_zeros_at_one(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """With p = 1 the result was a new tensor of zeros, which has torch's default dtype, float32.
+
+    The result has to have the dtype of x for every p, or the next layer meets one that it does not expect.
+
+    Which function makes zeros of the same kind as a tensor that is there?
+    """
+    return torch.zeros(x.shape, device=x.device) if training and p == 1 else reference.dropout(x, p, training)
+
+
+@misconception(replaces="dropout", caught_by="test_input_unmodified")
+def zeroed_in_place_at_one(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """With p = 1 the tensor that was given was filled with zeros.
+
+    The caller's tensor has lost all of its numbers, though it was only lent to the function.
+
+    Which operation makes zeros without writing over x?
+    """
+    return x.zero_() if training and p == 1 else reference.dropout(x, p, training)
+
+
+@misconception(replaces="dropout", caught_by="test_none_and_all")
 def one_refused(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """p = 1 was refused with an error.
 
@@ -377,9 +410,9 @@ def one_refused(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
 
 @misconception(replaces="dropout", caught_by="test_wrong_probability_is_an_error")
 def any_probability_taken(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
-    """A p outside 0 to 1 was taken without a word.
+    """A p that is no probability was taken without a word.
 
-    p = 1.5 makes everything 0 and p = -0.5 shrinks every element. Whoever mixed up p will not notice.
+    No element can be dropped more often than always or less often than never. Whoever mixed up p will not notice.
 
     What should the function do with a p that is no probability?
     """
@@ -464,9 +497,10 @@ def new_mask_in_backward(x: Tensor, p: float = 0.5, training: bool = True) -> Te
 
 @misconception(replaces="dropout", caught_by="test_dtype_and_device_kept")
 def result_in_float32(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
-    """A mask of float32 numbers was multiplied in, so a bfloat16 input came back as float32.
+    """A mask of float32 numbers was multiplied in, whatever the dtype of x.
 
-    Of two dtypes torch keeps the wider one. The result has to have the dtype of x.
+    Of two dtypes torch keeps the wider one: a bfloat16 becomes float32, and a float64 gets a scale that is only as
+    exact as a float32. The result has to have the dtype of x and its accuracy.
 
     Which dtype should the mask have when it is multiplied with x?
     """
@@ -558,6 +592,19 @@ class mode_turned_round(reference.Dropout):
 
 
 @misconception(replaces="Dropout", caught_by="test_module_obeys_its_mode")
+class module_never_drops(reference.Dropout):
+    """The module dropped nothing in any mode.
+
+    A model that is trained with it learns as if there were no dropout.
+
+    Which value does your `forward` hand on as `training`, and what is it after `train()`?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return reference.dropout(x, self.p, False)
+
+
+@misconception(replaces="Dropout", caught_by="test_module_obeys_its_mode")
 class own_probability_forgotten(reference.Dropout):
     """The module called the function without its own p, so the function's default was used.
 
@@ -572,7 +619,7 @@ class own_probability_forgotten(reference.Dropout):
 
 @misconception(replaces="Dropout", caught_by="test_module_obeys_its_mode")
 class mask_kept_from_first_call(reference.Dropout):
-    """The module drew a mask in its first call and used it again in the next ones.
+    """The module drew one mask and used it again in the next calls.
 
     The same elements were dropped each time, so the rest of the model never has to do without the others.
 
@@ -628,6 +675,20 @@ class module_draws_once_a_row(reference.Dropout):
 
     def forward(self, x: Tensor) -> Tensor:
         return x * _kept(x[..., :1], self.p) * _scale(self.p) if self.training else x
+
+
+@misconception(replaces="Dropout", caught_by="test_module_obeys_its_mode")
+class module_draws_once_for_the_batch(reference.Dropout):
+    """The module drew one mask and used it for every batch entry.
+
+    Each batch entry then loses the same elements. Each element has to be drawn by itself, in the module as in the
+    function.
+
+    Which dimension is missing in the shape of the random numbers in `forward`?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * _kept(x[:1] if x.dim() > 2 else x, self.p) * _scale(self.p) if self.training else x
 
 
 @misconception(replaces="Dropout", caught_by="test_module_obeys_its_mode")
