@@ -357,7 +357,7 @@ class no_maximum_subtracted(Pieces):
 
 @misconception(replaces="CausalAttention", caught_by="test_large_scores")
 class maximum_of_everything(Pieces):
-    """One maximum was subtracted from all scores, the largest of the whole batch.
+    """One maximum was subtracted from the scores of many rows.
 
     A row whose scores all lie far below that maximum has exponentials that round to 0, and 0 / 0 is NaN.
 
@@ -460,7 +460,7 @@ class input_scaled_in_place(Pieces):
 
 @misconception(replaces="CausalAttention", caught_by="test_dropout_acts_on_weights")
 class dropout_on_scores(Pieces):
-    """Dropout acted on the scores, before the softmax.
+    """Dropout acted before the softmax, on the scores or on the queries and keys that they are made of.
 
     A dropped score is 0, and a score of 0 still gets weight; the softmax then shares out all the weight again.
 
@@ -603,6 +603,54 @@ class whole_keys_dropped(Pieces):
 
     def context(self, weights: Tensor, value: Tensor) -> Tensor:
         return weights @ (value * self.dropout(torch.ones_like(value[..., :1])))
+
+
+@misconception(replaces="CausalAttention", caught_by="test_follows_device")
+class dropout_mask_made_on_the_cpu(Pieces):
+    """The random numbers of the dropout were drawn on the CPU, wherever the weights were.
+
+    In training on a GPU the weights and what they are multiplied by then lie on two devices.
+
+    How does `torch.rand` learn on which device to draw?
+    """
+
+    def context(self, weights: Tensor, value: Tensor) -> Tensor:
+        if self.training:
+            weights = weights * (torch.rand(weights.shape) >= self.dropout.p) / (1 - self.dropout.p)
+        return weights @ value
+
+
+@misconception(replaces="CausalAttention", caught_by="test_other_dtypes")
+class dropout_mask_in_float32(Pieces):
+    """In training the weights were multiplied by a dropout mask of float32 numbers.
+
+    Of two dtypes torch keeps the wider one, so the weights of a bfloat16 module become float32 and no longer fit the
+    values.
+
+    Which dtype should the mask have when it is multiplied with the weights?
+    """
+
+    def context(self, weights: Tensor, value: Tensor) -> Tensor:
+        if self.training:
+            kept = torch.rand(weights.shape, device=weights.device) >= self.dropout.p
+            weights = weights * kept.float() / (1 - self.dropout.p)
+        return weights @ value
+
+
+@misconception(replaces="CausalAttention", caught_by="test_dropout_only_in_training")
+class dropout_mask_not_cut(Pieces):
+    """The dropout mask was as large as the longest sequence, whatever the length of `x`.
+
+    In training the weights of a shorter sequence are then multiplied by a mask that has more rows and columns.
+
+    Which tensor has the shape that the random numbers need?
+    """
+
+    def context(self, weights: Tensor, value: Tensor) -> Tensor:
+        if self.training and self.dropout.p > 0:
+            longest = self.visible.expand(len(weights), -1, -1)
+            weights = weights * self.dropout(torch.ones_like(longest, dtype=weights.dtype))
+        return weights @ value
 
 
 @misconception(replaces="CausalAttention", caught_by="test_dropout_only_in_training")

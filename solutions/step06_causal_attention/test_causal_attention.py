@@ -93,13 +93,14 @@ def test_gradients(student: Implementation, reference: Implementation, draw: Dra
 @points(1)
 def test_large_scores(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Scores near 200 and near -200 give the right weights."""
-    # All scores of the first sequence lie near -200, of the second near 200; whole numbers carry no rounding there.
-    x = torch.cat(
-        [torch.tensor([[20.0, 0.0], [0.0, 20.0]])[:, None].repeat(1, 5, 1), draw.integers(-3, 4, 2, 5, 2)], -1
-    )
+    # In each sequence the scores of every other query lie near -200, of the rest near 200: no maximum but a row's own
+    # will do. Whole numbers carry no rounding there.
+    signs = torch.tensor([[-1.0, 1.0, -1.0, 1.0, -1.0], [1.0, -1.0, 1.0, -1.0, 1.0]])
+    x = torch.cat([20.0 * torch.stack([signs, torch.ones(2, 5)], -1), draw.integers(-3, 4, 2, 5, 2)], -1)  # (2, 5, 4)
+    keys = torch.tensor([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
     parameters = {
         "W_query.weight": torch.eye(4),
-        "W_key.weight": torch.tensor([-1.0, 1.0, 1.0, 1.0]).diag(),
+        "W_key.weight": keys,
         "W_value.weight": draw.normal(4, 4),
     }
     theirs, ours = student.CausalAttention(4, 4, 5, 0.0), reference.CausalAttention(4, 4, 5, 0.0)
@@ -114,12 +115,16 @@ def test_large_scores(student: Implementation, reference: Implementation, draw: 
 def test_other_dtypes(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The module works in float64 and bfloat16, also after other calls."""
     theirs, ours = twins(student, reference, draw, "CausalAttention", 3, 4, 6, 0.0, qkv_bias=True)
-    theirs(draw.normal(2, 5, 3))
     for dtype, terms in ((torch.float64, GUARDED), (torch.bfloat16, 3 + 4 + 5)):
         theirs.to(dtype=dtype)
         ours.to(dtype=dtype)
         x = draw.normal(2, 5, 3, dtype=dtype)
         agree(theirs(x), ours(x), terms=terms)
+    training, _ours = twins(student, reference, draw, "CausalAttention", 3, 4, 6, DROPPED)
+    training.to(dtype=x.dtype)
+    came = training.train()(x).tensor()
+    sentence = _("In training the context has dtype {came}, and it should have {expected}.")
+    holds(came.dtype == x.dtype, sentence.format(came=came.dtype, expected=x.dtype))
 
 
 @points(1)
@@ -128,9 +133,14 @@ def test_follows_device(student: Implementation, reference: Implementation, draw
     theirs, ours = twins(student, reference, draw, "CausalAttention", 3, 4, 6, 0.0)
     x = draw.normal(2, 5, 3)
     agree(theirs(x), ours(x), terms=3 + 4 + 5)
+    note = _("The device `meta` has shapes and no values: what stays behind is found there.")
     theirs.to(device="meta")
     ours.to(device="meta")
-    agree(theirs(x), ours(x), note=_("The device `meta` has shapes and no values: what stays behind is found there."))
+    expected = ours(x)
+    agree(theirs(x), expected, note=note)
+    training, _ours = twins(student, reference, draw, "CausalAttention", 3, 4, 6, DROPPED)  # dropout has a mask, too
+    training.to(device="meta")
+    agree(training.train()(x), expected, note=note)
 
 
 @points(1.5)
@@ -189,7 +199,7 @@ def test_dropout_acts_on_weights(student: Implementation, reference: Implementat
 @points(1)
 def test_dropout_only_in_training(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Dropout is random in training, and off in eval mode."""
-    theirs, ours = twins(student, reference, draw, "CausalAttention", 3, 4, 10, 0.5)
+    theirs, ours = twins(student, reference, draw, "CausalAttention", 3, 4, 12, 0.5)  # longer than the sequences
     x = draw.normal(4, 10, 3)
     expected = ours(x)
     agree(theirs(x), expected, terms=3 + 4 + 10)

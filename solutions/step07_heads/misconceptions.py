@@ -186,11 +186,11 @@ def split_without_gradient(x: Tensor, num_heads: int) -> Tensor:
 
 @misconception(replaces="split_heads", caught_by="test_dtype_and_device_kept")
 def split_into_float32(x: Tensor, num_heads: int) -> Tensor:
-    """The heads were written into a new tensor, which has torch's default dtype, float32.
+    """The heads came out in float32, which is the dtype of a new tensor, whatever the dtype of x was.
 
-    The dtype of x is lost, and on another device the new tensor would lie in the wrong place too.
+    Splitting only rearranges: the dtype of x has to stay, or the next layer meets one that it does not expect.
 
-    Can you rearrange x without making a new tensor of zeros? If not, what does it have to take over from x?
+    Does your code make a new tensor, or convert x? What does a new tensor have to take over from x?
     """
     batch, num_tokens, d = _sizes(x, num_heads)
     heads = torch.zeros(batch, num_heads, num_tokens, d, device=x.device)
@@ -201,7 +201,7 @@ def split_into_float32(x: Tensor, num_heads: int) -> Tensor:
 
 @misconception(replaces="split_heads", caught_by="test_dtype_and_device_kept")
 def split_on_cpu(x: Tensor, num_heads: int) -> Tensor:
-    """The heads were written into a new tensor on the CPU.
+    """The heads came out on the CPU, where a new tensor is made, wherever x was.
 
     When x is on a GPU, the result is not where the rest of the model is.
 
@@ -382,7 +382,7 @@ def merged_without_gradient(x: Tensor) -> Tensor:
 
 @misconception(replaces="merge_heads", caught_by="test_dtype_and_device_kept")
 def merged_into_float32(x: Tensor) -> Tensor:
-    """The columns were written into a new tensor, which has torch's default dtype, float32.
+    """The columns came out in float32, which is the dtype of a new tensor, whatever the dtype of the heads was.
 
     The dtype of the heads is lost, and the next layer meets one that it does not expect.
 

@@ -401,7 +401,7 @@ class masked_after_softmax(Pieces):
 
 @misconception(replaces="MultiHeadAttention", caught_by="test_future_has_no_effect")
 class mask_in_the_first_head_only(Pieces):
-    """Only the first head was masked, the others saw the future.
+    """Not every head was masked: the first one was, and others saw the future.
 
     One head that sees the future is enough to give it away: the later layers learn to listen to that head.
 
@@ -542,9 +542,9 @@ class no_output_projection(nn.Module):
 
 @misconception(replaces="MultiHeadAttention", caught_by="test_by_hand")
 class output_projection_without_bias(Pieces):
-    """`out_proj` had no bias: it was given `qkv_bias`.
+    """`out_proj` had no bias.
 
-    `qkv_bias` speaks of the layers of query, key and value. The output projection always has a bias.
+    `qkv_bias` speaks of the layers of query, key and value only. The output projection always has a bias.
 
     What is the default of `bias` in `nn.Linear`?
     """
@@ -657,8 +657,24 @@ class whole_heads_dropped(Pieces):
 
 
 @misconception(replaces="MultiHeadAttention", caught_by="test_dropout_acts_on_weights")
+class dropout_on_scores(Pieces):
+    """Dropout acted before the softmax, on the scores or on the queries and keys that they are made of.
+
+    A dropped score is 0, and a score of 0 still gets weight; the softmax then shares out all the weight again.
+
+    Which tensor must have zeros in it, so that a token is really left out of the average?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return self.dropout(super().scores(query, key))
+
+    def context(self, weights: Tensor, value: Tensor) -> Tensor:
+        return weights @ value
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_dropout_acts_on_weights")
 class dropout_on_output(Pieces):
-    """Dropout acted on the result, after `out_proj`, and not on the weights.
+    """Dropout acted on the result, before or after `out_proj`, and not on the weights.
 
     That drops single numbers of the result. Dropout on the weights leaves whole tokens out of an average.
 
@@ -674,7 +690,7 @@ class dropout_on_output(Pieces):
 
 @misconception(replaces="MultiHeadAttention", caught_by="test_dropout_acts_on_weights")
 class dropout_on_weights_and_output(Pieces):
-    """Dropout acted twice: on the weights, and once more on the result.
+    """Dropout acted twice: on the weights, and once more on the result, before or after `out_proj`.
 
     In this step only the attention weights are dropped. The second dropout comes with the next step's layout.
 
@@ -696,6 +712,68 @@ class no_dropout(Pieces):
 
     def context(self, weights: Tensor, value: Tensor) -> Tensor:
         return weights @ value
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_follows_device")
+class dropout_mask_made_on_the_cpu(Pieces):
+    """The random numbers of the dropout were drawn on the CPU, wherever the weights were.
+
+    In training on a GPU the weights and what they are multiplied by then lie on two devices.
+
+    How does `torch.rand` learn on which device to draw?
+    """
+
+    def context(self, weights: Tensor, value: Tensor) -> Tensor:
+        if self.training:
+            weights = weights * (torch.rand(weights.shape) >= self.dropout.p) / (1 - self.dropout.p)
+        return weights @ value
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_other_dtypes")
+class dropout_mask_in_float32(Pieces):
+    """In training the weights were multiplied by a dropout mask of float32 numbers.
+
+    Of two dtypes torch keeps the wider one, so the weights of a bfloat16 module become float32 and no longer fit the
+    values.
+
+    Which dtype should the mask have when it is multiplied with the weights?
+    """
+
+    def context(self, weights: Tensor, value: Tensor) -> Tensor:
+        if self.training:
+            kept = torch.rand(weights.shape, device=weights.device) >= self.dropout.p
+            weights = weights * kept.float() / (1 - self.dropout.p)
+        return weights @ value
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_dropout_only_in_training")
+class dropout_mask_not_cut(Pieces):
+    """The dropout mask was as large as the longest sequence, whatever the length of `x`.
+
+    In training the weights of a shorter sequence are then multiplied by a mask that has more rows and columns.
+
+    Which tensor has the shape that the random numbers need?
+    """
+
+    def context(self, weights: Tensor, value: Tensor) -> Tensor:
+        if self.training and self.dropout.p > 0:
+            longest = self.visible.expand(*weights.shape[:2], -1, -1)
+            weights = weights * self.dropout(torch.ones_like(longest, dtype=weights.dtype))
+        return weights @ value
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_large_scores")
+class maximum_of_all_rows(Pieces):
+    """One maximum was subtracted from the scores of many rows.
+
+    A row whose scores all lie far below that maximum has exponentials that round to 0, and 0 / 0 is NaN.
+
+    Which numbers belong together in one softmax, and whose maximum should they lose?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        exponentials = (scores - scores.amax((-2, -1), keepdim=True)).exp() * visible
+        return exponentials / exponentials.sum(dim=-1, keepdim=True)
 
 
 @misconception(replaces="MultiHeadAttention", caught_by="test_dropout_only_in_training")

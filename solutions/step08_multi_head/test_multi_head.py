@@ -76,10 +76,10 @@ def test_agrees_with_fresh_draws(student: Implementation, reference: Implementat
 @points(1)
 def test_future_has_no_effect(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """No token sees a later one, in any head."""
-    theirs, ours = twins(student, reference, draw, "MultiHeadAttention", 3, 4, 4, 0.0, 2)
+    theirs, ours = twins(student, reference, draw, "MultiHeadAttention", 3, 6, 4, 0.0, 3)
     x = draw.normal(2, 4, 3)
     future_has_no_effect(theirs, x)
-    agree(theirs(x), ours(x), terms=3 + 2 * 4 + 4)  # a result that ignores the tokens altogether keeps the rule, too
+    agree(theirs(x), ours(x), terms=3 + 2 * 6 + 4)  # a result that ignores the tokens altogether keeps the rule, too
 
 
 @points(1)
@@ -110,13 +110,14 @@ def test_gradients(student: Implementation, reference: Implementation, draw: Dra
 @points(1)
 def test_large_scores(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Scores near 200 and near -200 give the right weights."""
-    # All scores of the first sequence lie near -200, of the second near 200; whole numbers carry no rounding there.
-    x = torch.cat(
-        [torch.tensor([[20.0, 0.0], [0.0, 20.0]])[:, None].repeat(1, 5, 1), draw.integers(-3, 4, 2, 5, 2)], -1
-    )
+    # In each sequence the scores of every other query lie near -200, of the rest near 200: no maximum but a row's own
+    # will do. Whole numbers carry no rounding there.
+    signs = torch.tensor([[-1.0, 1.0, -1.0, 1.0, -1.0], [1.0, -1.0, 1.0, -1.0, 1.0]])
+    x = torch.cat([20.0 * torch.stack([signs, torch.ones(2, 5)], -1), draw.integers(-3, 4, 2, 5, 2)], -1)  # (2, 5, 4)
+    keys = torch.tensor([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
     parameters = {
         "W_query.weight": torch.eye(4).repeat(2, 1),
-        "W_key.weight": torch.tensor([-1.0, 1.0, 1.0, 1.0]).diag().repeat(2, 1),
+        "W_key.weight": keys.repeat(2, 1),
         "W_value.weight": draw.normal(8, 4),
         "out_proj.weight": torch.eye(8),
         "out_proj.bias": torch.zeros(8),
@@ -134,26 +135,33 @@ def test_other_dtypes(student: Implementation, reference: Implementation, draw: 
     """Both modules work in float64 and bfloat16, also after other calls."""
     for name in ("MultiHeadAttentionWrapper", "MultiHeadAttention"):
         theirs, ours = twins(student, reference, draw, name, 3, 4, 6, 0.0, 2)
-        theirs(draw.normal(2, 5, 3))
         for dtype, terms in ((torch.float64, GUARDED), (torch.bfloat16, 3 + 2 * 4 + 5)):
             theirs.to(dtype=dtype)
             ours.to(dtype=dtype)
             x = draw.normal(2, 5, 3, dtype=dtype)
             agree(theirs(x), ours(x), terms=terms)
+        training, _ours = twins(student, reference, draw, name, 3, 4, 6, DROPPED, 2)
+        training.to(dtype=x.dtype)
+        came = training.train()(x).tensor()
+        sentence = _("In training the result has dtype {came}, and it should have {expected}.")
+        holds(came.dtype == x.dtype, sentence.format(came=came.dtype, expected=x.dtype))
 
 
 @points(0.5)
 def test_follows_device(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Everything the modules need moves with them to another device."""
     x = draw.normal(2, 5, 3)
+    note = _("The device `meta` has shapes and no values: what stays behind is found there.")
     for name in ("MultiHeadAttentionWrapper", "MultiHeadAttention"):
         theirs, ours = twins(student, reference, draw, name, 3, 4, 6, 0.0, 2)
         agree(theirs(x), ours(x), terms=3 + 2 * 4 + 5)
         theirs.to(device="meta")
         ours.to(device="meta")
-        agree(
-            theirs(x), ours(x), note=_("The device `meta` has shapes and no values: what stays behind is found there.")
-        )
+        expected = ours(x)
+        agree(theirs(x), expected, note=note)
+        training, _ours = twins(student, reference, draw, name, 3, 4, 6, DROPPED, 2)  # dropout has a mask, too
+        training.to(device="meta")
+        agree(training.train()(x), expected, note=note)
 
 
 @points(1)
@@ -237,7 +245,7 @@ def test_dropout_only_in_training(student: Implementation, reference: Implementa
     """Dropout is random in training, and off in eval mode."""
     x = draw.normal(2, 10, 3)
     for name in ("MultiHeadAttentionWrapper", "MultiHeadAttention"):
-        theirs, ours = twins(student, reference, draw, name, 3, 4, 10, 0.5, 2)
+        theirs, ours = twins(student, reference, draw, name, 3, 4, 12, 0.5, 2)  # longer than the sequences
         theirs.train()
         # 220 weights would have to fall the same way twice: that happens with probability 2 ** -220.
         first, second = theirs(x).tensor(), theirs(x).tensor()
