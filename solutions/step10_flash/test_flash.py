@@ -24,6 +24,8 @@ OFF_LIMITS: dict[str, tuple[str, ...]] = {
 
 # Scores of size 1000 are rounded to 1000 times the dtype's step, and weights may be that far off: sqrt(terms) = 1000.
 LARGE_SCORES = 1_000_000
+# In float64 the room is 1e-9: public code adds a guard of 1e-10 to the sum of every block. Float32 is farther off.
+GUARDED_BLOCKS = 100 * GUARDED
 DEFAULT_BLOCK = 64
 
 
@@ -120,7 +122,7 @@ def test_any_lengths(student: Implementation, reference: Implementation, draw: D
             key = draw.normal(2, 3, num_keys, width, dtype=dtype)
             value = draw.normal(2, 3, num_keys, value_width, dtype=dtype)
             expected = reference.flash_attention(query, key, value, False, block_size)
-            terms = GUARDED if dtype == torch.float64 else num_keys
+            terms = GUARDED_BLOCKS if dtype == torch.float64 else num_keys
             agree(student.flash_attention(query, key, value, False, block_size), expected, terms=terms)
 
 
@@ -149,7 +151,7 @@ def test_large_scores(student: Implementation, reference: Implementation, draw: 
         value = draw.normal(2, 2, 5, 3, dtype=dtype)
         expected = reference.using(gradients=True).flash_attention(query, key, value, is_causal, 3)
         came = student.using(gradients=True).flash_attention(query, key, value, is_causal, 3)
-        agree(came, expected, terms=LARGE_SCORES)
+        agree(came, expected, terms=GUARDED_BLOCKS if dtype == torch.float64 else LARGE_SCORES)
 
 
 def large_scores(draw: Draw, tokens: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -181,7 +183,7 @@ def test_gradients(student: Implementation, reference: Implementation, draw: Dra
         value = draw.normal(2, 2, num_keys, 3, dtype=dtype)
         expected = reference.using(gradients=True).flash_attention(query, key, value, is_causal, 3)
         came = student.using(gradients=True).flash_attention(query, key, value, is_causal, 3)
-        agree(came, expected, terms=GUARDED if dtype == torch.float64 else num_queries * num_keys)
+        agree(came, expected, terms=GUARDED_BLOCKS if dtype == torch.float64 else num_queries * num_keys)
 
 
 @points(1)
@@ -224,7 +226,7 @@ def test_halves_meta_and_inputs(student: Implementation, reference: Implementati
         query, key, value = (draw.normal(2, 2, 7, 4, dtype=dtype) for _input in range(3))
         expected = reference.flash_attention(query, key, value, True, 3)
         came = student.flash_attention(query, key, value, True, 3)
-        agree(came, expected, terms=GUARDED if dtype == torch.float64 else 7)
+        agree(came, expected, terms=GUARDED_BLOCKS if dtype == torch.float64 else 7)
         unmodified(came)
     expected = reference.using(device="meta").flash_attention(query, key, value, True, 4)
     agree(student.using(device="meta").flash_attention(query, key, value, True, 4), expected)

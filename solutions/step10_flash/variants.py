@@ -69,6 +69,40 @@ def keys_only(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False
 
 
 @variant(replaces="flash_attention")
+def guarded_sums(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64) -> Tensor:
+    """As the first PyTorch versions of the paper's algorithm 1 have it: the context is kept divided, blocks of keys
+    come in the outer loop, and the sum of each block is guarded by 1e-10."""
+    T_q, T_k = query.shape[2], key.shape[2]
+    if is_causal and T_q != T_k:
+        raise ValueError(f"{T_q} queries and {T_k} keys")
+    hidden_score = -1e10 if query.dtype != torch.float16 else -6e4
+    scaled = (query / math.sqrt(query.shape[-1])).split(block_size, dim=2)
+    contexts = [torch.zeros(*block.shape[:3], value.shape[-1]).to(block) for block in scaled]
+    totals = [torch.zeros(*block.shape[:3], 1).to(block) for block in scaled]
+    maxima = [torch.full((*block.shape[:3], 1), hidden_score).to(block) for block in scaled]
+    for column, (keys, values) in enumerate(
+        zip(key.split(block_size, dim=2), value.split(block_size, dim=2), strict=True)
+    ):
+        for row, queries in enumerate(scaled):
+            scores = torch.einsum("bhid,bhjd->bhij", queries, keys)
+            if is_causal:
+                i = row * block_size + torch.arange(queries.shape[2], device=query.device)
+                j = column * block_size + torch.arange(keys.shape[2], device=query.device)
+                scores = scores.masked_fill(j > i[:, None], hidden_score)
+            highest = scores.amax(dim=-1, keepdim=True)
+            exponentials = torch.exp(scores - highest)
+            if is_causal:
+                exponentials = exponentials.masked_fill(j > i[:, None], 0.0)
+            total = exponentials.sum(dim=-1, keepdim=True) + 1e-10
+            maximum = torch.maximum(maxima[row], highest)
+            before, now = torch.exp(maxima[row] - maximum), torch.exp(highest - maximum)
+            together = before * totals[row] + now * total
+            contexts[row] = (totals[row] * before * contexts[row] + now * (exponentials @ values)) / together
+            totals[row], maxima[row] = together, maximum
+    return torch.cat(contexts, dim=2)
+
+
+@variant(replaces="flash_attention")
 def merged_by_logsumexp(
     query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
 ) -> Tensor:
