@@ -12,6 +12,7 @@ import re
 import warnings
 import weakref
 from collections.abc import Callable, Set
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,12 @@ from grader import gradebook, grading, language, page, submission
 from grader.gradebook import Mark
 from grader.language import gettext as _
 from grader.limits import Limits
-from grader.notebooks import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA
+from grader.notebooks import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA, Cell
 from grader.places import ROOT
 from grader.results import Report, StepResult
 
 SEED_FILE = ".attention_seed"
+REBUILT = {"attention": {"rebuilt": True}}  # in the metadata of a notebook that was put together from what can be read
 # A picture that a cell brings along, or lost when it was copied.
 ATTACHED = re.compile(r"\battachment:([^\s)\"'>]+)")
 # A "<" at which HTML may begin, but for links and for what only sets words. What else a student writes into Markdown
@@ -75,6 +77,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         with Gradebook(about["db_url"]) as book:
             places = gradebook.places(book, about["assignment"])
             cells = _known_cells(book, about)
+        about["rebuilt"] = REBUILT.items() <= nb.metadata.items()
         _make_showable(nb, {cell.source for cell in cells.values()})
         with language.use(language.choose(self.lang or None)):
             report = self._report(about, sorted(places)) if places else ""  # an assignment of another kind
@@ -107,7 +110,8 @@ class SaveMarks(SaveAutoGrades):  # type: ignore[misc]  # nbgrader carries no ty
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         """Writes the marks into the gradebook, also those of answers that were handed in under another notebook's name.
 
-        Cells with tests that are not the kit's were not run: a person must look.
+        Cells with tests that are not the kit's were not run: a person must look. So must one where the notebook was
+        rebuilt: a written answer that was not found may yet be there.
         """
         nb, resources = super().preprocess(nb, resources)
         about = resources["nbgrader"]
@@ -117,8 +121,10 @@ class SaveMarks(SaveAutoGrades):  # type: ignore[misc]  # nbgrader carries no ty
             ours = {POINTS_CELL.format(step=step) for step in about["marks"]}
             for name, cell in _known_cells(book, about).items():
                 marks = cell.metadata.nbgrader
-                if cell.cell_type == "code" and marks.grade and not marks.solution and name not in ours:
+                foreign = cell.cell_type == "code" and marks.grade and not marks.solution and name not in ours
+                if foreign:
                     self.log.warning("The cell %s is none of the kit's and was not run: grade it by hand.", name)
+                if foreign or about["rebuilt"] and marks.grade and marks.solution:
                     grade = book.find_grade(name, **place)
                     grade.auto_score, grade.needs_manual_grade = None, True
             book.db.commit()
@@ -270,15 +276,35 @@ def _known_cells(book: Gradebook, about: Any) -> dict[str, NotebookNode]:
 
 
 def _rebuilt(path: Path, about: Any) -> NotebookNode:
-    """The notebook as it was released, with those answers of the student's that can be read."""
+    """The notebook that was handed in, as far as it can be read, around the cells that nbgrader knows."""
     with Gradebook(about["db_url"]) as book:
         known = _known_cells(book, about)
-    try:
-        for step, sources in submission.notebook_answers(path).items():
-            if step in known and sources:
-                known[step].source = sources[-1]
-    except submission.Unusable:
-        pass  # the report says so
+    cells = list(known.values())
+    with suppress(submission.Unusable):  # the report says so
+        cells = _put_together(known, submission.notebook_answers(path), submission.notebook_cells(path))
     note = _("The notebook that was handed in could not be read as it is. This one was put together from its answers.")
-    cells = [v4.new_markdown_cell(note), *known.values()]
-    return NotebookNode(v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL}))
+    made = v4.new_notebook(cells=[v4.new_markdown_cell(note), *cells], metadata={"kernelspec": KERNEL, **REBUILT})
+    return NotebookNode(made)
+
+
+def _put_together(
+    known: dict[str, NotebookNode], answers: dict[str, list[str]], handed_in: list[Cell]
+) -> list[NotebookNode]:  # fmt: skip
+    """The cells in the order in which they were handed in: those that nbgrader knows once each, with the answers in
+    them, and the others, further tries at an answer among them, for a person to read."""
+    answerable = {name for name, cell in known.items() if cell.metadata.nbgrader.solution}
+    written = {step: sources[-1] for step, sources in answers.items() if sources and step in answerable}
+    for cell in handed_in:
+        if cell.identity in answerable and cell.source.strip() not in ("", known[cell.identity].source.strip()):
+            written.setdefault(cell.identity, cell.source)
+    there = {cell.source for cell in known.values()} | set(written.values())
+    for name, source in written.items():
+        known[name].source = source
+    waiting, cells = dict(known), []
+    for cell in handed_in:
+        if cell.identity in waiting:
+            cells.append(waiting.pop(cell.identity))
+        elif cell.source.strip() and cell.source not in there:
+            make: Callable[..., NotebookNode] = v4.new_code_cell if cell.kind == "code" else v4.new_markdown_cell
+            cells.append(make(cell.source))
+    return [*cells, *waiting.values()]

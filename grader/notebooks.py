@@ -16,7 +16,7 @@ import symtable
 import warnings
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -44,6 +44,15 @@ class Damaged(ValueError):
     """The file is not a notebook of format 4."""
 
 
+class Cell(NamedTuple):
+    """What stands in a cell: its kind, its text, and under which name and as what nbgrader knows it."""
+
+    kind: str
+    source: str
+    identity: str
+    is_answer: bool
+
+
 class _Notebook(msgspec.Struct):
     cells: Annotated[list[msgspec.Raw], msgspec.Meta(max_length=MAX_CELLS)]
 
@@ -63,7 +72,7 @@ def answers(data: bytes) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     marked: dict[str, list[str]] = {}
     others: list[str] = []
-    for source, identity, is_answer in _code_cells(data):
+    for _kind, source, identity, is_answer in (cell for cell in cells(data) if cell.kind == "code"):
         if is_answer and STEP_NAME.fullmatch(identity):
             found.setdefault(identity, []).append(source)
         elif step := beginning(source):
@@ -96,6 +105,23 @@ def _defining(steps: list[str], cells: list[str]) -> dict[str, list[str]]:
     short = [source for source, length in zip(mentioning, lengths, strict=True) if length <= MAX_LOOKED_AT]
     definitions = [(source, defined(source)) for source in short if not is_untouched(source)]
     return {step: [source for source, names in definitions if names & public_names(step)] for step in steps}
+
+
+def cells(data: bytes) -> Iterator[Cell]:
+    """Every cell of a notebook that can be read. Raises Damaged."""
+    try:
+        notebook = _decoded(data.decode("utf-8-sig"))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Damaged(str(error)) from error
+    for raw in notebook.cells:
+        try:
+            cell = msgspec.json.decode(raw, type=_Cell)
+        except (msgspec.DecodeError, RecursionError):
+            continue
+        marks = cell.metadata.get("nbgrader")
+        marks = marks if isinstance(marks, dict) else {}
+        source = cell.source if isinstance(cell.source, str) else "".join(cell.source)
+        yield Cell(cell.cell_type, source, str(marks.get("grade_id")), marks.get("solution") is True)
 
 
 def beginning(source: str) -> str | None:
@@ -163,24 +189,6 @@ def _with_names(source: str, origins: Mapping[str, str]) -> str:
         return _inserted(source, imports) if imports else source
     except TOO_MUCH:
         return source  # the worker says what is wrong with it
-
-
-def _code_cells(data: bytes) -> Iterator[tuple[str, str, bool]]:
-    """Source, `grade_id` and whether it is a solution, of every code cell."""
-    try:
-        notebook = _decoded(data.decode("utf-8-sig"))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Damaged(str(error)) from error
-    for raw in notebook.cells:
-        try:
-            cell = msgspec.json.decode(raw, type=_Cell)
-        except (msgspec.DecodeError, RecursionError):
-            continue
-        if cell.cell_type == "code":
-            marks = cell.metadata.get("nbgrader")
-            marks = marks if isinstance(marks, dict) else {}
-            source = cell.source if isinstance(cell.source, str) else "".join(cell.source)
-            yield source, str(marks.get("grade_id")), marks.get("solution") is True
 
 
 def _decoded(text: str) -> _Notebook:

@@ -79,9 +79,15 @@ def notebook_answers(path: Path, shown: str = "") -> dict[str, list[str]]:
     try:
         return notebooks.answers(_data(path, shown, MAX_NOTEBOOK))
     except notebooks.Damaged as damaged:
-        raise Unusable(
-            _("{file} is damaged: it is not a notebook of format 4. Save it again.").format(file=shown)
-        ) from damaged
+        raise _damaged(shown) from damaged
+
+
+def notebook_cells(path: Path) -> list[notebooks.Cell]:
+    """Every cell of a notebook, answer or not. Raises Unusable."""
+    try:
+        return list(notebooks.cells(_data(path, path.name, MAX_NOTEBOOK)))
+    except notebooks.Damaged as damaged:
+        raise _damaged(path.name) from damaged
 
 
 def add_cells(submission: Submission, answers: Mapping[str, list[str]], shown: str) -> None:
@@ -192,6 +198,10 @@ def _data(path: Path, shown: str, limit: int) -> bytes:
     if len(data) > limit:
         raise _too_large(shown, limit)
     return data
+
+
+def _damaged(shown: str) -> Unusable:
+    return Unusable(_("{file} is damaged: it is not a notebook of format 4. Save it again.").format(file=shown))
 
 
 def _too_large(shown: str, limit: int) -> Unusable:

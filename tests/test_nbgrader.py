@@ -342,6 +342,57 @@ def test_damaged_notebooks_are_graded_and_asked_about(term: Term) -> None:
     assert "was put together from its answers" in term.feedback("oscar")
 
 
+def twice(notebook: Notebook) -> None:
+    """nbgrader itself gives up on cells of one name: an answer with an older try, a written one below the empty one."""
+    solve(notebook, "step01_scores")
+    there = cells(notebook)
+    for name, source in (("step01_scores", "old_try = 1"), ("essay", "So that the spread stays the same.")):
+        copy = nbformat.v4.new_markdown_cell if name == "essay" else nbformat.v4.new_code_cell
+        added = copy(source, metadata=there[name].metadata)
+        notebook.cells.insert(notebook.cells.index(there[name]) + 1, added)
+
+
+def renamed(notebook: Notebook) -> None:
+    """A written answer under a name that nbgrader does not know."""
+    solve(notebook, "step01_scores")
+    cells(notebook)["essay"].source = "So that the spread stays the same."
+    cells(notebook)["essay"].metadata.nbgrader.grade_id = "my essay"
+    notebook.cells.append(nbformat.v4.new_markdown_cell("A note of my own."))
+
+
+def test_nothing_is_lost_where_a_notebook_is_rebuilt(tmp_path: Path) -> None:
+    """Written answers and further tries are there for a person, who is asked to look, and cells keep their order."""
+    folder = tmp_path / "course"
+    release.build(folder)
+    source = release.notebook(course.steps()[:1])
+    marks = {"schema_version": 3, "grade_id": "essay", "solution": True, "grade": True, "locked": False, "task": False}
+    source.cells.append(nbformat.v4.new_markdown_cell("Why?", metadata={"nbgrader": marks | {"points": 5}}))
+    nbformat.write(source, folder / "source" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb")
+    nbgrader(folder, "generate_assignment", ASSIGNMENT)
+    released = folder / "release" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
+    for work in (twice, renamed):
+        notebook = nbformat.read(released, as_version=4)
+        work(notebook)
+        to = folder / "submitted" / work.__name__ / ASSIGNMENT
+        to.mkdir(parents=True)
+        (to / released.name).write_text(json.dumps(notebook), encoding="utf-8")
+    command = begun(folder, "autograde", ASSIGNMENT)
+    said, _errors = command.communicate(timeout=120)
+    assert command.returncode == 0 and said.count("is rebuilt from what was released") == 2, said
+    for student, points, ends in (
+        ("twice", 0.0, ["So that the spread stays the same."]),
+        ("renamed", 6.0, ["So that the spread stays the same.", "A note of my own.", "YOUR ANSWER HERE"]),
+    ):
+        graded = nbformat.read(folder / "autograded" / student / ASSIGNMENT / released.name, as_version=4)
+        sources = [cell.source for cell in graded.cells]
+        assert sources[-len(ends) :] == ends and "check(" in "".join(sources)
+        assert ("old_try = 1" in sources) == (student == "twice")
+        with Gradebook(f"sqlite:///{folder}/gradebook.db") as book:
+            essay = book.find_grade("essay", ASSIGNMENT, ASSIGNMENT, student)
+            assert (essay.auto_score, essay.needs_manual_grade) == (None, True)
+            assert book.find_grade("step01_scores_points", ASSIGNMENT, ASSIGNMENT, student).auto_score == points
+
+
 def test_late_penalties_work(term: Term) -> None:
     """The autograder's points stay, and nbgrader takes its penalty from them."""
     with Gradebook(f"sqlite:///{term.folder}/gradebook.db") as book:
