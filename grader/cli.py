@@ -215,7 +215,7 @@ def release(
             print(_("{file} was there already and was left alone.").format(file=folder / "nbgrader_config.py"))
         print(
             _("The course is in {folder}. Type: cd {folder} && nbgrader generate_assignment {name}").format(
-                folder=folder, name=notebooks.ASSIGNMENT
+                folder=places.typed(folder), name=notebooks.ASSIGNMENT
             )
         )
 

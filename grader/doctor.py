@@ -22,6 +22,7 @@ from rich.text import Text
 from grader import grading, language, saves, submission
 from grader.language import gettext as _
 from grader.limits import Limits
+from grader.places import typed
 from grader.results import Report
 
 State = Literal["works", "limited", "broken"]
@@ -154,7 +155,7 @@ def exercises(folder: Path) -> Finding:
         return Finding(what, "limited", _("missing: {names}").format(names=", ".join(missing)), "make exercises")
     if not os.access(folder, os.W_OK):
         says = _("{folder} can't be written to: hints are not remembered, no step can be reset").format(folder=folder)
-        return Finding(what, "limited", says, f"chmod u+w {folder}")
+        return Finding(what, "limited", says, f"chmod u+w {typed(folder)}")
     return Finding(what, "works", _("{count} steps in {folder}").format(count=len(names), folder=folder))
 
 

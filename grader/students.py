@@ -11,13 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.language import gettext as _
-from grader.places import STEP_NAME
+from grader.places import step_folders
 from grader.submission import Submission, read, readable
 
 STEP_FILE = re.compile(r"step\d{2}_\w+\.py|.+\.ipynb")
 KNOWN = ("exercises", "submission")  # where a learner's files stand inside what was handed in
 ARCHIVE = re.compile(r".+\.(zip|7z|rar|tar|tgz|tar\.\w+)", re.IGNORECASE)
 NOT_STUDENTS = ("__MACOSX", "__pycache__")
+BY_NBGRADER = ("timestamp.txt", "submission_secret.txt")  # what it puts beside a submission
+MAX_NAMED = 3  # of the files of a folder that holds no answer
 DEEPEST = 3  # folders inside a student's own
 NOT_IN_NAMES = re.compile(r'[<>:"/\\|?*%~\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]')
 RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # on Windows, with any ending
@@ -67,7 +69,7 @@ def students(submissions: Path, names: list[str], assignment: str) -> Iterator[S
             handed_in = Submission(name)
             problem = _("{folder} can't be read ({reason}).").format(folder=name, reason=error.strerror)
         else:
-            problem = _packed(submissions / folder, name, handed_in)
+            problem = _without_answer(submissions / folder, name, handed_in)
         handed_in.name = name  # and not that of a folder inside the student's own
         yield Student(name, file_name(folder), handed_in, problem)
 
@@ -90,16 +92,30 @@ def _handed_in(folder: Path, assignment: str) -> Submission:
     return read(step_folder(folder, assignment))
 
 
-def _packed(folder: Path, name: str, handed_in: Submission) -> str:
-    """Why a folder that holds an archive and no answer can't be graded: it may well be everything. Else nothing."""
-    if any(STEP_NAME.fullmatch(module) for module in handed_in.sources.keys() | handed_in.problems.keys()):
+def _without_answer(folder: Path, name: str, handed_in: Submission) -> str:
+    """Why a folder that holds files and no answer can't be graded: they may well be everything. Else nothing."""
+    if {step.name for step in step_folders()} & (handed_in.sources.keys() | handed_in.problems.keys()):
         return ""
-    for _place, _folders, files in os.walk(folder):
-        for file in sorted(files):
-            if ARCHIVE.fullmatch(file):
-                said = _("{folder} holds an archive and no answer: unpack {file} there.")
-                return said.format(folder=name, file=readable(file))
-    return ""
+    there = sorted(_files(folder))
+    for file in there:
+        if ARCHIVE.fullmatch(file):
+            said = _("{folder} holds an archive and no answer: unpack {file} there.")
+            return said.format(folder=name, file=readable(file))
+    if not there:
+        return ""
+    files = ", ".join([readable(file) for file in there[:MAX_NAMED]] + ["…"] * (len(there) > MAX_NAMED))
+    said = _(
+        "In {folder} no answer is found, but there is {files}. Put the notebook, or the step files with names like "
+        "{step}.py, straight into that folder."
+    )
+    return said.format(folder=name, files=files, step=step_folders()[0].name)
+
+
+def _files(folder: Path) -> Iterator[str]:
+    """The names of the files in a student's folder, at any depth, that a person may have put there."""
+    for _place, inside, files in os.walk(folder):
+        inside[:] = [name for name in inside if not name.startswith(".") and name not in NOT_STUDENTS]
+        yield from (name for name in files if not name.startswith(".") and name not in BY_NBGRADER)
 
 
 def step_folder(folder: Path, assignment: str) -> Path:

@@ -104,6 +104,13 @@ def test_a_folder_whose_name_has_spaces(tmp_path: Path) -> None:
     assert "0 of 6: start with step01_scores" in done.stdout.decode()
 
 
+def test_the_command_for_a_course_can_be_typed(tmp_path: Path) -> None:
+    """Also where its folder has a space in its name."""
+    pytest.importorskip("nbformat", reason="what instructors need is not installed: make test installs it")
+    done = run("-m", "grader", "release", "--folder", str(tmp_path / "내 강좌"), KIT_LANG="ko")
+    assert f"cd '{tmp_path / '내 강좌'}' && nbgrader generate_assignment attention" in done.stdout.decode()
+
+
 def test_a_python_without_the_packages_hands_over(tmp_path: Path) -> None:
     """To that of `.venv` where there is one; else it says what to type."""
     (tmp_path / "grader").mkdir()

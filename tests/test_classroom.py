@@ -544,6 +544,27 @@ def test_what_was_handed_in_packed_or_beside_the_folders_is_told_of(tmp_path: Pa
         graded(asked(tmp_path / "in", tmp_path / "out"))
 
 
+@pytest.mark.parametrize(
+    "file",
+    ["step01_scores (1).py", "Step01_Scores.py", "step01_scores.py.txt", "step01_score.py", "a/b/c/d/step01_scores.py",
+     "report.docx", "other.ipynb"],
+)  # fmt: skip
+def test_files_and_no_answer_are_no_zero(file: str, tmp_path: Path) -> None:
+    """They may be everything, under a name that a browser gave them: an error that says what is there."""
+    (tmp_path / "bob" / file).parent.mkdir(parents=True)
+    (tmp_path / "bob" / file).write_text('{"cells": []}' if file.endswith(".ipynb") else RIGHT)
+    problem = found(tmp_path)["bob"].problem
+    assert problem.startswith(f"In bob no answer is found, but there is {Path(file).name}. Put the notebook")
+
+
+def test_an_empty_folder_is_a_zero(tmp_path: Path) -> None:
+    """Nothing was handed in; what nbgrader and git leave behind is nothing."""
+    for name in (".git/config", "timestamp.txt"):
+        (tmp_path / "bob" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "bob" / name).write_text("x")
+    assert found(tmp_path)["bob"].problem == ""
+
+
 def test_what_is_to_be_typed_can_be_typed(tmp_path: Path) -> None:
     """A folder's name with a space stands between quotes, and a run is repeated where its results are."""
     hand_in(tmp_path / "my class" / "ada", RIGHT)
