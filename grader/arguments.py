@@ -17,6 +17,12 @@ from grader import language
 from grader.language import gettext as _
 
 TOO_MUCH = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)")
+NO_VALUE = re.compile(r"Option '.*' does not take a value\.")
+NOT_WHOLE = re.compile(r"Input should be a valid integer.*|Unable to parse input string as an integer.*")
+NO_NUMBER = re.compile(r"Input should be a valid number.*")
+OUT_OF_RANGE = re.compile(r"Input should be (greater|less) than or equal to (\S+)")
+NO_CHOICE = re.compile(r".* is not one of (.*)", re.DOTALL)
+NOT_READABLE = re.compile(r".* is not readable", re.DOTALL)
 NO_COMMAND = re.compile(r"No such command '(.*?)'\.(?: Did you mean (.*)\?)?")
 
 
@@ -82,18 +88,20 @@ def misunderstood(error: typer.TyperException, command: str) -> str:
 
 
 def _problem(error: typer.TyperException) -> str:
-    """One sentence; of values that are refused typer's own reason is kept."""
+    """One sentence."""
     message = str(getattr(error, "message", error))
     parameter, option = getattr(error, "param", None), getattr(error, "option_name", None)
     too_much, unknown = TOO_MUCH.fullmatch(message), NO_COMMAND.fullmatch(message)
     if option is not None and hasattr(error, "possibilities"):
         return _("There is no option {option}.").format(option=option)
+    if option is not None and NO_VALUE.fullmatch(message):
+        return _("The option {option} takes no value.").format(option=option)
     if option is not None:
         return _("The option {option} needs a value.").format(option=option)
     if parameter is not None and not message:
         return _("The argument {name} is missing.").format(name=parameter.metavar or parameter.name)
     if parameter is not None:
-        reason = message.removeprefix("Value error, ").rstrip(".")
+        reason = _reason(message.removeprefix("Value error, ").rstrip("."))
         return _("The value of {option} does not fit: {reason}.").format(option=parameter.opts[0], reason=reason)
     if too_much:
         return _("This is too much: {arguments}.").format(arguments=too_much[1])
@@ -104,3 +112,19 @@ def _problem(error: typer.TyperException) -> str:
     if unknown:
         return _("There is no command {name}.").format(name=unknown[1])
     return message.rstrip(".") + "."
+
+
+def _reason(message: str) -> str:
+    """Why a value is refused; what typer says for itself where we know no better."""
+    if NOT_WHOLE.fullmatch(message):
+        return _("it is no whole number")
+    if NO_NUMBER.fullmatch(message):
+        return _("it is no number")
+    if beyond := OUT_OF_RANGE.fullmatch(message):
+        said = _("{bound} is the least") if beyond[1] == "greater" else _("{bound} is the most")
+        return said.format(bound=beyond[2])
+    if choices := NO_CHOICE.fullmatch(message):
+        return _("there are {choices}").format(choices=choices[1].replace("'", ""))
+    if NOT_READABLE.fullmatch(message):
+        return _("it can't be read")
+    return message

@@ -13,11 +13,13 @@ from torch import Tensor
 from grader.failure import CheckFailed
 from grader.language import gettext as _
 from grader.messages import Raised
+from grader.places import step_folders
 from grader.responder import BACKWARD
 
 NOT_PERMITTED = ("Operation not permitted", "can't start new thread")  # what seccomp answers in the sandbox's name
 NOT_CONNECTED = ("URLError", "gaierror", "ConnectionError")
-OF_THE_COURSE = re.compile(r"No module named '(exercises\.|step\d\d)")  # a file that was not handed in
+OF_THE_COURSE = re.compile(r"No module named '(?:exercises\.)?(step\d\d\w*)'|No module named 'exercises\.")
+OF_THE_NOTEBOOK = re.compile(r"name '(display|get_ipython|check)' is not defined")  # IPython's own names, and ours
 TOO_MANY = re.compile(r"takes .*positional arguments? but \d+ (was|were) given")
 UNKNOWN_NAME = "got an unexpected keyword argument"
 # torch, of a module whose super().__init__() was not called: a layer is set, a call or a mode asked for
@@ -70,11 +72,22 @@ def _behind(raised: Raised, device: str) -> Iterator[str]:
     if raised.line and not raised.function and raised.source.startswith(NOTEBOOKS_OWN):
         yield _("Lines that begin with `%` or `!` are for notebooks. A `.py` file can't hold them.")
     if raised.type == "NameError" and IN_CELL.search(raised.file):
-        yield _(
-            "Does another cell of the notebook define or import it? Only answer cells are graded: put it into this one."
-        )
-    if raised.type == "ModuleNotFoundError" and not OF_THE_COURSE.match(message):
-        yield _("Where the code runs there is no such module. No step needs more than torch and what Python brings.")
+        if own := OF_THE_NOTEBOOK.match(message):
+            yield _("`{name}` belongs to the notebook: move what needs it to a cell of its own.").format(name=own[1])
+        else:
+            yield _(
+                "Does another cell of the notebook define or import it? Only answer cells are graded: put it into this "
+                "one."
+            )
+    if raised.type == "ModuleNotFoundError":
+        of_the_course = OF_THE_COURSE.match(message)
+        if of_the_course is None:
+            yield _(
+                "Where the code runs there is no such module. No step needs more than torch and what Python brings."
+            )
+        elif of_the_course[1] in {folder.name for folder in step_folders()}:
+            said = _("This step builds on {step}, whose answer is not here: put it beside this one.")
+            yield said.format(step=of_the_course[1])
     if raised.type == "FileNotFoundError":
         yield _(
             "The code runs in a folder of its own here, where it finds no files but those that it has written itself."

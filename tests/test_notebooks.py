@@ -58,6 +58,23 @@ def test_what_stands_in_another_cell(grader: Grader, tmp_path: Path) -> None:
     assert "The answer cell must define `merge_heads`, and it does not." in messages
 
 
+def test_what_only_a_notebook_has(grader: Grader, tmp_path: Path) -> None:
+    """IPython's own names are not to be defined in the answer cell, but to leave it."""
+    report = grader.grade(write(tmp_path, cell(f"{RIGHT}\ndisplay(1)\n", "step07_heads")), ["step07_heads"])
+    messages = "\n".join(check.message for check in report.steps[0].checks)
+    assert "`display` belongs to the notebook: move what needs it to a cell of its own." in messages
+    assert "put it into this one" not in messages
+
+
+def test_an_earlier_step_that_was_not_handed_in(grader: Grader, tmp_path: Path) -> None:
+    """Its name is said, and what to do."""
+    builds = f"from exercises.step06_causal_attention import CausalAttention\n{RIGHT}"
+    (tmp_path / "step07_heads.py").write_text(builds)
+    report = grader.grade(submission.read(tmp_path), ["step07_heads"])
+    said = "This step builds on step06_causal_attention, whose answer is not here: put it beside this one."
+    assert said in report.steps[0].checks[0].message
+
+
 @pytest.mark.parametrize(
     ("cells", "says"),
     [
