@@ -38,10 +38,11 @@ SEED_FILE = ".attention_seed"
 REBUILT = {"attention": {"rebuilt": True}}  # in the metadata of a notebook that was put together from what can be read
 # A picture that a cell brings along, or lost when it was copied.
 ATTACHED = re.compile(r"\battachment:([^\s)\"'>]+)")
-# A "<" at which HTML may begin, but for links and for what only sets words. What else a student writes into Markdown
-# would act in the name of whoever opens the page, who may be the one that gives the marks.
+# A "<" at which HTML may begin, but for links and for what only sets words, or folds the hints of a lesson. What else a
+# student writes into Markdown would act in the name of whoever opens the page, who may be the one that gives the marks.
 ACTING = re.compile(
-    r"<(?=[a-z/!?])(?!https?://[^\s<>\"']+>|/?(?:b|br|code|del|em|hr|i|kbd|p|s|small|strong|sub|sup|u)\s*/?>)",
+    r"<(?=[a-z/!?])(?!https?://[^\s<>\"']+>"
+    r"|/?(?:b|br|code|del|details|em|hr|i|kbd|p|s|small|strong|sub|summary|sup|u)\s*/?>)",
     re.IGNORECASE,
 )
 WORD_JOINER = "\u2060"  # nobody sees it, and behind it no name of a tag begins

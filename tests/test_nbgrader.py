@@ -22,7 +22,7 @@ nbformat = pytest.importorskip("nbformat", reason="what instructors need is not 
 from nbgrader.api import Gradebook  # noqa: E402  # behind the check above
 
 from grader import course, gradebook, grading, language, release, submission  # noqa: E402
-from grader.nbgrader import SEED_FILE, kept_seed  # noqa: E402
+from grader.nbgrader import SEED_FILE, _make_showable, kept_seed  # noqa: E402
 from grader.notebooks import ASSIGNMENT, POINTS_CELL  # noqa: E402
 from grader.report import as_text  # noqa: E402
 from grader.results import Report  # noqa: E402
@@ -489,6 +489,16 @@ def test_feedback_holds_no_solution_and_no_live_markup(term: Term) -> None:
         assert SCRIPT not in page
     assert all(said in page for said in ("<b>x</b>", '<a href="https://example.org">', "<blockquote>"))
     assert "onerror=" in page and not re.search(r"<[^>]*onerror=", page)
+
+
+@pytest.mark.parametrize("spoken", ["en", "ko"])
+def test_lessons_are_shown_as_they_were_released(spoken: str) -> None:
+    """Their hints stay folded, although nbgrader knows nothing of these cells."""
+    with language.use(spoken):
+        notebook = release.notebook(course.steps())
+    given = [cell.source for cell in notebook.cells]
+    _make_showable(notebook, set())
+    assert [cell.source for cell in notebook.cells] == given
 
 
 # --- the gradebook by itself -----------------------------------------------------------------------------------------
