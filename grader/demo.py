@@ -300,8 +300,8 @@ def said_of_vocabulary(vocabulary: Vocabulary) -> str:
         return _("Vocabulary: GPT-2's own, {size} tokens.").format(size=f"{vocabulary.size:,}")
     return _(
         "Vocabulary: the small one that comes with the kit, {size} tokens. GPT-2's own is not on this machine; to "
-        "download it, add --download."
-    ).format(size=f"{vocabulary.size:,}")
+        "download it, type: {command}"
+    ).format(size=f"{vocabulary.size:,}", command=command("--download"))
 
 
 def said_of_model(parts: Parts) -> str:
