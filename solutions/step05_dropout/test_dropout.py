@@ -249,8 +249,8 @@ def test_input_unmodified(student: Implementation, reference: Implementation, dr
 
 # Values of both signs between 0.5 and 1.5 in size, so that a 0 in the result is an element that was dropped.
 def _away_from_zero(draw: Draw, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    signs = 2.0 * draw.integers(0, 2, *shape) - 1.0
-    return draw.uniform(*shape, low=0.5, high=1.5, dtype=dtype) * signs.to(dtype)
+    drawn = draw.uniform(*shape, low=-1.0, high=1.0, dtype=dtype)
+    return drawn + torch.where(drawn < 0, -0.5, 0.5).to(dtype)
 
 
 # What the reference makes of a 1 that it keeps. That it keeps none of the 256 does not happen (p ** 256).
