@@ -116,6 +116,7 @@ def test_any_lengths(student: Implementation, reference: Implementation, draw: D
         (4, 6, 3, 2, 2),
         (7, 5, 3, 3, 3),
         (5, 8, 2, 4, 3),
+        (1, 1, 2, 3, 2),
     ):
         for dtype in (torch.float32, torch.float64) if num_queries == 5 else (torch.float32,):
             query = draw.normal(2, 3, num_queries, width, dtype=dtype)
