@@ -176,6 +176,13 @@ WRONG = {
         "def renormalise(weights, mask):\n    visible = weights.masked_fill(~mask, 1e-12)\n"
         "    return visible / visible.sum(-1, keepdim=True)\n",
     ),
+    "no gradient of the loss in training": (
+        "step12_gpt",
+        "test_loss_and_its_gradient",
+        "class GPT(right):\n    def forward(self, idx, targets=None):\n"
+        "        logits, loss = super().forward(idx, targets)\n"
+        "        return logits, loss.detach() if self.training and loss is not None else loss\n",
+    ),
 }
 
 

@@ -89,10 +89,10 @@ def test_logits_and_loss_by_hand(student: Implementation, reference: Implementat
 def test_logits_at_every_position(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Embeddings, every block in turn, norm and head give the logits."""
     theirs, ours = twins(student, reference, draw, "GPT", 11, 6, 2, 2, 8)
-    for shape in ((1, 1), (3, 6)):
+    for shape, gradients in (((1, 1), False), ((3, 6), True)):  # in eval mode: gradients flow there, too
         idx = draw.integers(0, 11, *shape)
-        came = theirs(idx)
-        agree(came, ours(idx), terms=64)
+        came = theirs.using(gradients=gradients)(idx)
+        agree(came, ours.using(gradients=gradients)(idx), terms=64)
         unmodified(came)
     # With bias=False the blocks have no bias; whether ln_f keeps one is left open, so both are loaded.
     ours = reference.GPT(11, 6, 1, 2, 8, bias=False)
@@ -102,8 +102,7 @@ def test_logits_at_every_position(student: Implementation, reference: Implementa
     spare = {name: torch.zeros(8) for name in theirs.parameters() if name == "ln_f.bias"}
     theirs.load_parameters(values | spare)
     idx = draw.integers(0, 11, 2, 4)
-    # As they are made, in training mode: the rate is 0 by default, and nothing is dropped.
-    agree(theirs(idx), ours(idx), terms=64)
+    agree(theirs.eval()(idx), ours.eval()(idx), terms=64)
 
 
 @points(1)
@@ -111,6 +110,9 @@ def test_loss_and_its_gradient(student: Implementation, reference: Implementatio
     """The loss is the mean over every position, and reaches every parameter."""
     theirs, ours = twins(student, reference, draw, "GPT", 7, 5, 1, 2, 4)
     idx, targets = draw.integers(0, 7, 3, 4), draw.integers(0, 7, 3, 4)
+    # In training mode, with the rate 0 that is the default: nothing is dropped.
+    theirs.train()
+    ours.train()
     came = theirs.using(gradients=True)(idx, targets)
     agree(came, ours.using(gradients=True)(idx, targets), terms=256)
     unmodified(came)
