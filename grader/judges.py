@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from grader import processor
+from grader import layout, processor
 from grader.judge import Channel
 from grader.language import gettext as _
 from grader.places import ROOT
@@ -67,7 +67,7 @@ class Forked:
         board = processor.board()
         self.process = subprocess.Popen(
             [sys.executable, "-I", "-c", start, str(ROOT), str(theirs.fileno()), str(board), "many" if many else ""],
-            pass_fds=[theirs.fileno(), board], env=clean_environment(), cwd="/",
+            pass_fds=[theirs.fileno(), board], env=clean_environment() | layout.BORN_HUGE, cwd="/",
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=None if os.environ.get("KIT_DEBUG") else subprocess.DEVNULL,
         )  # fmt: skip

@@ -17,12 +17,13 @@ from grader.stubs import shipped
 
 # The engine's modules, but for those that only an author or an instructor needs.
 ENGINE = (
-    "__init__", "__main__", "arguments", "board", "catalogue", "chance", "checks", "cli", "compare", "course", "demo",
-    "diagnose", "doctor", "draws", "exercises", "failure", "frames", "github", "grading", "heap", "heat_map",
-    "implementation", "isolation", "judge", "judges", "keys", "language", "lessons", "limits", "messages", "namespaces",
-    "notebook", "notebooks", "offlimits", "page", "places", "plugin", "preload", "processor", "raised", "remembered",
-    "report", "responder", "results", "sandbox", "saves", "scratch", "screen", "show", "student", "stubs", "submission",
-    "tape", "verdict", "vocabulary", "watch", "worker", "zygote", "zygote_messages",
+    "__init__", "__main__", "arguments", "board", "catalogue", "chance", "checks", "cli", "compare", "course",
+    "demo", "diagnose", "doctor", "draws", "exercises", "failure", "frames", "github", "grading", "heap",
+    "heat_map", "implementation", "isolation", "judge", "judges", "keys", "language", "layout", "lessons", "limits",
+    "messages", "namespaces", "notebook", "notebooks", "offlimits", "page", "places", "plugin", "preload",
+    "processor", "raised", "remembered", "report", "responder", "results", "sandbox", "saves", "scratch", "screen",
+    "show", "student", "stubs", "submission", "tape", "verdict", "vocabulary", "watch", "worker", "zygote",
+    "zygote_messages",
 )  # fmt: skip
 ENGINE_DATA = (
     "data/small.tiktoken",

@@ -17,12 +17,12 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
-from grader import heap, isolation, namespaces, preload, processor
+from grader import isolation, layout, namespaces, preload, processor
 from grader.isolation import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl
 from grader.limits import Limits
 from grader.scratch import Scratch
@@ -37,7 +37,7 @@ PROBE = (("namespaces", 1), ("landlock", 2), ("seccomp", 4))  # the exit status 
 class Zygote:
     """Forks on command, reaps, and leaves no descendant of a worker behind."""
 
-    def __init__(self, control: socket.socket, root: str, board: int) -> None:
+    def __init__(self, control: socket.socket, root: str, board: int, tidying: Iterator[bool]) -> None:
         self.root, self.board = root, board
         self.scratch = Scratch()
         self.readable = isolation.readable_paths(root)
@@ -47,7 +47,7 @@ class Zygote:
         self.owner = control
         self.workers: dict[int, tuple[socket.socket, str]] = {}  # whose it is, and its folder
         self.judges: set[int] = set()
-        self.huge_pages = heap.huge_pages()
+        self.tidying = tidying  # goes on by a step each time it is asked, until there is nothing left
         self.wake_read, self.wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.selector.register(control, selectors.EVENT_READ)
         self.selector.register(self.wake_read, selectors.EVENT_READ)
@@ -74,7 +74,7 @@ class Zygote:
         left = True
         events = self.selector.select(IDLE)
         while left and not events:
-            left = next(self.huge_pages, False)
+            left = next(self.tidying, False)
             events = self.selector.select(0 if left else None)
         return events
 
@@ -306,21 +306,25 @@ def main(control: int, root: str, board: int, many: bool) -> None:
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
+    gc.disable()  # looking for what loading leaves takes a third of a second, and what is freed so late leaves holes
+    pages = layout.HugePages()
     isolation.hide()
     preload.load_torch()
+    pages.forget_code()
     preload.warm_up()
+    pages.note_code()
     from grader import judge, sandbox, worker  # noqa: F401  # imported before the path to them goes
 
     sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != os.path.realpath(root)]
     if isolation.can_filter():
         isolation.allowed_calls()
     _assert_forkable()
-    zygote = Zygote(socket.socket(fileno=control), root, board)
-    gc.collect()
+    zygote = Zygote(socket.socket(fileno=control), root, board, pages.steps())
     gc.freeze()
-    heap.fill_holes()
+    gc.enable()
+    layout.fill_holes()
     if many:
-        deque(zygote.huge_pages, maxlen=0)
+        deque(zygote.tidying, maxlen=0)
     zygote.serve()
     os._exit(0)  # nothing is left to tidy, and torch takes its time over it
 
