@@ -158,11 +158,12 @@ class Grader:
         judges = self._judges[: len(steps)]
         graded: dict[str, StepGraded] = {}
         finished: Finished | None = None
-        # A judge that is done gets the next step. Later steps take longer: begun first, they end together.
-        waiting = sorted(steps)
+        # Later steps take longer: begun first, they end together.
+        waiting = sorted(steps, reverse=True)
+        at_once = 1 if len(judges) > 1 else len(waiting)  # a judge that is done gets the next step, one alone gets all
         with selectors.DefaultSelector() as selector:
             for judge in judges:
-                judge.send(msgspec.structs.replace(request, steps=[waiting.pop()]))
+                judge.send(msgspec.structs.replace(request, steps=_taken(waiting, at_once)))
                 selector.register(judge.stream, selectors.EVENT_READ, judge)
             while selector.get_map():
                 for key, _events in selector.select():
@@ -173,7 +174,7 @@ class Grader:
                         continue
                     finished = _both(finished, event) if finished else event
                     if waiting:
-                        key.data.send(msgspec.structs.replace(request, steps=[waiting.pop()]))
+                        key.data.send(msgspec.structs.replace(request, steps=_taken(waiting, at_once)))
                     else:
                         selector.unregister(key.fileobj)
         assert finished is not None
@@ -209,6 +210,13 @@ class Grader:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _taken(waiting: list[str], count: int) -> list[str]:
+    """Takes the first of those waiting."""
+    taken = waiting[:count]
+    del waiting[:count]
+    return taken
 
 
 def _both(one: Finished, other: Finished) -> Finished:

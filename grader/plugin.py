@@ -82,15 +82,14 @@ class Session:
                     self.channel.send(unmet)
                     continue
                 self.launcher.begin_run()
-                for name in request.steps:
-                    with one_processor(self.board):
-                        graded = self._grade_step(steps[name], items[name], ran, request)
-                    self.channel.send(graded)
+                with one_processor(self.board):
+                    for name in request.steps:
+                        self.channel.send(self._grade_step(steps[name], items[name], ran, request))
+                        self._trial = self._verdict = None  # they hold what the submission answered
+                        self._heap.settle()
                 recorded = any(steps[name].is_recorded for name in request.steps)
                 layers = list(self.launcher.in_force(request.limits))
                 self.channel.send(Finished(devices, layers, "recorded" if recorded else "live"))
-                self._trial = self._verdict = None  # they hold what the submission answered
-                self._heap.settle()
         return True
 
     def _unmet(self, devices: list[str], limits: Limits) -> Unmet | None:
