@@ -193,7 +193,8 @@ def readable_paths(root: str) -> list[str]:
     """
     kept = [Path(root).resolve(), Path(os.path.expanduser("~"))]  # a user without an entry has no home: "~" then
     found = dict.fromkeys(Path(place).resolve() for place in library_places())
-    return [str(path) for path in found if not any(own.is_relative_to(path) for own in kept)]
+    allowed = [path for path in found if not any(own.is_relative_to(path) for own in kept)]
+    return [str(path) for path in allowed if not any(other in path.parents for other in allowed)]
 
 
 def library_places() -> list[str]:
