@@ -10,9 +10,11 @@ import ctypes
 import errno
 import mmap
 import os
+import platform
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 BORN_HUGE = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}  # has what the C library hands out begin in huge pages
 MAX_HOLES = 4 << 20  # bytes taken in pieces of one size, at most
@@ -57,8 +59,9 @@ class HugePages:
         """To be made before the process is hidden: who is can't look any more."""
         self._code: list[int] = []  # where a huge page's worth of code begins that is in use
         self._pages: int | None = None
-        with contextlib.suppress(OSError):
-            self._pages = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+        if platform.machine() == "x86_64":  # others have to be told of code that was written
+            with contextlib.suppress(OSError):
+                self._pages = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
 
     def forget_code(self) -> None:
         """Has `note_code` find what is run from here on: what only loading needed is in memory too."""
@@ -77,6 +80,8 @@ class HugePages:
 
     def steps(self) -> Iterator[bool]:
         """Goes on by a step each time it is asked."""
+        if HUGE != PAGE * 512:  # where pages are larger, a huge one is too large
+            return
         while self._code:
             if not _copy_code(self._code.pop()):
                 self._code.clear()
@@ -115,40 +120,45 @@ def _whole(start: int, end: int) -> range:
     return range(-(-start // HUGE) * HUGE, end - HUGE + 1, HUGE)
 
 
+class _Mapping(NamedTuple):
+    """A part of this process's memory: what may be done to it, the number of its file or 0, and the bytes that are in
+    memory, of all and of those that differ from the file."""
+
+    start: int
+    end: int
+    may: str
+    file: int
+    resident: int
+    own: int
+
+
 def _code() -> list[tuple[int, int]]:
     """Where code lies as it is in its file, with what is only read beside it."""
-    found = []
-    last = None
-    for start, end, may, file, _resident, own in _mappings():
-        if may not in ("r-xp", "r--p") or not file or own:
-            last = None
-            continue
-        if last and last[1] == start and last[2] == file:
-            last[1] = end
-            last[3] |= may == "r-xp"
-        else:
-            last = [start, end, file, may == "r-xp"]
-            found.append(last)
-    return [(start, end) for start, end, _file, code in found if code]
+    runs: list[list[_Mapping]] = []
+    for part in _mappings():
+        if part.may in ("r-xp", "r--p") and part.file and not part.own:
+            if runs and (runs[-1][-1].end, runs[-1][-1].file) == (part.start, part.file):
+                runs[-1].append(part)
+            else:
+                runs.append([part])
+    return [(run[0].start, run[-1].end) for run in runs if any(part.may == "r-xp" for part in run)]
 
 
 def _data() -> list[tuple[int, int]]:
     """Where the mappings lie that belong to this process alone, behind no file, and have nearly all their pages."""
     return [
-        (start, end) for start, end, may, file, resident, _own in _mappings()
-        if may == "rw-p" and not file and resident > 0.9 * (end - start)
+        (part.start, part.end) for part in _mappings()
+        if part.may == "rw-p" and not part.file and part.resident > 0.9 * (part.end - part.start)
     ]  # fmt: skip
 
 
-def _mappings() -> Iterator[tuple[int, int, str, int, int, int]]:
-    """Of each mapping of this process: start, end, what may be done to it, the number of its file or 0, and the bytes
-    that are in memory, of all and of those that differ from the file."""
+def _mappings() -> Iterator[_Mapping]:
     try:
         listing = Path("/proc/self/smaps").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return
     for start, end, may, file, resident, own in MAPPING.findall(listing):
-        yield int(start, 16), int(end, 16), may, int(file), int(resident) << 10, int(own) << 10
+        yield _Mapping(int(start, 16), int(end, 16), may, int(file), int(resident) << 10, int(own) << 10)
 
 
 def _madvise(start: int, length: int, advice: int) -> int:

@@ -149,7 +149,7 @@ class Zygote:
             os.close(null)
             os.close(output)
             sys.argv[:] = sys.orig_argv[:] = [""]
-            requests, answers = os.fdopen(channel, "rb"), os.fdopen(os.dup(channel), "wb")
+            requests, answers = os.fdopen(channel, "rb"), os.fdopen(channel, "wb", closefd=False)
             layers = sandbox.restrict(limits, folder, self.readable, self.proven, self.spaces)
             answers.write(sandbox.report_set_up(layers))
             answers.flush()
