@@ -3,8 +3,8 @@
 Submissions of twelve steps each, half of them right. On this side `python -m grader class` does all that it does for an
 instructor. On nbgrader's side `nbgrader autograde` runs the notebooks that `make release` makes as it comes, without
 the kit's line in its configuration; and, for the hardest comparison, the leanest notebook that could be written: the
-kit's checks in the kernel itself, with no isolation, no diagnosis and no page. All are timed as whole commands. `--many
-1000` sends as many through the kit alone and looks at memory meanwhile.
+kit's checks in the kernel itself, with no isolation, no diagnosis and no page. All are timed as whole commands, this
+kit's before and after nbgrader's. `--many 1000` sends as many through the kit alone and looks at memory meanwhile.
 """
 
 from __future__ import annotations
@@ -192,29 +192,42 @@ def same_scores(folder: Path, out: Path) -> bool:
 
 
 def compare(scratch: Path, count: int, few: int) -> None:
-    """The kit over a class with two processes and with one, nbgrader over the first `few` of the same students."""
+    """The kit over a class with two processes and with one, nbgrader over the first `few` of the same students, and the
+    kit again, the other way round: while all of it runs the machine itself gets slower or faster."""
     submissions = scratch / "in"
     hand_in(submissions, count)
     print(f"{count} submissions of twelve steps through this kit, whole commands")
     print(f"{'':44} {'seconds':>9} {'a minute':>9} {'processor seconds each':>24}")
-    walls: dict[int, float] = {}
-    sizes: dict[int, float] = {}
-    for jobs in (2, 1):
-        walls[jobs], cpu, looks = graded(submissions, scratch / f"out{jobs}", jobs)
-        sizes[jobs] = statistics.median(sum(look.values()) for look in looks)
-        row(f"grader class --jobs {jobs}", walls[jobs], cpu, count)
-    print(f"two processes to one: {walls[1] / walls[2]:.2f} (bound 1.8)")
-    print(f"memory of an extra process: {sizes[2] - sizes[1]:.0f} MiB (bound 300); of all with one: {sizes[1]:.0f} MiB")
-    print(f"\nnbgrader autograde over the first {few} of them (a sixth of these with a notebook a step)")
+    walls: dict[int, list[float]] = {2: [], 1: []}
+    sizes: dict[int, list[float]] = {2: [], 1: []}
+
+    def grade_class(jobs: int) -> Path:
+        out = scratch / f"out{jobs}-{len(walls[jobs])}"
+        wall, cpu, looks = graded(submissions, out, jobs)
+        walls[jobs].append(wall)
+        sizes[jobs].append(statistics.median(sum(look.values()) for look in looks))
+        row(f"grader class --jobs {jobs}", wall, cpu, count)
+        return out
+
+    out = grade_class(2)
+    grade_class(1)
+    theirs: dict[str, tuple[float, bool]] = {}
     for name, notebooks in FORMS.items():
         students = sorted(submissions.iterdir())[: max(1, few // 6) if "a step" in name else few]
         folder = scratch / name.replace(" ", "-")
         nbgrader_course(folder, students, notebooks)
         wall, cpu = quiet(folder, "-m", "nbgrader", "autograde", "attention")
-        row(name, wall, cpu, len(students))
-        times = (wall / len(students)) / (walls[2] / count)
-        same = "yes" if same_scores(folder, scratch / "out2") else "NO"
-        print(f"    times its submissions a minute: {times:.1f} (bound 20); the same scores: {same}")
+        row(f"nbgrader, {name}", wall, cpu, len(students))
+        theirs[name] = wall / len(students), same_scores(folder, out)
+    grade_class(1)
+    grade_class(2)
+    ours, alone = statistics.mean(walls[2]), statistics.mean(walls[1])
+    print(f"\ntwo processes to one: {alone / ours:.2f} (bound 1.8)")
+    extra, of_one = statistics.mean(sizes[2]) - statistics.mean(sizes[1]), statistics.mean(sizes[1])
+    print(f"memory of an extra process: {extra:.0f} MiB (bound 300); of all with one: {of_one:.0f} MiB")
+    print(f"times the submissions a minute of nbgrader over the first {few} (bound 20; with a notebook a step a sixth)")
+    for name, (seconds, same) in theirs.items():
+        print(f"    {name:44} {seconds * count / ours:6.1f}; the same scores: {'yes' if same else 'NO'}")
 
 
 def row(name: str, wall: float, cpu: float, count: int) -> None:
