@@ -197,7 +197,7 @@ def compare(scratch: Path, count: int, few: int) -> None:
     submissions = scratch / "in"
     hand_in(submissions, count)
     print(f"{count} submissions of twelve steps through this kit, whole commands")
-    print(f"{'':44} {'seconds':>9} {'a minute':>9} {'processor seconds each':>24}")
+    print(f"{'':50} {'seconds':>9} {'a minute':>9} {'processor seconds each':>24}")
     walls: dict[int, list[float]] = {2: [], 1: []}
     sizes: dict[int, list[float]] = {2: [], 1: []}
 
@@ -232,7 +232,7 @@ def compare(scratch: Path, count: int, few: int) -> None:
 
 def row(name: str, wall: float, cpu: float, count: int) -> None:
     """One line of the table."""
-    print(f"{name:44} {wall:9.1f} {60 * count / wall:9.1f} {cpu / count:24.2f}", flush=True)
+    print(f"{name:50} {wall:9.1f} {60 * count / wall:9.1f} {cpu / count:24.2f}", flush=True)
 
 
 LASTING = ("command", "zygote", "judge")
