@@ -13,6 +13,7 @@ import os
 import platform
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -166,6 +167,7 @@ def _madvise(start: int, length: int, advice: int) -> int:
     return ctypes.get_errno() if _libc().madvise(start, length, advice) else 0
 
 
+@cache
 def _libc() -> ctypes.CDLL:
     libc = ctypes.CDLL(None, use_errno=True)
     size, number = ctypes.c_size_t, ctypes.c_int

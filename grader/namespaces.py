@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.isolation import PR_SET_DUMPABLE, prctl, system_call
+from grader.isolation import PR_SET_DUMPABLE, libc, prctl, system_call
 
 NEW_USER, NEW_MOUNTS, NEW_NETWORK, NEW_IPC = 0x10000000, 0x00020000, 0x40000000, 0x08000000
 JOINED = ("user", "net", "ipc", "mnt")  # in this order: the first gives the right to the others
@@ -46,11 +46,11 @@ class Namespaces:
         Raises NotJoined. Capabilities over the namespaces are left: `isolation.drop_privileges` gives them up.
         """
         for descriptor in self.descriptors:
-            _done("setns", _libc().setns(descriptor, 0))
+            _done("setns", libc().setns(descriptor, 0))
         self.close()
-        _done("unshare", _libc().unshare(NEW_MOUNTS))
+        _done("unshare", libc().unshare(NEW_MOUNTS))
         _mount(folder, OWN, MS_BIND)
-        _done("umount", _libc().umount2(self.base.encode(), MNT_DETACH))
+        _done("umount", libc().umount2(self.base.encode(), MNT_DETACH))
         os.chdir(OWN)
         return OWN
 
@@ -68,6 +68,8 @@ def make(base: str, readable: Sequence[str], spelled: Sequence[str]) -> Namespac
     """
     if not sys.platform.startswith("linux"):
         return None
+    for name in ("setns", "unshare", "mount", "umount2"):  # found once, and not by every worker
+        getattr(libc(), name)
     place = tempfile.mkdtemp(dir=base)
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -87,7 +89,7 @@ def make(base: str, readable: Sequence[str], spelled: Sequence[str]) -> Namespac
 
 def _unshare() -> list[int]:
     user, group = os.geteuid(), os.getegid()
-    _done("unshare", _libc().unshare(NEW_USER | NEW_MOUNTS | NEW_NETWORK | NEW_IPC))
+    _done("unshare", libc().unshare(NEW_USER | NEW_MOUNTS | NEW_NETWORK | NEW_IPC))
     prctl(PR_SET_DUMPABLE, 1)  # else the files below /proc/self are root's
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         Path(f"/proc/self/{name}").write_text(text, encoding="ascii")
@@ -119,7 +121,7 @@ def _build_tree(base: str, place: str, readable: Sequence[str], spelled: Sequenc
     _mount(base, place + base, MS_BIND)
     os.chdir(place)
     _done("pivot_root", system_call("pivot_root", b".", b"."))
-    _done("umount", _libc().umount2(b".", MNT_DETACH))
+    _done("umount", libc().umount2(b".", MNT_DETACH))
 
 
 def _without_nested(paths: Sequence[str]) -> list[str]:
@@ -151,13 +153,9 @@ def _mount(
     source: str | None, target: str, flags: int, kind: bytes | None = None, options: bytes | None = None
 ) -> None:
     given = source.encode() if source is not None else None
-    _done(f"mount {target}", _libc().mount(given, target.encode(), kind, ctypes.c_ulong(flags), options))
+    _done(f"mount {target}", libc().mount(given, target.encode(), kind, ctypes.c_ulong(flags), options))
 
 
 def _done(what: str, result: int) -> None:
     if result != 0:
         raise NotJoined(ctypes.get_errno(), f"{what} was refused")
-
-
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)

@@ -128,7 +128,7 @@ else:
                   if os.path.exists(place)],
         "libraries": os.path.exists(json.__file__) and os.path.exists(os.path.join(sys.prefix)),
         "uid": os.getuid(),
-        "again": [isolation._libc().unshare(namespaces.NEW_USER), namespaces.make(os.getcwd(), [], [])],
+        "again": [isolation.libc().unshare(namespaces.NEW_USER), namespaces.make(os.getcwd(), [], [])],
         "left": os.listdir("."),
         "root is for reading": not os.access("/", os.W_OK),
         "descriptors": len(os.listdir("/dev")) > 0 and spaces.descriptors != () and not any(
