@@ -478,9 +478,10 @@ def _unpack(payload: bytes) -> dict[str, Tensor]:
     for key, entry in entries:
         dtype, shape = DTYPES[entry["dtype"]], entry["shape"]
         data = entry["data"]
-        if extent(shape) > MAX_TENSOR_ELEMENTS:
+        elements = math.prod(shape)
+        if (elements or extent(shape)) > MAX_TENSOR_ELEMENTS:
             raise BadMessage("a tensor of absurd size")
-        if math.prod(shape) * dtype.itemsize != len(data):
+        if elements * dtype.itemsize != len(data):
             raise BadMessage("a tensor whose size disagrees")
         own = data if isinstance(data, bytearray) else bytearray(data)  # torch wants memory that may be written to
         flat = torch.frombuffer(own, dtype=dtype) if len(data) else torch.empty(0, dtype=dtype)

@@ -313,9 +313,10 @@ def main(control: int, root: str, board: int, many: bool) -> None:
     preload.load_torch()
     pages.forget_code()
     preload.warm_up()
-    pages.note_code()
     from grader import judge, sandbox, worker  # noqa: F401  # imported before the path to them goes
 
+    worker.rehearse()
+    pages.note_code()
     sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != os.path.realpath(root)]
     if isolation.can_filter():
         isolation.allowed_calls()

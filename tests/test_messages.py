@@ -18,7 +18,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, assume, given, settings, target
 
-from grader import messages
+from grader import messages, worker
 from grader.failure import CheckFailed
 from grader.frames import MAX_HEADER, MAX_PAYLOAD, PREFIX, BadMessage, frame_sizes
 from grader.implementation import Answer, Exchange, Implementation
@@ -265,3 +265,20 @@ def test_odd_floats_come_back(made: float) -> None:
 
 def _call(name: str) -> Any:
     return Call(name)
+
+
+def test_a_rehearsal_does_what_a_worker_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    came: list[Outcome] = []
+
+    def noting(header: bytes, payload: bytes) -> Outcome:
+        came.append(decode_outcome(header, payload))
+        return came[-1]
+
+    monkeypatch.setattr(worker, "decode_outcome", noting)
+    worker.rehearse()
+    first = came[:6]
+    assert [outcome.raised.type if outcome.raised else None for outcome in first] == [None] * 5 + ["TypeError"]
+    assert [outcome.of for outcome in first] == [None] * 6  # nothing that comes before a call has failed
+    assert [outcome.value.device for outcome in first[:4]] == ["cpu", "cpu", "meta", "cpu"]
+    assert first[1].functions == ["matmul"] and first[1].largest == 24
+    assert len(came) > 8 * 6  # Python adapts a function at its eighth run
