@@ -124,18 +124,21 @@ def require_gradients(came: dict[str, Placed | None], expected: dict[str, Placed
 
 def require_same_kind(came: Placed, expected: Placed, where: str = "") -> None:
     """Raises CheckFailed unless shape, dtype and device agree."""
+    mine, wanted = came.tensor, expected.tensor
+    if mine.shape == wanted.shape and mine.dtype == wanted.dtype and came.device == expected.device:
+        return  # nearly always: before a sentence is translated for nothing
     pairs = (
         (
             _("expected  shape {expected}\ncame      shape {came}"),
-            tuple(expected.tensor.shape),
-            tuple(came.tensor.shape),
+            tuple(wanted.shape),
+            tuple(mine.shape),
         ),
-        (_("expected  dtype {expected}\ncame      dtype {came}"), dtype_name(expected.tensor), dtype_name(came.tensor)),
+        (_("expected  dtype {expected}\ncame      dtype {came}"), dtype_name(wanted), dtype_name(mine)),
         (_("expected  device {expected}\ncame      device {came}"), expected.device, came.device),
     )
-    for sentence, wanted, found in pairs:
-        if wanted != found:
-            raise CheckFailed(located(sentence.format(expected=wanted, came=found), where))
+    for sentence, right, found in pairs:
+        if right != found:
+            raise CheckFailed(located(sentence.format(expected=right, came=found), where))
 
 
 def require_close(came: Tensor, expected: Tensor, room: float, where: str = "") -> None:
