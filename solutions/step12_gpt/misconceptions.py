@@ -547,6 +547,21 @@ class only_tokens_dropped(GPT):
 
 
 @misconception(replaces="GPT", caught_by="test_dropout_acts_in_training_only")
+class each_embedding_dropped(GPT):
+    """drop was applied to the token embedding and to the position embedding, and their sum was taken then.
+
+    A number is lost from the sum only where both were dropped. GPT-2 adds first and drops from what the sum is.
+
+    How many times is drop called, and on what?
+    """
+
+    def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        refuse_too_many(self, idx)
+        positions = self.wpe(positions_of(idx).expand_as(idx))
+        return logits_and_loss(self, self.drop(self.wte(idx)) + self.drop(positions), targets)
+
+
+@misconception(replaces="GPT", caught_by="test_dropout_acts_in_training_only")
 class dropout_not_passed_on(GPT):
     """The argument dropout was not handed to the blocks.
 

@@ -215,8 +215,8 @@ def _a_share_is_dropped(student: Implementation, rate: float) -> None:
         share = float(dropped.double().mean())
         room = binomial_bound(dropped.numel(), rate)
         sentence = _(
-            "In training mode with dropout = {rate:.2f} a share of {share:.3f} of {what} was dropped, and it should be "
-            "within {room:.3f} of {rate:.2f}."
+            "In training mode with dropout = {rate:.2f} a share of {share:.3f} of {what} looks dropped in the "
+            "logits, and it should be within {room:.3f} of {rate:.2f}."
         )
         holds(abs(share - rate) <= room, sentence.format(rate=rate, share=share, what=what, room=room))
         sentence = _("Of {what} the same numbers were dropped in every row or at every position.")
