@@ -320,11 +320,20 @@ class Responder:
             raised.file, raised.function = frame.f_code.co_filename, frame.f_code.co_name
             raised.source = linecache.getline(raised.file, raised.line).strip()
             raised.shapes = [
-                f"{name}: {tuple(value.shape)}"
+                f"{name}: {shape}"
                 for name, value in itertools.islice(frame.f_locals.items(), 50)
-                if isinstance(value, Tensor) and name not in HIDDEN_LOCALS
+                if name not in HIDDEN_LOCALS and (shape := _shape(value))
             ]
         return raised
+
+
+def _shape(value: Any) -> str:
+    """The shape of a tensor, those in a pair, as `((1, 2, 5), None)`, where one was taken for the other; else empty."""
+    if isinstance(value, Tensor):
+        return str(tuple(value.shape))
+    if type(value) is tuple and len(value) == 2 and isinstance(value[0], Tensor):
+        return f"({_shape(value[0])}, {_shape(value[1]) or ('None' if value[1] is None else '…')})"
+    return ""
 
 
 def cotangents(outputs: list[Tensor]) -> Iterator[Tensor]:
@@ -446,6 +455,8 @@ def _materialised(value: Any) -> Any:
     # Whether something is an Iterable takes long to say of a class seen for the first time, as each learner's are.
     if not isinstance(value, PLAIN) and isinstance(value, Iterable):
         return list(itertools.islice(value, MAX_ITEMS))
+    if not isinstance(value, PLAIN) and hasattr(type(value), "__getitem__") and hasattr(type(value), "__len__"):
+        return list(itertools.islice(iter(value), min(len(value), MAX_ITEMS)))  # `for` goes through it, by number
     return value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import time
+from typing import Any
 
 import pytest
 import torch
@@ -206,6 +207,41 @@ def test_what_the_sandbox_refuses_is_told() -> None:
         "in a folder of its own here" in learners_error(Raised("FileNotFoundError", "input.txt"), "softmax(x)").message
     )
     assert "sandbox" not in learners_error(Raised("ValueError", "no"), "softmax(x)").message
+
+
+class _BackwardNotWritten(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
+        raise NotImplementedError
+
+
+def test_function_is_written_whose_backward_is_not() -> None:
+    """It is no untouched stub: the line that is to be written is named."""
+    names = {"doubled": _BackwardNotWritten.apply}
+    implementation = Implementation(LocalBackend(Responder(names, is_own=lambda filename: filename == __file__)))
+    with pytest.raises(CheckFailed) as caught:
+        implementation.using(gradients=True).doubled(torch.ones(2))
+    assert caught.value.status == "fail"
+    assert "doubled raised NotImplementedError\nat line" in caught.value.message
+    assert "in backward: raise NotImplementedError" in caught.value.message
+
+
+def _takes_a_pair_for_a_tensor(x: torch.Tensor) -> torch.Tensor:
+    pair = (x, None)
+    return pair[:, -1]  # type: ignore[call-overload, no-any-return]  # what is wrong with it
+
+
+def test_pair_is_shown_among_the_shapes() -> None:
+    """Who takes what a model returns for the logits sees that there are two."""
+    names = {"last": _takes_a_pair_for_a_tensor}
+    implementation = Implementation(LocalBackend(Responder(names, is_own=lambda filename: filename == __file__)))
+    with pytest.raises(CheckFailed) as caught:
+        implementation.last(torch.ones(1, 2))
+    assert "shapes there: x: (1, 2), pair: ((1, 2), None)" in caught.value.message
 
 
 def test_backward_pass_that_fails_is_no_error_of_the_call() -> None:

@@ -48,6 +48,7 @@ def _flash(
     scale: float | None = None,
     wide: torch.dtype | None = None,
     check_lengths: bool = True,
+    divide: bool = True,
 ) -> Tensor:
     """Attention by blocks; every misconception below takes one of these decisions in its own way."""
     if check_lengths and is_causal and query.shape[-2] != key.shape[-2]:
@@ -72,7 +73,7 @@ def _flash(
             denominator = denominator * for_denominator + weights.sum(dim=-1, keepdim=True)
             context = context * for_context + weights @ value[..., columns, :].to(wide)
             maximum = new_maximum
-        contexts.append(context / denominator)
+        contexts.append(context / denominator if divide else context)
     return torch.cat(contexts, dim=-2).to(query.dtype)
 
 
@@ -176,6 +177,58 @@ def divided_in_every_block(
             context = (context * rescale + weights @ value[..., columns, :]) / denominator
             maximum = new_maximum
         contexts.append(context)
+    return torch.cat(contexts, dim=-2)
+
+
+@misconception(replaces="flash_attention", caught_by="test_two_blocks_by_hand")
+def rescaled_the_wrong_way(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
+) -> Tensor:
+    """When a later block raised the maximum, what was added up so far was multiplied by exp(new - old).
+
+    That makes the old sums larger, and they have to become smaller: measured by a larger maximum, each of their
+    exponentials is worth less.
+
+    exp(score - old) is there and exp(score - new) is wanted. By what do you multiply the one to get the other?
+    """
+
+    def wrong_way(old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
+        factor = torch.exp(new - torch.where(old == -torch.inf, new, old))  # 1 where there is nothing to rescale yet
+        return factor, factor
+
+    return _flash(query, key, value, is_causal, block_size, rescale=wrong_way)
+
+
+@misconception(replaces="flash_attention", caught_by="test_two_blocks_by_hand")
+def never_divided(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64) -> Tensor:
+    """The weighted values were added up, and the sum was never divided by the denominator.
+
+    The exponentials are no weights yet: in each row they have to sum to 1.
+
+    What does a softmax do after the exponentials, and where does your code do it?
+    """
+    return _flash(query, key, value, is_causal, block_size, divide=False)
+
+
+@misconception(replaces="flash_attention", caught_by="test_two_blocks_by_hand")
+def blocks_averaged(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64) -> Tensor:
+    """Each block of keys was given a softmax of its own, and the contexts of the blocks were averaged.
+
+    All blocks then count alike, however large their scores are. In one softmax a block counts as much as its
+    exponentials are of the whole denominator.
+
+    How large is the share of a block whose scores are all far below those of another block?
+    """
+    if is_causal and query.shape[-2] != key.shape[-2]:
+        raise ValueError("is_causal needs as many queries as keys")
+    contexts = []
+    for rows in _blocks(query.shape[-2], block_size):
+        parts = []
+        for columns in _blocks(rows.stop if is_causal else key.shape[-2], block_size):
+            scores = query[..., rows, :] @ key[..., columns, :].transpose(-2, -1) * query.shape[-1] ** -0.5
+            scores = _mask(scores, rows, columns) if is_causal else scores
+            parts.append(torch.softmax(scores, dim=-1) @ value[..., columns, :])
+        contexts.append(torch.stack(parts).mean(dim=0))
     return torch.cat(contexts, dim=-2)
 
 
@@ -299,6 +352,53 @@ def query_without_gradient(
     return _flash(query.detach() + 0.0 * query, key, value, is_causal, block_size)
 
 
+class _WeightsMadeAgain(torch.autograd.Function):
+    """The forward pass keeps the logarithms of the denominators; the backward pass makes the weights from them."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, is_causal: bool, block_size: int) -> Tensor:
+        wide = torch.promote_types(query.dtype, torch.float32)
+        context = _flash(query, key, value, is_causal, block_size)
+        logs = []
+        for rows in _blocks(query.shape[-2], block_size):
+            scores = query[..., rows, :].to(wide) @ key.to(wide).transpose(-2, -1) * query.shape[-1] ** -0.5
+            scores = _mask(scores, rows, slice(0, key.shape[-2])) if is_causal else scores
+            logs.append(scores.logsumexp(dim=-1, keepdim=True))
+        ctx.save_for_backward(query, key, value, context, torch.cat(logs, dim=-2))
+        ctx.is_causal = is_causal
+        return context
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, context, logs = ctx.saved_tensors
+        scale = query.shape[-1] ** -0.5
+        scores = query @ key.transpose(-2, -1) * scale
+        if ctx.is_causal:
+            scores = _mask(scores, slice(0, query.shape[-2]), slice(0, key.shape[-2]))
+        weights = torch.exp(scores - logs)  # in float32 where the inputs are halves: what is wrong with it
+        d_value = weights.transpose(-2, -1) @ gradients[0]
+        d_weights = gradients[0] @ value.transpose(-2, -1)
+        d_scores = weights * (d_weights - (gradients[0] * context).sum(dim=-1, keepdim=True)) * scale
+        return d_scores @ key, d_scores.transpose(-2, -1) @ query, d_value, None, None
+
+
+@misconception(replaces="flash_attention", caught_by="test_gradients")
+def backward_in_two_dtypes(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
+) -> Tensor:
+    """The backward pass, written by hand, multiplied float32 tensors by tensors in half precision.
+
+    What the forward pass kept in float32 makes all that is computed from it float32 as well, and torch multiplies no
+    two matrices of different dtypes. In float32 alone nobody notices.
+
+    Which dtypes do the saved tensors have when the query is in bfloat16, and which should the gradients have?
+    """
+    if is_causal and query.shape[-2] != key.shape[-2]:
+        raise ValueError("is_causal needs as many queries as keys")
+    context: Tensor = _WeightsMadeAgain.apply(query, key, value, is_causal, block_size)
+    return context
+
+
 @misconception(replaces="flash_attention", caught_by="test_causal")
 def future_seen_outside_diagonal_blocks(
     query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
@@ -345,6 +445,21 @@ def positions_counted_within_the_block(
         return _mask(scores, *here)
 
     return _flash(query, key, value, is_causal, block_size, hide=local)
+
+
+@misconception(replaces="flash_attention", caught_by="test_causal")
+def own_key_hidden(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64) -> Tensor:
+    """With is_causal each query was kept from the key at its own position, too.
+
+    The first query then sees nothing at all, and a softmax over nothing is not a number.
+
+    Query i attends to keys 0 to i. Is key i one of them?
+    """
+
+    def own_too(scores: Tensor, rows: slice, columns: slice) -> Tensor:
+        return _mask(scores, slice(rows.start - 1, rows.stop - 1), columns)
+
+    return _flash(query, key, value, is_causal, block_size, hide=own_too, skip_future=False)
 
 
 @misconception(replaces="flash_attention", caught_by="test_causal")
@@ -548,6 +663,36 @@ def sdpa_not_causal(query: Tensor, key: Tensor, value: Tensor, dropout_p: float 
     Which argument of the built-in hides the future?
     """
     return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout_p if training else 0.0)
+
+
+@misconception(replaces="sdpa", caught_by="test_sdpa_is_causal")
+def sdpa_mask_the_other_way_round(
+    query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, training: bool = True
+) -> Tensor:
+    """The mask that the built-in was given was True where a key is to be hidden.
+
+    For masked_fill and nn.MultiheadAttention True means hidden. For the built-in it means the opposite: may be seen.
+
+    What does True mean in the attn_mask of F.scaled_dot_product_attention?
+    """
+    future = reference.future(slice(0, query.shape[-2]), slice(0, key.shape[-2]), query.device)
+    rate = dropout_p if training else 0.0
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=future, dropout_p=rate)
+
+
+@misconception(replaces="sdpa", caught_by="test_sdpa_is_causal")
+def sdpa_zeros_and_ones_added(
+    query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, training: bool = True
+) -> Tensor:
+    """The mask that the built-in was given was of zeros and ones, and not boolean.
+
+    A mask of numbers is added to the scores: the past got 1 more than the future, and nothing was hidden.
+
+    Which dtype does torch.ones have, and what does the built-in do with a mask of that dtype?
+    """
+    past = torch.ones(query.shape[-2], key.shape[-2], dtype=query.dtype, device=query.device).tril()
+    rate = dropout_p if training else 0.0
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=past, dropout_p=rate)
 
 
 @misconception(replaces="sdpa", caught_by="test_sdpa_is_causal")

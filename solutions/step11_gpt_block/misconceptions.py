@@ -277,6 +277,28 @@ def cube_forgotten_in_gelu(x: Tensor) -> Tensor:
     return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * x))
 
 
+@misconception(replaces="gelu", caught_by="test_gelu")
+def half_forgotten_in_gelu(x: Tensor) -> Tensor:
+    """The factor 0.5 in front was left out.
+
+    1 + tanh goes from 0 to 2, so that large numbers come out doubled and not as they are.
+
+    What should gelu(30) be?
+    """
+    return x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
+
+
+@misconception(replaces="gelu", caught_by="test_gelu")
+def ten_times_the_cube(x: Tensor) -> Tensor:
+    """The third power of x was multiplied by 0.44715.
+
+    The number is 0.044715, a tenth of that.
+
+    How many zeros stand in it before the first 4?
+    """
+    return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.44715 * x**3)))
+
+
 @misconception(replaces="MLP", caught_by="test_mlp")
 class not_four_times_wider(reference.MLP):
     """The layer in between was as wide as the stream.
@@ -394,6 +416,20 @@ class mlp_drops_in_between(reference.MLP):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.c_proj(F.dropout(reference.gelu(self.c_fc(x)), self.dropout, self.training))
+
+
+@misconception(replaces="MLP", caught_by="test_dropout")
+class mlp_drops_twice(reference.MLP):
+    """Dropout was applied after gelu and once more after c_proj.
+
+    GPT-2's MLP drops once, from what it gives. The hidden numbers are all kept.
+
+    How many dropouts does the docstring of MLP's forward name?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = F.dropout(reference.gelu(self.c_fc(x)), self.dropout, self.training)
+        return F.dropout(self.c_proj(hidden), self.dropout, self.training)
 
 
 @misconception(replaces="MLP", caught_by="test_mlp")
@@ -528,6 +564,62 @@ class branches_side_by_side(reference.Block):
 
 
 @misconception(replaces="Block", caught_by="test_block")
+class mlp_comes_first(reference.Block):
+    """The stream went through the MLP first, and through attention then.
+
+    In GPT-2 the MLP works on what attention has gathered in the same block. Here it gets it only in the next one.
+
+    Which of the two branches reads through ln_1?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.mlp(self.ln_2(x))
+        return x + self.attn(self.ln_1(x))
+
+
+@misconception(replaces="Block", caught_by="test_block")
+class mlp_added_to_the_block_input(reference.Block):
+    """The output of the MLP was added to what had come into the block, and not to the stream with attention's part.
+
+    What attention had added is lost in that sum: only what the MLP made of it goes on.
+
+    Which x does the second line of the formula begin with?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        attended = x + self.attn(self.ln_1(x))
+        return x + self.mlp(self.ln_2(attended))
+
+
+@misconception(replaces="Block", caught_by="test_block")
+class mlp_without_norm(reference.Block):
+    """The MLP read the stream itself, not the stream through ln_2.
+
+    The stream grows from layer to layer, and what the MLP is given grows with it.
+
+    Where does ln_2 stand?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attn(self.ln_1(x))
+        return x + self.mlp(x)
+
+
+@misconception(replaces="Block", caught_by="test_block")
+class one_norm_under_two_names(reference.Block):
+    """ln_1 and ln_2 were one and the same module.
+
+    Each branch has learned a norm of its own. Here both read through the weights that were loaded last.
+
+    How many norms does your `__init__` make, and how many does a block have?
+    """
+
+    def __init__(self, n_embd: int, n_head: int, block_size: int, dropout: float = 0.0, bias: bool = True) -> None:
+        super().__init__(n_embd, n_head, block_size, dropout, bias)
+        self.ln_2 = self.ln_1
+
+
+@misconception(replaces="Block", caught_by="test_block")
 class attention_without_norm(reference.Block):
     """Attention read the stream itself, not the stream through ln_1.
 
@@ -593,6 +685,20 @@ class input_changed_in_place(reference.Block):
     def forward(self, x: Tensor) -> Tensor:
         x += self.attn(self.ln_1(x))
         return x + self.mlp(self.ln_2(x))
+
+
+@misconception(replaces="Block", caught_by="test_dropout")
+class branches_dropped_again(reference.Block):
+    """The block dropped once more from what attention and the MLP gave, before it added that to the stream.
+
+    Both drop from their output themselves. What two dropouts keep is less than what was asked for.
+
+    Which of the parts of a block know the rate of dropout already?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + F.dropout(self.attn(self.ln_1(x)), self.mlp.dropout, self.training)
+        return x + F.dropout(self.mlp(self.ln_2(x)), self.mlp.dropout, self.training)
 
 
 @misconception(replaces="Block", caught_by="test_dropout")

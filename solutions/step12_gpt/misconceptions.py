@@ -272,6 +272,34 @@ class untied_head(GPT):
         self.lm_head.weight = nn.Parameter(torch.randn(vocab_size, n_embd) * 0.02)
 
 
+@misconception(replaces="GPT", caught_by="test_head_is_tied")
+class tied_in_forward(GPT):
+    """lm_head was given wte's weight in forward, and not when the model was made.
+
+    Until the first call there are two matrices: a state dict that is saved then holds both, and an optimizer that is
+    made then keeps one that no gradient ever reaches.
+
+    What has been run when GPT(...) returns: `__init__` or `forward`?
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        block_size: int,
+        n_layer: int,
+        n_head: int,
+        n_embd: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(vocab_size, block_size, n_layer, n_head, n_embd, dropout, bias)
+        self.lm_head = nn.Linear(n_embd, vocab_size, bias=False)
+
+    def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        self.lm_head.weight = self.wte.weight
+        return super().forward(idx, targets)
+
+
 @misconception(replaces="GPT", caught_by="test_loss_and_its_gradient")
 class head_detached(GPT):
     """The head used a detached copy of wte's weight.
@@ -369,6 +397,23 @@ class loss_of_the_last_position(GPT):
     def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         logits, _ = super().forward(idx)
         return logits, None if targets is None else F.cross_entropy(logits[:, -1], targets[:, -1])
+
+
+@misconception(replaces="GPT", caught_by="test_logits_and_loss_by_hand")
+class token_0_left_out_of_the_loss(GPT):
+    """The positions whose target is token 0 took no part in the loss.
+
+    Where texts are filled up with a padding token, its positions are left out. Here there is no padding, and 0 is a
+    token like any other.
+
+    What does ignore_index do, and which positions does the contract count?
+    """
+
+    def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        logits, _ = super().forward(idx)
+        if targets is None:
+            return logits, None
+        return logits, F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=0)
 
 
 @misconception(replaces="GPT", caught_by="test_too_many_tokens_are_refused")
@@ -485,6 +530,35 @@ class embeddings_not_dropped(GPT):
     def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         refuse_too_many(self, idx)
         return logits_and_loss(self, self.wte(idx) + self.wpe(positions_of(idx)), targets)
+
+
+@misconception(replaces="GPT", caught_by="test_dropout_acts_in_training_only")
+class only_tokens_dropped(GPT):
+    """drop was applied to the token embedding alone, before the positions were added.
+
+    GPT-2 drops from the sum. Here a number that was dropped is not 0: what its position adds is still there.
+
+    What does the stream hold when drop comes, in the picture of the lesson?
+    """
+
+    def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        refuse_too_many(self, idx)
+        return logits_and_loss(self, self.drop(self.wte(idx)) + self.wpe(positions_of(idx)), targets)
+
+
+@misconception(replaces="GPT", caught_by="test_dropout_acts_in_training_only")
+class each_embedding_dropped(GPT):
+    """drop was applied to the token embedding and to the position embedding, and their sum was taken then.
+
+    A number is lost from the sum only where both were dropped. GPT-2 adds first and drops from what the sum is.
+
+    How many times is drop called, and on what?
+    """
+
+    def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        refuse_too_many(self, idx)
+        positions = self.wpe(positions_of(idx).expand_as(idx))
+        return logits_and_loss(self, self.drop(self.wte(idx)) + self.drop(positions), targets)
 
 
 @misconception(replaces="GPT", caught_by="test_dropout_acts_in_training_only")
@@ -1043,6 +1117,27 @@ def top_k_keeps_one_less(
 
 
 @misconception(replaces="generate", caught_by="test_top_k_keeps_the_k_largest")
+def place_among_the_largest_as_token(
+    model: GPT, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None
+) -> Tensor:
+    """What was drawn was a place among the k largest logits, and it was appended as if it were a token.
+
+    topk sorts: place 0 is the largest logit, whichever token it belongs to. Only tokens below k can come out that way.
+
+    torch.topk returns two tensors. What is the second one for?
+    """
+    was_training = model.training
+    model.eval()
+    for _ in range(max_new_tokens):
+        logits = next_logits(model, idx)
+        if top_k is not None and temperature != 0:
+            logits = logits.topk(min(top_k, logits.shape[-1])).values
+        idx = torch.cat((idx, pick(logits, temperature)), dim=1)
+    model.train(was_training)
+    return idx
+
+
+@misconception(replaces="generate", caught_by="test_top_k_keeps_the_k_largest")
 def top_k_ignored(
     model: GPT, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None
 ) -> Tensor:
@@ -1280,6 +1375,37 @@ def last_window_dropped(token_ids: Tensor, context_length: int, batch_size: int)
     """
     kept = len(token_ids) - 1 if (len(token_ids) - 1) % context_length == 0 else len(token_ids)
     return reference.next_token_batches(token_ids[:kept], context_length, batch_size)
+
+
+@misconception(replaces="next_token_batches", caught_by="test_batches_are_windows_in_order")
+def last_target_missing(token_ids: Tensor, context_length: int, batch_size: int) -> Batches:
+    """A window was begun wherever T inputs are left, although the last of them has no target.
+
+    With N = 2T tokens the second window lacks its last target. There are ⌊(N - 1) / T⌋ windows, and not ⌊N / T⌋.
+
+    How many tokens does one window need, inputs and targets together?
+    """
+    starts = range(0, len(token_ids) - context_length + 1, context_length)
+    for first in range(0, len(starts), batch_size):
+        chosen = starts[first : first + batch_size]
+        inputs = torch.stack([token_ids[start : start + context_length] for start in chosen])
+        yield inputs, torch.stack([token_ids[start + 1 : start + context_length + 1] for start in chosen])
+
+
+@misconception(replaces="next_token_batches", caught_by="test_batches_are_windows_in_order")
+def batches_made_on_the_cpu(token_ids: Tensor, context_length: int, batch_size: int) -> Batches:
+    """The batches were made on the CPU, wherever token_ids was: from a list of numbers, or in a new tensor, say.
+
+    When token_ids is on a GPU, the batches should be there as well.
+
+    What does token_ids[2:5] give, and on which device is it?
+    """
+    ids = token_ids.tolist()
+    starts = range(0, len(ids) - context_length, context_length)
+    for first in range(0, len(starts), batch_size):
+        chosen = starts[first : first + batch_size]
+        inputs = torch.tensor([ids[start : start + context_length] for start in chosen])
+        yield inputs, torch.tensor([ids[start + 1 : start + context_length + 1] for start in chosen])
 
 
 @misconception(replaces="next_token_batches", caught_by="test_batches_are_windows_in_order")

@@ -275,3 +275,21 @@ def windows_by_index(token_ids: Tensor, context_length: int, batch_size: int) ->
     for chosen in starts.split(batch_size):
         table = chosen[:, None] + torch.arange(context_length, device=token_ids.device)
         yield token_ids[table], token_ids[table + 1]
+
+
+@variant(replaces="next_token_batches")
+class windows_by_number:
+    """A class whose batches are asked for by their number, as a `for` loop does it where there is no `__iter__`."""
+
+    def __init__(self, token_ids: Tensor, context_length: int, batch_size: int) -> None:
+        self.windows = token_ids.unfold(0, context_length + 1, context_length)
+        self.batch_size = batch_size
+
+    def __len__(self) -> int:
+        return -(-len(self.windows) // self.batch_size)
+
+    def __getitem__(self, number: int) -> tuple[Tensor, Tensor]:
+        if number >= len(self):
+            raise IndexError(number)
+        rows = self.windows[number * self.batch_size : (number + 1) * self.batch_size]
+        return rows[:, :-1], rows[:, 1:]
