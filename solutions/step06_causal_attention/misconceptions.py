@@ -408,6 +408,20 @@ class weights_detached(Pieces):
         return super().weights(scores, visible).detach()
 
 
+@misconception(replaces="CausalAttention", caught_by="test_future_has_no_effect")
+class no_gradient_in_eval(Pieces):
+    """In eval mode no gradient was kept, because of `torch.no_grad` or a `detach` there.
+
+    eval() switches dropout off, and nothing else. Who needs no gradient says so around the call.
+
+    What does `self.training` decide in your `forward`, besides dropout?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.set_grad_enabled(self.training):
+            return super().forward(x)
+
+
 @misconception(replaces="CausalAttention", caught_by="test_other_dtypes")
 class always_float32(Pieces):
     """The result was float32, whatever the dtype of the tokens and the parameters.
@@ -651,6 +665,20 @@ class dropout_mask_not_cut(Pieces):
             longest = self.visible.expand(len(weights), -1, -1)
             weights = weights * self.dropout(torch.ones_like(longest, dtype=weights.dtype))
         return weights @ value
+
+
+@misconception(replaces="CausalAttention", caught_by="test_dropout_only_in_training")
+class dropout_in_place(Pieces):
+    """The dropout wrote its zeros into the attention weights themselves, in place.
+
+    The softmax needs the weights that it gave to compute its gradient. They are written over, so in training every
+    backward pass ends in an error.
+
+    Which argument of the dropout, or which operation on the weights, makes no new tensor?
+    """
+
+    def context(self, weights: Tensor, value: Tensor) -> Tensor:
+        return F.dropout(weights, self.dropout.p, self.training, inplace=True) @ value
 
 
 @misconception(replaces="CausalAttention", caught_by="test_dropout_only_in_training")

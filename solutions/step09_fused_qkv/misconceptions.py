@@ -706,6 +706,74 @@ class output_dropped_in_eval(Pieces):
         return F.dropout(self.c_proj(merged), self.resid_dropout.p)
 
 
+@misconception(replaces="CausalSelfAttention", caught_by="test_dropout_only_in_training")
+class dropout_in_place(Pieces):
+    """The dropout wrote its zeros into the attention weights themselves, in place.
+
+    The softmax needs the weights that it gave to compute its gradient. They are written over, so in training every
+    backward pass ends in an error.
+
+    Which argument of the dropout, or which operation on the weights, makes no new tensor?
+    """
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        weights = self.weights(self.scores(query, key))
+        return F.dropout(weights, self.attn_dropout.p, self.training, inplace=True) @ value
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_follows_device")
+class dropout_mask_made_on_the_cpu(Pieces):
+    """The random numbers of a dropout were drawn on the CPU, wherever the weights and the output were.
+
+    In training on a GPU the numbers and what they are multiplied by then lie on two devices.
+
+    How does `torch.rand` learn on which device to draw?
+    """
+
+    def drop(self, x: Tensor) -> Tensor:
+        p = self.attn_dropout.p
+        return x * (torch.rand(x.shape) >= p) / (1 - p) if self.training else x
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return self.drop(self.weights(self.scores(query, key))) @ value
+
+    def output(self, merged: Tensor) -> Tensor:
+        return self.drop(self.c_proj(merged))
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_other_dtypes")
+class dropout_mask_in_float32(Pieces):
+    """In training the output was multiplied by a dropout mask of float32 numbers.
+
+    Of two dtypes torch keeps the wider one, so the output of a bfloat16 module becomes float32.
+
+    Which dtype should the mask have when it is multiplied with the output?
+    """
+
+    def output(self, merged: Tensor) -> Tensor:
+        output, p = self.c_proj(merged), self.resid_dropout.p
+        if self.training:
+            output = output * (torch.rand(output.shape, device=output.device) >= p).float() / (1 - p)
+        return output
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_dropout_only_in_training")
+class dropout_mask_not_cut(Pieces):
+    """The dropout mask was as large as the longest sequence, whatever the length of `x`.
+
+    In training the weights of a shorter sequence are then multiplied by a mask that has more rows and columns.
+
+    Which tensor has the shape that the random numbers need?
+    """
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        weights = self.weights(self.scores(query, key))
+        if self.training and self.attn_dropout.p > 0:
+            longest = self.visible.expand(*weights.shape[:2], -1, -1)
+            weights = weights * self.attn_dropout(torch.ones_like(longest, dtype=weights.dtype))
+        return weights @ value
+
+
 @misconception(replaces="CausalSelfAttention", caught_by="test_dropout_on_weights_and_output")
 class first_head_drops_alone(Pieces):
     """Only the weights of the first head were dropped, those of the others never.
