@@ -162,6 +162,21 @@ class value_first_order(Pieces):
 
 
 @misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+class query_value_key_order(Pieces):
+    """Key and value changed places: `c_attn` was read as query, value, key.
+
+    In GPT-2's layout the first third is the query, the second the key, the last the value. A checkpoint only fits this
+    order.
+
+    To which names does your code assign the three parts, and in which order?
+    """
+
+    def parts(self, fused: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, key, value = super().parts(fused)
+        return query, value, key
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
 class cut_into_heads_first(Pieces):
     """The output of `c_attn` was cut into heads first, and each head's columns then into query, key and value.
 
@@ -217,6 +232,36 @@ class merged_without_transpose(Pieces):
 
 
 # --- scores, mask, average --------------------------------------------------------------------------------------------
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+class one_big_head(Pieces):
+    """The heads were never split: one single head worked on all columns.
+
+    The point of several heads is that each has weights of its own. Here all columns share the same weights.
+
+    What is the shape of your query when its product with the keys is taken? Where does the number of heads appear?
+    """
+
+    def heads(self, x: Tensor) -> Tensor:
+        return x.unsqueeze(1)
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+class heads_attend_to_heads(Pieces):
+    """The tokens and the heads never changed places, so that within each token its heads attended to each other.
+
+    Attention compares what the last but one dimension counts, and so does torch's `scaled_dot_product_attention`. In
+    `(B, T, H, d)` that is the heads.
+
+    Which shape do query, key and value have when their product is taken?
+    """
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        query, key, value = (part.transpose(1, 2) for part in (query, key, value))  # (B, T, H, d)
+        p = self.attn_dropout.p if self.training else 0.0
+        context = F.scaled_dot_product_attention(query, key, value, dropout_p=p, is_causal=True)
+        return context.transpose(1, 2)
 
 
 @misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
@@ -286,6 +331,34 @@ class future_instead_of_past(Pieces):
     def weights(self, scores: Tensor) -> Tensor:
         length = scores.shape[-1]
         return scores.masked_fill(~self.visible[:length, :length].T, -torch.inf).softmax(dim=-1)
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+class own_token_hidden(Pieces):
+    """Each token's own position was hidden together with the future.
+
+    A token may look at itself. The first token has nothing else, so its softmax has no finite entry and gives NaN.
+
+    Is the diagonal of the mask part of the past or of the future? Look at the number handed to `tril` or `triu`.
+    """
+
+    def weights(self, scores: Tensor) -> Tensor:
+        length = scores.shape[-1]
+        return scores.masked_fill(~self.visible[:length, :length].tril(-1), -torch.inf).softmax(dim=-1)
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+class every_weight_nan(Pieces):
+    """A mask of zeros and ones was multiplied by -inf, or it hid every position, so that all weights were NaN.
+
+    0 times -inf is NaN, and one NaN spoils its row. A row in which everything is -inf has no softmax either: 0 / 0.
+
+    Print the scores after the mask. Which of them should be ordinary numbers, and what are they?
+    """
+
+    def weights(self, scores: Tensor) -> Tensor:
+        length = scores.shape[-1]
+        return (scores + -torch.inf * ~self.visible[:length, :length]).softmax(dim=-1)
 
 
 @misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
