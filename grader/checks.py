@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from grader.compare import Tolerance, require_agreement, require_gradients
+from grader.compare import Tolerance, no_gradient, require_agreement, require_gradients
 from grader.draws import Draw
 from grader.failure import CheckFailed
 from grader.implementation import Answer, Handle, Implementation
@@ -32,6 +32,7 @@ __all__ = [
     "deadline",
     "exactly",
     "future_has_no_effect",
+    "gradients_arrive",
     "holds",
     "must_raise",
     "points",
@@ -139,6 +140,16 @@ def unmodified(answer: Answer) -> None:
             ).format(names=names),
             called=answer.shown,
         )
+
+
+def gradients_arrive(answer: Answer) -> None:
+    """Fails unless a gradient arrives at every argument and parameter: for answers that chance makes, which agree with
+    no other."""
+    for name, gradient in answer.outcome.gradients.items():
+        if gradient is None:
+            failure = no_gradient(name)
+            failure.called = answer.shown
+            raise failure
 
 
 def sums_to_one(weights: Tensor, dim: int = -1, tolerance: float = 1e-5) -> None:

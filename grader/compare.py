@@ -106,12 +106,7 @@ def require_gradients(came: dict[str, Placed | None], expected: dict[str, Placed
         found, where = came.get(name), _("the gradient of {name}").format(name=_input_name(name))
         if found is None:
             if wanted.device == "meta" or magnitude(wanted.tensor, 0.0) > 0:
-                raise CheckFailed(
-                    _(
-                        "{where} does not exist: no path leads from the result back to it. "
-                        "Was something detached, copied out of torch, or computed under no_grad?"
-                    ).format(where=where)
-                )
+                raise no_gradient(name)
             continue
         require_same_kind(found, wanted, where)
         if wanted.device != "meta" and not torch.equal(found.tensor, wanted.tensor):
@@ -120,6 +115,16 @@ def require_gradients(came: dict[str, Placed | None], expected: dict[str, Placed
             scale = max(magnitude(wanted.tensor, SCALE_FLOOR), GRADIENT_FLOOR * largest)
             room = tolerance.of(wanted.tensor.dtype, scale, GRADIENT_ROOM)
             require_close(found.tensor, wanted.tensor, room, where)
+
+
+def no_gradient(name: str) -> CheckFailed:
+    """What is said where no gradient arrives at an argument or a parameter."""
+    return CheckFailed(
+        _(
+            "{where} does not exist: no path leads from the result back to it. "
+            "Was something detached, copied out of torch, or computed under no_grad?"
+        ).format(where=_("the gradient of {name}").format(name=_input_name(name)))
+    )
 
 
 def require_same_kind(came: Placed, expected: Placed, where: str = "") -> None:

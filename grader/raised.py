@@ -102,9 +102,9 @@ def _behind(raised: Raised, device: str) -> Iterator[str]:
         yield _("`super().__init__()` has to come first in `__init__`: it makes what layers are kept in.")
     if raised.type == "RuntimeError" and WRITTEN_OVER in message:
         yield _(
-            "A tensor that the gradient still needs was written over in place, by `x[...] = ...`, by `+=` or by a "
-            "method whose name ends in `_`. Make a new tensor there; pieces can be kept in a list and joined by "
-            "`torch.cat`."
+            "A tensor that the gradient still needs was written over in place, by `x[...] = ...`, by `+=`, by "
+            "`inplace=True` or by a method whose name ends in `_`. Make a new tensor there; pieces can be kept in a "
+            "list and joined by `torch.cat`."
         )
     if device == "meta":
         yield _(

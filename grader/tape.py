@@ -7,7 +7,6 @@ whether an answer is the same, not enough to read it.
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Callable, Iterator, Set
 from dataclasses import replace
@@ -23,7 +22,7 @@ from torch import Tensor
 from grader import __version__, chance
 from grader.catalogue import Misconception, paired
 from grader.compare import UNITS
-from grader.diagnose import ROOM, Question, is_about_parameters, parameter_shapes, size_measured
+from grader.diagnose import ROOM, Question, error_told, is_about_parameters, parameter_shapes, size_measured
 from grader.draws import Draw
 from grader.failure import CheckFailed
 from grader.implementation import Backend
@@ -42,7 +41,6 @@ from grader.places import tape_version
 
 INDEX = "index"
 FLOOR = 1e-3  # below this size a difference is not told from rounding
-ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 Drawn = TypeVar("Drawn", Tensor, int)
 
@@ -308,7 +306,7 @@ def _described(call: Call, outcome: Outcome, device: str) -> tuple[int, list[Ten
     if is_about_parameters(call):
         said: Any = ["parameters", [shape.replace(here, "here") for shape in map(str, parameter_shapes(outcome))]]
     elif outcome.raised is not None:
-        said = ["raised", outcome.raised.type, ADDRESS.sub("0x", outcome.raised.message)]
+        said = ["raised", *error_told(outcome.raised)]
     else:
         said = [describe(outcome.value), describe(dict(outcome.gradients)), list(outcome.modified)]
     return zlib.crc32(msgspec.json.encode([call.name, said])), tensors

@@ -89,6 +89,40 @@ STRANGERS = {
         "        return self.dropout(scores.masked_fill(future, -torch.inf)).softmax(-1) @ value\n",
         {"dropout_on_hidden_scores"},
     ),
+    "a mask times minus infinity": (
+        "step06_causal_attention",
+        "class CausalAttention(CausalAttention):\n    def forward(self, x):\n"
+        "        query, key, value = self.W_query(x), self.W_key(x), self.W_value(x)\n"
+        "        scores = query @ key.mT / key.shape[-1] ** 0.5\n"
+        "        if x.shape[1] > self.context_length:\n            raise ValueError(x.shape[1])\n"
+        "        future = torch.ones(x.shape[1], x.shape[1], dtype=x.dtype, device=x.device).triu(1)\n"
+        "        return self.dropout((scores + future * -torch.inf).softmax(-1)) @ value\n",
+        {"every_weight_nan"},
+    ),
+    "a plain mask, filled in place": (
+        "step06_causal_attention",
+        "class CausalAttention(CausalAttention):\n    def __init__(self, *args, **kwargs):\n"
+        "        super().__init__(*args, **kwargs)\n"
+        "        self.mask = torch.ones(self.context_length, self.context_length).triu(1)\n"
+        "    def forward(self, x):\n        length = x.shape[1]\n"
+        "        query, key, value = self.W_query(x), self.W_key(x), self.W_value(x)\n"
+        "        scores = query @ key.transpose(1, 2)\n"
+        "        scores.masked_fill_(self.mask.bool()[:length, :length], -torch.inf)\n"
+        "        return self.dropout((scores / key.shape[-1] ** 0.5).softmax(-1)) @ value\n",
+        {"mask_kept_as_plain_tensor | mask_made_on_the_cpu"},
+    ),
+    "a plain mask of four dimensions": (
+        "step09_fused_qkv",
+        "class CausalSelfAttention(CausalSelfAttention):\n    def __init__(self, *args, **kwargs):\n"
+        "        super().__init__(*args, **kwargs)\n        self.past = self.visible[None, None].float()\n"
+        "    def forward(self, x):\n        B, T, C = x.shape\n"
+        "        q, k, v = (part.view(B, T, self.n_head, -1).transpose(1, 2) for part in self.c_attn(x).chunk(3, -1))\n"
+        "        scores = q @ k.mT / (C // self.n_head) ** 0.5\n"
+        "        weights = scores.masked_fill(self.past[:, :, :T, :T] == 0, -torch.inf).softmax(-1)\n"
+        "        merged = (self.attn_dropout(weights) @ v).transpose(1, 2).reshape(B, T, C)\n"
+        "        return self.resid_dropout(self.c_proj(merged))\n",
+        {"mask_made_on_the_cpu"},
+    ),
     "one threshold for the top k of all rows": (
         "step12_gpt",
         "def generate(model, idx, max_new_tokens, temperature=1.0, top_k=None, right=generate):\n"

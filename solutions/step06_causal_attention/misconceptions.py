@@ -75,6 +75,48 @@ class scaled_by_width_without_root(Pieces):
         return query @ key.transpose(-2, -1) / key.shape[-1]
 
 
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class scaled_by_length(Pieces):
+    """The scores were divided by the square root of T, the number of tokens.
+
+    A score is a sum over the entries of a key. More tokens make more scores, and none of them larger.
+
+    When query and key are multiplied, over how many numbers does the sum run?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.transpose(-2, -1) / math.sqrt(key.shape[-2])
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class multiplied_by_the_root(Pieces):
+    """The scores were multiplied by the square root of the width, where they had to be divided by it.
+
+    The wider the keys are, the larger the scores grow. This makes them larger still.
+
+    Which sign must the exponent have in `* d ** 0.5`, or which operator belongs in front of the root?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.transpose(-2, -1) * math.sqrt(key.shape[-1])
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class scores_from_values(Pieces):
+    """The queries were multiplied with the values, where the keys belong.
+
+    A key says which queries a token answers. Its value is what it gives to those that it answers.
+
+    Which two of query, key and value make the scores?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[1] > self.context_length:
+            raise ValueError(f"x has {x.shape[1]} tokens, but context_length is {self.context_length}")
+        query, value = self.W_query(x), self.W_value(x)
+        return self.context(self.weights(self.scores(query, value), self.may_attend(x.shape[1])), value)
+
+
 @misconception(replaces="CausalAttention", caught_by="test_agrees_with_fresh_draws")
 class query_and_key_swapped(Pieces):
     """Query and key changed places, so that row i held what the other tokens ask of token i.
@@ -128,6 +170,19 @@ class future_instead_of_past(Pieces):
 
     def may_attend(self, num_tokens: int) -> Tensor:
         return super().may_attend(num_tokens).T
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class every_weight_nan(Pieces):
+    """A mask of zeros and ones was multiplied by -inf, or it hid every position, so that all weights were NaN.
+
+    0 times -inf is NaN, and one NaN spoils its row. A row in which everything is -inf has no softmax either: 0 / 0.
+
+    Print the scores after the mask. Which of them should be ordinary numbers, and what are they?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return (scores + -torch.inf * ~visible).softmax(dim=-1)
 
 
 @misconception(replaces="CausalAttention", caught_by="test_by_hand")
@@ -209,6 +264,20 @@ class mask_kept_as_parameter(reference.CausalAttention):
     def __init__(self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False) -> None:
         super().__init__(d_in, d_out, context_length, dropout, qkv_bias)
         self.mask = nn.Parameter(torch.ones(context_length, context_length).tril(), requires_grad=False)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_shorter_sequences_work")
+class mask_not_cut_in_place(Pieces):
+    """The scores were masked in place with the mask of the longest sequence, whatever the length of `x`.
+
+    The mask has `context_length` rows and columns, and the scores of a shorter sequence have only T. In place they
+    cannot become larger.
+
+    How do you take the first T rows and the first T columns of the mask?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return scores.masked_fill_(~self.visible, -torch.inf).softmax(dim=-1)
 
 
 @misconception(replaces="CausalAttention", caught_by="test_follows_device")
@@ -406,6 +475,20 @@ class weights_detached(Pieces):
 
     def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
         return super().weights(scores, visible).detach()
+
+
+@misconception(replaces="CausalAttention", caught_by="test_future_has_no_effect")
+class no_gradient_in_eval(Pieces):
+    """In eval mode no gradient was kept, because of `torch.no_grad` or a `detach` there.
+
+    eval() switches dropout off, and nothing else. Who needs no gradient says so around the call.
+
+    What does `self.training` decide in your `forward`, besides dropout?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.set_grad_enabled(self.training):
+            return super().forward(x)
 
 
 @misconception(replaces="CausalAttention", caught_by="test_other_dtypes")
@@ -654,6 +737,20 @@ class dropout_mask_not_cut(Pieces):
 
 
 @misconception(replaces="CausalAttention", caught_by="test_dropout_only_in_training")
+class dropout_in_place(Pieces):
+    """The dropout wrote its zeros into the attention weights themselves, in place.
+
+    The softmax needs the weights that it gave to compute its gradient. They are written over, so in training every
+    backward pass ends in an error.
+
+    Which argument of the dropout, or which operation on the weights, makes no new tensor?
+    """
+
+    def context(self, weights: Tensor, value: Tensor) -> Tensor:
+        return F.dropout(weights, self.dropout.p, self.training, inplace=True) @ value
+
+
+@misconception(replaces="CausalAttention", caught_by="test_dropout_only_in_training")
 class dropout_on_in_eval(Pieces):
     """Dropout was still on in eval mode.
 
@@ -719,7 +816,7 @@ PAIRS = [
     *together(SCALES, MASKS),
     *together(SCALES, WEIGHTS),
     *together(SCALES, DROPOUTS),
-    *together(MASKS, (softmax_over_queries,)),
+    *together(MASKS[:-1], (softmax_over_queries,)),  # with the last one all weights are NaN, as many ways make them
     *together(MASKS[1:], (masked_after_softmax, hidden_scores_set_to_zero)),
     *together(MASKS, DROPOUTS),
     *together((masked_after_softmax, softmax_over_queries), DROPOUTS),

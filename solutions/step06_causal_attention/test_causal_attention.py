@@ -11,6 +11,7 @@ from grader.checks import (
     agree,
     binomial_bound,
     future_has_no_effect,
+    gradients_arrive,
     holds,
     must_raise,
     points,
@@ -58,7 +59,8 @@ def test_future_has_no_effect(student: Implementation, reference: Implementation
     theirs, ours = twins(student, reference, draw, "CausalAttention", 3, 4, 6, 0.0)
     x = draw.normal(2, 6, 3)
     future_has_no_effect(theirs, x)
-    agree(theirs(x), ours(x), terms=3 + 4 + 6)  # a context that ignores the tokens altogether keeps the rule, too
+    # A context that ignores the tokens altogether keeps the rule, too. Gradients flow in eval mode as well.
+    agree(theirs.using(gradients=True)(x), ours.using(gradients=True)(x), terms=2 * 6 * 4)
 
 
 @points(0.5)
@@ -114,6 +116,7 @@ def test_large_scores(student: Implementation, reference: Implementation, draw: 
 @points(0.5)
 def test_other_dtypes(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The module works in float64 and bfloat16, also after other calls."""
+    # d_out is 4, so that a root taken in float32 is exact and passes in float64 too.
     theirs, ours = twins(student, reference, draw, "CausalAttention", 3, 4, 6, 0.0, qkv_bias=True)
     for dtype, terms in ((torch.float64, GUARDED), (torch.bfloat16, 3 + 4 + 5)):
         theirs.to(dtype=dtype)
@@ -205,8 +208,9 @@ def test_dropout_only_in_training(student: Implementation, reference: Implementa
     agree(theirs(x), expected, terms=3 + 4 + 10)
     theirs.train()
     # 220 weights would have to fall the same way twice: that happens with probability 2 ** -220.
-    first, second = theirs(x).tensor(), theirs(x).tensor()
-    holds(not torch.equal(first, second), _("Two calls in training mode dropped the same weights."))
+    first, second = theirs(x).tensor(), theirs.using(gradients=True)(x)
+    holds(not torch.equal(first, second.tensor()), _("Two calls in training mode dropped the same weights."))
+    gradients_arrive(second)
     theirs.eval()
     agree(theirs(x), expected, terms=3 + 4 + 10)
 

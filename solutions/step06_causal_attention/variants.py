@@ -33,7 +33,7 @@ class triu_buffer_filled_in_place(nn.Module):
 
 @variant(replaces="CausalAttention")
 class positions_compared_in_einsum(nn.Module):
-    """The mask is made on the fly by comparing positions; einsum; -1e9; an assert; other parameter order and start."""
+    """The mask is made on the fly; einsum; the root of a float32 tensor; -1e9; other parameter order and start."""
 
     def __init__(self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False) -> None:
         super().__init__()
@@ -49,7 +49,8 @@ class positions_compared_in_einsum(nn.Module):
         assert length <= self.context_length, "too long"
         position = torch.arange(length, device=x.device)
         hidden = position[None, :] > position[:, None]
-        scores = torch.einsum("bid,bjd->bij", self.W_query(x), self.W_key(x)) * self.W_key.out_features**-0.5
+        root = torch.sqrt(torch.tensor(self.W_key.out_features))
+        scores = torch.einsum("bid,bjd->bij", self.W_query(x), self.W_key(x)) / root
         weights = F.softmax(scores.masked_fill(hidden, -1e9), dim=-1)
         weights = F.dropout(weights, self.p, self.training)
         return torch.einsum("bij,bjd->bid", weights, self.W_value(x))

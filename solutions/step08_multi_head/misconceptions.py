@@ -295,6 +295,19 @@ class scaled_by_all_heads(Pieces):
         return query @ key.transpose(-2, -1) / math.sqrt(self.W_key.out_features)
 
 
+@misconception(replaces="MultiHeadAttention", caught_by="test_by_hand")
+class scaled_by_length(Pieces):
+    """The scores were divided by the square root of T, the number of tokens.
+
+    A score is a sum over the columns of one head. More tokens make more scores, and none of them larger.
+
+    Which of B, H, T and d is the last dimension of a head's key?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.transpose(-2, -1) / math.sqrt(key.shape[-2])
+
+
 @misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
 class not_scaled(Pieces):
     """The scores went into the softmax without being divided by the root of the head's width.
@@ -345,6 +358,32 @@ class no_mask(Pieces):
 
     def may_attend(self, num_tokens: int) -> Tensor:
         return torch.ones_like(super().may_attend(num_tokens))
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_by_hand")
+class own_token_hidden(Pieces):
+    """Each token's own position was hidden together with the future.
+
+    A token may look at itself. The first token has nothing else, so its softmax has no finite entry and gives NaN.
+
+    Is the diagonal of the mask part of the past or of the future? Look at the number handed to `tril` or `triu`.
+    """
+
+    def may_attend(self, num_tokens: int) -> Tensor:
+        return super().may_attend(num_tokens).tril(-1)
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_by_hand")
+class every_weight_nan(Pieces):
+    """A mask of zeros and ones was multiplied by -inf, or it hid every position, so that all weights were NaN.
+
+    0 times -inf is NaN, and one NaN spoils its row. A row in which everything is -inf has no softmax either: 0 / 0.
+
+    Print the scores after the mask. Which of them should be ordinary numbers, and what are they?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return (scores + -torch.inf * ~visible).softmax(dim=-1)
 
 
 @misconception(replaces="MultiHeadAttention", caught_by="test_by_hand")
@@ -424,6 +463,20 @@ class mask_not_cut(Pieces):
 
     def may_attend(self, num_tokens: int) -> Tensor:
         return self.visible
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_lengths_and_head_counts")
+class mask_not_cut_in_place(Pieces):
+    """The scores were masked in place with the mask of the longest sequence, whatever the length of `x`.
+
+    The mask has `context_length` rows and columns, and the scores of a shorter sequence have only T. In place they
+    cannot become larger.
+
+    How do you take the first T rows and the first T columns of the mask?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return scores.masked_fill_(~self.visible, -torch.inf).softmax(dim=-1)
 
 
 @misconception(replaces="MultiHeadAttention", caught_by="test_follows_device")
@@ -600,6 +653,20 @@ class weights_detached(Pieces):
         return super().weights(scores, visible).detach()
 
 
+@misconception(replaces="MultiHeadAttention", caught_by="test_future_has_no_effect")
+class no_gradient_in_eval(Pieces):
+    """In eval mode no gradient was kept, because of `torch.no_grad` or a `detach` there.
+
+    eval() switches dropout off, and nothing else. Who needs no gradient says so around the call.
+
+    What does `self.training` decide in your `forward`, besides dropout?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.set_grad_enabled(self.training):
+            return super().forward(x)
+
+
 @misconception(replaces="MultiHeadAttention", caught_by="test_other_dtypes")
 class mask_added_in_float32(Pieces):
     """A float32 mask was added to the scores, and what came after was float32 too, or did not fit together.
@@ -774,6 +841,20 @@ class maximum_of_all_rows(Pieces):
     def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
         exponentials = (scores - scores.amax((-2, -1), keepdim=True)).exp() * visible
         return exponentials / exponentials.sum(dim=-1, keepdim=True)
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_dropout_only_in_training")
+class dropout_in_place(Pieces):
+    """The dropout wrote its zeros into the attention weights themselves, in place.
+
+    The softmax needs the weights that it gave to compute its gradient. They are written over, so in training every
+    backward pass ends in an error.
+
+    Which argument of the dropout, or which operation on the weights, makes no new tensor?
+    """
+
+    def context(self, weights: Tensor, value: Tensor) -> Tensor:
+        return F.dropout(weights, self.dropout.p, self.training, inplace=True) @ value
 
 
 @misconception(replaces="MultiHeadAttention", caught_by="test_dropout_only_in_training")

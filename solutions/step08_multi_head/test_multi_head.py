@@ -11,6 +11,7 @@ from grader.checks import (
     agree,
     binomial_bound,
     future_has_no_effect,
+    gradients_arrive,
     holds,
     must_raise,
     points,
@@ -79,7 +80,8 @@ def test_future_has_no_effect(student: Implementation, reference: Implementation
     theirs, ours = twins(student, reference, draw, "MultiHeadAttention", 3, 6, 4, 0.0, 3)
     x = draw.normal(2, 4, 3)
     future_has_no_effect(theirs, x)
-    agree(theirs(x), ours(x), terms=3 + 2 * 6 + 4)  # a result that ignores the tokens altogether keeps the rule, too
+    # A result that ignores the tokens altogether keeps the rule, too. Gradients flow in eval mode as well.
+    agree(theirs.using(gradients=True)(x), ours.using(gradients=True)(x), terms=2 * 4 * 9)
 
 
 @points(1)
@@ -133,14 +135,15 @@ def test_large_scores(student: Implementation, reference: Implementation, draw: 
 @points(0.5)
 def test_other_dtypes(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Both modules work in float64 and bfloat16, also after other calls."""
-    for name in ("MultiHeadAttentionWrapper", "MultiHeadAttention"):
-        theirs, ours = twins(student, reference, draw, name, 3, 4, 6, 0.0, 2)
-        for dtype, terms in ((torch.float64, GUARDED), (torch.bfloat16, 3 + 2 * 4 + 5)):
+    # A head's width is 4, so that a root taken in float32 is exact and passes in float64 too.
+    for name, d_out in (("MultiHeadAttentionWrapper", 4), ("MultiHeadAttention", 8)):
+        theirs, ours = twins(student, reference, draw, name, 3, d_out, 6, 0.0, 2)
+        for dtype, terms in ((torch.float64, GUARDED), (torch.bfloat16, 3 + 2 * d_out + 5)):
             theirs.to(dtype=dtype)
             ours.to(dtype=dtype)
             x = draw.normal(2, 5, 3, dtype=dtype)
             agree(theirs(x), ours(x), terms=terms)
-        training, _ours = twins(student, reference, draw, name, 3, 4, 6, DROPPED, 2)
+        training, _ours = twins(student, reference, draw, name, 3, d_out, 6, DROPPED, 2)
         training.to(dtype=x.dtype)
         came = training.train()(x).tensor()
         sentence = _("In training the result has dtype {came}, and it should have {expected}.")
@@ -248,8 +251,9 @@ def test_dropout_only_in_training(student: Implementation, reference: Implementa
         theirs, ours = twins(student, reference, draw, name, 3, 4, 12, 0.5, 2)  # longer than the sequences
         theirs.train()
         # 220 weights would have to fall the same way twice: that happens with probability 2 ** -220.
-        first, second = theirs(x).tensor(), theirs(x).tensor()
-        holds(not torch.equal(first, second), _("Two calls in training mode dropped the same weights."))
+        first, second = theirs(x).tensor(), theirs.using(gradients=True)(x)
+        holds(not torch.equal(first, second.tensor()), _("Two calls in training mode dropped the same weights."))
+        gradients_arrive(second)
         theirs.eval()
         agree(theirs(x), ours(x), terms=3 + 2 * 4 + 10)
 

@@ -121,7 +121,7 @@ class triu_buffer_filled_in_place(nn.Module):
 
 @variant(replaces="MultiHeadAttention")
 class einsum_without_transposes(nn.Module):
-    """einsum names every dimension; positions are compared on the fly; another parameter order and initialisation."""
+    """einsum names every dimension; the root of a float32 tensor; positions are compared; another parameter order."""
 
     def __init__(
         self, d_in: int, d_out: int, context_length: int, dropout: float, num_heads: int, qkv_bias: bool = False
@@ -144,7 +144,7 @@ class einsum_without_transposes(nn.Module):
         query, key, value = (
             layer(x).unflatten(-1, (self.num_heads, -1)) for layer in (self.W_query, self.W_key, self.W_value)
         )
-        scores = torch.einsum("bihd,bjhd->bhij", query, key) / math.sqrt(query.shape[-1])
+        scores = torch.einsum("bihd,bjhd->bhij", query, key) / torch.sqrt(torch.tensor(float(query.shape[-1])))
         position = torch.arange(length, device=x.device)
         scores = torch.where(position[:, None] >= position, scores, torch.finfo(scores.dtype).min)
         weights = F.dropout(torch.exp(scores - scores.logsumexp(-1, keepdim=True)), self.p, self.training)

@@ -162,6 +162,21 @@ class value_first_order(Pieces):
 
 
 @misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+class query_value_key_order(Pieces):
+    """Key and value changed places: `c_attn` was read as query, value, key.
+
+    In GPT-2's layout the first third is the query, the second the key, the last the value. A checkpoint only fits this
+    order.
+
+    To which names does your code assign the three parts, and in which order?
+    """
+
+    def parts(self, fused: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, key, value = super().parts(fused)
+        return query, value, key
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
 class cut_into_heads_first(Pieces):
     """The output of `c_attn` was cut into heads first, and each head's columns then into query, key and value.
 
@@ -217,6 +232,36 @@ class merged_without_transpose(Pieces):
 
 
 # --- scores, mask, average --------------------------------------------------------------------------------------------
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+class one_big_head(Pieces):
+    """The heads were never split: one single head worked on all columns.
+
+    The point of several heads is that each has weights of its own. Here all columns share the same weights.
+
+    What is the shape of your query when its product with the keys is taken? Where does the number of heads appear?
+    """
+
+    def heads(self, x: Tensor) -> Tensor:
+        return x.unsqueeze(1)
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+class heads_attend_to_heads(Pieces):
+    """The tokens and the heads never changed places, so that within each token its heads attended to each other.
+
+    Attention compares what the last but one dimension counts, and so does torch's `scaled_dot_product_attention`. In
+    `(B, T, H, d)` that is the heads.
+
+    Which shape do query, key and value have when their product is taken?
+    """
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        query, key, value = (part.transpose(1, 2) for part in (query, key, value))  # (B, T, H, d)
+        p = self.attn_dropout.p if self.training else 0.0
+        context = F.scaled_dot_product_attention(query, key, value, dropout_p=p, is_causal=True)
+        return context.transpose(1, 2)
 
 
 @misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
@@ -286,6 +331,34 @@ class future_instead_of_past(Pieces):
     def weights(self, scores: Tensor) -> Tensor:
         length = scores.shape[-1]
         return scores.masked_fill(~self.visible[:length, :length].T, -torch.inf).softmax(dim=-1)
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+class own_token_hidden(Pieces):
+    """Each token's own position was hidden together with the future.
+
+    A token may look at itself. The first token has nothing else, so its softmax has no finite entry and gives NaN.
+
+    Is the diagonal of the mask part of the past or of the future? Look at the number handed to `tril` or `triu`.
+    """
+
+    def weights(self, scores: Tensor) -> Tensor:
+        length = scores.shape[-1]
+        return scores.masked_fill(~self.visible[:length, :length].tril(-1), -torch.inf).softmax(dim=-1)
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+class every_weight_nan(Pieces):
+    """A mask of zeros and ones was multiplied by -inf, or it hid every position, so that all weights were NaN.
+
+    0 times -inf is NaN, and one NaN spoils its row. A row in which everything is -inf has no softmax either: 0 / 0.
+
+    Print the scores after the mask. Which of them should be ordinary numbers, and what are they?
+    """
+
+    def weights(self, scores: Tensor) -> Tensor:
+        length = scores.shape[-1]
+        return (scores + -torch.inf * ~self.visible[:length, :length]).softmax(dim=-1)
 
 
 @misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
@@ -704,6 +777,74 @@ class output_dropped_in_eval(Pieces):
 
     def output(self, merged: Tensor) -> Tensor:
         return F.dropout(self.c_proj(merged), self.resid_dropout.p)
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_dropout_only_in_training")
+class dropout_in_place(Pieces):
+    """The dropout wrote its zeros into the attention weights themselves, in place.
+
+    The softmax needs the weights that it gave to compute its gradient. They are written over, so in training every
+    backward pass ends in an error.
+
+    Which argument of the dropout, or which operation on the weights, makes no new tensor?
+    """
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        weights = self.weights(self.scores(query, key))
+        return F.dropout(weights, self.attn_dropout.p, self.training, inplace=True) @ value
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_follows_device")
+class dropout_mask_made_on_the_cpu(Pieces):
+    """The random numbers of a dropout were drawn on the CPU, wherever the weights and the output were.
+
+    In training on a GPU the numbers and what they are multiplied by then lie on two devices.
+
+    How does `torch.rand` learn on which device to draw?
+    """
+
+    def drop(self, x: Tensor) -> Tensor:
+        p = self.attn_dropout.p
+        return x * (torch.rand(x.shape) >= p) / (1 - p) if self.training else x
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return self.drop(self.weights(self.scores(query, key))) @ value
+
+    def output(self, merged: Tensor) -> Tensor:
+        return self.drop(self.c_proj(merged))
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_other_dtypes")
+class dropout_mask_in_float32(Pieces):
+    """In training the output was multiplied by a dropout mask of float32 numbers.
+
+    Of two dtypes torch keeps the wider one, so the output of a bfloat16 module becomes float32.
+
+    Which dtype should the mask have when it is multiplied with the output?
+    """
+
+    def output(self, merged: Tensor) -> Tensor:
+        output, p = self.c_proj(merged), self.resid_dropout.p
+        if self.training:
+            output = output * (torch.rand(output.shape, device=output.device) >= p).float() / (1 - p)
+        return output
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_dropout_only_in_training")
+class dropout_mask_not_cut(Pieces):
+    """The dropout mask was as large as the longest sequence, whatever the length of `x`.
+
+    In training the weights of a shorter sequence are then multiplied by a mask that has more rows and columns.
+
+    Which tensor has the shape that the random numbers need?
+    """
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        weights = self.weights(self.scores(query, key))
+        if self.training and self.attn_dropout.p > 0:
+            longest = self.visible.expand(*weights.shape[:2], -1, -1)
+            weights = weights * self.attn_dropout(torch.ones_like(longest, dtype=weights.dtype))
+        return weights @ value
 
 
 @misconception(replaces="CausalSelfAttention", caught_by="test_dropout_on_weights_and_output")

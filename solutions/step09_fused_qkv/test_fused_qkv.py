@@ -12,6 +12,7 @@ from grader.checks import (
     binomial_bound,
     exactly,
     future_has_no_effect,
+    gradients_arrive,
     holds,
     must_raise,
     points,
@@ -132,13 +133,18 @@ def test_lengths_and_head_counts(student: Implementation, reference: Implementat
 @points(0.5)
 def test_other_dtypes(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The module works in float64 and bfloat16, also after other calls."""
-    theirs, ours = twins(student, reference, draw, "CausalSelfAttention", 4, 2, 6)
-    theirs(draw.normal(2, 5, 4))
-    for dtype, terms in ((torch.float64, GUARDED), (torch.bfloat16, 3 * 4 + 5)):
+    # A head's width is 4, so that a root taken in float32 is exact and passes in float64 too.
+    theirs, ours = twins(student, reference, draw, "CausalSelfAttention", 8, 2, 6)
+    for dtype, terms in ((torch.float64, GUARDED), (torch.bfloat16, 3 * 8 + 5)):
         theirs.to(dtype=dtype)
         ours.to(dtype=dtype)
-        x = draw.normal(2, 5, 4, dtype=dtype)
+        x = draw.normal(2, 5, 8, dtype=dtype)
         agree(theirs(x), ours(x), terms=terms)
+    training, _ours = twins(student, reference, draw, "CausalSelfAttention", 8, 2, 6, DROPPED)
+    training.to(dtype=x.dtype)
+    came = training.train()(x).tensor()
+    sentence = _("In training the result has dtype {came}, and it should have {expected}.")
+    holds(came.dtype == x.dtype, sentence.format(came=came.dtype, expected=x.dtype))
 
 
 @points(0.5)
@@ -149,7 +155,12 @@ def test_follows_device(student: Implementation, reference: Implementation, draw
     agree(theirs(x), ours(x), terms=3 * 4 + 5)
     theirs.to(device="meta")
     ours.to(device="meta")
-    agree(theirs(x), ours(x), note=_("The device `meta` has shapes and no values: what stays behind is found there."))
+    note = _("The device `meta` has shapes and no values: what stays behind is found there.")
+    expected = ours(x)
+    agree(theirs(x), expected, note=note)
+    training, _ours = twins(student, reference, draw, "CausalSelfAttention", 4, 2, 6, DROPPED)  # dropout has masks, too
+    training.to(device="meta")
+    agree(training.train()(x), expected, note=note)
 
 
 @points(1)
@@ -237,15 +248,16 @@ def test_dropout_on_weights_and_output(student: Implementation, reference: Imple
 @points(0.5)
 def test_dropout_only_in_training(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Dropout is random in training, and off in eval mode."""
-    theirs, ours = twins(student, reference, draw, "CausalSelfAttention", 4, 2, 10, 0.5)
+    theirs, ours = twins(student, reference, draw, "CausalSelfAttention", 4, 2, 12, 0.5)  # longer than the sequences
     x = draw.normal(2, 10, 4)
     # In between, so that who mistakes one mode for the other is told apart from who never drops.
     first = theirs.train()(x).tensor()
     agree(theirs.eval()(x), ours(x), terms=3 * 4 + 10)
-    second = theirs.train()(x).tensor()
+    second = theirs.train().using(gradients=True)(x)
     # 220 weights and 80 outputs would have to fall the same way twice: a right answer does so with probability 2^-80
     # at most.
-    holds(not torch.equal(first, second), _("Two calls in training mode dropped the same numbers."))
+    holds(not torch.equal(first, second.tensor()), _("Two calls in training mode dropped the same numbers."))
+    gradients_arrive(second)
 
 
 def _each_is_zero_or_scaled_twice(came: Tensor, plain: Tensor) -> None:

@@ -76,7 +76,7 @@ def guarded_sums(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = Fa
     if is_causal and T_q != T_k:
         raise ValueError(f"{T_q} queries and {T_k} keys")
     hidden_score = -1e10 if query.dtype != torch.float16 else -6e4
-    scaled = (query / math.sqrt(query.shape[-1])).split(block_size, dim=2)
+    scaled = (query / torch.sqrt(torch.tensor(float(query.shape[-1])))).split(block_size, dim=2)
     contexts = [torch.zeros(*block.shape[:3], value.shape[-1]).to(block) for block in scaled]
     totals = [torch.zeros(*block.shape[:3], 1).to(block) for block in scaled]
     maxima = [torch.full((*block.shape[:3], 1), hidden_score).to(block) for block in scaled]

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from grader.catalogue import variant
-from solutions.step11_gpt_block.reference import Block, LayerNorm
+from solutions.step09_fused_qkv.reference import CausalSelfAttention
+from solutions.step11_gpt_block.reference import MLP, Block, LayerNorm
 from solutions.step12_gpt import reference
 
 # --- the model ---
@@ -84,6 +85,49 @@ class blocks_run_again(reference.GPT):
             x = checkpoint(block, x, use_reentrant=number % 2 == 0) if x.requires_grad else block(x)
         logits = self.lm_head(self.ln_f(x))
         return logits, None if targets is None else F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+class RootOfATensor(CausalSelfAttention):
+    """Attention that takes the root of the head's width from a tensor."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        (B, T, D), H = x.shape, self.n_head
+        if self.block_size < T:
+            raise ValueError(f"{T} tokens")
+        query, key, value = (part.view(B, T, H, D // H).transpose(1, 2) for part in self.c_attn(x).split(D, dim=-1))
+        scores = query @ key.mT / torch.sqrt(torch.tensor(D // H, dtype=torch.float32))
+        weights = self.attn_dropout(scores.masked_fill(~self.visible[:T, :T], -torch.inf).softmax(dim=-1))
+        output: Tensor = self.resid_dropout(self.c_proj((weights @ value).transpose(1, 2).reshape(B, T, D)))
+        return output
+
+
+class FactorInATensor(MLP):
+    """An MLP whose gelu is that of LLMs-from-scratch."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = self.c_fc(x)
+        inner = torch.sqrt(torch.tensor(2.0 / torch.pi)) * (wide + 0.044715 * torch.pow(wide, 3))
+        return F.dropout(self.c_proj(0.5 * wide * (1 + torch.tanh(inner))), self.dropout, self.training)
+
+
+@variant(replaces="GPT")
+class constants_in_tensors(reference.GPT):
+    """Blocks whose root and whose factor of gelu are tensors, which are float32 whatever the model is."""
+
+    def __init__(
+        self,
+        vocab_size: int,
+        block_size: int,
+        n_layer: int,
+        n_head: int,
+        n_embd: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(vocab_size, block_size, n_layer, n_head, n_embd, dropout, bias)
+        for block in self.h:
+            block.attn = RootOfATensor(n_embd, n_head, block_size, dropout, bias)
+            block.mlp = FactorInATensor(n_embd, dropout, bias)
 
 
 @variant(replaces="GPT")
