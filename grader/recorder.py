@@ -19,10 +19,10 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from grader import __version__, course, preload
+from grader import __version__, chance, course, preload
 from grader.catalogue import Misconception
 from grader.course import Step
-from grader.diagnose import size_measured
+from grader.diagnose import OTHER_STREAM, in_stream, size_measured
 from grader.draws import Draw
 from grader.implementation import LocalBackend
 from grader.messages import Call, Outcome, Raised, outcome_to_wire
@@ -110,10 +110,12 @@ class _Recorder:
 
     def _wrong_ways(
         self, check: Callable[..., None], seed: int, called: frozenset[str]
-    ) -> tuple[dict[str, list[int]], dict[str, int]]:
-        """The fingerprints of each misconception that this check refuses, and the sizes. Whoever answers like one that
-        it passes passes too, and so does one that touches nothing of what is called."""
+    ) -> tuple[dict[str, list[int]], dict[str, list[int]], dict[str, int]]:
+        """The fingerprints of each misconception that this check refuses, those under other random numbers, and the
+        sizes. Whoever answers like one that it passes passes too, and so does one that touches nothing of what is
+        called."""
         taken: dict[str, list[int]] = {}
+        redrawn: dict[str, list[int]] = {}
         sizes: dict[str, int] = {}
         for wrong in [*self.step.misconceptions, *self.step.pairs]:
             if not called & self.step.touched(wrong.replaced):
@@ -122,12 +124,17 @@ class _Recorder:
             verdict = run_check(check, student, LocalBackend(self.step.responder()), seed=seed)
             if verdict.status == "pass":
                 continue
-            taken[wrong.name] = [
-                self.fingerprints.setdefault(print_, len(self.fingerprints)) for print_ in student.fingerprints
-            ]
+            taken[wrong.name] = self._numbers(student)
+            if student.may_be_missed:
+                again = _Fingerprinted(self.step, wrong, OTHER_STREAM)
+                if run_check(check, again, LocalBackend(self.step.responder()), seed=seed).status != "pass":
+                    redrawn[wrong.name] = self._numbers(again)
             if size := size_measured(verdict.exchanges):
                 sizes[wrong.name] = size
-        return taken, sizes
+        return taken, redrawn, sizes
+
+    def _numbers(self, student: _Fingerprinted) -> list[int]:
+        return [self.fingerprints.setdefault(print_, len(self.fingerprints)) for print_ in student.fingerprints]
 
 
 class _RecordedDraw(Draw):
@@ -169,15 +176,28 @@ class _RecordedOracle(LocalBackend):
 class _Fingerprinted(LocalBackend):
     """A misconception; keeps fingerprints of its answers."""
 
-    def __init__(self, step: Step, wrong: Misconception) -> None:
+    def __init__(self, step: Step, wrong: Misconception, stream: int = 0) -> None:
         super().__init__(step.responder(wrong.replaced))
-        self.own_draws = wrong.own_draws
+        self.own_draws, self._other = wrong.own_draws, stream
         self.fingerprints: list[Fingerprint] = []
+        self._asked_for: Fingerprint | None = None
+
+    @property
+    def may_be_missed(self) -> bool:
+        """Whether another draw of one of the answers may not look alike."""
+        return any(chance.may_miss(print_.profile) for print_ in self.fingerprints)
+
+    def begin_check(self, seed: int) -> None:
+        """As every backend, in another stream."""
+        super().begin_check(seed + self._other)
 
     def ask(self, call: Call) -> Outcome:
         """The misconception's answer, its fingerprint kept."""
-        outcome = super().ask(call)
+        if self._asked_for is not None:  # the check went on after it
+            self.fingerprints[-1] = self._asked_for
+        outcome = super().ask(in_stream(call, self._other))
         self.fingerprints.append(fingerprint(call, outcome, drawn=self.drew or self.own_draws))
+        self._asked_for = fingerprint(call, outcome, last=False) if outcome.raised else None
         return outcome
 
 
