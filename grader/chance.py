@@ -23,6 +23,7 @@ MANNER_ROOM = 0.3
 STILL = 0.1  # variation below this share of what chance gives is none
 # Zeros that lie further together than this may be there on purpose, as under a mask: nothing is said of such answers.
 ON_PURPOSE = 3.0
+OPPOSITE = 0.4  # where a larger share is zero, two draws may keep nothing in common
 # That exactly the smallest elements were dropped is no chance where as many could be chosen in more ways than this.
 FEWEST_ORDERS = 10**7
 
@@ -36,6 +37,12 @@ def profile(outcome: Outcome) -> list[bytes]:
 def tells(profile: Sequence[bytes]) -> bool:
     """Whether something was dropped: numbers without a zero among them can only be compared as they are."""
     return any(0 < _unpacked(one)[0] < 1 for one in profile)
+
+
+def may_miss(profile: Sequence[bytes]) -> bool:
+    """Whether another draw of the same manner may not look alike: one of few elements, or one that keeps none of the
+    same elements, being opposite: one keeps what is drawn above p, and the other what is drawn below 1 - p."""
+    return any(OPPOSITE < share < 1 or len(sample) < SAMPLE for share, _varies, sample in map(_unpacked, profile))
 
 
 def alike(mine: Sequence[bytes], theirs: Sequence[bytes], shapes: list[tuple[int, ...]]) -> bool:

@@ -29,12 +29,14 @@ ROOM = 16.0
 # Of the failing checks that a misconception should explain, the share in which it must answer as the student did. Not
 # all: random numbers drawn in another order part the answers of one and the same mistake.
 SHARE = 0.75
+ON_PURPOSE = re.compile(r"(^|:\s*)(raise|assert)\b")  # a line whose error is its author's own
+ADDRESS = re.compile(r"0x[0-9a-f]+")
 UNEXPLAINED = 3  # failing checks searched in vain before the rest is left unexplained
 FURTHER_DRAWS = 3
-ADDRESS = re.compile(r"0x[0-9a-f]+")
 # What the responder says of a tensor on another device: where it was made is the mistake. Which op met it first, and
 # with how many leading dimensions of size 1, is not.
 STRAY = re.compile(r"(on the same device, but )\w+ (got one on meta and one of shape \()(?:1, )*")
+OTHER_STREAM = 1  # added to a seed of torch's: random numbers that have nothing to do with the student's
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,13 @@ class Diagnostician:
     ) -> list[Misconception]:
         """Where only one of two mistakes shows in a check and another check shows both: the two."""
         if len(matching) > 1:
-            return matching
+            # A pair beside a part of its own was found where the part alone would not do.
+            parts = [wrong for wrong in matching if any(wrong in pair.parts for pair in matching)]
+            return [
+                next((replace(wrong, nudge=part.nudge) for part in parts if part in wrong.parts), wrong)
+                for wrong in matching
+                if wrong not in parts
+            ]
         both = [
             pair
             for group in found.values()
@@ -180,13 +188,24 @@ class AskedHere:
         self, backend: Callable[[Misconception], LocalBackend], reference: Oracle, checks: list[Callable[..., None]]
     ) -> None:
         self._backend, self._reference, self._checks = backend, reference, checks
-        self._known: dict[tuple[str, str, int, str], _Answers] = {}
+        self._known: dict[tuple[str, str, int, str, int], _Answers] = {}
 
     def alike(self, wrong: Misconception, question: Question) -> bool:
         """As a witness says."""
-        known, theirs = self._answers(wrong, question.check, question), question.answers
+        known = self._answers(wrong, question.check, question)
+        if self._same(wrong, question, known):
+            return True
+        # Drawn from the student's own stream a mask may be the opposite of theirs: then nothing is kept in both, and
+        # nothing can be compared.
+        parted = known.outcomes[known.matched_by(question.answers) :]
+        if not parted or not parted[0].drawn or not chance.may_miss(chance.profile(parted[0].outcome)):
+            return False
+        return self._same(wrong, question, self._answers(wrong, question.check, question, OTHER_STREAM), OTHER_STREAM)
+
+    def _same(self, wrong: Misconception, question: Question, known: _Answers, stream: int = 0) -> bool:
+        theirs = question.answers
         if known.refused is None and known.matched_by(theirs) == len(known.outcomes):  # the rest may be theirs too
-            self._ask(wrong, question.check, question, theirs, known)
+            self._ask(wrong, question.check, question, theirs, known, stream)
         if not known.refused:
             return False
         return known.matched_by(theirs) == len(known.outcomes) == len(theirs) and known.size == size_measured(theirs)
@@ -199,8 +218,10 @@ class AskedHere:
                 self._ask(wrong, check, question, None, known)
         return {check.__name__ for check in self._checks if self._answers(wrong, check, question).refused}
 
-    def _answers(self, wrong: Misconception, check: Callable[..., None], question: Question) -> _Answers:
-        return self._known.setdefault((wrong.name, check.__name__, question.seed, question.device), _Answers())
+    def _answers(
+        self, wrong: Misconception, check: Callable[..., None], question: Question, stream: int = 0
+    ) -> _Answers:
+        return self._known.setdefault((wrong.name, check.__name__, question.seed, question.device, stream), _Answers())
 
     def _ask(
         self,
@@ -209,10 +230,11 @@ class AskedHere:
         question: Question,
         theirs: list[Exchange] | None,
         known: _Answers,
+        stream: int = 0,
     ) -> None:
         """Runs a check on a misconception from the beginning (a module can't be asked the middle of a conversation):
         to its end, or as long as the answers are `theirs`."""
-        asked = _Asked(self._backend(wrong), wrong.own_draws, theirs)
+        asked = _Asked(self._backend(wrong), wrong.own_draws, theirs, stream)
         trial = Trial(check.__name__, asked, self._reference, seed=question.seed, device=question.device)
         with contextlib.suppress(_Apart):
             verdict = trial.run(check, student=trial.student, reference=trial.reference, draw=trial.draw)
@@ -229,10 +251,12 @@ class _Answer:
     outcome: Outcome
     drawn: bool
 
-    def is_like(self, theirs: Exchange) -> bool:
-        """Whether the student's answer is this one, or another draw of it."""
+    def is_like(self, theirs: Exchange, last: bool) -> bool:
+        """Whether the student's answer is this one, or another draw of it; `last`: the check ended with theirs."""
         if self.name != theirs.call.name:
             return False
+        if not last and self.outcome.raised and theirs.outcome is not None and theirs.outcome.raised:
+            return True  # the check went on, so that it had asked for an error, and any error will do
         if same_answer(theirs.call, self.outcome, theirs.outcome):
             return True
         return self.drawn and theirs.outcome is not None and same_but_for_the_draw(self.outcome, theirs.outcome)
@@ -249,7 +273,8 @@ class _Answers:
 
     def matched_by(self, theirs: list[Exchange]) -> int:
         """How many of these answers are the student's, from the first on."""
-        same = (answer.is_like(exchange) for answer, exchange in zip(self.outcomes, theirs, strict=False))
+        pairs = zip(self.outcomes, theirs, strict=False)
+        same = (answer.is_like(exchange, exchange is theirs[-1]) for answer, exchange in pairs)
         return sum(1 for _same in itertools.takewhile(bool, same))
 
 
@@ -260,24 +285,31 @@ class _Apart(BaseException):
 class _Asked:
     """A backend that keeps its answers, and stops the check at one that is not the student's."""
 
-    def __init__(self, backend: LocalBackend, own_draws: bool, theirs: list[Exchange] | None) -> None:
-        self._backend, self._own_draws, self._theirs = backend, own_draws, theirs
+    def __init__(self, backend: LocalBackend, own_draws: bool, theirs: list[Exchange] | None, stream: int = 0) -> None:
+        self._backend, self._own_draws, self._theirs, self._stream = backend, own_draws, theirs, stream
         self.outcomes: list[_Answer] = []
 
     def begin_check(self, seed: int) -> None:
-        """As the backend does."""
-        self._backend.begin_check(seed)
+        """As the backend does, in another stream."""
+        self._backend.begin_check(seed + self._stream)
 
     def ask(self, call: Call) -> Outcome:
         """The backend's answer, as long as it is the student's."""
-        outcome = self._backend.ask(call)
+        outcome = self._backend.ask(in_stream(call, self._stream))
         answer = _Answer(call.name, outcome, self._backend.drew or self._own_draws)
         self.outcomes.append(answer)
         if self._theirs is not None:
             theirs = self._theirs[len(self.outcomes) - 1] if len(self.outcomes) <= len(self._theirs) else None
-            if theirs is None or not answer.is_like(theirs):
+            if theirs is None or not answer.is_like(theirs, theirs is self._theirs[-1]):
                 raise _Apart
         return outcome
+
+
+def in_stream(call: Call, stream: int) -> Call:
+    """The same call, its seed moved to another stream."""
+    if not stream or call.options.seed is None:
+        return call
+    return replace(call, options=replace(call.options, seed=call.options.seed + stream))
 
 
 def name_of(matching: list[Misconception]) -> str:
@@ -350,12 +382,36 @@ def same_outcome(mine: Outcome | None, theirs: Outcome | None) -> bool:
         return mine is theirs
     if mine.raised or theirs.raised:
         return _same_error(mine.raised, theirs.raised)
-    return (
-        _same(mine.value, theirs.value)
-        and mine.gradients.keys() == theirs.gradients.keys()
-        and all(_same(mine.gradients[name], theirs.gradients[name]) for name in mine.gradients)
-        and mine.modified == theirs.modified
+    if mine.modified != theirs.modified or not _same(mine.value, theirs.value):
+        return False
+    mine_back, theirs_back = telling_gradients(mine), telling_gradients(theirs)
+    return mine_back.keys() == theirs_back.keys() and all(
+        _same(mine_back[name], theirs_back[name]) for name in mine_back
     )
+
+
+def telling_gradients(outcome: Outcome) -> dict[str, Placed | None]:
+    """The gradients of an answer, as far as they tell one mistake from another.
+
+    None of them where a value is NaN: how far that spreads on the way back differs between ways to write the same,
+    since `max` passes it to the largest entry, and `amax` to all. One of zeros is one that no path leads to.
+    """
+    if outcome.gradients and _has_nan(outcome.value):
+        return {}
+    return {name: None if back is None or _is_zero(back) else back for name, back in outcome.gradients.items()}
+
+
+def _is_zero(placed: Placed) -> bool:
+    return placed.device != "meta" and not bool(placed.tensor.any())
+
+
+def _has_nan(value: Any) -> bool:
+    match value:
+        case Placed(tensor):
+            return tensor.is_floating_point() and tensor.device.type != "meta" and bool(tensor.isnan().any())
+        case tuple():
+            return any(map(_has_nan, value))
+    return False
 
 
 def same_but_for_the_draw(drawn: Outcome, theirs: Outcome) -> bool:
@@ -381,14 +437,17 @@ def kinds_of(value: Any) -> Any:
     return value
 
 
-def _same_error(mine: Raised | None, theirs: Raised | None) -> bool:
-    return mine is not None and theirs is not None and error_told(mine) == error_told(theirs)
-
-
-def error_told(raised: Raised) -> tuple[str, str]:
-    """What tells an error from others: its type, and its message without what each run, or each way to write one and
-    the same mistake, has of its own."""
+def said_by(raised: Raised) -> tuple[str, str]:
+    """What two errors have to share to be one: type and message, without what each run, or each way to write one and
+    the same mistake, has of its own. Nothing of an error that the code raises on purpose: everybody words it
+    differently."""
+    if ON_PURPOSE.search(raised.source):
+        return "", ""
     return raised.type, STRAY.sub(r"\1\2", ADDRESS.sub("0x", raised.message))
+
+
+def _same_error(mine: Raised | None, theirs: Raised | None) -> bool:
+    return mine is not None and theirs is not None and said_by(mine) == said_by(theirs)
 
 
 def _same(mine: Any, theirs: Any) -> bool:

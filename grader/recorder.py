@@ -19,10 +19,11 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from grader import __version__, course, preload
+from grader import __version__, chance, course, preload
 from grader.catalogue import Misconception
+from grader.compare import dtype_name
 from grader.course import Step
-from grader.diagnose import size_measured
+from grader.diagnose import OTHER_STREAM, in_stream, size_measured
 from grader.draws import Draw
 from grader.implementation import LocalBackend
 from grader.messages import Call, Outcome, Raised, outcome_to_wire
@@ -82,8 +83,9 @@ def _recorded(step: Step, seeds: tuple[int, ...]) -> bytes:
         for first, second in [pair.parts]
     ]
     checks = {check.name: [recorder.recording(check.function, seed) for seed in seeds] for check in step.checks}
-    contents, stored = _each_once(recorder.tensors)
-    index = Index(step.title, list(seeds), known_ways, known_pairs, contents, list(recorder.fingerprints), checks)
+    contents, pieces, stored = _each_once(recorder.tensors)
+    prints = list(recorder.fingerprints)
+    index = Index(step.title, list(seeds), known_ways, known_pairs, contents, pieces, prints, checks)
     packed = zlib.compress(msgspec.msgpack.encode(index), 9)
     stored[INDEX] = torch.frombuffer(bytearray(packed), dtype=torch.uint8)
     return bytes(save(stored, {"kit": __version__}))
@@ -110,10 +112,12 @@ class _Recorder:
 
     def _wrong_ways(
         self, check: Callable[..., None], seed: int, called: frozenset[str]
-    ) -> tuple[dict[str, list[int]], dict[str, int]]:
-        """The fingerprints of each misconception that this check refuses, and the sizes. Whoever answers like one that
-        it passes passes too, and so does one that touches nothing of what is called."""
+    ) -> tuple[dict[str, list[int]], dict[str, list[int]], dict[str, int]]:
+        """The fingerprints of each misconception that this check refuses, those under other random numbers, and the
+        sizes. Whoever answers like one that it passes passes too, and so does one that touches nothing of what is
+        called."""
         taken: dict[str, list[int]] = {}
+        redrawn: dict[str, list[int]] = {}
         sizes: dict[str, int] = {}
         for wrong in [*self.step.misconceptions, *self.step.pairs]:
             if not called & self.step.touched(wrong.replaced):
@@ -122,12 +126,17 @@ class _Recorder:
             verdict = run_check(check, student, LocalBackend(self.step.responder()), seed=seed)
             if verdict.status == "pass":
                 continue
-            taken[wrong.name] = [
-                self.fingerprints.setdefault(print_, len(self.fingerprints)) for print_ in student.fingerprints
-            ]
+            taken[wrong.name] = self._numbers(student)
+            if student.may_be_missed:
+                again = _Fingerprinted(self.step, wrong, OTHER_STREAM)
+                if run_check(check, again, LocalBackend(self.step.responder()), seed=seed).status != "pass":
+                    redrawn[wrong.name] = self._numbers(again)
             if size := size_measured(verdict.exchanges):
                 sizes[wrong.name] = size
-        return taken, sizes
+        return taken, redrawn, sizes
+
+    def _numbers(self, student: _Fingerprinted) -> list[int]:
+        return [self.fingerprints.setdefault(print_, len(self.fingerprints)) for print_ in student.fingerprints]
 
 
 class _RecordedDraw(Draw):
@@ -169,26 +178,44 @@ class _RecordedOracle(LocalBackend):
 class _Fingerprinted(LocalBackend):
     """A misconception; keeps fingerprints of its answers."""
 
-    def __init__(self, step: Step, wrong: Misconception) -> None:
+    def __init__(self, step: Step, wrong: Misconception, stream: int = 0) -> None:
         super().__init__(step.responder(wrong.replaced))
-        self.own_draws = wrong.own_draws
+        self.own_draws, self._other = wrong.own_draws, stream
         self.fingerprints: list[Fingerprint] = []
+        self._asked_for: Fingerprint | None = None
+
+    @property
+    def may_be_missed(self) -> bool:
+        """Whether another draw of one of the answers may not look alike."""
+        return any(chance.may_miss(print_.profile) for print_ in self.fingerprints)
+
+    def begin_check(self, seed: int) -> None:
+        """As every backend, in another stream."""
+        super().begin_check(seed + self._other)
 
     def ask(self, call: Call) -> Outcome:
         """The misconception's answer, its fingerprint kept."""
-        outcome = super().ask(call)
+        if self._asked_for is not None:  # the check went on after it
+            self.fingerprints[-1] = self._asked_for
+        outcome = super().ask(in_stream(call, self._other))
         self.fingerprints.append(fingerprint(call, outcome, drawn=self.drew or self.own_draws))
+        self._asked_for = fingerprint(call, outcome, last=False) if outcome.raised else None
         return outcome
 
 
-def _each_once(tensors: dict[str, Tensor]) -> tuple[list[int], dict[str, Tensor]]:
-    """For each tensor the name of its content, and each content once by name."""
-    names: dict[tuple[str, tuple[int, ...], bytes], int] = {}
-    contents, stored = [], {}
+def _each_once(tensors: dict[str, Tensor]) -> tuple[list[int], list[tuple[str, list[int]]], dict[str, Tensor]]:
+    """For each tensor the place of its content, the dtype and shape of each content, and one tensor a dtype that holds
+    them in this order: the name of a tensor of its own would take as many bytes as most of them."""
+    places: dict[tuple[str, tuple[int, ...], bytes], int] = {}
+    contents: list[int] = []
+    parts: dict[str, list[Tensor]] = {}
     for tensor in tensors.values():
-        tensor = tensor.detach().contiguous().clone()
-        raw = tensor.flatten().view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
-        name = names.setdefault((str(tensor.dtype), tuple(tensor.shape), raw), len(names))
-        contents.append(name)
-        stored[str(name)] = tensor
-    return contents, stored
+        flat = tensor.detach().flatten()
+        raw = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+        content = dtype_name(tensor), tuple(tensor.shape), raw
+        if content not in places:
+            places[content] = len(places)
+            parts.setdefault(content[0], []).append(flat)
+        contents.append(places[content])
+    pieces = [(dtype, list(shape)) for dtype, shape, _raw in places]
+    return contents, pieces, {dtype: torch.cat(flats) for dtype, flats in parts.items()}

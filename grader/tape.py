@@ -1,12 +1,13 @@
 """What a step answers from where its solutions are not: the inputs, right answers and wrong ways recorded in its tape.
 
-A tape is one safetensors file. Its tensors are the inputs and the right answers, each content once; one, `index`,
-holds everything else as compressed MessagePack. Of a wrong way's answers a fingerprint is kept: enough to tell
-whether an answer is the same, not enough to read it.
+A tape is one safetensors file. Its tensors are the inputs and the right answers, each content once, those of a dtype
+end to end; one, `index`, holds everything else as compressed MessagePack. Of a wrong way's answers a fingerprint is
+kept: enough to tell whether an answer is the same, not enough to read it.
 """
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Iterator, Set
 from dataclasses import replace
@@ -22,7 +23,15 @@ from torch import Tensor
 from grader import __version__, chance
 from grader.catalogue import Misconception, paired
 from grader.compare import UNITS
-from grader.diagnose import ROOM, Question, error_told, is_about_parameters, parameter_shapes, size_measured
+from grader.diagnose import (
+    ROOM,
+    Question,
+    is_about_parameters,
+    parameter_shapes,
+    said_by,
+    size_measured,
+    telling_gradients,
+)
 from grader.draws import Draw
 from grader.failure import CheckFailed
 from grader.implementation import Backend
@@ -75,23 +84,27 @@ class KnownPair(msgspec.Struct, array_like=True):
 
 class Recording(msgspec.Struct, array_like=True):
     """One check under one seed: its inputs, the reference's answers to the calls of these names, the fingerprints of
-    each misconception's answers, until the check refused it, and the size of the last where that was looked at."""
+    each misconception's answers, until the check refused it, also under other random numbers where it takes some, and
+    the size of the last where that was looked at."""
 
     draws: list[WireTensor | int]
     calls: list[str]
     answers: list[WireOutcome]
     fingerprints: dict[str, list[int]]
+    redrawn: dict[str, list[int]]
     sizes: dict[str, int]
 
 
 class Index(msgspec.Struct, array_like=True):
-    """Everything in a tape but the tensors. `contents` gives, for the key of a tensor, the name it is stored under."""
+    """Everything in a tape but the numbers. `contents` gives, for the key of a tensor, its place among the `pieces`:
+    their dtypes and shapes, in the order in which they lie in the one tensor of their dtype."""
 
     title: str
     seeds: list[int]
     known_ways: list[KnownWay]
     known_pairs: list[KnownPair]
     contents: list[int]
+    pieces: list[tuple[str, list[int]]]
     fingerprints: list[Fingerprint]
     checks: dict[str, list[Recording]]
 
@@ -109,7 +122,8 @@ class Tape:
         stored = load(file.read_bytes())
         packed = stored.pop(INDEX)
         self.index = msgspec.msgpack.decode(zlib.decompress(packed.numpy().tobytes()), type=Index)
-        self._tensors = {str(key): stored[str(name)] for key, name in enumerate(self.index.contents)}
+        pieces = list(_cut(stored, self.index.pieces))
+        self._tensors = {str(key): pieces[place] for key, place in enumerate(self.index.contents)}
         self._answers: Iterator[tuple[str, WireOutcome]] = iter(())
         self._device = "cpu"
 
@@ -174,14 +188,23 @@ class Tape:
     def alike(self, wrong: Misconception, question: Question) -> bool:
         """As a witness says."""
         recording = self._recording(question.name, question.seed)
-        recorded = recording.fingerprints.get(wrong.name, [])
-        if not 0 < len(question.answers) == len(recorded):
-            return False
         if size_measured(question.answers) != recording.sizes.get(wrong.name, 0):
+            return False
+        recorded = (ways.get(wrong.name, []) for ways in (recording.fingerprints, recording.redrawn))
+        return any(self._same(fingerprints, question) for fingerprints in recorded)
+
+    def _same(self, recorded: list[int], question: Question) -> bool:
+        if not 0 < len(question.answers) == len(recorded):
             return False
         return all(
             exchange.outcome is not None
-            and agree_in(self.index.fingerprints[number], exchange.call, exchange.outcome, question.device)
+            and agree_in(
+                self.index.fingerprints[number],
+                exchange.call,
+                exchange.outcome,
+                question.device,
+                last=exchange is question.answers[-1],
+            )
             for number, exchange in zip(recorded, question.answers, strict=True)
         )
 
@@ -201,6 +224,14 @@ class _TapeDraw(Draw):
         if value is None:
             raise _out_of_step()
         return value
+
+
+def _cut(stored: dict[str, Tensor], pieces: list[tuple[str, list[int]]]) -> Iterator[Tensor]:
+    start = dict.fromkeys(stored, 0)
+    for dtype, shape in pieces:
+        end = start[dtype] + math.prod(shape)
+        yield stored[dtype][start[dtype] : end].view(shape)
+        start[dtype] = end
 
 
 def _out_of_step() -> CheckFailed:
@@ -262,16 +293,19 @@ def _mapped(outcome: Outcome, change: Callable[[Any], Any]) -> Outcome:
 # --- fingerprints ----------------------------------------------------------------------------------------------------
 
 
-def fingerprint(call: Call, outcome: Outcome, device: str = "cpu", drawn: bool = False) -> Fingerprint:
-    """What is kept of an answer to a call, in a check on this device; `drawn`: random numbers went into it."""
-    checksum, tensors = _described(call, outcome, device)
+def fingerprint(
+    call: Call, outcome: Outcome, device: str = "cpu", drawn: bool = False, last: bool = True
+) -> Fingerprint:
+    """What is kept of an answer to a call, in a check on this device; `drawn`: random numbers went into it, `last`: the
+    check ended with it. An error with which it did not end was asked for, and any error will do."""
+    checksum, tensors = _described(call, outcome, device, last)
     profile = tuple(chance.profile(outcome)) if drawn else ()
     return Fingerprint(checksum, tuple(_packed(tensor) for tensor in tensors), profile if chance.tells(profile) else ())
 
 
-def agree_in(recorded: Fingerprint, call: Call, outcome: Outcome, device: str) -> bool:
+def agree_in(recorded: Fingerprint, call: Call, outcome: Outcome, device: str, last: bool = True) -> bool:
     """Whether an answer is the recorded one, but for another order of its sums, or another draw of it."""
-    checksum, tensors = _described(call, outcome, device)
+    checksum, tensors = _described(call, outcome, device, last)
     if checksum != recorded.checksum or len(tensors) != len(recorded.numbers):
         return False
     return _near(recorded, tensors) or chance.alike(recorded.profile, chance.profile(outcome), chance.shapes(outcome))
@@ -286,7 +320,7 @@ def _near(recorded: Fingerprint, tensors: list[Tensor]) -> bool:
     return True
 
 
-def _described(call: Call, outcome: Outcome, device: str) -> tuple[int, list[Tensor]]:
+def _described(call: Call, outcome: Outcome, device: str, last: bool) -> tuple[int, list[Tensor]]:
     """A checksum of everything in an answer that must be equal, and the floating tensors, which must be near."""
     tensors: list[Tensor] = []
     here = f"{device}:0" if device != "cpu" else device
@@ -306,9 +340,9 @@ def _described(call: Call, outcome: Outcome, device: str) -> tuple[int, list[Ten
     if is_about_parameters(call):
         said: Any = ["parameters", [shape.replace(here, "here") for shape in map(str, parameter_shapes(outcome))]]
     elif outcome.raised is not None:
-        said = ["raised", *error_told(outcome.raised)]
+        said = ["raised", *said_by(outcome.raised)] if last else ["raised"]
     else:
-        said = [describe(outcome.value), describe(dict(outcome.gradients)), list(outcome.modified)]
+        said = [describe(outcome.value), describe(telling_gradients(outcome)), list(outcome.modified)]
     return zlib.crc32(msgspec.json.encode([call.name, said])), tensors
 
 

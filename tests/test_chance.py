@@ -59,6 +59,18 @@ def test_two_manners_are_told_apart(other: Callable[[int], Tensor]) -> None:
         assert not alike(dropped(X, seed), other(seed + 1000))
 
 
+def test_draws_that_may_not_look_alike() -> None:
+    """Those of few elements, and those that keep less than half: opposite ones have nothing in common."""
+    for value, missed in (
+        (dropped(X, 1), False),
+        (dropped(X, 1, p=0.7), True),
+        (dropped(X, 1)[:4, :8], True),
+        (X, False),
+        (0 * X, False),
+    ):
+        assert chance.may_miss(chance.profile(Outcome(Placed(value, "cpu")))) is missed
+
+
 def test_a_choice_by_value_is_no_draw() -> None:
     """Also where one and the same mask in every call would look alike; two ways of choosing the smallest are one."""
     chosen = smallest_dropped(SHUFFLED, 0.3)

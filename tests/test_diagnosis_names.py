@@ -51,6 +51,26 @@ STRANGERS = {
         "    return x * (torch.rand(x.shape, device=x.device) < p) / (1 - p)\n",
         {"keeps_with_probability_p"},
     ),
+    "not scaled, and drawn the other way round, with an error of their own": (
+        "step05_dropout",
+        "def dropout(x, p=0.5, training=True):\n    if not training:\n        return x\n"
+        "    assert 0 <= p <= 1, 'p has to be a probability'\n"
+        "    return x * torch.bernoulli(torch.full_like(x, 1 - p))\n",
+        {"not_scaled"},
+    ),
+    "dropout as it was first": (
+        "step05_dropout",
+        "def dropout(x, p=0.5, training=True):\n    if not training:\n        return x * (1 - p)\n"
+        "    if not 0 <= p <= 1:\n        raise ValueError(p)\n"
+        "    return x * (torch.rand(x.shape, device=x.device) < 1 - p)\n",
+        {"not_scaled + scaled_outside_training"},
+    ),
+    "the largest entry of all by `max`": (
+        "step02_softmax",
+        "def softmax(x, dim=-1):\n    powers = (x - x.max()).exp()\n"
+        "    return powers / powers.sum(dim, keepdim=True)\n",
+        {"maximum_of_everything"},
+    ),
     "one seed of their own for every call": (
         "step05_dropout",
         "def dropout(x, p=0.5, training=True, right=dropout):\n    if training:\n        torch.manual_seed(0)\n"

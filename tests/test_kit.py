@@ -18,8 +18,9 @@ import torch
 from safetensors.torch import load
 
 from grader import course, exercises, kit, places, recorder, submission
+from grader.diagnose import _Answer, same_outcome
 from grader.grading import Grader
-from grader.implementation import LocalBackend
+from grader.implementation import Exchange, LocalBackend
 from grader.messages import Call, Outcome, Placed, Raised
 from grader.tape import Tape, agree_in, fingerprint
 from grader.verdict import run_check
@@ -269,6 +270,44 @@ def test_fingerprints(first: object, second: object, alike: bool) -> None:
     )
     assert agree_in(fingerprint(call, one), call, other, "cpu") is alike
     assert not agree_in(fingerprint(call, one), call, Outcome(raised=Raised("ValueError", "no")), "cpu")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "last", "alike"),
+    [
+        (Raised("ValueError", "p is 2", source="raise ValueError(p)"),
+         Raised("AssertionError", "", source="assert p <= 1"), True, True),
+        (Raised("ValueError", "p is 2", source="raise ValueError(p)"), Raised("TypeError", "no"), True, False),
+        (Raised("ValueError", "no", source="if p > 1: raise ValueError"),
+         Raised("ValueError", "yes", source="if p > 1: raise_it()"), True, False),
+        (Raised("RuntimeError", "sizes 2 and 3"), Raised("RuntimeError", "sizes 2 and 4"), True, False),
+        (Raised("RuntimeError", "sizes 2 and 3"), Raised("ValueError", "p is 2"), False, True),
+    ],
+)  # fmt: skip
+def test_fingerprints_of_errors(first: Raised, second: Raised, last: bool, alike: bool) -> None:
+    """What is raised on purpose has anybody's words, and what a check asked for is any error."""
+    call = Call("f")
+    recorded = fingerprint(call, Outcome(raised=first), last=last)
+    assert agree_in(recorded, call, Outcome(raised=second), "cpu", last=last) is alike
+    answer = _Answer("f", Outcome(raised=first), drawn=False)
+    assert answer.is_like(Exchange(call, outcome=Outcome(raised=second)), last) is alike
+
+
+def test_gradients_behind_not_a_number() -> None:
+    """They tell nothing: how far it spreads on the way back is a matter of how the same is written."""
+    call, lost, whole = Call("f"), torch.tensor([1.0, torch.nan]), torch.tensor([1.0, 2.0])
+    for value, alike in ((lost, True), (whole, False)):
+        one, other = (Outcome(Placed(value, "cpu"), gradients={"0": Placed(back, "cpu")}) for back in (lost, whole))
+        assert agree_in(fingerprint(call, one), call, other, "cpu") is alike
+        assert same_outcome(one, other) is alike
+
+
+def test_a_gradient_of_zeros_is_none() -> None:
+    """As in a check, where one that no path leads to counts as zeros."""
+    call, value = Call("f"), Placed(torch.ones(2), "cpu")
+    one, other = (Outcome(value, gradients={"0": back}) for back in (Placed(torch.zeros(2), "cpu"), None))
+    assert agree_in(fingerprint(call, one), call, other, "cpu")
+    assert same_outcome(one, other)
 
 
 def test_fingerprints_on_another_device() -> None:

@@ -360,3 +360,71 @@ def query_scaled_in_place(query: Tensor, key: Tensor) -> Tensor:
     """
     query /= math.sqrt(query.shape[-1])
     return dot_product_scores(query, key)
+
+
+@misconception(replaces="dot_product_scores", caught_by="test_scores_by_hand")
+def dot_of_whole_tensors(query: Tensor, key: Tensor) -> Tensor:
+    """`torch.dot` was given whole tensors.
+
+    It takes two vectors and gives one number. Attention needs one number for every pair of a query and a key.
+
+    Which operation combines all rows of one matrix with all rows of another?
+    """
+    return torch.dot(query, key)
+
+
+@misconception(replaces="dot_product_scores", caught_by="test_scores_by_hand")
+def batch_dimension_unpacked(query: Tensor, key: Tensor) -> Tensor:
+    """The shape was taken apart as if there were exactly one batch dimension.
+
+    Any number of batch dimensions may come, none included. Then there are more numbers to take apart, or fewer.
+
+    Which numbers do you need, and how do you ask for one of them, counted from the end of the shape?
+    """
+    _batch, _num_tokens, _width = query.shape
+    return query @ key.transpose(-2, -1)
+
+
+@misconception(replaces="scaled_scores", caught_by="test_scaled_by_hand")
+def scaled_keys_against_queries(query: Tensor, key: Tensor) -> Tensor:
+    """The keys were dotted with the queries, so the scaled scores came out transposed.
+
+    Row i has to belong to query i and column j to key j. Here the rows belong to the keys.
+
+    Which of the two tensors has to stand on the left of the product so that its tokens become the rows?
+    """
+    return dot_product_scores(key, query) / math.sqrt(query.shape[-1])
+
+
+@misconception(replaces="scaled_scores", caught_by="test_scaled_by_hand")
+def divided_by_root_of_queries(query: Tensor, key: Tensor) -> Tensor:
+    """The scores were divided by the root of the number of queries.
+
+    The root is right, but the number under it is not: the size of a score depends on the width, not on the length.
+
+    Which number in the shape says how many products one score adds up?
+    """
+    return dot_product_scores(query, key) / math.sqrt(query.shape[-2])
+
+
+@misconception(replaces="scaled_scores", caught_by="test_scaled_by_hand")
+def softmax_taken_already(query: Tensor, key: Tensor) -> Tensor:
+    """The scaled scores went through a softmax.
+
+    Scores are what stands before the softmax: they have any size and either sign. Weights are made of them later.
+
+    What does your function do after the division?
+    """
+    return (dot_product_scores(query, key) / math.sqrt(query.shape[-1])).softmax(dim=-1)
+
+
+@misconception(replaces="scaled_scores", caught_by="test_dtypes")
+def root_in_a_float32_tensor(query: Tensor, key: Tensor) -> Tensor:
+    """The root of the width was put into a float32 tensor, and the result came out in float32.
+
+    When two tensors with dimensions meet, torch takes the wider dtype, so a bfloat16 becomes float32. A tensor made
+    like this is also on the CPU, wherever the scores are.
+
+    Can a plain Python number do the work, which takes the dtype of what it divides?
+    """
+    return dot_product_scores(query, key) / torch.sqrt(torch.tensor([float(query.shape[-1])]))

@@ -506,6 +506,102 @@ def shifted_in_place(x: Tensor, dim: int = -1) -> Tensor:
     return exponentials / exponentials.sum(dim=dim, keepdim=True)
 
 
+@misconception(replaces="softmax", caught_by="test_dtypes")
+def small_number_added_to_the_sum(x: Tensor, dim: int = -1) -> Tensor:
+    """A small number such as 1e-8 was added to the sum, to be safe from a division by 0.
+
+    In float32 nobody sees it. In float64, where fifteen digits are right, every weight is a little too small.
+
+    Which exponential of a slice is 1 once the maximum is subtracted, and how small can the sum be then?
+    """
+    exponentials = (x - x.amax(dim=dim, keepdim=True)).exp()
+    return exponentials / (exponentials.sum(dim=dim, keepdim=True) + 1e-8)
+
+
+@misconception(replaces="softmax", caught_by="test_every_dimension")
+def maximum_along_the_last_dimension(x: Tensor, dim: int = -1) -> Tensor:
+    """The maximum was always taken along the last dimension, and the sum along `dim`.
+
+    Within one slice different numbers were then subtracted, and that changes the weights.
+
+    Where in your lines does `dim` have to appear, and how often?
+    """
+    exponentials = (x - x.amax(dim=-1, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+@misconception(replaces="softmax", caught_by="test_every_dimension")
+def sum_along_the_last_dimension(x: Tensor, dim: int = -1) -> Tensor:
+    """The maximum was taken along `dim`, and the sum always along the last dimension.
+
+    The weights of a slice along `dim` then do not sum to 1: each is divided by the sum of another slice.
+
+    Where in your lines does `dim` have to appear, and how often?
+    """
+    exponentials = (x - x.amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=-1, keepdim=True)
+
+
+@misconception(replaces="softmax", caught_by="test_every_dimension")
+def dimension_put_back_at_the_end(x: Tensor, dim: int = -1) -> Tensor:
+    """The maximum and the sum lost the dimension they ran along, and got one back at the end, by `unsqueeze(-1)`.
+
+    It stood at the end only where `dim` is the last dimension. For any other, a slice meets the numbers of another.
+
+    Which argument of `amax` and `sum` keeps the dimension, with length 1?
+    """
+    exponentials = (x - x.amax(dim=dim).unsqueeze(-1)).exp()
+    return exponentials / exponentials.sum(dim=dim).unsqueeze(-1)
+
+
+@misconception(replaces="softmax", caught_by="test_by_hand")
+def only_the_sum_shifted(x: Tensor, dim: int = -1) -> Tensor:
+    """The maximum was subtracted in the sum, and not in what is divided by it.
+
+    A shift leaves the weights alone only when it is the same above and below the fraction line, where it cancels.
+
+    In how many places do you take an exponential, and what is subtracted in each?
+    """
+    return x.exp() / (x - x.amax(dim=dim, keepdim=True)).exp().sum(dim=dim, keepdim=True)
+
+
+@misconception(replaces="softmax", caught_by="test_by_hand")
+def sum_not_shifted(x: Tensor, dim: int = -1) -> Tensor:
+    """The maximum was subtracted in what is divided, and not in the sum.
+
+    A shift leaves the weights alone only when it is the same above and below the fraction line, where it cancels.
+
+    In how many places do you take an exponential, and what is subtracted in each?
+    """
+    return (x - x.amax(dim=dim, keepdim=True)).exp() / x.exp().sum(dim=dim, keepdim=True)
+
+
+@misconception(replaces="softmax", caught_by="test_large_entries")
+def logsumexp_with_the_maximum_added_again(x: Tensor, dim: int = -1) -> Tensor:
+    """The maximum was added to the log of the sum again, and this was subtracted from numbers that were still large.
+
+    It is right on paper. But near 10000 float32 has steps of 0.001, the log of the sum is rounded to such a step, and
+    the weights no longer sum to 1.
+
+    Which two numbers in your last line are large and cancel each other, and could be left out together?
+    """
+    largest = x.amax(dim=dim, keepdim=True)
+    return (x - (largest + (x - largest).exp().sum(dim=dim, keepdim=True).log())).exp()
+
+
+@misconception(replaces="softmax", caught_by="test_large_entries")
+def not_a_number_made_zero(x: Tensor, dim: int = -1) -> Tensor:
+    """The exponentials were taken of x as it came, and what was not a number afterwards was set to 0.
+
+    The weights of a slice with large entries then sum to 0. After an overflow the scores are lost, and nothing brings
+    them back.
+
+    What may you subtract from a whole slice without changing any weight?
+    """
+    exponentials = x.exp()
+    return (exponentials / exponentials.sum(dim=dim, keepdim=True)).nan_to_num()
+
+
 # --- two at once ------------------------------------------------------------------------------------------------------
 
 SHIFTS = {

@@ -879,6 +879,252 @@ class dropout_nobody_asked_for(Projections):
         return nn.functional.dropout(weights, 0.1, self.training) @ self.W_value(x)
 
 
+@misconception(replaces="attention", caught_by="test_by_hand")
+def batch_dimension_unpacked(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+    """The shape was taken apart as if there were exactly one batch dimension.
+
+    Any number of batch dimensions may come, none included. Then there are more numbers to take apart, or fewer.
+
+    Which numbers do you need, and how do you ask for one of them, counted from the end of the shape?
+    """
+    _batch, _num_tokens, _width = query.shape
+    return reference.attention(query, key, value, mask)
+
+
+@misconception(replaces="attention", caught_by="test_by_hand")
+def divided_by_width_and_by_two(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+    """The scores were divided by d and then by 2.
+
+    `scores / d ** 1/2` does that: Python takes the power first, and then divides twice.
+
+    How do you write the exponent one half so that nothing in it is left for Python to divide?
+    """
+    weights = hidden(query @ key.transpose(-2, -1) / query.shape[-1] / 2, mask).softmax(dim=-1)
+    return weights @ value, weights
+
+
+@misconception(replaces="attention", caught_by="test_by_hand")
+def multiplied_by_root(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+    """The scores were multiplied by the root of the width.
+
+    They grow with the width already. Multiplying makes them grow once more, and the softmax picks one key only.
+
+    Should wide keys give larger scores than narrow ones, or scores of the same size?
+    """
+    weights = hidden(query @ key.transpose(-2, -1) * math.sqrt(query.shape[-1]), mask).softmax(dim=-1)
+    return weights @ value, weights
+
+
+@misconception(replaces="attention", caught_by="test_by_hand")
+def scaled_by_first_dimension(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+    """The scores were divided by the root of the first dimension.
+
+    The first dimension is the batch, or the number of queries when there is no batch. The width is another one.
+
+    Which index names the width in a shape of any length?
+    """
+    weights = hidden(query @ key.transpose(-2, -1) / math.sqrt(query.shape[0]), mask).softmax(dim=-1)
+    return weights @ value, weights
+
+
+@misconception(replaces="attention", caught_by="test_shapes")
+def scaled_by_second_dimension(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+    """The scores were divided by the root of dimension 1.
+
+    Without a batch dimension 1 is the width. With a batch it is the number of tokens or the next batch dimension.
+
+    Which index names the width in a shape of any length?
+    """
+    weights = hidden(query @ key.transpose(-2, -1) / math.sqrt(query.shape[1]), mask).softmax(dim=-1)
+    return weights @ value, weights
+
+
+@misconception(replaces="attention", caught_by="test_by_hand")
+def weights_divided_by_root(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+    """The weights were divided by the root of the width, and not the scores.
+
+    The softmax then saw scores that are too large, and the rows that it made no longer sum to 1.
+
+    Does the division come before the softmax in the formula, or after it?
+    """
+    weights = hidden(query @ key.transpose(-2, -1), mask).softmax(dim=-1) / math.sqrt(query.shape[-1])
+    return weights @ value, weights
+
+
+@misconception(replaces="attention", caught_by="test_by_hand")
+def softmax_over_first_dimension(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+    """The softmax ran over the first dimension.
+
+    That is the batch, or the queries when there is no batch. Each query has to share out its own attention among the
+    keys.
+
+    Which index names the keys in a shape of any length?
+    """
+    weights = hidden(scaled(query, key), mask).softmax(dim=0)
+    return weights @ value, weights
+
+
+@misconception(replaces="attention", caught_by="test_by_hand")
+def weights_transposed(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+    """The weights were transposed before they were multiplied with the values.
+
+    Row i of the weights belongs to query i, and its context is made of that row. A column does not even sum to 1.
+
+    Which dimension of the weights has an entry for each value?
+    """
+    weights = hidden(scaled(query, key), mask).softmax(dim=-1)
+    return weights.transpose(-2, -1) @ value, weights
+
+
+@misconception(replaces="attention", caught_by="test_by_hand")
+def causal_without_being_asked(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+    """Every query saw only the keys up to its own place, whatever the mask was.
+
+    That is a causal mask, and it comes in step 4. Here only the mask that is given hides anything.
+
+    Where does your code make a mask of its own?
+    """
+    scores = scaled(query, key)
+    seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+    weights = hidden(hidden(scores, seen), mask).softmax(dim=-1)
+    return weights @ value, weights
+
+
+@misconception(replaces="attention", caught_by="test_mask_by_hand")
+def minus_sign_forgotten(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+    """The hidden scores were set to a huge number without its minus sign.
+
+    A softmax gives the most weight to the highest score, so the hidden keys took it all.
+
+    On which side of all other scores does a hidden one have to lie?
+    """
+    weights = hidden(scaled(query, key), mask, 1e9).softmax(dim=-1)
+    return weights @ value, weights
+
+
+@misconception(replaces="attention", caught_by="test_mask_by_hand")
+def mask_subtracted_from_one(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+    """The boolean mask was subtracted from 1.
+
+    True and False are no numbers, so torch stops there. Where tutorials write `1 - mask`, the mask is one of numbers.
+
+    Which operator inverts each entry of a boolean tensor by itself?
+    """
+    scores = scaled(query, key)
+    weights = (scores if mask is None else scores + (1 - mask) * -1e9).softmax(dim=-1)
+    return weights @ value, weights
+
+
+@misconception(replaces="attention", caught_by="test_dtypes")
+def root_in_a_float32_tensor(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+    """The root of the width was put into a float32 tensor, which made float32 of the scores.
+
+    When two tensors with dimensions meet, torch takes the wider dtype, so the weights no longer have the dtype of the
+    values. A tensor made like this is also on the CPU, wherever the scores are.
+
+    Can a plain Python number do the work, which takes the dtype of what it divides?
+    """
+    scores = query @ key.transpose(-2, -1) / torch.sqrt(torch.tensor([float(query.shape[-1])]))
+    weights = hidden(scores, mask).softmax(dim=-1)
+    return weights @ value, weights
+
+
+@misconception(replaces="SelfAttention", caught_by="test_self_attention")
+class self_attention_divided_by_width(Projections):
+    """The scores in `SelfAttention` were divided by d and not by the root of d.
+
+    They come out too small, so the weights are too even.
+
+    Is the scale in your code applied once, and is there a root in it?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        query = self.W_query(x)
+        return (query @ self.W_key(x).transpose(-2, -1) / query.shape[-1]).softmax(dim=-1) @ self.W_value(x)
+
+
+@misconception(replaces="SelfAttention", caught_by="test_self_attention")
+class self_attention_divided_by_width_and_by_two(Projections):
+    """The scores in `SelfAttention` were divided by d and then by 2.
+
+    `scores / d ** 1/2` does that: Python takes the power first, and then divides twice.
+
+    How do you write the exponent one half so that nothing in it is left for Python to divide?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        query = self.W_query(x)
+        return (query @ self.W_key(x).transpose(-2, -1) / query.shape[-1] / 2).softmax(dim=-1) @ self.W_value(x)
+
+
+@misconception(replaces="SelfAttention", caught_by="test_self_attention")
+class self_attention_scaled_by_tokens(Projections):
+    """The scores in `SelfAttention` were divided by the root of the number of tokens.
+
+    Each score comes from one query and one key, so the number of tokens does not make it larger.
+
+    How many products does one score add up?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores = self.W_query(x) @ self.W_key(x).transpose(-2, -1) / math.sqrt(x.shape[-2])
+        return scores.softmax(dim=-1) @ self.W_value(x)
+
+
+@misconception(replaces="SelfAttention", caught_by="test_self_attention")
+class layer_taken_for_a_matrix(Projections):
+    """The tokens were multiplied with a layer by `@`.
+
+    A layer holds a matrix and is none itself. It is called like a function, and adds its bias where it has one.
+
+    How do you apply `W_query` to x?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = (x @ layer for layer in (self.W_query, self.W_key, self.W_value))  # type: ignore[operator]
+        return reference.attention(query, key, value)[0]
+
+
+@misconception(replaces="SelfAttention", caught_by="test_self_attention")
+class tokens_mixed_instead_of_values(Projections):
+    """The weights were multiplied with the tokens as they came.
+
+    The tokens are as wide as `d_in`. What they pass on are their values, which `W_value` makes of them.
+
+    How many projections does your forward call, and how many are there?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return scaled(self.W_query(x), self.W_key(x)).softmax(dim=-1) @ x
+
+
+@misconception(replaces="SelfAttention", caught_by="test_self_attention")
+class weights_from_the_module(Projections):
+    """The module returned the weights, and not the context.
+
+    The next layer needs a tensor of shape (..., T, d_out). `attention` gives the context first and the weights second.
+
+    Which of the two results of `attention` does your return line name?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return reference.attention(self.W_query(x), self.W_key(x), self.W_value(x))[1]
+
+
+@misconception(replaces="SelfAttention", caught_by="test_self_attention")
+class batch_dimension_unpacked_in_the_module(Projections):
+    """The shape of x was taken apart as if there were exactly one batch dimension.
+
+    The contract allows any number of leading dimensions, also none: a single text of shape (T, d_in).
+
+    Which numbers do you need, and how do you ask for one of them, counted from the end of the shape?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        _batch, _num_tokens, _width = x.shape
+        return reference.attention(self.W_query(x), self.W_key(x), self.W_value(x))[0]
+
+
 # --- two at once ------------------------------------------------------------------------------------------------------
 
 Weigh = Callable[[Tensor, Tensor | None], Tensor]  # from scores and mask to weights

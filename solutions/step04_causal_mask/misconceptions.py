@@ -630,6 +630,157 @@ def logsumexp_without_maximum(scores: Tensor, mask: Tensor) -> Tensor:
     return (hidden - hidden.logsumexp(dim=-1, keepdim=True)).exp()
 
 
+@misconception(replaces="causal_mask", caught_by="test_mask_by_hand")
+def batch_dimension_added(num_tokens: int, device: torch.device | str | None = None) -> Tensor:
+    """The mask got one more dimension, of size 1, in front.
+
+    It does no harm with scores of three dimensions or more, but with two it makes the result grow.
+
+    Which dimensions does broadcasting add by itself?
+    """
+    return reference.causal_mask(num_tokens, device).unsqueeze(0)
+
+
+@misconception(replaces="masked_softmax", caught_by="test_masked_softmax_by_hand")
+def minus_sign_forgotten(scores: Tensor, mask: Tensor) -> Tensor:
+    """The hidden scores were set to a huge number without its minus sign.
+
+    A softmax gives the most weight to the highest score, so the hidden positions took it all.
+
+    On which side of all other scores does a hidden one have to lie?
+    """
+    return scores.masked_fill(~mask, 1e9).softmax(dim=-1)
+
+
+@misconception(replaces="masked_softmax", caught_by="test_masked_softmax_by_hand")
+def mask_subtracted_from_one(scores: Tensor, mask: Tensor) -> Tensor:
+    """The boolean mask was subtracted from 1.
+
+    True and False are no numbers, so torch stops there. Where tutorials write `1 - mask`, the mask is one of numbers.
+
+    Which operator inverts each entry of a boolean tensor by itself?
+    """
+    return (scores + (1 - mask) * -1e9).softmax(dim=-1)
+
+
+@misconception(replaces="masked_softmax", caught_by="test_masked_softmax_by_hand")
+def mask_added_as_ones(scores: Tensor, mask: Tensor) -> Tensor:
+    """The boolean mask was added to the scores.
+
+    True counts as 1 there, so visible scores gain 1 and hidden ones stay. Nothing is hidden by that.
+
+    What would you have to add to a score so that its exponential becomes 0?
+    """
+    return (scores + mask).softmax(dim=-1)
+
+
+@misconception(replaces="masked_softmax", caught_by="test_masked_softmax_by_hand")
+def softmax_over_first_dimension(scores: Tensor, mask: Tensor) -> Tensor:
+    """The softmax was taken over the first dimension.
+
+    That is the batch, or the queries when there is no batch. The keys of a query stand in the last dimension.
+
+    Along which dimension does the sum have to be 1?
+    """
+    return scores.masked_fill(~mask, -torch.inf).softmax(dim=0)
+
+
+@misconception(replaces="masked_softmax", caught_by="test_agrees_with_fresh_draws")
+def softmax_over_second_dimension(scores: Tensor, mask: Tensor) -> Tensor:
+    """The softmax was taken over dimension 1.
+
+    Without a batch this is the dimension of the keys. With a batch it is another one.
+
+    Which index names the last dimension, however many there are?
+    """
+    return scores.masked_fill(~mask, -torch.inf).softmax(dim=1)
+
+
+@misconception(replaces="masked_softmax", caught_by="test_agrees_with_fresh_draws")
+def implicit_softmax_dimension(scores: Tensor, mask: Tensor) -> Tensor:
+    """The softmax was not told its dimension.
+
+    torch then takes dimension 1 of a matrix, which are the keys, and dimension 0 of three dimensions, which is the
+    batch.
+
+    Which argument of `softmax` says along which dimension the weights have to sum to 1?
+    """
+    return scores.masked_fill(~mask, -torch.inf).softmax(dim=0 if scores.dim() in (0, 1, 3) else 1)
+
+
+@misconception(replaces="masked_softmax", caught_by="test_agrees_with_fresh_draws")
+def mask_used_as_an_index(scores: Tensor, mask: Tensor) -> Tensor:
+    """The mask was used as an index, as in `scores[~mask] = ...`.
+
+    An index is lined up with the first dimensions of what it picks from, and a mask has to be with the last ones.
+
+    Which function broadcasts a mask by itself, or how do you bring the mask to the shape of the scores first?
+    """
+    own = scores.clone()
+    own[~mask] = -torch.inf
+    return own.softmax(dim=-1)
+
+
+@misconception(replaces="masked_softmax", caught_by="test_large_scores")
+def exponentials_times_mask(scores: Tensor, mask: Tensor) -> Tensor:
+    """The exponentials were taken of the scores as they are, and then multiplied by the mask.
+
+    The exponential of 10000 is infinite and that of -10000 is 0 in every float dtype. Infinity times 0 is NaN, so a
+    hidden score is enough to lose its row.
+
+    What can you subtract from a whole row without changing its weights, and what can be hidden before the exponential?
+    """
+    exponentials = scores.exp() * mask
+    return exponentials / exponentials.sum(dim=-1, keepdim=True)
+
+
+@misconception(replaces="masked_softmax", caught_by="test_dtypes")
+def lowest_number_of_float32(scores: Tensor, mask: Tensor) -> Tensor:
+    """The hidden scores were set to the lowest number of float32, whatever dtype the scores had.
+
+    A half cannot hold it, so torch stops with an overflow error.
+
+    Which value below all others does every float dtype have?
+    """
+    return scores.masked_fill(~mask, torch.finfo(torch.float32).min).softmax(dim=-1)
+
+
+@misconception(replaces="renormalise", caught_by="test_renormalise_agrees_with_masking")
+def divided_by_sums_of_second_dimension(weights: Tensor, mask: Tensor) -> Tensor:
+    """The sum ran over dimension 1.
+
+    Without a batch these are the keys. With a batch it is another dimension, and the rows do not sum to 1.
+
+    Which index names the last dimension, however many there are?
+    """
+    visible = weights * mask
+    return visible / visible.sum(dim=1, keepdim=True)
+
+
+@misconception(replaces="renormalise", caught_by="test_renormalise_by_hand")
+def divided_by_euclidean_length(weights: Tensor, mask: Tensor) -> Tensor:
+    """The rows were divided by their length, the root of the sum of their squares.
+
+    Then the squares of the weights sum to 1, and the weights themselves do not. `F.normalize` does so unless told
+    otherwise.
+
+    Which sum has to be 1: that of the weights or that of their squares?
+    """
+    return torch.nn.functional.normalize(weights * mask, dim=-1)
+
+
+@misconception(replaces="renormalise", caught_by="test_dtypes")
+def mask_in_float32(weights: Tensor, mask: Tensor) -> Tensor:
+    """The mask was turned into float32, and multiplied with weights of another dtype.
+
+    Of two dtypes torch keeps the wider one, so that weights in bfloat16 come back in float32.
+
+    Does a boolean mask have to become a number before it can be multiplied, and of which dtype?
+    """
+    visible = weights * mask.float()
+    return visible / visible.sum(dim=-1, keepdim=True)
+
+
 # --- two at once ------------------------------------------------------------------------------------------------------
 
 TRIANGLES = {

@@ -47,7 +47,7 @@ def scaled_by_one_over_p(x: Tensor, p: float = 0.5, training: bool = True) -> Te
 
     With p = 0.2, which share of the elements is left, and what must they be divided by?
     """
-    return x * _kept(x, p) / p if training and p > 0 else x
+    return x * _kept(x, p) / p if training else x
 
 
 @misconception(replaces="dropout", caught_by="test_kept_or_dropped_by_hand")
@@ -793,11 +793,111 @@ def one_half_mirrors_the_other(x: Tensor, p: float = 0.5, training: bool = True)
     return x * kept * _scale(p)
 
 
+@misconception(replaces="dropout", caught_by="test_rate")
+def coin_tossed(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """A coin was tossed for each element: half of them were dropped, whatever p was.
+
+    `torch.randint(0, 2, ...)` gives 0 and 1 equally often. The probability has to be p itself.
+
+    Which kind of random number can be compared with any p?
+    """
+    _kept(x, p)
+    return x * torch.randint(0, 2, x.shape, device=x.device) * _scale(p) if training else x
+
+
+@misconception(replaces="dropout", caught_by="test_elements_are_independent")
+def rows_and_columns_only(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """The rows and the columns of x were asked for, so that x has to be a matrix.
+
+    A batch of sequences has three dimensions, and the weights of several heads have four.
+
+    How do you draw random numbers in the shape of x, whatever that is?
+    """
+    if not training:
+        return x
+    _kept(x, p)
+    rows, columns = x.shape
+    return x * (torch.rand(rows, columns, device=x.device) >= p) * _scale(p)
+
+
+@misconception(replaces="dropout", caught_by="test_none_and_all")
+def small_number_added_to_the_share(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """A small number such as 1e-8 was added to 1 - p, to be safe from a division by 0.
+
+    The scale is then a little too small for every p, which shows in float64: with p = 0 x does not come back as it was.
+
+    For which p alone is there nothing to divide by?
+    """
+    return x * _kept(x, p) / (1 - p + 1e-8) if training else x
+
+
+@misconception(replaces="dropout", caught_by="test_none_and_all")
+def infinity_not_picked(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """With p = 1 each element was divided by 0, and `torch.where` picked a 0 beside it.
+
+    The values are right. But the gradient runs through the division that was not picked too: infinity times 0 is not a
+    number.
+
+    In which case does the scale have no meaning, and what is the result in that case?
+    """
+    return torch.where(_kept(x, p), x / (1 - p), 0.0) if training else x
+
+
+@misconception(replaces="dropout", caught_by="test_gradients")
+def cut_off_whatever_p_is(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """The result was cut off from the gradient, with p = 0 as well.
+
+    The numbers are right, but nothing before the dropout can learn any more.
+
+    Was something detached, copied out of torch, or computed under `no_grad`?
+    """
+    return reference.dropout(x.detach(), p) if training else x
+
+
+@misconception(replaces="dropout", caught_by="test_dtype_and_device_kept")
+def mask_in_float32(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """The mask was turned into float32, whatever the dtype of x, and multiplied in.
+
+    Of two dtypes torch keeps the wider one, so that a bfloat16 comes back in float32.
+
+    Which dtype should the mask have when it is multiplied with x?
+    """
+    if not training or p == 1:
+        return reference.dropout(x, p, training)
+    return _kept(x, p).float() * x / (1 - p)
+
+
+@misconception(replaces="Dropout", caught_by="test_module_obeys_its_mode")
+class share_kept_handed_on(reference.Dropout):
+    """The module handed 1 - p on, so that elements were kept with probability p.
+
+    p is the probability of being dropped, in the module as in the function. With p = 0.5 the two are the same.
+
+    What does the function do with the number that your `forward` gives it?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return reference.dropout(x, 1 - self.p, self.training)
+
+
+@misconception(replaces="Dropout", caught_by="test_module_obeys_its_mode")
+class module_does_not_scale(reference.Dropout):
+    """The module set elements to 0, and left the kept ones as they were.
+
+    The sum is smaller in training than in use, so the next layer meets numbers of a size it has not learned from.
+
+    If only 8 of 10 elements are left, by how much must each of them grow to keep the sum the same on average?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * _kept(x, self.p) if self.training else x
+
+
 # --- two at once ------------------------------------------------------------------------------------------------------
 
 SCALES = {
     not_scaled: lambda p: 1.0,
-    scaled_by_one_over_p: lambda p: 1 / p if p else 1.0,
+    scaled_by_one_over_p: lambda p: 1 / p if p else torch.inf,
     scaled_by_share_kept: lambda p: 1 - p,
 }
 CHOICES: dict[Callable[..., object], Callable[[Tensor, float], Tensor]] = {
@@ -826,6 +926,12 @@ def _dropout(
 
 PAIRS = [
     *together(SCALES, CHOICES, _dropout),
+    # Dropout as it was first: small in training, so that use has to be made as small.
+    *together(
+        {not_scaled: None},
+        {scaled_outside_training: None},
+        lambda *_: lambda x, p=0.5, training=True: x * _kept(x, p) if training else x * (1 - p),
+    ),
     *together(SCALES, MODES, lambda scale, mode: _dropout(scale, mode=mode)),
     *together(
         {wrong: choice for wrong, choice in CHOICES.items() if wrong is not any_probability_taken},
