@@ -36,6 +36,7 @@ RIGHT = ("ada", "김민서")
 WRONG = ("chen wei", "dora", "emre", "fatima", "박서연")
 LOOPS = ("박서연/step10_flash.py",)  # an endless loop costs nbgrader 30 seconds and us 10: neither is the point here
 SEED = 7
+LOOK_EVERY = 3.0  # seconds: a look takes some 15 ms of a processor, and holds up what it looks at
 
 Notebooks = Callable[[Path | None], dict[str, object]]  # of one student, by file name
 
@@ -149,7 +150,7 @@ def graded(submissions: Path, out: Path, jobs: int, pages: str = "Pss") -> tuple
     done = threading.Event()
 
     def look() -> None:
-        while not done.wait(1.0):
+        while not done.wait(LOOK_EVERY):
             looks.append(memory(os.getpid(), pages))
 
     watching = threading.Thread(target=look)
