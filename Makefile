@@ -3,14 +3,17 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv/bin/python
 RUN := $(VENV) -m grader
-STEP_OPTION = $(if $(STEP),--step $(STEP))
+LAB_OPTIONS = $(if $(TEXT),--text "$(TEXT)") $(if $(DEVICE),--device $(DEVICE)) $(if $(SEED),--seed $(SEED)) \
+  $(if $(SECONDS),--seconds $(SECONDS)) $(if $(MODEL),--model $(MODEL))
+DRAWING = $(if $(TOKENS),--tokens $(TOKENS)) $(if $(TEMPERATURE),--temperature $(TEMPERATURE)) $(if $(TOP_K),--top-k $(TOP_K))
+CHOICE = $(if $(STEP),--step $(STEP)) $(if $(TRACK),--track $(TRACK))
 
 .DEFAULT_GOAL := help
 
 .PHONY: help
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
-	@echo "  STEP=4 picks one step, e.g. make grade STEP=4; KIT_LANG=ko speaks Korean"
+	@echo "  STEP=4, STEP=1-6,13 or TRACK=positions chooses steps, e.g. make grade STEP=4; KIT_LANG=ko speaks Korean"
 
 .venv/ready: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -18,6 +21,8 @@ help: ## Show this list
 	@echo "Making .venv (once; torch is large)"
 	@$(PYTHON) -m venv .venv
 	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@# So that `python exercises/step08_multi_head.py` finds the package `exercises`. A relative path may be moved.
+	@$(VENV) -c 'import pathlib as p, sysconfig as s; p.Path(s.get_path("purelib"), "exercises.pth").write_text("../../../..\n")'
 	@touch $@
 
 .venv/ready-instructor: .venv/ready requirements-instructor.lock
@@ -25,101 +30,142 @@ help: ## Show this list
 	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-instructor.lock
 	@touch $@
 
-.venv/ready-test: .venv/ready-instructor requirements-test.lock
+.venv/ready-lab: .venv/ready requirements-lab.lock
+	@echo "Adding what labs draw with"
+	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-lab.lock
+	@touch $@
+
+.venv/ready-test: .venv/ready-instructor .venv/ready-lab requirements-test.lock
 	@echo "Adding what the tests need"
 	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-test.lock
 	@touch $@
 
 .PHONY: grade
 grade: .venv/ready ## Grade your exercises
-	@$(RUN) grade $(STEP_OPTION)
+	@$(RUN) grade $(CHOICE)
 
 .PHONY: report
 report: .venv/ready ## Grade, and open the report as a page in the browser
 	@mkdir -p dist
-	@$(RUN) grade $(STEP_OPTION) --html dist/report.html --open
+	@$(RUN) grade $(CHOICE) --html dist/report.html --open
 
 .PHONY: watch
 watch: .venv/ready ## Grade each save as it happens (STEP=4 begins there)
-	@$(RUN) watch $(STEP)
+	@$(RUN) watch $(STEP) $(if $(TRACK),--track $(TRACK))
 
 .PHONY: hint
-hint: .venv/ready ## One hint more: STEP=4
+hint: .venv/ready ## One hint more for the current step, or for STEP=4
 	@$(RUN) hint $(STEP)
 
+.PHONY: repro
+repro: .venv/ready ## Run the failing call in a process of your own, where breakpoint() works: STEP=4
+	@$(RUN) repro $(STEP)
+
 .PHONY: lesson
-lesson: .venv/ready ## Read the lesson: STEP=4
+lesson: .venv/ready ## Read the lesson of the current step, or of STEP=4
 	@$(RUN) lesson $(STEP)
 
 .PHONY: reset
 reset: .venv/ready ## Back to the stub, your work kept beside it: STEP=4
 	@$(RUN) reset $(STEP)
 
+.PHONY: tracks
+tracks: .venv/ready ## List the tracks: what each needs and how far you are
+	@$(RUN) tracks
+
+.PHONY: begin
+begin: .venv/ready ## Write the stubs of a track into exercises/: TRACK=positions
+	@$(RUN) begin $(CHOICE)
+
 .PHONY: doctor
-doctor: .venv/ready ## What works here, what does not, and what mends it
+doctor: .venv/ready ## What works here, what does not, and how to fix it
 	@$(RUN) doctor
 
+.PHONY: lab
+lab: .venv/ready-lab ## Labs: experiments with your own code (NAME=flash runs one)
+	@$(RUN) lab $(NAME) $(LAB_OPTIONS) $(if $(PREDICT),--predict "$(PREDICT)")
+
+.PHONY: train
+train: .venv/ready-lab ## Train your own GPT (TEXT=file, SECONDS=120, RESUME=1)
+	@$(RUN) train $(LAB_OPTIONS) $(if $(RESUME),--resume)
+
+.PHONY: generate
+generate: .venv/ready ## Have the trained GPT go on with a text (TEXT="...", TEMPERATURE=0.8, TOP_K=20)
+	@$(RUN) generate $(LAB_OPTIONS) $(DRAWING)
+
+.PHONY: gpt2
+gpt2: .venv/ready ## Load GPT-2's weights into your GPT (TEXT="...", FOLDER=where the files are)
+	@$(RUN) gpt2 $(LAB_OPTIONS) $(DRAWING) $(if $(FOLDER),--folder "$(FOLDER)")
+
 .PHONY: demo
-demo: .venv/ready ## Tokenise a text and let a small GPT go on with it (TEXT="...", MODEL=mine)
-	@$(VENV) -m grader.demo $(if $(TEXT),"$(TEXT)") $(if $(MODEL),--model $(MODEL))
+demo: .venv/ready-lab ## Tokenise a text and let a small GPT go on with it (TEXT="...", MODEL=mine)
+	@$(RUN) lab generate --predict "" $(LAB_OPTIONS)
 
 .PHONY: test
-test: .venv/ready-test ## Run the kit's own tests
-	@$(VENV) -m pytest -q -n logical --maxprocesses 4 --dist loadfile
+test: .venv/ready-test ## Run the kit's own tests: few seeds, a sample of the attacks; make check tries all
+	@$(VENV) -m pytest -q -p no:cacheprovider -n logical --maxprocesses 4 --dist loadfile
 
 .PHONY: prove
 prove: .venv/ready-test ## Prove one step while you write it: STEP=4
-	@$(VENV) -m grader.authoring $(STEP)
-	@KIT_ONLY=$(STEP) $(VENV) -m pytest -q tests/test_course.py
+	@$(RUN) lint $(STEP)
+	@KIT_ONLY=$(STEP) $(VENV) -m pytest -q -p no:cacheprovider -o python_files=truth.py tests/test_course.py solutions
 
 .PHONY: check
-check: .venv/ready-test lint fresh test ## Everything that must hold before a change lands
+check: export KIT_WHOLE ?= 1
+check: .venv/ready-test lint fresh docs test ## Everything that must hold before a change lands
 
 .PHONY: lint
-lint: .venv/ready-test ## Format, lint and types
+lint: .venv/ready-test ## Format, lint, types, and which room imports which
 	@$(VENV) -m ruff format --check .
 	@$(VENV) -m ruff check .
 	@$(VENV) -m mypy
+	@.venv/bin/lint-imports --no-cache 2>&1 | sed -n '/^Contracts/,$$p'; exit $${PIPESTATUS[0]}
 
 .PHONY: fresh
 fresh: .venv/ready-test ## Nothing generated is stale, and nothing of a reference stands outside solutions/
 	@$(VENV) -m tests.fresh
 
 .PHONY: exercises
-exercises: .venv/ready ## Write the stubs anew; a file you have worked on is left alone
+exercises: .venv/ready ## Write the stubs again; a file you have worked on is left alone
 	@$(RUN) exercises
 
 .PHONY: messages
-messages: .venv/ready-test ## Collect new sentences for translation and compile the catalogue
-	@$(VENV) -m grader.translations update
-	@$(VENV) -m grader.translations compile
+messages: .venv/ready-test ## Collect new sentences for translation
+	@$(RUN) messages
+
+.PHONY: readme
+readme: .venv/ready-test ## Update what is generated in the READMEs and docs/
+	@$(VENV) -m tests.floors
+	@$(VENV) -c "from grader.author import pages; pages.write()"
 
 .PHONY: record
 record: .venv/ready ## Record what a learner's copy answers from; `make kit` does it for itself
-	@$(RUN) record
+	@$(RUN) record $(CHOICE)
 
 .PHONY: kit
 kit: .venv/ready ## Build the learner's copy, without the solutions: dist/kit/ and dist/kit.zip
-	@$(RUN) kit
+	@$(RUN) kit $(CHOICE)
 
 .PHONY: release
 release: .venv/ready-instructor ## Build a course for nbgrader: dist/nbgrader/ (KIT_LANG=ko for Korean)
-	@$(RUN) release
+	@$(RUN) release $(CHOICE)
 
 .PHONY: class
-class: .venv/ready ## Grade a class, one folder a student: SUBMISSIONS=examples/course/submissions
-	@$(RUN) class $(if $(SUBMISSIONS),"$(SUBMISSIONS)") $(STEP_OPTION)
+class: .venv/ready ## Grade a class, one folder per student: SUBMISSIONS=examples/course/submissions
+	@$(RUN) class $(if $(SUBMISSIONS),"$(SUBMISSIONS)") $(CHOICE)
 
 .PHONY: gradescope
 gradescope: .venv/ready ## Build the autograder for Gradescope: dist/gradescope.zip
-	@$(RUN) gradescope
+	@$(RUN) gradescope $(CHOICE)
 
-.PHONY: misconceptions
-misconceptions: .venv/ready-test ## Write the pages that list every known wrong way
+.PHONY: docs
+docs: .venv/ready-test ## Build the pages made of code and of recorded runs: dist/docs/
 	@$(VENV) -m tests.misconceptions_page
+	@$(VENV) -m tests.security_page pages
+	@echo "dist/docs/ has the catalogue of mistakes and what isolation was shown to hold, in English and Korean"
 
 .PHONY: security
-security: .venv/ready-test ## Every attack against every set of layers, and docs/security.md from it (ATTACKS="..." for some)
+security: .venv/ready-test ## Every attack against every set of layers, and dist/docs/security.md from it (ATTACKS="..." for some)
 	@$(VENV) -m tests.security_page $(ATTACKS)
 
 .PHONY: soak

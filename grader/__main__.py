@@ -5,8 +5,8 @@ import os
 import sys
 from pathlib import Path
 
-from grader import language
-from grader.language import gettext as _
+from grader.base import language
+from grader.base.language import gettext as _
 
 HOME = Path(__file__).resolve().parent.parent / ".venv"
 PYTHON = HOME / "bin" / "python"
@@ -14,7 +14,7 @@ PYTHON = HOME / "bin" / "python"
 
 def lacks_packages() -> bool:
     """Whether this Python is too old, or has not what `make grade` installs."""
-    return sys.version_info < (3, 11) or any(importlib.util.find_spec(name) is None for name in ("torch", "typer"))
+    return sys.version_info < (3, 11) or any(importlib.util.find_spec(name) is None for name in ("torch", "msgspec"))
 
 
 if lacks_packages():
@@ -24,6 +24,6 @@ if lacks_packages():
         print(_("The packages of the kit are not installed for this Python. Type: make grade"), file=sys.stderr)
     sys.exit(2)
 
-from grader.cli import main  # noqa: E402  only now can it be imported
+from grader.cli.main import main  # noqa: E402  only now can it be imported
 
 sys.exit(main())

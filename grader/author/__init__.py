@@ -1,0 +1,1 @@
+"""For authors: lint of a step, tapes, the kit, translations."""

@@ -1,0 +1,137 @@
+"""The learner's kit: everything needed to write the steps and grade them, and no solution.
+
+Its content is listed here; a file that is not listed is left out.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+
+from grader.author import recorder
+from grader.base import language
+from grader.base.files import NotOverwritten, pack
+from grader.base.language import LANGUAGES
+from grader.base.paths import ROOT, SOLUTIONS
+from grader.course import choice, steps, tracks
+from grader.course.stubs import shipped
+
+# Rooms of the engine that only an author or an instructor needs.
+NOT_FOR_LEARNERS = ("author", "instructor")
+DOORS = ("nbgrader.py",)  # into those rooms
+ENGINE_FILES = ("*.py", "templates/*")
+LAB_FILES = ("*.py", "lesson.*.md", "*.safetensors", "data/*")
+NOT_OF_A_LAB = ("ship.py",)  # makes what is shipped
+TEMPLATES = Path(__file__).parent / "templates"
+OF_EDITORS = (".vscode/launch.json", ".vscode/tasks.json")
+PLAIN = ("LICENSE", "conftest.py", "requirements.lock", "requirements-lab.lock", *OF_EDITORS)
+FROM_TEMPLATES = {
+    "README.md": "kit_readme.en.md",
+    "pytest.ini": "kit_pytest.ini",
+    "README.ko.md": "kit_readme.ko.md",
+    "classroom50/autograder.py": "classroom50_autograder.py",
+}
+TARGETS = (
+    "help", ".venv/ready", "grade", "report", "watch", "hint", "repro", "lesson", "reset", "tracks", "begin",
+    "exercises", "doctor", ".venv/ready-lab", "lab", "demo", "train", "generate", "gpt2",
+)  # fmt: skip
+LESSONS = ("lesson.en.md", "lesson.ko.md")
+
+TOP = "attention-from-scratch"  # the folder inside the zip file
+TARGET = re.compile(r"^([\w./-]+):(?!=)", re.MULTILINE)
+
+
+def build(folder: Path, chosen: Collection[str] = ()) -> Path:
+    """Builds the kit in `folder`, replacing an older one, and next to it the same as a zip file, which it returns.
+
+    It has the chosen steps and those that they import, all with their stubs in `exercises/`; by default it has every
+    step, and `exercises/` the core, to which `make begin` adds.
+
+    Raises NotOverwritten when the folder holds something else, NotRecorded when a reference fails one of its checks.
+    """
+    if folder.exists():
+        if any(folder.iterdir()) and not (folder / "steps").is_dir():
+            raise NotOverwritten(str(folder))
+        shutil.rmtree(folder)
+    names = tracks.with_needed(chosen)
+    handed_out = names or choice.step_names(None, choice.CORE)
+    for step in steps.steps():
+        if not names or step.name in names:
+            _copy_step(step, folder, handed_out=step.name in handed_out)
+    _copy_labs(folder / "steps")
+    recorder.record_all(folder / "steps", steps=names)
+    for name in engine_files():
+        _copy(ROOT / "grader" / name, folder / "grader" / name)
+    for spoken in LANGUAGES[1:]:  # English needs no catalogue
+        catalogue = folder / "grader" / "locale" / f"{spoken}.json"
+        catalogue.parent.mkdir()
+        catalogue.write_text(language.packed(language.messages(spoken), []), encoding="utf-8")
+    for name in PLAIN:
+        _copy(ROOT / name, folder / name)
+    for name, template in FROM_TEMPLATES.items():
+        _copy(TEMPLATES / template, folder / name)
+    (folder / "Makefile").write_text(
+        learners_makefile((ROOT / "Makefile").read_text(encoding="utf-8")), encoding="utf-8"
+    )
+    return _zipped(folder)
+
+
+def engine_files() -> list[str]:
+    """The engine's modules that a learner's kit holds: all but two rooms."""
+    grader = ROOT / "grader"
+    files = sorted({path.relative_to(grader) for kind in ENGINE_FILES for path in grader.rglob(kind)})
+    return [str(file) for file in files if file.parts[0] not in (*NOT_FOR_LEARNERS, *DOORS)]
+
+
+def learners_makefile(makefile: str) -> str:
+    """The Makefile with the targets that a learner needs, and the settings before the first of them."""
+    kept = ["# `make grade` does all the set-up."]
+    for number, paragraph in enumerate(makefile.strip().split("\n\n")):
+        target = TARGET.search(re.sub(r"^\..*", "", paragraph, flags=re.MULTILINE)) or TARGET.match(paragraph)
+        if target is None:
+            kept.append(paragraph.partition("\n")[2] if number == 0 else paragraph)
+        elif target[1] in TARGETS:
+            kept.append(paragraph)
+    return "\n\n".join(kept).replace("\n\n", "\n", 1) + "\n"
+
+
+def _copy_step(step: steps.Step, folder: Path, *, handed_out: bool) -> None:
+    to = folder / "steps" / step.track / step.name
+    for text in step.folder.parent.glob("track.*.md"):
+        _copy(text, to.parent / text.name)
+    for name in (step.check_file.name, *LESSONS):
+        _copy(step.folder / name, to / name)
+    for spoken in LANGUAGES:
+        shipped(to, spoken).write_text(step.stub(spoken), encoding="utf-8")
+    if not handed_out:
+        return
+    exercise = folder / "exercises" / f"{step.name}.py"
+    exercise.parent.mkdir(exist_ok=True)
+    exercise.write_text(step.stub(), encoding="utf-8")
+
+
+def _copy_labs(to: Path) -> None:
+    """Labs and the capstone: they bring their own simple parts in place of references."""
+    for folder in lab_folders():
+        for file in (file for kind in LAB_FILES for file in folder.glob(kind)):
+            if file.name not in NOT_OF_A_LAB:
+                _copy(file, to / file.relative_to(SOLUTIONS))
+
+
+def lab_folders() -> list[Path]:
+    """The folders of labs, the capstone's among them."""
+    return sorted(path for path in SOLUTIONS.glob("*/lab_*") if path.is_dir())
+
+
+def _copy(file: Path, to: Path) -> None:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(file, to)
+
+
+def _zipped(folder: Path) -> Path:
+    archive = folder.with_suffix(".zip")
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    pack(archive, ((f"{TOP}/{path.relative_to(folder).as_posix()}", path, 0o644) for path in files))
+    return archive

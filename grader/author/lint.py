@@ -1,0 +1,304 @@
+"""Checks the folder of a step that an author writes, before it grades anybody's work.
+
+`python -m grader lint 13`, which `make prove` runs first, prints one line per mistake: the file, what is wrong, how to
+fix it. `in_folder` only reads; `in_modules` imports the step, which needs torch.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+import sys
+import traceback
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grader.base import language
+from grader.base.language import LANGUAGES
+from grader.base.language import gettext as _
+from grader.base.paths import ROOT, SOLUTIONS, STEP_NAME, step_folders
+from grader.course import choice
+from grader.course.stubs import BEGIN, END, REFERENCE_IMPORT
+
+if TYPE_CHECKING:
+    from grader.oracle.live import Solution
+
+GIVEN = ("student", "reference", "draw")  # the arguments of a check
+
+
+def problems(wanted: str = "") -> list[str]:
+    """Every mistake in the steps chosen by `wanted`, or in all of them; one line each."""
+    found = in_names()
+    folders = step_folders(SOLUTIONS)
+    if wanted and not found:
+        try:
+            names = choice.chosen([wanted], solutions=SOLUTIONS)
+        except choice.Unknown as unknown:
+            said = _("{problem} Type: {command}")
+            return [said.format(problem=unknown, command=f"make prove STEP={unknown.instead}")]
+        folders = [folder for folder in folders if folder.name in names]
+    unread = {folder: list(in_folder(folder)) for folder in folders}
+    found += [line for lines in unread.values() for line in lines]
+    return found + [line for folder, lines in unread.items() if not lines for line in in_modules(folder)]
+
+
+def in_folders() -> list[str]:
+    """The mistakes in all steps that can be found without importing them."""
+    return in_names() + [line for folder in step_folders(SOLUTIONS) for line in in_folder(folder)]
+
+
+def in_references() -> list[str]:
+    """Only the mistakes that prevent stubs from being generated: other files may not be written yet."""
+    return in_names() + [line for folder in step_folders(SOLUTIONS) for line in in_reference(folder)]
+
+
+def unparsed() -> list[str]:
+    """Only the files that are not valid Python, which prevent sentences from being collected."""
+    files = [file for folder in step_folders(SOLUTIONS) for file in sorted(folder.glob("*.py"))]
+    return in_names() + [line for file in files for line in _unreadable(file)]
+
+
+def in_names() -> list[str]:
+    """Misnamed step folders, and steps with the same number."""
+    found, numbers = [], defaultdict(list)
+    for folder in sorted(SOLUTIONS.glob("*/*")):
+        if not folder.is_dir() or folder.name.startswith((".", "__", "lab_")):
+            continue
+        if STEP_NAME.fullmatch(folder.name):
+            numbers[folder.name[:6]].append(_shown(folder))
+            continue
+        sentence = _(
+            "{folder} is not a step and is ignored: rename it like step13_name (two digits, then lower-case "
+            "letters, digits and _)."
+        )
+        found.append(sentence.format(folder=_shown(folder)))
+    sentence = _("{folders} have the same number: rename one of them.")
+    return found + [sentence.format(folders=", ".join(same)) for same in numbers.values() if len(same) > 1]
+
+
+def in_reference(folder: Path) -> Iterator[str]:
+    """The mistakes that prevent a stub from being generated from the step's reference."""
+    file = folder / "reference.py"
+    faults = list(_unreadable(file))
+    yield from faults
+    if not faults:
+        source = file.read_text(encoding="utf-8")
+        yield from _in_markers(file, source)
+        yield from _in_imports(file, source)
+
+
+def in_folder(folder: Path) -> Iterator[str]:
+    """Missing files in the step's folder, and files that are not valid Python."""
+    yield from in_reference(folder)
+    checks = folder / f"test_{folder.name.partition('_')[2]}.py"
+    others = [] if checks.is_file() else sorted(folder.glob("test_*.py"))
+    if others:
+        yield _("{file} is not read: rename it to {name}.").format(file=_shown(others[0]), name=checks.name)
+    else:
+        yield from _unreadable(checks)
+    yield from _unreadable(folder / "misconceptions.py")
+    yield from _unreadable(folder / "variants.py")
+    for spoken in LANGUAGES:
+        yield from _in_lesson(folder, spoken)
+
+
+def in_modules(folder: Path) -> Iterator[str]:
+    """The mistakes found by importing the step, once its folder has none."""
+    from grader.oracle.live import Solution
+
+    step = Solution(folder)
+    package = step.package
+    for name in ("reference", step.check_file.stem, "misconceptions", "variants"):
+        try:
+            importlib.import_module(f"{package}.{name}")
+        except Exception as error:
+            yield _fault(folder / f"{name}.py", error)
+            return
+    try:
+        checks = list(_in_checks(step))
+        yield from checks
+        if not checks:
+            yield from _in_off_limits(step)
+            yield from _in_misconceptions(step)
+    except Exception as error:
+        yield _fault(folder, error)
+
+
+# --- found by reading ----------------------------------------------------------------------------------------
+
+
+def _unreadable(file: Path) -> Iterator[str]:
+    try:
+        ast.parse(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        yield _("{file} is missing: write it.").format(file=_shown(file))
+    except UnicodeDecodeError:
+        yield _("{file} is not in UTF-8: save it again in this encoding.").format(file=_shown(file))
+    except SyntaxError as error:
+        yield _("{file}:{line}: not valid Python ({reason}): fix it.").format(
+            file=_shown(file), line=error.lineno, reason=error.msg
+        )
+
+
+def _in_markers(file: Path, source: str) -> Iterator[str]:
+    """Markers that don't alternate BEGIN, END, BEGIN, END."""
+    inside, begun = 0, False  # the line of the unmatched BEGIN
+    for number, line in enumerate(source.splitlines(), 1):
+        marker = line.strip()
+        if marker == BEGIN and inside:
+            yield _alone(file, inside, BEGIN, END)
+        if marker == END and not inside:
+            yield _alone(file, number, END, BEGIN)
+        if marker in (BEGIN, END):
+            begun, inside = True, number if marker == BEGIN else 0
+    if inside:
+        yield _alone(file, inside, BEGIN, END)
+    if not begun:
+        yield _("{file}: there is nothing for the learner to write: put {begin} and {end} around the solution.").format(
+            file=_shown(file), begin=BEGIN, end=END
+        )
+
+
+def _alone(file: Path, line: int, marker: str, other: str) -> str:
+    return _("{file}:{line}: this {marker} has no {other}: add it, on a line of its own.").format(
+        file=_shown(file), line=line, marker=marker, other=other
+    )
+
+
+def _in_imports(file: Path, source: str) -> Iterator[str]:
+    """Imports of other references that can't be rewritten to import the learner's files."""
+    folders = [folder for folder in step_folders(SOLUTIONS) if folder.name < file.parent.name]
+    earlier = [folder.name for folder in folders]
+    example = f"{folders[-1].parent.name}.{earlier[-1]}" if folders else "core.step01_name"
+    for number, line in enumerate(source.splitlines(), 1):
+        if not re.match(r"\s*(?:from|import)\s+solutions\b", line):
+            continue
+        taken = REFERENCE_IMPORT.search(line)
+        if taken is None:
+            yield _("{file}:{line}: write it as from solutions.{step}.reference import …, by name.").format(
+                file=_shown(file), line=number, step=example
+            )
+        elif taken[1] not in earlier:
+            yield _("{file}:{line}: {step} is not an earlier step: import from one that is.").format(
+                file=_shown(file), line=number, step=taken[1]
+            )
+
+
+def _in_lesson(folder: Path, spoken: str) -> Iterator[str]:
+    from grader.course import lessons
+
+    file = folder / f"lesson.{spoken}.md"
+    if not file.is_file():
+        yield _("{file} is missing: write it.").format(file=_shown(file))
+        return
+    try:
+        with language.use(spoken):
+            lessons.hints(folder.name, folder.parents[1])
+    except lessons.NoLesson:
+        yield _("{file} has no hints: end it in a numbered list under ## Hints or ## 힌트.").format(file=_shown(file))
+
+
+# --- found by importing ----------------------------------------------------------------------------------
+
+
+def _in_checks(step: Solution) -> Iterator[str]:
+    file = _shown(step.check_file)
+    defined = [
+        node
+        for node in ast.parse(step.check_file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
+    if not defined:
+        yield _("{file} holds no check: write a function test_….").format(file=file)
+    names = [node.name for node in defined]
+    for place, node in enumerate(defined):
+        function = getattr(step.checks_module, node.name)
+        at = {"file": file, "line": node.lineno, "check": node.name}
+        if node.name in names[:place]:
+            yield _("{file}:{line}: {check} is there twice, and one of them never runs: rename it.").format(**at)
+        if not (function.__doc__ or "").strip():
+            yield _("{file}:{line}: {check} has no title: write a docstring.").format(**at)
+        if getattr(function, "points", None) is None:
+            yield _("{file}:{line}: {check} has no mark: put @points(1) above it.").format(**at)
+        if tuple(inspect.signature(function).parameters) != GIVEN:
+            yield _("{file}:{line}: {check} must take {given} and nothing else.").format(**at, given=", ".join(GIVEN))
+        elif hasattr(function, "pytestmark"):
+            yield _("{file}:{line}: {check} runs once: remove pytest's marks and use a loop.").format(**at)
+
+
+def _in_off_limits(step: Solution) -> Iterator[str]:
+    from grader.calls.builtins import FAMILIES
+
+    file, public = _shown(step.check_file), _public(step)
+    for name, families in getattr(step.checks_module, "OFF_LIMITS", {}).items():
+        yield from _undefined(f"{file}: OFF_LIMITS", name, public)
+        if isinstance(families, str):
+            yield _('{file}: OFF_LIMITS of {name} is not a tuple: write ("{family}",).').format(
+                file=file, name=name, family=families
+            )
+            continue
+        for family in families:
+            if family not in FAMILIES:
+                yield _("{file}: OFF_LIMITS of {name} names an unknown family “{family}”: choose from {known}.").format(
+                    file=file, name=name, family=family, known=", ".join(FAMILIES)
+                )
+
+
+def _in_misconceptions(step: Solution) -> Iterator[str]:
+    file, public = _shown(step.folder / "misconceptions.py"), _public(step)
+    checks = [check.name for check in step.checks]
+    for wrong in step.misconceptions:
+        for name in wrong.replaced:
+            yield from _undefined(f"{file}: {wrong.name}", name, public)
+        if wrong.caught_by not in checks:
+            yield _("{file}: {wrong} is caught by {check}, but there is no such check: choose from {known}.").format(
+                file=file, wrong=wrong.name, check=wrong.caught_by, known=", ".join(checks)
+            )
+    for variant in step.variants:
+        for name in variant.replaced:
+            yield from _undefined(f"{_shown(step.folder / 'variants.py')}: {variant.name}", name, public)
+    _pairs = step.pairs  # read to find mistakes in them
+
+
+def _undefined(where: str, name: str, public: Collection[str]) -> Iterator[str]:
+    if name not in public:
+        yield _("{where} names {name}, which the reference does not define: choose from {known}.").format(
+            where=where, name=name, known=", ".join(public)
+        )
+
+
+def _public(step: Solution) -> list[str]:
+    own = step.reference.__name__
+    return [name for name, value in vars(step.reference).items() if getattr(value, "__module__", "") == own]
+
+
+def _fault(file: Path, error: Exception) -> str:
+    """An exception as one line, with its last position in a step's folder."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if Path(frame.filename).is_relative_to(SOLUTIONS):
+            return _("{file}:{line}: {error}: fix it.").format(
+                file=_shown(Path(frame.filename)), line=frame.lineno, error=_said(error)
+            )
+    return _("{file}: {error}: fix it.").format(file=_shown(file), error=_said(error))
+
+
+def _said(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".")
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+
+
+def main(wanted: str = "") -> int:
+    """Prints every mistake in the steps chosen by `wanted`, one line each; returns 1 if there is one."""
+    found = problems(wanted)
+    print("\n".join(found), end="\n" if found else "", file=sys.stderr)
+    return 1 if found else 0

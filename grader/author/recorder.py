@@ -1,0 +1,229 @@
+"""Records tapes: the draws of each step's checks, the reference's answers, and the misconceptions'.
+
+A tape holds everything that a learner's kit needs to grade and diagnose without the solutions.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import warnings
+import zlib
+from collections.abc import Callable, Collection
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from grader import __version__
+from grader.base.paths import SOLUTIONS, TAPE
+from grader.calls.call import Call, Outcome, Raised
+from grader.calls.codec import packed, packed_outcome
+from grader.calls.values import copied as copied_value
+from grader.checks.backends import LocalBackend
+from grader.checks.catalogue import Misconception
+from grader.checks.compare import dtype_name
+from grader.checks.draws import Draw
+from grader.checks.trial import run_check
+from grader.oracle import randomness
+from grader.oracle.likeness import size_measured
+from grader.oracle.live import Solution, solutions
+from grader.oracle.tape import INDEX, Fingerprint, Index, KnownPair, KnownWay, Recording, copied, fingerprint
+from grader.oracle.witness import OTHER_STREAM, in_stream
+from grader.sandbox import preload
+
+SEEDS = (20170612, 20190214)
+Drawn = TypeVar("Drawn", Tensor, int)
+
+
+class NotRecorded(RuntimeError):
+    """The reference fails its own checks: there are no right answers to record."""
+
+
+def record_all(
+    folder: Path = SOLUTIONS, on_step: Callable[[str, int], None] = lambda name, size: None,
+    steps: Collection[str] = (),
+) -> None:  # fmt: skip
+    """Writes the tape of every step, or of these steps, into its folder below `folder`.
+
+    `on_step` is called with each step and its size in bytes. Raises NotRecorded when a reference fails one of its
+    checks.
+    """
+    chosen = [step for step in solutions() if not steps or step.name in steps]
+    longest_first = sorted(chosen, key=lambda step: -step.number)
+    processes = multiprocessing.get_context("spawn")  # torch can't be forked once it is in use
+    with ProcessPoolExecutor(min(2, os.cpu_count() or 1), processes) as pool:
+        recorded = {step.name: pool.submit(_record, step.folder) for step in longest_first}
+        for step in chosen:
+            tape = recorded[step.name].result()
+            path = folder / step.track / step.name / TAPE
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(tape)
+            on_step(step.name, len(tape))
+
+
+def _record(folder: Path) -> bytes:
+    preload.load_torch()
+    return record(Solution(folder))
+
+
+def record(step: Solution, seeds: tuple[int, ...] = SEEDS) -> bytes:
+    """The tape of one step, the same bytes each time. Raises NotRecorded when the reference fails a check."""
+    torch.set_num_threads(1)  # splitting a sum differently would change its rounding
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's warnings about what misconceptions do
+        return _recorded(step, seeds)
+
+
+def _recorded(step: Solution, seeds: tuple[int, ...]) -> bytes:
+    recorder = _Recorder(step)
+    known_ways = [
+        KnownWay(wrong.name, wrong.caught_by, sorted(wrong.replaced), wrong.what, wrong.why, wrong.nudge)
+        for wrong in step.misconceptions
+    ]
+    places = {wrong.name: place for place, wrong in enumerate(step.misconceptions)}
+    known_pairs = [
+        KnownPair(places[first.name], places[second.name], sorted(pair.replaced))
+        for pair in step.pairs
+        for first, second in [pair.parts]
+    ]
+    checks = {check.name: [recorder.recording(check.function, seed) for seed in seeds] for check in step.checks}
+    contents, pieces, stored = _each_once(recorder.tensors)
+    prints = list(recorder.fingerprints)
+    index = Index(step.title, list(seeds), known_ways, known_pairs, contents, pieces, prints, checks)
+    packed = zlib.compress(msgspec.msgpack.encode(index), 9)
+    stored[INDEX] = torch.frombuffer(bytearray(packed), dtype=torch.uint8)
+    return bytes(save(stored, {"kit": __version__}))
+
+
+class _Recorder:
+    """Runs the checks of one step and records their calls and answers."""
+
+    def __init__(self, step: Solution) -> None:
+        self.step = step
+        self.tensors: dict[str, Tensor] = {}
+        self.fingerprints: dict[Fingerprint, int] = {}
+
+    def recording(self, check: Callable[..., None], seed: int) -> Recording:
+        """One check under one seed."""
+        oracle = _RecordedOracle(self.step)
+        verdict = run_check(check, LocalBackend(self.step.responder()), oracle, seed=seed)
+        if verdict.status != "pass":
+            raise NotRecorded(f"{self.step.name}, {check.__name__}, seed {seed}: {verdict.message}")
+        draws = [packed(value, self.tensors) for value in oracle.drawn]
+        calls = [name for name, _outcome in oracle.answered]
+        answers = [packed_outcome(outcome, self.tensors) for _name, outcome in oracle.answered]
+        return Recording(draws, calls, answers, *self._wrong_ways(check, seed, verdict.called))
+
+    def _wrong_ways(
+        self, check: Callable[..., None], seed: int, called: frozenset[str]
+    ) -> tuple[dict[str, list[int]], dict[str, list[int]], dict[str, int]]:
+        """The fingerprints of each misconception that fails this check, those under other random numbers, and the
+        sizes. Misconceptions that pass the check, or replace nothing that it calls, are not needed."""
+        taken: dict[str, list[int]] = {}
+        redrawn: dict[str, list[int]] = {}
+        sizes: dict[str, int] = {}
+        for wrong in [*self.step.misconceptions, *self.step.pairs]:
+            if not called & self.step.touched(wrong.replaced):
+                continue
+            student = _Fingerprinted(self.step, wrong)
+            verdict = run_check(check, student, LocalBackend(self.step.responder()), seed=seed)
+            if verdict.status == "pass":
+                continue
+            taken[wrong.name] = self._numbers(student)
+            if student.may_be_missed:
+                again = _Fingerprinted(self.step, wrong, OTHER_STREAM)
+                if run_check(check, again, LocalBackend(self.step.responder()), seed=seed).status != "pass":
+                    redrawn[wrong.name] = self._numbers(again)
+            if size := size_measured(verdict.exchanges):
+                sizes[wrong.name] = size
+        return taken, redrawn, sizes
+
+    def _numbers(self, student: _Fingerprinted) -> list[int]:
+        return [self.fingerprints.setdefault(print_, len(self.fingerprints)) for print_ in student.fingerprints]
+
+
+class _RecordedDraw(Draw):
+    """Records every input that it draws."""
+
+    def __init__(self, seed: int, check: str, drawn: list[Tensor | int]) -> None:
+        super().__init__(seed, check)
+        self._drawn = drawn
+
+    def _made(self, make: Callable[[], Drawn]) -> Drawn:
+        value = make()
+        self._drawn.append(copied_value(value))
+        return value
+
+
+class _RecordedOracle(LocalBackend):
+    """The reference; records its answers and the inputs of the check."""
+
+    def __init__(self, step: Solution) -> None:
+        super().__init__(step.responder())
+        self.drawn: list[Tensor | int] = []
+        self.answered: list[tuple[str, Outcome]] = []
+
+    def draws(self, check: str, seed: int, device: str) -> Draw:
+        """Fresh inputs for the seed, recorded."""
+        return _RecordedDraw(seed, check, self.drawn)
+
+    def ask(self, call: Call) -> Outcome:
+        """The reference's answer, recorded."""
+        outcome = super().ask(call)
+        # Records a copy: an answer about parameters changes with them.
+        kept = copied(outcome)
+        if kept.raised is not None:  # the position would reveal a line of the reference
+            kept.raised = Raised(kept.raised.type, kept.raised.message)
+        self.answered.append((call.name, kept))
+        return outcome
+
+
+class _Fingerprinted(LocalBackend):
+    """A misconception; records fingerprints of its answers."""
+
+    def __init__(self, step: Solution, wrong: Misconception, stream: int = 0) -> None:
+        super().__init__(step.responder(wrong.replaced))
+        self.own_draws, self._other = wrong.own_draws, stream
+        self.fingerprints: list[Fingerprint] = []
+        self._asked_for: Fingerprint | None = None
+
+    @property
+    def may_be_missed(self) -> bool:
+        """Whether another draw of one of the answers may look different."""
+        return any(randomness.may_miss(print_.profile) for print_ in self.fingerprints)
+
+    def begin_check(self, seed: int) -> None:
+        """Like every backend's, in another random stream."""
+        super().begin_check(seed + self._other)
+
+    def ask(self, call: Call) -> Outcome:
+        """The misconception's answer, its fingerprint kept."""
+        if self._asked_for is not None:  # the check went on after it
+            self.fingerprints[-1] = self._asked_for
+        outcome = super().ask(in_stream(call, self._other))
+        self.fingerprints.append(fingerprint(call, outcome, drawn=self.drew or self.own_draws))
+        self._asked_for = fingerprint(call, outcome, last=False) if outcome.raised else None
+        return outcome
+
+
+def _each_once(tensors: dict[str, Tensor]) -> tuple[list[int], list[tuple[str, list[int]]], dict[str, Tensor]]:
+    """Deduplicates tensors: the index of each one's content, the dtype and shape of each content, and one tensor per
+    dtype that concatenates them. A separate tensor's name would take as many bytes as most contents."""
+    places: dict[tuple[str, tuple[int, ...], bytes], int] = {}
+    contents: list[int] = []
+    parts: dict[str, list[Tensor]] = {}
+    for tensor in tensors.values():
+        flat = tensor.detach().flatten()
+        raw = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+        content = dtype_name(tensor), tuple(tensor.shape), raw
+        if content not in places:
+            places[content] = len(places)
+            parts.setdefault(content[0], []).append(flat)
+        contents.append(places[content])
+    pieces = [(dtype, list(shape)) for dtype, shape, _raw in places]
+    return contents, pieces, {dtype: torch.cat(flats) for dtype, flats in parts.items()}

@@ -1,0 +1,120 @@
+"""Maintains the Korean catalogues: collects every sentence that users read.
+
+The engine's sentences are in `grader/locale/ko.po`, those of a step in its own folder. `update` adds new sentences and
+drops old ones, `problems` lists what is missing or stale.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from babel.messages import Catalog
+from babel.messages.extract import extract_from_file
+from babel.messages.pofile import read_po, write_po
+
+from grader.author import kit
+from grader.base import paths
+from grader.base.language import CATALOGUES
+from grader.course import steps
+
+ENGINE = paths.ROOT / "grader"
+DOMAIN = "kit"
+
+
+def catalogue_files() -> list[tuple[Path, list[str]]]:
+    """Every catalogue with the sentences that belong in it."""
+    engine = (CATALOGUES / "ko.po", list(dict.fromkeys(engine_messages())))
+    found = [engine, *((step.folder / "ko.po", step_messages(step.folder)) for step in steps.steps())]
+    for folder in kit.lab_folders():
+        messages = [message for path in sorted(folder.glob("*.py")) for message in _marked(path)]
+        if messages:
+            found.append((folder / "ko.po", list(dict.fromkeys(messages))))
+    return found
+
+
+def engine_messages() -> Iterator[str]:
+    """The sentences of the engine: every literal in `_(…)` and `N_(…)`."""
+    for path in sorted(ENGINE.rglob("*.py")):
+        yield from _marked(path)
+
+
+def step_messages(folder: Path) -> list[str]:
+    """The sentences of a step: its stub's docstrings, the titles and sentences of its checks, its misconceptions."""
+    messages: list[str] = []
+    for path in sorted(folder.glob("*.py")):
+        docstrings = list(_docstrings(path))
+        if path.name == "reference.py":
+            messages += [docstrings[0].splitlines()[0], *docstrings]
+        elif path.name.startswith("test_"):
+            messages += [text.splitlines()[0] for text in list(_docstrings(path, "test_"))[1:]]
+        elif path.name == "misconceptions.py":
+            paragraphs = (text.split("\n\n") for text in docstrings[1:])
+            messages += [" ".join(part.split()) for parts in paragraphs if len(parts) == 3 for part in parts]
+        messages += _marked(path)
+    return list(dict.fromkeys(messages))
+
+
+def _marked(path: Path) -> Iterator[str]:
+    for _line, message, _comments, _context in extract_from_file("python", path, keywords={"_": None, "N_": None}):
+        yield message if isinstance(message, str) else message[0]
+
+
+def _docstrings(path: Path, prefix: str = "") -> Iterator[str]:
+    """The module's docstring (perhaps empty), then those of its functions and classes whose names start so."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    yield ast.get_docstring(tree) or ""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name.startswith(prefix):
+            text = ast.get_docstring(node)
+            if text:
+                yield inspect.cleandoc(text)
+
+
+def update(folder: Path | None = None) -> Iterator[str]:
+    """Adds new sentences to the catalogues (or the one in `folder`), drops old ones, keeps the other translations;
+    yields one line per catalogue."""
+    for path, messages in catalogue_files():
+        if folder is not None and path.parent.resolve() != folder.resolve():
+            continue
+        old = _read(path)
+        catalog = _empty_catalogue()
+        for message in messages:
+            catalog.add(message, string=old.get(message, ""))
+        buffer = io.BytesIO()
+        write_po(buffer, catalog, width=110, no_location=True, omit_header=False)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(buffer.getvalue())
+        empty = sum(not old.get(message) for message in messages)
+        yield f"{path.relative_to(paths.ROOT)}: {len(messages)} sentences, {empty} to translate"
+
+
+def problems() -> list[str]:
+    """Untranslated and stale sentences, each with its file."""
+    found = []
+    for path, messages in catalogue_files():
+        have, name = _read(path), path.relative_to(paths.ROOT)
+        found += [f"{name}: not translated: {message[:60]!r}" for message in messages if not have.get(message)]
+        found += [f"{name}: stale: {message[:60]!r}" for message in have if message not in messages]
+    return found
+
+
+def _empty_catalogue() -> Catalog:
+    no_date = datetime(2026, 1, 1, tzinfo=UTC)  # reproducible: the same bytes whenever they are built
+    return Catalog(
+        locale="ko", domain=DOMAIN, project="attention-from-scratch", version="1", fuzzy=False, charset="utf-8",
+        header_comment="# Korean sentences of the exercise kit. `make messages` keeps this file.",
+        creation_date=no_date, revision_date=no_date,
+    )  # fmt: skip
+
+
+def _read(path: Path) -> dict[str, str]:
+    if not path.is_file():
+        return {}
+    with path.open("rb") as file:
+        catalog = read_po(file, locale="ko", charset="utf-8")
+    return {str(message.id): str(message.string) for message in catalog if message.id}

@@ -1,0 +1,1 @@
+"""Results, limits, paths, language, files: what everything else uses. No torch."""

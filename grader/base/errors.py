@@ -1,0 +1,29 @@
+"""Why a check failed: the exception behind every verdict but a pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grader.base.results import Parting, Status
+
+
+class CheckFailed(Exception):
+    """A verdict other than a pass: what to say, and whose fault it is.
+
+    `status` is "fail" for a wrong answer, "timeout" past the deadline, "todo" for an untouched stub and "error" for a
+    fault of the grader. `by_code`: the learner's own code raised, which `must_raise` accepts as an answer. `due` is
+    what an answer was compared with, and `about` the exchange that gave it, where that is known.
+    """
+
+    def __init__(
+        self, message: str, status: Status = "fail", *, by_code: bool = False, called: str = "",
+        parting: Parting | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(message)
+        self.message = message
+        self.status: Status = status
+        self.by_code = by_code
+        self.called = called
+        self.parting = parting
+        self.due: Any = None
+        self.about: Any = None

@@ -1,0 +1,64 @@
+"""Files written whole or not at all, and zip files that are the same bytes each time they are built."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+MAX_DEPTH = 32  # folders inside folders
+MAX_WALKED = 10_000  # files and folders
+NO_DATE = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip file can hold
+
+
+class NotOverwritten(FileExistsError):
+    """The existing file was not made by the kit, or was edited since: it is left as it is."""
+
+
+def walk(folder: Path, skip: Iterable[str] = ()) -> Iterator[os.DirEntry[str]]:
+    """The files below an untrusted folder: links are not followed, unreadable folders and hidden names are skipped, and
+    the walk stops at `MAX_DEPTH` and after `MAX_WALKED` entries."""
+    left_out, waiting, count = set(skip), [(str(folder), 0)], 0
+    while waiting:
+        place, depth = waiting.pop()
+        with contextlib.suppress(OSError), os.scandir(place) as listing:
+            for entry in listing:
+                count += 1
+                if count > MAX_WALKED:
+                    return
+                if entry.name.startswith(".") or entry.name in left_out:
+                    continue
+                if not entry.is_dir(follow_symlinks=False):
+                    yield entry
+                elif depth < MAX_DEPTH:
+                    waiting.append((entry.path, depth + 1))
+
+
+def write(path: Path, content: str | bytes) -> None:
+    """Writes a file whole or not at all. Raises OSError; the file is then as it was."""
+    unfinished = path.parent / f".{os.getpid()}.unfinished"
+    try:
+        unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
+        unfinished.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):  # a read-only folder does not allow removal either
+            unfinished.unlink(missing_ok=True)
+        raise
+
+
+def pack(archive: Path, entries: Iterable[tuple[str, Path | bytes, int]]) -> None:
+    """Writes a zip file, whole or not at all, of (name inside, file or its content, mode)."""
+    import zipfile  # imported late: the command line starts faster without it
+
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = archive.with_name(f".{archive.name}.unfinished")
+    try:
+        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as packed:
+            for name, content, mode in entries:
+                entry = zipfile.ZipInfo(name, NO_DATE)
+                entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, mode << 16
+                packed.writestr(entry, content if isinstance(content, bytes) else content.read_bytes())
+        unfinished.replace(archive)
+    finally:
+        unfinished.unlink(missing_ok=True)

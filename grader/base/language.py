@@ -1,0 +1,123 @@
+"""The language of messages: English as written in the code, Korean from the catalogues.
+
+A catalogue is a gettext file, `ko.po`: one for the engine and one for each step. They are read together once and cached
+as `grader/locale/ko.json`, which is all that a learner's kit holds of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
+
+from grader.base import files
+from grader.base.paths import ROOT, SOLUTIONS
+
+TYPE_CHECKING = False  # importing it from `typing` costs every command a millisecond
+if TYPE_CHECKING:
+    from typing import Any
+
+LANGUAGES = ("en", "ko")
+CATALOGUES = ROOT / "grader" / "locale"
+ENTRY = re.compile(r'^msgid ((?:".*"\n)+)msgstr ((?:".*"(?:\n|$))+)', re.MULTILINE)
+
+_language: ContextVar[str] = ContextVar("language", default="en")
+
+
+class UnknownLanguage(ValueError):
+    """The kit does not support this language."""
+
+
+@contextmanager
+def use(language: str) -> Iterator[None]:
+    """Messages inside the block are in this language."""
+    token = _language.set(language)
+    try:
+        yield
+    finally:
+        _language.reset(token)
+
+
+def current() -> str:
+    """The language in use: `en` or `ko`."""
+    return _language.get()
+
+
+def choose(asked: str | None = None) -> str:
+    """The requested language, else that of KIT_LANG, else of the system's locale, else English.
+
+    Raises UnknownLanguage when the requested language is not supported.
+    """
+    named = asked or os.environ.get("KIT_LANG")
+    if named:
+        short = named.lower().replace("-", "_").partition("_")[0].partition(".")[0]
+        if short not in LANGUAGES:
+            raise UnknownLanguage(named)
+        return short
+    return system()
+
+
+def system() -> str:
+    """The language of the system's locale; English where the kit does not support it."""
+    for variable in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        value = os.environ.get(variable)
+        if value:
+            return "ko" if value.lower().startswith("ko") else "en"
+    return "en"
+
+
+def gettext(message: str) -> str:
+    """The message in the language in use."""
+    language = _language.get()
+    return message if language == "en" else messages(language).get(message) or message
+
+
+def catalogue(path: Path) -> dict[str, str]:
+    """The translations in a gettext file, by the English sentence."""
+    entries = ENTRY.findall(path.read_text(encoding="utf-8"))
+    return {_unquoted(message): _unquoted(translation) for message, translation in entries if message != '""\n'}
+
+
+def cached(language: str) -> Path:
+    """Where the catalogues of a language are cached."""
+    return CATALOGUES / f"{language}.json"
+
+
+@cache
+def messages(language: str) -> dict[str, str]:
+    """Every translation: from the cache if it is up to date, else from the catalogues."""
+    import json  # English needs none
+
+    sources = [CATALOGUES / f"{language}.po", *sorted(SOLUTIONS.glob(f"*/*/{language}.po"))]
+    stamps: list[list[Any]] = [[str(path.relative_to(ROOT)), *_stamp(path)] for path in sources if path.is_file()]
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        kept: dict[str, Any] = json.loads(cached(language).read_bytes())
+        if kept["sources"] == stamps:
+            return dict(kept["messages"])
+    read = {english: said for path, *_stamps in stamps for english, said in catalogue(ROOT / path).items()}
+    with contextlib.suppress(OSError):  # an installed kit may be read-only
+        files.write(cached(language), packed(read, stamps))
+    return read
+
+
+def packed(translations: dict[str, str], stamps: list[list[Any]]) -> str:
+    """The content of the cache; without stamps it is valid as long as there are no catalogues, as in a kit."""
+    import json
+
+    return json.dumps({"sources": stamps, "messages": translations}, ensure_ascii=False, separators=(",", ":"))
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size
+
+
+def _unquoted(lines: str) -> str:
+    import json
+
+    return "".join(json.loads(line) for line in lines.splitlines())

@@ -1,0 +1,174 @@
+"""The result of a run: one report, its steps, their checks.
+
+Every output (terminal, JSON, page, …) is made from a `Report`. This module imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+Status = Literal["pass", "fail", "error", "timeout", "skipped", "todo"]
+
+VERSION = 1
+# What a terminal obeys or does not show: C1 controls, marks of direction, letters without a width.
+OBEYED = re.compile(
+    r"[\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
+    r"\U000e0000-\U000e007f]"
+)
+
+
+class Parting(msgspec.Struct, kw_only=True):
+    """Where an answer differs from the expected one: two matrices of one shape, row by row, NaN and infinities as null.
+
+    `differs` marks the entries outside the check's tolerance; `slice` is the index of the matrices in a larger answer,
+    `place` the row and column of the first difference.
+    """
+
+    expected: list[list[float | bool | None]]
+    came: list[list[float | bool | None]]
+    differs: list[list[bool]]
+    slice: list[int]
+    place: list[int]
+
+
+class CheckResult(msgspec.Struct, kw_only=True):
+    """One check on one device.
+
+    `points` and `max_points` are this device's share: a check that ran on two devices appears twice, and either both
+    shares are given or none. `off_limits`: it is refused for a built-in that was used; `unwritten`: for what is not
+    written yet; `about` is the public name that it is about.
+    """
+
+    name: str
+    title: str
+    device: str
+    status: Status
+    points: float
+    max_points: float
+    message: str = ""
+    misconception: str | None = None
+    hint: str | None = None
+    parting: Parting | None = None
+    off_limits: bool = False
+    unwritten: bool = False
+    about: str = ""
+
+
+class StepResult(msgspec.Struct, kw_only=True):
+    """One step; `output` is what the learner's code printed, truncated; `blocked_by` names an earlier step, and `note`
+    says what the points stand for then, or that a reference took the place of a step that was not handed in. `odd`: its
+    process ended by itself, sent what is no answer, or met what the sandbox forbids.
+
+    Where the grader itself failed (`error`) there is no score: it neither costs nor earns points.
+    """
+
+    name: str
+    track: str = "core"
+    title: str
+    status: Status
+    score: float | None
+    max_score: float
+    seconds: float
+    checks: list[CheckResult]
+    message: str = ""
+    output: str = ""
+    blocked_by: str | None = None
+    note: str = ""
+    odd: bool = False
+
+    @property
+    def unusable(self) -> str:
+        """Why the submitted file could not be run: damaged, two answers, …; empty where it could."""
+        return self.message if self.status == "fail" else ""
+
+
+class Reproduction(msgspec.Struct):
+    """The first call of a step that fails, as a program; its large tensors by name, as safetensors."""
+
+    check: str
+    text: str
+    tensors: bytes = b""
+
+
+class TrackResult(msgspec.Struct, kw_only=True):
+    """The points of one track, over its steps that were graded."""
+
+    name: str
+    title: str
+    score: float
+    max_score: float
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """One submission's report, the contract of `--json`; `score` and `max_score` are totals over what was graded.
+
+    `unread` names the files that were handed in and not read, each with the reason.
+    """
+
+    version: int = VERSION
+    submission: str
+    seed: int
+    oracle: Literal["live", "recorded"] = "live"
+    isolation: list[str]
+    devices: dict[str, str]
+    score: float
+    max_score: float
+    tracks: list[TrackResult] = []
+    steps: list[StepResult]
+    unread: dict[str, str] = {}
+
+
+class Graded(msgspec.Struct, kw_only=True):
+    """The result of one student of a class: a report, or one sentence that says why there is none.
+
+    `key` says what was graded, by what and under which seed; `file` is what the files about the student are called;
+    `canvas_id` and `late` are what Canvas says of the student.
+    """
+
+    student: str
+    file: str
+    key: str
+    report: Report | None = None
+    error: str = ""
+    canvas_id: str = ""
+    late: bool = False
+
+
+def total(steps: Iterable[StepResult]) -> tuple[float, float]:
+    """The points earned and the points possible, over the steps that could be graded."""
+    graded = [(step.score, step.max_score) for step in steps if step.score is not None]
+    return round(sum(score for score, _most in graded), 6), round(sum(most for _score, most in graded), 6)
+
+
+def leading(checks: Iterable[CheckResult]) -> CheckResult | None:
+    """The failing check to tell of first: the first that says something. What is not written yet comes last, since
+    that is known; None where every check passes."""
+    failing = [check for check in checks if check.status != "pass"]
+    return next((check for check in failing if not check.unwritten), failing[0] if failing else None)
+
+
+def step_status(checks: list[CheckResult]) -> Status:
+    """The status of a step from its checks: the most serious one."""
+    statuses = {check.status for check in checks}
+    if not statuses or statuses == {"todo"}:
+        return "todo"
+    order: tuple[Status, ...] = ("error", "fail", "timeout", "skipped", "todo")
+    return next((status for status in order if status in statuses), "pass")
+
+
+def as_json(report: Report) -> str:
+    """The report as JSON text, indented, ending in a newline.
+
+    What a terminal would obey, or not show, is escaped: JSON means the same by it.
+    """
+    text = msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
+    return OBEYED.sub(lambda match: _escaped(match[0]), text) + "\n"
+
+
+def _escaped(letter: str) -> str:
+    units = letter.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))

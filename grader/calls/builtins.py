@@ -1,0 +1,308 @@
+"""The built-ins that a step puts off limits, and how their use is detected at run time.
+
+A mention in the source proves nothing and an alias hides nothing: what counts is what torch runs. Every op goes through
+its dispatcher, which calls a fallback of ours before one of these; the few built-ins that are not ops are wrapped.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+import types as kinds
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+import torch._decomp.decompositions
+import torch._refs.nn.functional
+import torch._refs.special
+from torch import nn
+from torch._higher_order_ops import flex_attention
+from torch._ops import (
+    _HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS,
+    HigherOrderOperator,
+    OpOverload,
+    OpOverloadPacket,
+    _higher_order_ops,
+)
+from torch.ao.nn import quantizable
+from torch.distributions.transforms import SoftmaxTransform
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+from grader.calls.memory import UncompiledMode
+
+FAMILIES: dict[str, re.Pattern[str]] = {
+    "softmax": re.compile(r"[sS]oft(max|min)"),
+    "scaled_dot_product_attention": re.compile(
+        r"scaled_dot_product|_(flash|efficient|cudnn)_attention_(forward|backward)|fused_sdp|triton_scaled_dot"
+    ),
+    "multi_head_attention": re.compile(r"multi_?head_attention"),
+    "flex_attention": re.compile(r"flex_attention"),
+    "dropout": re.compile(r"dropout"),
+    "layer_norm": re.compile(r"layer_norm"),
+    "norms": re.compile(r"(group|instance|batch|rms)_norm"),  # a group norm of one group is a layer norm
+    "gelu": re.compile(r"gelu"),
+    "transformer": re.compile(r"transformer_(encoder|decoder)|^Transformer"),
+    # In the dispatcher `F.unfold` and `F.fold` are im2col and col2im; `Tensor.unfold`, a view, is allowed.
+    "patches": re.compile(r"im2col|col2im|pixel_(un)?shuffle"),
+    "torch": re.compile(r"^torch\."),  # in every form: any op and any function; `AnyTorch` records them under this name
+}
+
+# Dispatch keys that come before all others: torch reserves them for tests. Families that much code uses have a key of
+# their own, so that this code is no slower where they are not off limits.
+PLACES = {
+    "TESTING_ONLY_GenericWrapper": ("softmax", "dropout"),
+    "TESTING_ONLY_GenericMode": tuple(family for family in FAMILIES if family not in ("softmax", "dropout", "torch")),
+    # While a learner's mode or tensor subclass handles an op, torch skips every key before Python. This key comes after
+    # it (not in old versions), has no kernels, and is otherwise unused.
+    "Fake": tuple(family for family in FAMILIES if family != "torch"),
+}
+# Where torch has ops of its own; in any other an op may be the learner's own work.
+NAMESPACES = ("aten", "mkldnn", "onednn", "quantized", "_quantized", "static_runtime")
+IGNORED = {"__get__", "__set__"}  # reading `x.shape` does not count as a call
+PLAIN = (kinds.FunctionType, kinds.BuiltinFunctionType, kinds.MethodDescriptorType, kinds.MethodWrapperType)
+
+
+def banned(names: Iterable[str], families: Iterable[str]) -> list[str]:
+    """The names among `names` that belong to one of the `families`, sorted. Raises KeyError for an unknown family."""
+    patterns = [FAMILIES[family] for family in families]
+    return sorted({name for name in names if any(pattern.search(name) for pattern in patterns)})
+
+
+class BuiltIns:
+    """Records the names of the built-ins that run inside the block, at least those of the `families`, wherever they are
+    called from: Python, TorchScript, another op or a backward pass."""
+
+    noted: set[str] = set()  # the names of each active block: the fallbacks are registered once per process
+    places: Sequence[Any] = ()  # the keys of each active block
+
+    def __init__(self, families: Iterable[str]) -> None:
+        keys = _watched()
+        self._keys = [keys[place] for place, watched in PLACES.items() if set(watched).intersection(families)]
+        self._any_torch = AnyTorch() if "torch" in families else None
+        self.names: set[str] = set()
+        self._outer: list[tuple[set[str], Sequence[Any]]] = []  # who looked before
+
+    def __enter__(self) -> BuiltIns:
+        self._outer.append((BuiltIns.noted, BuiltIns.places))
+        BuiltIns.noted, BuiltIns.places = self.names, self._keys
+        for key in self._keys:
+            torch._C._dispatch_tls_set_dispatch_key_included(key, True)
+        if self._any_torch is not None:
+            self._any_torch.enter(self.names)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._any_torch is not None:
+            self._any_torch.close()
+        BuiltIns.noted, BuiltIns.places = self._outer.pop()
+        for key in self._keys:
+            torch._C._dispatch_tls_set_dispatch_key_included(key, key in BuiltIns.places)
+
+
+@functools.cache
+def _watched() -> dict[str, Any]:
+    """Registers a fallback of ours for each op of the families and wraps built-ins that are not ops; returns the
+    dispatch keys.
+
+    The fallback of an op is called only where its key is included, and nothing else gets slower.
+    """
+    keys = {place: torch._C._dispatch_key_parse(place) for place in PLACES}
+    everything, libraries = _LIBRARIES
+    overloads = [name.partition("::") for name in torch._C._dispatch_get_all_op_names()]
+    noted: dict[OpOverload, str] = {}
+    for place, families in PLACES.items():
+        everything.fallback(torch.library.fallthrough_kernel, place)
+        for higher_order in _higher_order_ops.values():  # they are implemented in Python and have no fallback
+            higher_order.fallthrough(keys[place])
+        _HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(keys[place])  # ops registered later
+        after = torch._C._dispatch_keyset_full_after(keys[place])
+        for namespace, _colons, overload in overloads:
+            name, _dot, variant = overload.partition(".")
+            if (ops := libraries.get(namespace)) and banned([name], families):
+                op = getattr(getattr(getattr(torch.ops, namespace), name), variant or "default")
+                ops.impl(op, _noting_op(name, op, after), place, with_keyset=True)
+                noted[op] = name
+    _watch_kernels(noted)
+    for owner, attribute, name in _no_ops():
+        setattr(owner, attribute, _noting(getattr(owner, attribute), name))
+    for table in torch._decomp.global_decomposition_table.values():  # the op is called again, by itself
+        for op, name in noted.items():
+            if op in table:
+                table[op] = _noting(table[op], name)
+    return keys
+
+
+def _watch_kernels(noted: Mapping[OpOverload, str]) -> None:
+    """Wraps the functions that call a kernel by its key, past all others, and those that exclude keys."""
+    c: Any = torch._C
+    for op, name in noted.items():
+        op._op_dk = _noting(op._op_dk, name)
+    c._get_operation_overload = _noting_overloads(c._get_operation_overload)
+    c._DispatchOperatorHandle.redispatch_boxed = _noting_handle(REDISPATCH, lambda handle: handle)
+    if kernel := getattr(c, "_SafeKernelFunction", None):  # not in old versions
+        kernel.call_boxed = _noting_handle(kernel.call_boxed, lambda function: function.op_handle)
+    for guard in (c._ForceDispatchKeyGuard, c._ExcludeDispatchKeyGuard, c._SetExcludeDispatchKeyGuard):
+        guard.__enter__ = _still_looking(guard.__enter__)
+
+
+def _no_ops() -> Iterator[tuple[Any, str, str]]:
+    """The built-ins of the families that are not ops: the owner of the attribute, and its name."""
+    yield F, "multi_head_attention_forward", "multi_head_attention_forward"
+    yield type(flex_attention), "__call__", "flex_attention"
+    yield SoftmaxTransform, "_call", "SoftmaxTransform"
+    for attribute in ("__call__", "forward"):
+        yield quantizable.MultiheadAttention, attribute, "multi_head_attention"
+    for name in nn.modules.transformer.__all__:  # composed of parts that are all allowed
+        yield from ((getattr(nn, name), attribute, name) for attribute in ("__call__", "forward"))
+    for module in (torch._refs, torch._refs.nn.functional, torch._refs.special, torch._decomp.decompositions):
+        functions = [name for name, value in vars(module).items() if isinstance(value, kinds.FunctionType)]
+        yield from ((module, name, name) for name in banned(functions, FAMILIES))  # called again, for torch's compiler
+
+
+REDISPATCH = torch._C._DispatchOperatorHandle.redispatch_boxed
+# Deleting them deregisters their functions.
+_LIBRARIES = (
+    torch.library.Library("_", "IMPL"),
+    {namespace: torch.library.Library(namespace, "IMPL") for namespace in NAMESPACES},
+)
+
+
+def _noting_op(name: str, op: OpOverload, after: torch._C.DispatchKeySet) -> Callable[..., Any]:
+    handle = op._handle
+
+    def noting(keys: torch._C.DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
+        BuiltIns.noted.add(name)
+        return REDISPATCH(handle, keys & after, *args, **kwargs)
+
+    return noting
+
+
+def _noting(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def noting(*args: Any, **kwargs: Any) -> Any:
+        BuiltIns.noted.add(name)
+        return function(*args, **kwargs)
+
+    if inner := getattr(function, "__wrapped__", None):  # the implementation, inside torch's own decorators
+        noting.__wrapped__ = _noting(inner, name)
+    # Forward-mode derivatives compile the source of some, with the names around it: those of the function itself.
+    noting.__script_if_tracing_wrapper = True  # type: ignore[attr-defined]  # how torch marks a wrapper as one
+    noting.__original_fn = function  # type: ignore[attr-defined]
+    return noting
+
+
+def _noting_handle(function: Callable[..., Any], handle_of: Callable[[Any], Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def noting(subject: Any, *args: Any, **kwargs: Any) -> Any:
+        if name := _watched_name(handle_of(subject).schema().name):
+            BuiltIns.noted.add(name)
+        return function(subject, *args, **kwargs)
+
+    return noting
+
+
+def _noting_overloads(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def noting(qualified: str, overload: str) -> Any:
+        found, name = function(qualified, overload), _watched_name(qualified)
+        if found is None or not name:
+            return found
+        op, kernel, *more = found
+        return op, _noting(kernel, name), *more
+
+    return noting
+
+
+def _watched_name(qualified: str) -> str:
+    """The name of a built-in op that belongs to a family, else an empty string."""
+    namespace, _colons, name = qualified.partition("::")
+    return name if namespace in NAMESPACES and banned([name], FAMILIES) else ""
+
+
+def _still_looking(enter: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(enter)
+    def entering(guard: Any) -> Any:
+        entered = enter(guard)
+        for key in BuiltIns.places:
+            torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
+            torch._C._dispatch_tls_set_dispatch_key_included(key, True)
+        return entered
+
+    return entering
+
+
+class AnyTorch(ExitStack):
+    """Records every op, and every torch function called from Python, like `torch.exp`: no tensor can be made or used
+    without one of them."""
+
+    def enter(self, names: set[str]) -> None:
+        """Records into `names` until it is closed."""
+        self.enter_context(_Functions(names))
+        self.enter_context(_Ops(names))
+
+
+class _Functions(TorchFunctionMode):
+    def __init__(self, names: set[str]) -> None:
+        super().__init__()
+        self._names = names
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        name = getattr(func, "__name__", "")
+        self._names.add(f"torch.{str(name).partition('.')[0]}" if name not in IGNORED else "torch.Tensor")
+        return func(*args, **(kwargs or {}))
+
+
+class _Ops(UncompiledMode):
+    def __init__(self, names: set[str]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
+        self._names = names
+
+    def __torch_dispatch__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self._names.add(f"torch.{func.__name__.partition('.')[0]}")
+        return func(*args, **(kwargs or {}))
+
+
+class FunctionNames(TorchFunctionMode):
+    """Records the name of every torch function, method, op and higher-order op called from Python inside the block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self._known: dict[Any, str] = {}  # the recorded names of functions seen before, "" for none
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        try:
+            name = self._known[func]
+        except (KeyError, TypeError):
+            name = self._noted_as(func)
+        if name:
+            self.names.add(name)
+        return func(*args, **kwargs) if kwargs else func(*args)
+
+    def _noted_as(self, func: Callable[..., Any]) -> str:
+        name = getattr(func, "__name__", None) or str(func)
+        noted = "" if name in IGNORED or not _is_torchs_own(func) else str(name.partition(".")[0])
+        if isinstance(func, PLAIN):  # a learner's object may claim to equal any of them
+            self._known[func] = noted
+        return noted
+
+
+def _is_torchs_own(func: Callable[..., Any]) -> bool:
+    """Whether a function is torch's, and not another that has the name of one."""
+    if isinstance(func, OpOverload | OpOverloadPacket | HigherOrderOperator):
+        namespace = getattr(func, "namespace", None) or str(func).partition(".")[0]
+        return namespace in (*NAMESPACES, "prims", "higher_order")
+    if isinstance(func, kinds.FunctionType):  # with the very names of a module of torch's
+        module = sys.modules.get(str(func.__globals__.get("__name__")))
+        return str(module and module.__name__).startswith("torch.") and vars(module) is func.__globals__
+    return isinstance(func, PLAIN) and not str(getattr(func, "__module__", None)).startswith("_")

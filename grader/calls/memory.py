@@ -1,0 +1,93 @@
+"""Measures the memory of a call: the largest storage that torch made, and the peak of Python's allocator."""
+
+from __future__ import annotations
+
+import _tracemalloc
+import functools
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class UncompiledMode(TorchDispatchMode):
+    """A dispatch mode that torch does not hide from its compiler: hiding it would import the whole compiler."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+
+class LargestStorage(UncompiledMode):
+    """Records the largest storage, in elements, of any tensor that an op returns inside the block."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
+        self.elements = 0
+
+    def __torch_dispatch__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for leaf in result if isinstance(result, list | tuple) else (result,):
+            if isinstance(leaf, Tensor) and leaf.layout == torch.strided:
+                self.elements = max(self.elements, leaf.untyped_storage().nbytes() // leaf.element_size())
+        return result
+
+
+class PeakMemory:
+    """Measures the peak, in bytes, of what Python and NumPy allocate inside the block beyond what they held before.
+
+    It does not include torch's tensors or BLAS workspaces. Code that stops or resets the measurement gets none.
+    """
+
+    disturbed = False  # set by calls that may disturb it; a process has only one tracemalloc
+
+    def __init__(self) -> None:
+        self.bytes: int | None = None
+
+    def __enter__(self) -> PeakMemory:
+        _warm_up()
+        self._before_us = tracemalloc.is_tracing()
+        if not self._before_us:
+            _START()
+        _RESET_PEAK()
+        PeakMemory.disturbed = False
+        self._before = tracemalloc.get_traced_memory()[0]
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if tracemalloc.is_tracing() and not PeakMemory.disturbed:
+            self.bytes = max(_GET_TRACED_MEMORY()[1] - self._before, 0)
+        if not self._before_us:
+            _STOP()
+
+
+@functools.cache
+def _warm_up() -> None:
+    """Makes NumPy import and cache what it needs for these operations."""
+    x = np.ones((2, 2), dtype=np.float32)
+    np.einsum("ij,kj->ik", x, x, optimize=True)
+    np.exp(x - x.max(axis=-1, keepdims=True)) @ np.swapaxes(x, -1, -2)
+    np.where(np.tril(x) > 0, x, -np.inf).sum(axis=-1)
+    np.concatenate([x, np.zeros_like(x)])
+
+
+def _noting(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def noting(*args: Any, **kwargs: Any) -> Any:
+        PeakMemory.disturbed = True
+        return function(*args, **kwargs)
+
+    return noting
+
+
+_START, _STOP, _RESET_PEAK = tracemalloc.start, tracemalloc.stop, tracemalloc.reset_peak
+_GET_TRACED_MEMORY = tracemalloc.get_traced_memory
+for _module in (tracemalloc, _tracemalloc):  # before a learner's file can import the originals
+    for _name in ("stop", "reset_peak", "clear_traces"):
+        setattr(_module, _name, _noting(getattr(_module, _name)))

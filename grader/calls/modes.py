@@ -1,0 +1,104 @@
+"""The context of a call: applies its options and records measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+from grader.calls.builtins import BuiltIns, FunctionNames
+from grader.calls.call import Options, Outcome
+from grader.calls.counters import MatrixProducts, SavedForBackward
+from grader.calls.memory import LargestStorage, PeakMemory, UncompiledMode
+
+
+class Circumstances(ExitStack):
+    """Enters the contexts for a call's options; `note` then puts what was recorded into the outcome.
+
+    `called`: the objects that take part in the call.
+    """
+
+    def __init__(self, options: Options, built_ins: BuiltIns | None, called: Iterable[Any] = ()) -> None:
+        super().__init__()
+        self._options, self._built_ins = options, built_ins
+        self._functions = FunctionNames() if options.functions else None
+        self._largest = LargestStorage() if options.largest else None
+        self._products = MatrixProducts() if options.products else None
+        self._saved = SavedForBackward(called) if options.saved else None
+        self._peak = PeakMemory() if options.peak else None
+
+    def __enter__(self) -> Circumstances:
+        super().__enter__()
+        if self._options.no_grad:
+            self.enter_context(torch.no_grad())
+        if self._options.made_on_meta:
+            self.enter_context(torch.device("meta"))
+        if self._options.device == "meta":
+            self.enter_context(OneDevice())  # type: ignore[no-untyped-call]  # torch gives it no types
+        # Memory is measured last, so that it does not include what the other contexts allocate.
+        for watch in (self._built_ins, self._functions, self._largest, self._products, self._saved, self._peak):
+            if watch is not None:
+                self.enter_context(watch)
+        return self
+
+    def note(self, outcome: Outcome) -> None:
+        """Puts what was recorded into the outcome."""
+        if self._functions is not None:
+            outcome.functions = sorted(self._functions.names)
+        if self._largest is not None:
+            outcome.largest = self._largest.elements
+        if self._products is not None:
+            outcome.products = dict(self._products.by_dtype)
+        if self._saved is not None:
+            outcome.saved = self._saved.elements
+        if self._peak is not None:
+            outcome.peak = self._peak.bytes
+
+
+class OneDevice(UncompiledMode):
+    """Refuses to mix tensors on `meta` with others, as an accelerator does: some ops don't check this on `meta`.
+
+    Copies between devices are allowed, and an accelerator accepts indices from the CPU.
+    """
+
+    MIXING = ("copy_", "_to_copy", "index", "index_put", "index_put_", "set_", "detach")
+
+    def __torch_dispatch__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        leaves = _tensors([*args, *kwargs.values()] if kwargs else args)
+        others = [leaf for leaf in leaves if not leaf.is_meta]
+        if others and len(leaves) > 1:
+            name = func.name().removeprefix("aten::").partition(".")[0]  # type: ignore[attr-defined]  # an op has one
+            elsewhere = [leaf for leaf in others if leaf.dim() > 0]
+            if elsewhere and len(elsewhere) < len(leaves) and name not in self.MIXING:
+                stray = elsewhere[0]
+                raise RuntimeError(
+                    f"Expected all tensors to be on the same device, but {name} got one on meta and one of shape "
+                    f"{tuple(stray.shape)} on {stray.device}"
+                )
+            numbers = sum(leaf.dim() == 0 and leaf.device.type == "cpu" for leaf in others)
+            if 0 < numbers < len(leaves):
+                # A scalar on the CPU is accepted by an accelerator; some of torch's meta kernels refuse it.
+                args, kwargs = tree_map(_number_on_meta, (args, kwargs))
+        return func(*args, **kwargs)
+
+
+def _number_on_meta(leaf: Any) -> Any:
+    return leaf.to("meta") if isinstance(leaf, Tensor) and leaf.dim() == 0 and leaf.device.type == "cpu" else leaf
+
+
+def _tensors(values: Iterable[Any]) -> list[Tensor]:
+    """The tensors among an op's arguments, also in lists."""
+    found: list[Tensor] = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, list | tuple):
+            found += [item for item in value if isinstance(item, Tensor)]
+    return found

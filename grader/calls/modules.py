@@ -1,0 +1,91 @@
+"""The operations on a module besides calling it, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from grader.calls.outputs import NotThere
+
+DTYPES = {name: getattr(torch, name) for name in ("float64", "float32", "float16", "bfloat16")}
+
+
+def method(module: nn.Module, name: str) -> Callable[..., Any]:
+    """The function for a method name. Raises NotThere for any other name."""
+    methods: dict[str, Callable[..., Any]] = {
+        "parameters": lambda: dict(module.named_parameters(remove_duplicate=False)),
+        "load_parameters": lambda values, evaluating: load_parameters(module, values, evaluating),
+        "train": lambda path="": _part(module, path).train() and None,
+        "eval": lambda path="": _part(module, path).eval() and None,
+        "to": lambda device, dtype: module.to(device, DTYPES[dtype] if dtype else None) and None,
+        "is_training": lambda: all(part.training for part in module.modules()),
+        "is_evaluating": lambda: not any(part.training for part in module.modules()),
+        "shares": lambda first, second: attribute(module, first) is attribute(module, second),
+    }
+    if name not in methods:
+        raise NotThere(f"a module has no {name} here")
+    return methods[name]
+
+
+def attribute(module: nn.Module, path: str) -> Any:
+    """The object at a dotted path of attribute names."""
+    value: Any = module
+    for part in path.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def _part(module: nn.Module, path: str) -> nn.Module:
+    try:
+        part = attribute(module, path) if path else module
+    except AttributeError:
+        part = None
+    if not isinstance(part, nn.Module):
+        raise NotThere(f"no part {path}")
+    return part
+
+
+def placed_on(made: Callable[..., Any], device: str) -> Callable[..., Any]:
+    """A class whose modules are moved to a device after they are made."""
+    if device == "cpu":
+        return made
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        module = made(*args, **kwargs)
+        return module.to(device) if isinstance(module, nn.Module) else module
+
+    return make
+
+
+def load_parameters(
+    module: nn.Module, values: Mapping[str, Tensor], evaluating: bool
+) -> dict[str, tuple[str, ...]] | None:
+    """Copies `values` into the parameters of the same names; returns the mismatches, or None."""
+    for path, part in module.named_modules():
+        if isinstance(part, nn.LazyLinear) and f"{path}.weight" in values:
+            part.initialize_parameters(values[f"{path}.weight"])  # a lazy one gets its width at its first call
+    own = {name: value for name, value in module.named_parameters(remove_duplicate=False) if not is_lazy(value)}
+    missing = tuple(name for name in values if name not in own)
+    extra = tuple(name for name in own if name not in values)
+    misshapen = tuple(
+        f"{name}: {tuple(own[name].shape)}"
+        for name in values
+        if name in own and own[name].shape != values[name].shape
+    )  # fmt: skip
+    if missing or extra or misshapen:
+        deeper = tuple(f".{name}" for name in missing)  # nested one level deeper, as in a ModuleDict around all of them
+        candidates = [name for name in own if name in extra or name.endswith(deeper)]
+        shapes = tuple(f"{name}: {tuple(own[name].shape)}" for name in candidates)
+        known = {id(own[name]): name for name in values if name in own}
+        twice = tuple(f"{name}: {known[id(own[name])]}" for name in extra if id(own[name]) in known)
+        return {"missing": missing, "extra": extra, "misshapen": misshapen, "shapes": shapes, "twice": twice}
+    with torch.no_grad():
+        for name, value in values.items():
+            own[name].copy_(value)
+    if evaluating:
+        module.eval()
+    return None

@@ -1,0 +1,157 @@
+"""Converts what the called code returns or raises into a value that can be sent."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import numbers
+import types
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from grader.calls.call import Raised
+from grader.calls.values import (
+    ARRAY_DTYPES,
+    DTYPE_NAMES,
+    MAX_BITS,
+    MAX_NAME,
+    MAX_TENSOR_ELEMENTS,
+    HandleId,
+    Opaque,
+    Placed,
+    extent,
+)
+
+MAX_ITEMS = 2000  # items taken from one generator, list or dictionary
+MAX_DEPTH = 4  # of tuples in tuples
+# Sent unchanged.
+PLAIN = (
+    type(None), bool, int, float, str, bytes, tuple, list, dict, set, Tensor, nn.Module, np.ndarray, np.generic,
+)  # fmt: skip
+HIDDEN_LOCALS = ("self", "__class__")
+
+
+class NotThere(Exception):
+    """The called name does not exist or can't be called: "undefined", "not callable", "no module", "no part …" or "no
+    such method"."""
+
+
+def materialised(value: Any) -> Any:
+    """A generator, a data loader or any other iterable becomes the list of what it yields, up to a bound.
+
+    So does a subclass of tuple, list or dict, which may compute lazily, and has to do so while it is watched.
+    """
+    if isinstance(value, tuple | list) and type(value) not in (tuple, list):
+        return list(itertools.islice(value, MAX_ITEMS + 1))
+    if isinstance(value, dict) and type(value) is not dict:
+        return dict(itertools.islice(value.items(), MAX_ITEMS + 1))
+    # `isinstance(…, Iterable)` is slow for a class seen for the first time, as each learner's classes are.
+    if not isinstance(value, PLAIN) and isinstance(value, Iterable):
+        return list(itertools.islice(value, MAX_ITEMS))
+    if not isinstance(value, PLAIN) and hasattr(type(value), "__getitem__") and hasattr(type(value), "__len__"):
+        return list(itertools.islice(iter(value), min(len(value), MAX_ITEMS)))  # `for` can iterate it, by index
+    return value
+
+
+def travelling(value: Any, kept: Callable[[Any], HandleId], depth: int = 0) -> Any:
+    """A result as a value; a module that is the whole result becomes a handle, under which it is `kept`."""
+    match value:
+        case None | bool():
+            return value
+        case Tensor():
+            return _travelling_tensor(value)
+        case np.ndarray():
+            return _travelling_array(value)
+        case str():
+            return str(value)
+        case np.bool_():
+            return bool(value)
+        case nn.Module() if depth == 0:
+            return kept(value)
+        case int() | numbers.Integral():  # NumPy's, say
+            number = int(value)
+            bits = number.bit_length()
+            return number if bits <= MAX_BITS else Opaque(f"an integer of {bits} bits")
+        case float() | numbers.Real():
+            return float(value)
+        case tuple() | list() if depth < MAX_DEPTH and len(value) <= MAX_ITEMS:
+            return tuple([travelling(item, kept, depth + 1) for item in value])
+        case dict() if depth < MAX_DEPTH and len(value) <= MAX_ITEMS:
+            return {str(name)[:MAX_NAME]: travelling(item, kept, depth + 1) for name, item in value.items()}
+    return Opaque(f"an object of type {type(value).__qualname__}")
+
+
+def _travelling_tensor(value: Tensor) -> Placed | Opaque:
+    shape = tuple(value.shape)
+    if type(value) not in (Tensor, nn.Parameter):
+        return Opaque(f"a {type(value).__name__}, a tensor subclass, of shape {shape}")
+    if value.layout != torch.strided or value.is_quantized:
+        return Opaque(f"a tensor of layout {value.layout} and shape {shape}")
+    if extent(shape) > MAX_TENSOR_ELEMENTS and value.device.type != "meta":
+        return Opaque(f"a tensor of shape {shape} (too big)")
+    if value.dtype not in DTYPE_NAMES:
+        return Opaque(f"a tensor of dtype {str(value.dtype).removeprefix('torch.')} and shape {shape}")
+    if value.device.type == "meta":
+        return Placed(value.detach(), "meta")
+    return Placed(value.detach().resolve_neg().to("cpu"), str(value.device))
+
+
+def _travelling_array(value: np.ndarray[Any, Any]) -> Any:
+    shape = tuple(value.shape)
+    if type(value) is not np.ndarray:
+        return Opaque(f"a {type(value).__name__}, a kind of array, of shape {shape}")
+    if value.dtype not in ARRAY_DTYPES:
+        return Opaque(f"an array of dtype {value.dtype} and shape {shape}")
+    if extent(shape) > MAX_TENSOR_ELEMENTS:
+        return Opaque(f"an array of shape {shape} (too big)")
+    return value
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def described(error: BaseException, is_own: Callable[[str], bool], file: object) -> Raised:
+    """Describes an error of the called code, and where in its author's own `file` it arose; `is_own` tells whether a
+    file name is the author's."""
+    own = [(frame, line) for frame, line in _frames(error) if is_own(frame.f_code.co_filename)]
+    try:
+        message = str(error)
+    except BaseException:  # a learner's exception class may fail even here
+        message = ""
+    raised = Raised(type(error).__name__, message)
+    if isinstance(error, SyntaxError) and is_own(error.filename or ""):
+        raised.file, raised.line = error.filename or "", error.lineno or 0
+        raised.source, raised.message = error.text or "", error.msg
+        raised.source = (raised.source or linecache.getline(raised.file, raised.line)).strip()
+    elif isinstance(error, NotThere):
+        raised.file = file if type(file) is str and is_own(file) else ""
+    elif own:
+        frame, raised.line = own[-1]
+        raised.file, raised.function = frame.f_code.co_filename, frame.f_code.co_name
+        raised.source = linecache.getline(raised.file, raised.line).strip()
+        raised.shapes = [
+            f"{name}: {shape}"
+            for name, value in itertools.islice(frame.f_locals.items(), 50)
+            if name not in HIDDEN_LOCALS and (shape := _shape(value))
+        ]
+    return raised
+
+
+def _frames(error: BaseException) -> Iterator[tuple[types.FrameType, int]]:
+    walker = error.__traceback__
+    while walker is not None:
+        yield walker.tb_frame, walker.tb_lineno
+        walker = walker.tb_next
+
+
+def _shape(value: Any) -> str:
+    """The shape of a tensor or array; the shapes in a pair, as `((1, 2, 5), None)`; else empty."""
+    if isinstance(value, Tensor | np.ndarray):
+        return str(tuple(value.shape))
+    if type(value) is tuple and len(value) == 2 and isinstance(value[0], Tensor | np.ndarray):
+        return f"({_shape(value[0])}, {_shape(value[1]) or ('None' if value[1] is None else '…')})"
+    return ""

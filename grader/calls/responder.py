@@ -1,0 +1,228 @@
+"""Answers calls to one module's names: the only place where a request becomes a response.
+
+The worker answers with a learner's module, the judge with a reference or a misconception; both use this code, so that
+calling, seeding, differentiating and measuring are the same.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import _engine_run_backward
+
+from grader.calls import modules
+from grader.calls.builtins import BuiltIns, banned
+from grader.calls.call import Call, Outcome, Raised
+from grader.calls.counters import method_of
+from grader.calls.inputs import OF_AN_OBJECT, Inputs
+from grader.calls.modes import Circumstances
+from grader.calls.outputs import PLAIN, NotThere, described, materialised, travelling
+from grader.calls.values import HandleId, Placed, leaves
+
+BACKWARD = "backward"  # the place of an error that no line of the called code raised
+
+
+class Responder:
+    """Answers calls by name.
+
+    `names` are the public names of the module. `off_limits` maps a public name to the families banned in it; without
+    any, nothing is watched unless a call requests it. `is_own` tells whether a file name is the author's.
+    """
+
+    def __init__(
+        self,
+        names: Mapping[str, Any],
+        off_limits: Mapping[str, tuple[str, ...]] | None = None,
+        is_own: Callable[[str], bool] = lambda filename: True,
+    ) -> None:
+        self.names = names
+        self.off_limits = off_limits or {}
+        self.is_own = is_own
+        self.handles: dict[int, Any] = {}
+        self.made_by: dict[int, str] = {}
+        families = {family for families in self.off_limits.values() for family in families}
+        self._built_ins = BuiltIns(families)
+        # Our own work between calls goes through torch too, so that this one can't look for all of it.
+        self._between = BuiltIns(families - {"torch"})
+        self._last: list[str] = []  # the families off limits in the call that was answered last
+
+    def begin_check(self, seed: int) -> None:
+        """Drops the modules made so far and seeds the random stream."""
+        self.handles.clear()
+        self.made_by.clear()
+        seed_everything(seed)
+
+    def watching(self) -> BuiltIns:
+        """Looks for built-ins between the calls as well: code may run there too, as an object's finaliser does."""
+        return self._between
+
+    def used_late(self) -> list[str]:
+        """The built-ins off limits that have run since the last call was answered; to be asked once its answer is
+        bytes. What runs from then on counts for the next call."""
+        late = banned(self._between.names, self._last)
+        self._between.names.clear()
+        return late
+
+    def respond(
+        self, call: Call, begins: Callable[[], None] = lambda: None, due: Callable[[Call], Call] = lambda call: call
+    ) -> Outcome:
+        """Runs the deferred operations, makes the call and records what was requested. Never raises for what the called
+        code does.
+
+        `begins` is called before the call itself. `due` gives a call with its arguments, right before it is made.
+        """
+        if call.options.device == "cuda":
+            torch.cuda.init()  # a generator that does not exist yet could not be seeded
+        if call.begin is not None:
+            self.begin_check(call.begin)
+        for place, earlier in enumerate(call.first):
+            outcome = self._respond(due(earlier))
+            made = earlier.handle is not None or isinstance(outcome.value, HandleId)
+            if outcome.raised is not None or not made or (earlier.name == "load_parameters" and outcome.value):
+                outcome.of = place
+                return outcome
+        begins()
+        return self._respond(due(call))
+
+    def _respond(self, call: Call) -> Outcome:
+        outcome = Outcome()
+        inputs = Inputs(call, self.handles)
+        name = call.name if call.handle is None else self.made_by.get(call.handle, call.name)
+        built_ins = self._watched(name)
+        result = None
+        called = [self.handles.get(number or 0) for number in (call.handle, *inputs.handle_numbers)]
+        with (circumstances := Circumstances(call.options, built_ins, called)):
+            try:
+                target = self._target(call)
+                if call.options.seed is not None:
+                    seed_everything(call.options.seed)
+                result = target(*inputs.args, **inputs.kwargs)
+                is_kept = call.options.keep and not isinstance(result, PLAIN)
+                result = result if is_kept else materialised(result)
+            except BaseException as error:  # SystemExit and KeyboardInterrupt are learner's errors too
+                outcome.raised = self.describe(error)
+        circumstances.note(outcome)
+        outcome.modified = inputs.modified()
+        if outcome.raised is None:
+            try:
+                number = call.new_handle
+                with built_ins or nullcontext():  # a number may be of the learner's own kind
+                    kept = is_kept and self._kept(result, number, name)
+                    outcome.value = kept or travelling(result, lambda made: self._kept(made, number, name))
+            except BaseException as error:
+                outcome.raised = self.describe(error)
+        if outcome.raised is None and call.options.gradients:
+            try:
+                with built_ins or nullcontext():  # a backward pass may be the learner's own code
+                    outcome.gradients = self._gradients(result, inputs, call.handle)
+            except BaseException as error:
+                outcome.raised = self.describe(error)
+                outcome.raised.function = outcome.raised.function or BACKWARD
+        self._last = []
+        if built_ins and not self._made_a_module(call, result):
+            self._last = self._families(name, inputs.handle_numbers)
+            outcome.off_limits = banned(built_ins.names | self._between.names, self._last)
+        return outcome
+
+    def _kept(self, made: Any, number: int, name: str) -> HandleId:
+        self.handles[number] = made
+        self.made_by[number] = name
+        return HandleId(number)
+
+    # --- what is called ---
+
+    def _target(self, call: Call) -> Callable[..., Any]:
+        if call.handle is None:
+            if call.name not in self.names:
+                raise NotThere("undefined")
+            target = self.names[call.name]
+            if not callable(target):
+                raise NotThere("not callable")
+            return modules.placed_on(target, call.options.device) if inspect.isclass(target) else target
+        module = self.handles.get(call.handle)
+        if call.name.startswith(OF_AN_OBJECT):
+            return method_of(module, call.name)
+        if call.name == "__call__":
+            forward: Any = module
+            return forward  # type: ignore[no-any-return]  # a module: calling it is its forward
+        if not isinstance(module, nn.Module):
+            raise NotThere("no module")
+        return modules.method(module, call.name)
+
+    def _families(self, name: str, handles: list[int]) -> list[str]:
+        names = {name, *(self.made_by.get(number, "") for number in handles)}
+        return [family for public in names for family in self.off_limits.get(public, ())]
+
+    def _watched(self, name: str) -> BuiltIns | None:
+        """What notes the built-ins that a call uses, where some are off limits. A module's class may have any method of
+        its own, `eval` and `to` too."""
+        if not self._families(name, []):
+            return None
+        self._built_ins.names = set()
+        return self._built_ins
+
+    def _made_a_module(self, call: Call, result: Any) -> bool:
+        """Whether a call made a module, or failed to: that alone uses nothing. A class may implement a function and
+        return its result from the call, so the result decides, and not what was called."""
+        if call.handle is not None or not inspect.isclass(self.names.get(call.name)):
+            return False
+        return result is None or isinstance(result, nn.Module)
+
+    # --- what comes back ---
+
+    def _gradients(self, result: Any, inputs: Inputs, handle: int | None) -> dict[str, Placed | None]:
+        wanted = dict(inputs.leaves)
+        module = self.handles.get(handle) if handle is not None else None
+        if isinstance(module, nn.Module):
+            wanted |= dict(module.named_parameters(remove_duplicate=False))  # a tied weight has two names
+        outputs = [leaf for leaf in leaves(result) if isinstance(leaf, Tensor) and leaf.is_floating_point()]
+        pairs = list(zip(outputs, cotangents(outputs), strict=True))
+        pairs = [(output, cotangent) for output, cotangent in pairs if output.requires_grad]
+        if not pairs or not wanted:
+            return dict.fromkeys(wanted)
+        for leaf in wanted.values():
+            leaf.grad = None  # of an earlier call
+        # What `Tensor.backward` calls: torch sees that as one function and does not report what happens inside. With
+        # `torch.autograd.grad`, for some leaves only, a reentrant `checkpoint` fails.
+        _engine_run_backward(
+            tuple(output for output, _ in pairs), tuple(cotangent for _, cotangent in pairs), False, False, (),
+            allow_unreachable=True, accumulate_grad=True,
+        )  # fmt: skip
+        return {
+            name: None if leaf.grad is None else Placed(leaf.grad.detach().cpu(), str(leaf.grad.device))
+            for name, leaf in wanted.items()
+        }
+
+    def describe(self, error: BaseException) -> Raised:
+        """Describes an error of the called code, and where in its author's own file it arose."""
+        return described(error, self.is_own, self.names.get("__file__"))
+
+
+def cotangents(outputs: list[Tensor]) -> Iterator[Tensor]:
+    """What is back-propagated from each output: cos(1), cos(2), … in the output's shape, one run over all outputs.
+
+    A fixed pattern and not a draw, so that both sides can make it for any shape.
+    """
+    start = 1
+    for output in outputs:
+        count = output.numel() if output.device.type != "meta" else 0
+        steps = torch.arange(start, start + count, dtype=torch.float64, device="cpu")  # a file may set a default device
+        start += count
+        if output.device.type == "meta":
+            yield torch.empty_like(output)
+        else:
+            yield torch.cos(steps).to(output.device, output.dtype).reshape(output.shape)
+
+
+def seed_everything(seed: int) -> None:
+    """Like `torch.manual_seed`, without recording the call stack for every missing accelerator."""
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
+    if torch.backends.mps.is_available():
+        torch.mps.manual_seed(seed)

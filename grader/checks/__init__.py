@@ -1,0 +1,1 @@
+"""What authors write checks with, and one run of a check."""

@@ -1,0 +1,237 @@
+"""What a check file uses: everything that an author of a step imports.
+
+A check is a pytest function with the arguments `student`, `reference` and `draw`. Its docstring's first line is the
+title that the learner reads, `points` what it is worth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+from grader.base.errors import CheckFailed
+from grader.base.language import gettext as _
+from grader.calls.values import Placed, mapped
+from grader.checks.compare import Tolerance, no_gradient, require_agreement, require_gradients
+from grader.checks.draws import Draw
+from grader.checks.implementation import Answer, Handle, Implementation
+from grader.checks.reproduction import Due
+from grader.checks.value_text import show_number, show_value
+
+__all__ = [
+    "GUARDED",
+    "Answer",
+    "Draw",
+    "Handle",
+    "Implementation",
+    "_",
+    "agree",
+    "binomial_bound",
+    "deadline",
+    "exactly",
+    "future_has_no_effect",
+    "gradients_arrive",
+    "holds",
+    "must_raise",
+    "points",
+    "sums_to_one",
+    "twins",
+    "unmodified",
+    "with_values",
+]
+
+Check = TypeVar("Check", bound=Callable[..., None])
+
+# Two-sided normal quantile of a false-alarm rate of 1e-7, and a little for the normal approximation.
+ALARM_DEVIATIONS = 5.5
+
+# `terms` of a softmax in float64, which makes the tolerance 1e-10: an epsilon of 1e-12 in the denominator passes, a
+# detour through float32 does not.
+GUARDED = 10**9
+
+
+def points(number: float) -> Callable[[Check], Check]:
+    """The points of a check. Raises ValueError unless it is a number above 0."""
+    _above_zero("points", number)
+
+    def mark(check: Check) -> Check:
+        check.points = float(number)  # type: ignore[attr-defined]  # functions take attributes
+        return check
+
+    return mark
+
+
+def deadline(seconds: float) -> Callable[[Check], Check]:
+    """The time limit in seconds of a call in the check, where it differs from `base/limits.py`. Raises ValueError
+    unless it is a number above 0."""
+    _above_zero("deadline", seconds)
+
+    def mark(check: Check) -> Check:
+        check.deadline = float(seconds)  # type: ignore[attr-defined]  # functions take attributes
+        return check
+
+    return mark
+
+
+def _above_zero(name: str, number: object) -> None:
+    if not isinstance(number, int | float) or not 0 < number < math.inf:
+        came = getattr(number, "__name__", number)  # written without parentheses, the decorator gets the check itself
+        raise ValueError(f"@{name}(…) takes a number above 0, and not {came}")
+
+
+def agree(came: Answer, expected: Any, *, terms: int = 1, note: str | None = None) -> None:
+    """Fails unless `came` agrees with `expected` in structure, shape, dtype, device and values, then in gradients.
+
+    `terms` is the length of the longest sum behind a value: with the dtype, it sets the tolerance. `expected` is an
+    answer of the reference, or a value: a tensor, an array, tuples and dicts of them. `note` is added when it fails.
+    """
+    _compare(came, expected, Tolerance(terms), note)
+
+
+def exactly(came: Answer, expected: Any, *, note: str | None = None) -> None:
+    """`agree`, bit for bit: masks, permutations, token ids."""
+    _compare(came, expected, Tolerance(exact=True), note)
+
+
+def _compare(came: Answer, expected: Any, tolerance: Tolerance, note: str | None) -> None:
+    wanted = expected.outcome.value if isinstance(expected, Answer) else _placed(expected, came)
+    try:
+        require_agreement(came.outcome.value, wanted, tolerance)
+        if isinstance(expected, Answer):
+            require_gradients(came.outcome.gradients, expected.outcome.gradients, tolerance)
+    except CheckFailed as failure:
+        failure.called = failure.called or came.shown
+        failure.about, failure.due = came.exchange, Due(wanted, _gradients(expected), tolerance)
+        if note:
+            failure.message += "\n" + note
+        raise
+
+
+def _gradients(expected: Any) -> dict[str, Placed | None]:
+    return expected.outcome.gradients if isinstance(expected, Answer) else {}
+
+
+def holds(condition: bool | Tensor, sentence: str) -> None:
+    """Fails with the sentence unless the condition holds. It says what the code gave and what was expected."""
+    if not bool(condition):
+        raise CheckFailed(sentence)
+
+
+def must_raise(call: Callable[[], object], reason: str) -> None:
+    """Fails unless the call raises an error in the learner's code. `reason` says what is wrong with the arguments."""
+    try:
+        returned = call()
+    except CheckFailed as failure:
+        if failure.by_code:
+            return
+        raise
+    came = show_value(returned.outcome.value) if isinstance(returned, Answer) else show_value(returned)
+    failed = CheckFailed(
+        _("expected  an error: {reason}\ngot       {came}").format(reason=reason, came=came),
+        called=returned.shown if isinstance(returned, Answer) else "",
+    )
+    failed.due = Due(raises=reason)
+    failed.about = returned.exchange if isinstance(returned, Answer) else None
+    raise failed
+
+
+def unmodified(answer: Answer) -> None:
+    """Fails if the call changed one of the tensors it was given."""
+    if answer.outcome.modified:
+        names = ", ".join(_argument_name(name) for name in answer.outcome.modified)
+        raise CheckFailed(
+            _(
+                "The call modified its own input ({names}). Create a new tensor instead: `+=`, `/=`, `x[...] = "
+                "...` and methods whose names end in `_` overwrite the tensor they are given."
+            ).format(names=names),
+            called=answer.shown,
+        )
+
+
+def gradients_arrive(answer: Answer) -> None:
+    """Fails unless a gradient arrives at every argument and parameter: for random answers, which can't be compared."""
+    for name, gradient in answer.outcome.gradients.items():
+        if gradient is None:
+            failure = no_gradient(name)
+            failure.called = answer.shown
+            raise failure
+
+
+def sums_to_one(weights: Tensor, dim: int = -1, tolerance: float = 1e-5) -> None:
+    """Fails unless every slice along `dim` sums to 1 within `tolerance` (summed in float64)."""
+    sums = weights.double().sum(dim)
+    far = ~((sums - 1).abs() <= tolerance)
+    if bool(far.any()):
+        place = [int(index) for index in far.nonzero()[0]]
+        raise CheckFailed(
+            _("The weights of slice {place} sum to {sum}; they should sum to 1.").format(
+                place=place, sum=show_number(sums[tuple(place)])
+            )
+        )
+
+
+def future_has_no_effect(theirs: Handle, x: Tensor) -> None:
+    """Fails if changing later tokens of `x` (B, T, D) changes the output of an earlier one. The module is in eval."""
+    theirs.eval()
+    tokens = x.shape[1]
+    before = theirs(x).tensor()
+    room = 64 * 1.2e-7 * max(1.0, float(before.double().abs().nan_to_num().max()))
+    for first_changed in sorted({1, tokens // 2, tokens - 1} - {0}):
+        changed = x.clone()
+        changed[:, first_changed:] = -3.0 * x[:, first_changed:] + 1.0
+        answer = theirs(changed)
+        after = answer.tensor()
+        holds(
+            after.shape == before.shape and before.shape[:2] == x.shape[:2] and before.dim() > 2,
+            _("What was returned has a shape that does not fit: {shapes}").format(shapes=tuple(after.shape)),
+        )
+        gap = (after[:, :first_changed].double() - before[:, :first_changed].double()).abs()
+        seen = (~(gap <= room)).flatten(2).any(-1).any(0).nonzero()
+        if len(seen):
+            failed = CheckFailed(
+                _(
+                    "Changing tokens {changed} and later also changed the output of the earlier token {seen}: "
+                    "it sees the future."
+                ).format(changed=first_changed, seen=int(seen[0])),
+                called=answer.shown,
+            )
+            failed.about, failed.due = answer.exchange, Due(before[:, :first_changed], part=f"[:, :{first_changed}]")
+            raise failed
+
+
+def binomial_bound(trials: int, p: float) -> float:
+    """How far an observed rate over `trials` draws may be from `p`: a right answer fails once in 10 million."""
+    return ALARM_DEVIATIONS * math.sqrt(max(p * (1 - p), 1e-12) / trials) + 1 / trials
+
+
+def twins(
+    student: Implementation, reference: Implementation, draw: Draw, name: str, *args: Any, **kwargs: Any
+) -> tuple[Handle, Handle]:
+    """Two modules `name(*args, **kwargs)`, the student's and the reference's: the same drawn parameters, in eval."""
+    ours = getattr(reference, name)(*args, **kwargs)
+    values = draw.parameters(ours.parameters())
+    ours.load_parameters(values, evaluating=True)
+    return with_values(student, values, name, *args, **kwargs), ours
+
+
+def with_values(
+    implementation: Implementation, values: dict[str, Tensor], name: str, *args: Any, **kwargs: Any
+) -> Handle:
+    """A module `name(*args, **kwargs)` with these parameters, in eval. Its first call makes it."""
+    module = implementation._make(name, args, kwargs)
+    module.load_parameters(values, evaluating=True)
+    return module
+
+
+def _placed(value: Any, came: Answer) -> Any:
+    """A literal expected value, moved to the device where the answer belongs."""
+    device = came._implementation._device
+    place = "cuda:0" if device == "cuda" else device
+    return mapped(value, lambda leaf: Placed(leaf, place) if isinstance(leaf, Tensor) else leaf)
+
+
+def _argument_name(name: str) -> str:
+    return _("argument {number}").format(number=int(name) + 1) if name.isdigit() else f"`{name}`"

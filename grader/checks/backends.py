@@ -1,0 +1,66 @@
+"""Backends, which answer the calls of a check: the protocol, and the one that answers in this process."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from grader.calls.call import Call, Outcome
+from grader.calls.responder import Responder
+from grader.checks.draws import Draw
+
+
+class Backend(Protocol):
+    """Answers calls."""
+
+    def ask(self, call: Call) -> Outcome:
+        """The outcome of one call. Raises CheckFailed when there is none (killed, timed out, not a valid answer)."""
+
+    def begin_check(self, seed: int) -> None:
+        """Drops the modules made so far and seeds the random stream."""
+
+
+class Oracle(Backend, Protocol):
+    """A backend that knows the right answers, and the inputs that belong to them."""
+
+    def draws(self, check: str, seed: int, device: str) -> Draw:
+        """The inputs of a check under a seed, on a device: the calls that follow belong to it."""
+
+    def again(self) -> Backend | None:
+        """A second backend with the same answers; None where every check is known to pass on them."""
+
+
+class LocalBackend:
+    """Answers in this process: a reference, a misconception or a variant. Never a learner's code.
+
+    It has its own random stream, as a learner's process does: draws on one side do not advance the other.
+    """
+
+    def __init__(self, responder: Responder) -> None:
+        self.responder = responder
+        self.drew = False  # whether the last call itself used random numbers, without the operations before it
+        self._stream: Tensor | None = None
+
+    def ask(self, call: Call) -> Outcome:
+        """The outcome of the call, computed here."""
+        streams = [torch.get_rng_state() if self._stream is None else self._stream]
+        torch.set_rng_state(streams[0])
+        outcome = self.responder.respond(call, lambda: streams.append(torch.get_rng_state()))
+        self._stream = torch.get_rng_state()
+        self.drew = not torch.equal(streams[-1], self._stream)
+        return outcome
+
+    def begin_check(self, seed: int) -> None:
+        """Drops the modules made so far and seeds the random stream."""
+        self.responder.begin_check(seed)
+        self._stream = torch.get_rng_state()
+
+    def draws(self, check: str, seed: int, device: str) -> Draw:
+        """Fresh inputs for the seed."""
+        return Draw(seed, check)
+
+    def again(self) -> Backend:
+        """A second backend of the same names: each side of a check numbers its own modules."""
+        return LocalBackend(Responder(self.responder.names))

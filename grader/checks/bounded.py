@@ -1,0 +1,36 @@
+"""A bound on what a check computes from answers: two small ones may have shapes that spread to gigabytes together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import zip_longest
+from math import prod
+from typing import Any
+
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from grader.base.errors import CheckFailed
+from grader.base.language import gettext as _
+
+MAX_ELEMENTS = 1 << 25  # twice as many as any answer has
+
+
+class BoundedArithmetic(TorchFunctionMode):
+    """Refuses to work on tensors whose shapes together have more elements than any check needs."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if len(args) > 1 and isinstance(args[0], Tensor):
+            shapes = [tuple(value.shape) for value in args[:3] if isinstance(value, Tensor) and not value.is_meta]
+            if len(shapes) > 1:
+                _require_bounded(shapes)
+        return func(*args, **kwargs) if kwargs else func(*args)
+
+
+def _require_bounded(shapes: list[tuple[int, ...]]) -> None:
+    sizes = zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1)
+    if prod(max(size) for size in sizes) > MAX_ELEMENTS:
+        said = ", ".join(str(shape) for shape in shapes)
+        raise CheckFailed(_("What was returned has a shape that does not fit: {shapes}").format(shapes=said))

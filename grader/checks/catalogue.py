@@ -1,0 +1,185 @@
+"""Misconceptions and variants of a step: how an author writes them, and how they are found.
+
+Each replaces one or more public names of the reference; the other names stay the reference's. Two misconceptions that
+learners make together count as one, with two parts.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, TypeVar
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Misconception:
+    """A wrong implementation: what it replaces, the check that catches it, and what to tell the learner.
+
+    `what` says what was done, `why` why it is wrong, `nudge` is a hint that does not give the solution away. Of a pair,
+    `parts` are the two, the name joins both by ` + `, and the nudge is the first one's. `own_draws`: it draws from its
+    own generator or seed, so that the engine can't see that its answers are random.
+    `misses_the_point` of the step: it gets at most half of the points.
+    """
+
+    name: str
+    caught_by: str
+    replaced: dict[str, Any]
+    what: str
+    why: str
+    nudge: str
+    parts: tuple[Misconception, ...] = ()
+    own_draws: bool = False
+    misses_the_point: bool = False
+
+    @property
+    def refused_by(self) -> frozenset[str]:
+        """The checks of which at least one fails on it."""
+        return frozenset(part.caught_by for part in self.parts or (self,))
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A right implementation that differs from the reference."""
+
+    name: str
+    replaced: dict[str, Any]
+    description: str
+
+
+@dataclass(frozen=True)
+class _Marked:
+    replaces: str | tuple[str, ...]
+    caught_by: str | None
+    own_draws: bool = False
+    misses_the_point: bool = False
+
+
+def misconception(
+    *, replaces: str | tuple[str, ...], caught_by: str, own_draws: bool = False, misses_the_point: bool = False
+) -> Callable[[Decorated], Decorated]:
+    """Marks a function or class as a wrong implementation of the public name `replaces`, caught by the check
+    `caught_by`.
+
+    Its docstring has three paragraphs: what was done, why it is wrong, a nudge. With a tuple of names the function is
+    called once and returns a dictionary from name to object.
+    """
+    return _marking(_Marked(replaces, caught_by, own_draws, misses_the_point))
+
+
+def variant(*, replaces: str | tuple[str, ...]) -> Callable[[Decorated], Decorated]:
+    """Marks a function or class as another right implementation of the public name `replaces`; see `misconception`."""
+    return _marking(_Marked(replaces, None))
+
+
+def misconceptions(module: ModuleType) -> list[Misconception]:
+    """The misconceptions of a module, in the order they are written. Raises ValueError for a docstring that lacks one
+    of the three paragraphs."""
+    found = []
+    for name, marked, mark in _marked(module):
+        paragraphs = [" ".join(part.split()) for part in inspect.getdoc(marked).split("\n\n")]  # type: ignore[union-attr]
+        if len(paragraphs) != 3:
+            raise ValueError(
+                f"{module.__name__}.{name}: the docstring needs three paragraphs, it has {len(paragraphs)}"
+            )
+        assert mark.caught_by is not None
+        what, why, nudge = paragraphs
+        found.append(
+            Misconception(
+                name,
+                mark.caught_by,
+                _replaced(marked, mark),
+                what,
+                why,
+                nudge,
+                own_draws=mark.own_draws,
+                misses_the_point=mark.misses_the_point,
+            )  # fmt: skip
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two functions or classes marked as misconceptions, and the names defined by a file that makes both."""
+
+    first: Callable[..., Any]
+    second: Callable[..., Any]
+    replaced: dict[str, Any]
+
+
+def together(
+    first: Collection[Callable[..., Any]],
+    second: Collection[Callable[..., Any]],
+    made: Callable[[Any, Any], Any] | None = None,
+) -> list[Pair]:
+    """Each misconception of `first` with each of `second`, for a module's list `PAIRS`: mistakes made in one file.
+
+    Two of different public names are simply both defined. Of two classes of one name, one is made that inherits from
+    both, the first before the second, so they have to override different methods, or the first one's has to call
+    `super()`. For functions of one name `first` and `second` map each misconception to its decision, and `made` makes a
+    function from two decisions.
+    """
+    return [Pair(one, other, _both(one, other, first, second, made)) for one in first for other in second]
+
+
+def _both(one: Any, other: Any, first: Any, second: Any, made: Callable[[Any, Any], Any] | None) -> dict[str, Any]:
+    name = one.__catalogue_mark__.replaces
+    if name != other.__catalogue_mark__.replaces:
+        return _replaced(one, one.__catalogue_mark__) | _replaced(other, other.__catalogue_mark__)
+    if made is not None:
+        return {name: made(first[one], second[other])}
+    return {name: type(f"{one.__name__}_and_{other.__name__}", (one, other), {})}
+
+
+def pairs(module: ModuleType, single: Collection[Misconception]) -> list[Misconception]:
+    """The pairs of a module, each as one misconception whose parts are two of `single`."""
+    by_name = {wrong.name: wrong for wrong in single}
+    return [
+        paired(by_name[pair.first.__name__], by_name[pair.second.__name__], pair.replaced)
+        for pair in getattr(module, "PAIRS", [])
+    ]
+
+
+def paired(first: Misconception, second: Misconception, replaced: dict[str, Any]) -> Misconception:
+    """Two misconceptions as one."""
+    return Misconception(
+        f"{first.name} + {second.name}", first.caught_by, replaced, f"{first.what} {second.what}",
+        f"{first.why} {second.why}", first.nudge, (first, second),
+    )  # fmt: skip
+
+
+def variants(module: ModuleType) -> list[Variant]:
+    """The variants of a module, in the order they are written."""
+    return [
+        Variant(name, _replaced(marked, mark), inspect.getdoc(marked) or "") for name, marked, mark in _marked(module)
+    ]
+
+
+def _marking(mark: _Marked) -> Callable[[Decorated], Decorated]:
+    def attach(marked: Decorated) -> Decorated:
+        if not inspect.getdoc(marked):
+            raise ValueError(f"{marked.__name__}: a docstring is needed")
+        marked.__catalogue_mark__ = mark  # type: ignore[attr-defined]  # functions and classes take attributes
+        return marked
+
+    return attach
+
+
+def _marked(module: ModuleType) -> Iterator[tuple[str, Any, _Marked]]:
+    for name, value in vars(module).items():
+        mark = getattr(value, "__dict__", {}).get("__catalogue_mark__")
+        if isinstance(mark, _Marked):
+            yield name, value, mark
+
+
+def _replaced(marked: Any, mark: _Marked) -> dict[str, Any]:
+    if isinstance(mark.replaces, str):
+        return {mark.replaces: marked}
+    replaced: dict[str, Any] = marked()
+    if set(replaced) != set(mark.replaces):
+        raise ValueError(f"{marked.__name__}: it replaces {sorted(replaced)}, and says {sorted(mark.replaces)}")
+    return replaced

@@ -1,0 +1,288 @@
+"""Compares an answer with the expected one, and says how they differ.
+
+The comparison looks at structure, shape, dtype, device and values, in this order, and never calls student code. The
+tolerance follows from the dtype and from the length of the longest sum behind a value.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from grader.base.errors import CheckFailed
+from grader.base.language import gettext as _
+from grader.base.results import Parting
+from grader.calls.values import HandleId, Opaque, Placed, as_tensor
+from grader.checks.value_text import show_apart, show_number, show_tensor, show_value
+
+# A straightforward implementation rounds each of its sums once or twice per term, and errors of random sign add up like
+# the square root of their number. Sixteen units allow another order of summation, another base of the exponential and a
+# constant shift; most kernels sum half precision in float32, so four units are plenty there.
+UNITS = {torch.float64: 16.0, torch.float32: 16.0, torch.float16: 4.0, torch.bfloat16: 4.0}
+GRADIENT_ROOM = 4.0  # a gradient has the roundings of the forward pass and its own
+SCALE_FLOOR = 1e-3  # below this, a difference can't be distinguished from rounding
+AS_FAR_AS_FLOAT32 = (2e-9, 2e-6)  # the relative error of a float64 that was a float32 before
+MOST = 20  # unexpected entries that are named in a message
+PICTURE_SIZE = 32  # the most rows and columns of a matrix that is drawn
+GRADIENT_FLOOR = 0.3  # a gradient that is zero by cancellation is compared relative to the other gradients
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """The tolerance: `units` roundings of the dtype times sqrt(`terms`); 0 for bit-exact."""
+
+    terms: int = 1
+    exact: bool = False
+
+    def of(self, dtype: torch.dtype, scale: float, room: float = 1.0) -> float:
+        """The largest difference allowed between values of this dtype whose largest size is `scale`."""
+        if self.exact or dtype not in UNITS:
+            return 0.0
+        return UNITS[dtype] * room * torch.finfo(dtype).eps * math.sqrt(self.terms) * scale
+
+
+def require_agreement(came: Any, expected: Any, tolerance: Tolerance, where: str = "") -> None:
+    """Raises CheckFailed, saying how, unless `came` agrees with `expected` (values as messages carry them)."""
+    match expected:
+        case tuple():
+            _require_items(came, expected, tolerance, where)
+        case dict():
+            _require_entries(came, expected, tolerance, where)
+        case Placed():
+            _require_tensor(came, expected, tolerance, where)
+        case np.ndarray():
+            _require_array(came, expected, tolerance, where)
+        case _:
+            _require_plain(came, expected, tolerance, where)
+
+
+def _require_items(came: Any, expected: tuple[Any, ...], tolerance: Tolerance, where: str) -> None:
+    count = len(expected)
+    if not isinstance(came, tuple) or len(came) != count:
+        raise _another_kind(_("a tuple of {count} values").format(count=count), came, where)
+    for index, (part, wanted) in enumerate(zip(came, expected, strict=True)):
+        place = _("value {number} of the {count} returned").format(number=index + 1, count=count)
+        require_agreement(part, wanted, tolerance, _inside(where, place))
+
+
+def _require_entries(came: Any, expected: dict[str, Any], tolerance: Tolerance, where: str) -> None:
+    """Entries may be in any order."""
+    names = ", ".join(f"`{name}`" for name in expected)
+    if not isinstance(came, dict):
+        raise _another_kind(_("a dict with the entries {names}").format(names=names), came, where)
+    missing, extra = [name for name in expected if name not in came], [name for name in came if name not in expected]
+    if missing or extra:
+        lines = [_("The dict does not have the entries that the step asks for.")]
+        lines += [_("missing: {names}").format(names=", ".join(missing))] if missing else []
+        lines += [_("unexpected: {names}").format(names=", ".join(extra[:MOST]))] if extra else []
+        raise CheckFailed(located("\n".join(lines), where))
+    for name, wanted in expected.items():
+        require_agreement(came[name], wanted, tolerance, _inside(where, _("entry {name}").format(name=f"`{name}`")))
+
+
+def _inside(where: str, place: str) -> str:
+    return f"{where}, {place}" if where else place
+
+
+def _require_tensor(came: Any, expected: Placed, tolerance: Tolerance, where: str) -> None:
+    if not isinstance(came, Placed):
+        raise _another_kind(_("a tensor of shape {shape}").format(shape=tuple(expected.tensor.shape)), came, where)
+    require_same_kind(came, expected, where)
+    if expected.device != "meta" and not torch.equal(came.tensor, expected.tensor):
+        scale = magnitude(expected.tensor, SCALE_FLOOR)
+        require_close(came.tensor, expected.tensor, tolerance.of(expected.tensor.dtype, scale), where)
+
+
+def _require_array(came: Any, expected: np.ndarray[Any, Any], tolerance: Tolerance, where: str) -> None:
+    wanted = _("a NumPy array of shape {shape}").format(shape=expected.shape)
+    if isinstance(came, Placed):
+        tensor = _("a tensor of shape {shape}").format(shape=tuple(came.tensor.shape))
+        said = _("expected  {expected}\ngot       {came}").format(expected=wanted, came=tensor)
+        raise CheckFailed(located(said, where))
+    if not isinstance(came, np.ndarray):
+        raise _another_kind(wanted, came, where)
+    _require_tensor(Placed(as_tensor(came), ""), Placed(as_tensor(expected), ""), tolerance, where)
+
+
+def _require_plain(came: Any, expected: Any, tolerance: Tolerance, where: str) -> None:
+    if isinstance(expected, float) and isinstance(came, float | int) and not isinstance(came, bool):
+        room = tolerance.of(torch.float64, max(abs(expected), SCALE_FLOOR))
+        # An int beyond the range of floats can't be subtracted from a float.
+        agrees = came == expected or (abs(came) <= sys.float_info.max and abs(came - expected) <= room)
+    else:
+        agrees = type(came) is type(expected) and (isinstance(expected, HandleId | Opaque) or came == expected)
+    if not agrees:
+        raise _another_kind(show_value(expected), came, where)
+
+
+def _another_kind(expected: str, came: Any, where: str) -> CheckFailed:
+    said = _("expected  {expected}\ngot       {came}").format(expected=expected, came=show_value(came))
+    return CheckFailed(located(said + ("" if where else returned_nothing(came)), where))
+
+
+def returned_nothing(came: Any) -> str:
+    """A hint for a missing `return`; empty where something was returned."""
+    return "\n" + _("Nothing was returned. Does every path through the code end in `return`?") if came is None else ""
+
+
+def require_gradients(came: dict[str, Placed | None], expected: dict[str, Placed | None], tolerance: Tolerance) -> None:
+    """Raises CheckFailed unless every gradient agrees; a missing one counts as zeros where zeros, up to rounding, are
+    expected."""
+    largest: float | None = None
+    for name, wanted in expected.items():
+        if wanted is None:
+            continue
+        found, where = came.get(name), _("the gradient of {name}").format(name=_input_name(name))
+        if found is not None:
+            require_same_kind(found, wanted, where)
+            if wanted.device == "meta" or torch.equal(found.tensor, wanted.tensor):
+                continue
+        elif wanted.device == "meta":
+            raise no_gradient(name)
+        if largest is None:
+            largest = largest_of(expected)
+        room = gradient_room(wanted.tensor, largest, tolerance)
+        if found is not None:
+            require_close(found.tensor, wanted.tensor, room, where)
+        elif magnitude(wanted.tensor, 0.0) > room:
+            raise no_gradient(name)
+
+
+def largest_of(gradients: dict[str, Placed | None]) -> float:
+    """The largest size in any of the gradients."""
+    known = [gradient.tensor for gradient in gradients.values() if gradient and gradient.device != "meta"]
+    return max([0.0, *(magnitude(tensor, 0.0) for tensor in known)])
+
+
+def gradient_room(wanted: Tensor, largest: float, tolerance: Tolerance) -> float:
+    """The tolerance of a gradient; `largest` is the size of the largest gradient of the call."""
+    scale = max(magnitude(wanted, SCALE_FLOOR), GRADIENT_FLOOR * largest)
+    return tolerance.of(wanted.dtype, scale, GRADIENT_ROOM)
+
+
+def no_gradient(name: str) -> CheckFailed:
+    """The message for an argument or parameter that no gradient reaches."""
+    return CheckFailed(
+        _(
+            "{where} does not exist: no path leads from the result back to it. Was a tensor detached, copied "
+            "out of torch, or computed under no_grad?"
+        ).format(where=_("the gradient of {name}").format(name=_input_name(name)))
+    )
+
+
+def require_same_kind(came: Placed, expected: Placed, where: str = "") -> None:
+    """Raises CheckFailed unless shape, dtype and device agree."""
+    mine, wanted = came.tensor, expected.tensor
+    if mine.shape == wanted.shape and mine.dtype == wanted.dtype and came.device == expected.device:
+        return  # the usual case: returns before any sentence is translated
+    pairs = (
+        (
+            _("expected  shape {expected}\ngot       shape {came}"),
+            tuple(wanted.shape),
+            tuple(mine.shape),
+        ),
+        (_("expected  dtype {expected}\ngot       dtype {came}"), dtype_name(wanted), dtype_name(mine)),
+        (_("expected  device {expected}\ngot       device {came}"), expected.device, came.device),
+    )
+    for sentence, right, found in pairs:
+        if right != found:
+            raise CheckFailed(located(sentence.format(expected=right, came=found), where))
+
+
+def require_close(came: Tensor, expected: Tensor, room: float, where: str = "") -> None:
+    """Raises CheckFailed unless every value is within `room` of the expected one; NaN never is."""
+    is_double = expected.dtype == torch.float64
+    if came.dtype == torch.bool or not came.is_floating_point():
+        apart = came != expected
+        distance = (came.double() - expected.double()).abs()
+    else:
+        came, expected = came.double(), expected.double()
+        distance = (came - expected).abs()
+        if bool((distance <= room).all()):  # NaN and infinities continue below
+            return
+        apart = ~((distance <= room) | (came == expected))
+    count = int(apart.sum())
+    if count == 0:
+        return
+    place = tuple(int(index) for index in apart.nonzero()[0])
+    finite = distance[apart & distance.isfinite()]
+    wanted, found = show_apart(expected[place], came[place])
+    lines = [
+        _("expected  {expected}").format(expected=show_tensor(expected, around=place) if place else wanted),
+        _("got       {came}").format(came=show_tensor(came, around=place) if place else found),
+    ]
+    if place:  # a single number has no index
+        parting = _("first difference at {place}: expected {expected}, got {came}")
+        lines.append(parting.format(place=list(place), expected=wanted, came=found))
+    if expected.numel() > 1 and not expected.is_floating_point():
+        lines.append(_("{count} of {total} values differ").format(count=count, total=expected.numel()))
+    elif expected.numel() > 1 and finite.numel():
+        lines.append(
+            _("{count} of {total} values differ, by at most {most} (allowed: {room})").format(
+                count=count, total=expected.numel(), most=show_number(finite.max()), room=f"{room:.1g}"
+            )
+        )
+    if is_double and finite.numel() and finite.numel() == count:
+        low, high = (share * magnitude(expected, SCALE_FLOOR) for share in AS_FAR_AS_FLOAT32)
+        if low < float(finite.max()) < high and _rounded(came[apart], expected[apart]):
+            lines.append(_("Numbers that were float32 somewhere on the way are about that far off."))
+    raise CheckFailed(located("\n".join(lines), where), parting=_parting(expected, came, apart, place))
+
+
+def _rounded(came: Tensor, expected: Tensor) -> bool:
+    """Whether differences are those of rounding: some up, some down, or to what a float32 holds. A guard beside a sum
+    makes every size smaller."""
+    shares = (came - expected) / expected
+    return torch.equal(came.float().double(), came) or bool((shares > 0).any() and (shares < 0).any())
+
+
+def _parting(expected: Tensor, came: Tensor, apart: Tensor, place: tuple[int, ...]) -> Parting | None:
+    """The matrices that contain the first difference, as numbers to draw; None when too large for a picture."""
+    wanted, found, differs = (
+        tensor[place[:-2]] if tensor.dim() >= 2 else tensor.reshape(1, -1) for tensor in (expected, came, apart)
+    )
+    if wanted.numel() == 0 or max(wanted.shape) > PICTURE_SIZE:
+        return None
+    return Parting(
+        expected=_drawable(wanted), came=_drawable(found), differs=differs.tolist(), slice=list(place[:-2]),
+        place=[0, 0, *place][-2:],
+    )  # fmt: skip
+
+
+def _drawable(matrix: Tensor) -> list[list[float | bool | None]]:
+    return [[value if isinstance(value, bool) else _finite(value) for value in row] for row in matrix.tolist()]
+
+
+def _finite(value: float) -> float | None:
+    return float(f"{value:.6g}") if math.isfinite(value) else None
+
+
+def magnitude(tensor: Tensor, floor: float) -> float:
+    """The largest finite size in the tensor, at least `floor`."""
+    if tensor.numel() == 0:
+        return floor
+    sizes = tensor.abs() if tensor.is_floating_point() else tensor.double().abs()
+    largest = float(sizes.max())  # NaN if there is one
+    return max(largest if math.isfinite(largest) else float(sizes.where(sizes.isfinite(), 0.0).max()), floor)
+
+
+def dtype_name(tensor: Tensor) -> str:
+    """`float32` and not `torch.float32`."""
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def located(message: str, where: str) -> str:
+    """The message below a line that names the part of the answer."""
+    return _("In {where}:").format(where=where) + "\n" + message if where else message
+
+
+def _input_name(name: str) -> str:
+    if name.isdigit():
+        return _("argument {number}").format(number=int(name) + 1)
+    return f"`{name}`"

@@ -1,0 +1,157 @@
+"""Random inputs for a check, reproducible from the seed and the check."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Drawn = TypeVar("Drawn", Tensor, int)
+Array = np.ndarray[Any, Any]
+
+TORCH_DTYPES = {np.dtype(np.float64): torch.float64, np.dtype(np.float32): torch.float32}
+
+
+def stream_seed(seed: int, check: str, *, stream: str) -> int:
+    """The seed of one stream of random numbers in one check.
+
+    A worker sees the seed of torch's own stream. Each stream has its own key, so that this seed reveals neither the
+    run's seed nor the inputs to come.
+    """
+    digest = hmac.digest(f"{stream}:{seed}".encode(), check.encode(), "sha256")
+    return int.from_bytes(digest[:7], "big")
+
+
+class Draw:
+    """Draws the inputs of one check from the run's seed.
+
+    Values are always drawn on the CPU, in float64, and rounded to the requested dtype, so that one seed gives the same
+    numbers on every device.
+    """
+
+    def __init__(self, seed: int, check: str) -> None:
+        self._seeded_by = (seed, check)
+
+    @cached_property
+    def _generator(self) -> torch.Generator:
+        return torch.Generator().manual_seed(stream_seed(*self._seeded_by, stream="draws"))
+
+    @property
+    def arrays(self) -> _Arrays:
+        """The same draws, as NumPy arrays: `draw.arrays.normal(2, 3)`."""
+        return _Arrays(self)
+
+    def _made(self, make: Callable[[], Drawn]) -> Drawn:
+        """Returns what `make` draws. Every draw goes through here: recordings store it, tapes and caches replay it."""
+        return make()
+
+    def normal(self, *shape: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Normal values of standard deviation `scale`, in the given shape."""
+        return self._made(
+            lambda: (torch.randn(shape, generator=self._generator, dtype=torch.float64) * scale).to(dtype)
+        )
+
+    def uniform(self, *shape: int, low: float = -1.0, high: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Values uniform in [low, high), in the given shape."""
+
+        def make() -> Tensor:
+            values = torch.rand(shape, generator=self._generator, dtype=torch.float64)
+            return (low + (high - low) * values).to(dtype)
+
+        return self._made(make)
+
+    def integers(self, low: int, high: int, *shape: int) -> Tensor:
+        """Whole numbers (int64) from `low` up to but not including `high`, in the given shape."""
+        return self._made(lambda: torch.randint(low, high, shape, generator=self._generator))
+
+    def integer(self, low: int, high: int) -> int:
+        """One whole number from `low` to `high`, both included."""
+        return self._made(lambda: int(torch.randint(low, high + 1, (), generator=self._generator)))
+
+    def seed(self) -> int:
+        """A seed for `using(seed=…)`."""
+        return self.integer(1, 2**31 - 2)
+
+    def permutation(self, count: int) -> Tensor:
+        """The numbers 0 to count - 1 in random order (int64)."""
+        return self._made(lambda: torch.randperm(count, generator=self._generator))
+
+    def mask(self, *shape: int) -> Tensor:
+        """A boolean mask (True: may attend). Every row has a True, and a False where it has two positions or more."""
+
+        def make() -> Tensor:
+            mask = torch.rand(shape, generator=self._generator) < 0.6
+            rows, width = mask.view(-1, shape[-1]), shape[-1]
+            shown = torch.randint(0, width, (len(rows),), generator=self._generator)
+            shift = torch.randint(1, width, (len(rows),), generator=self._generator) if width > 1 else None
+            if shift is not None:
+                rows[torch.arange(len(rows)), (shown + shift) % width] = False
+            rows[torch.arange(len(rows)), shown] = True
+            return mask
+
+        return self._made(make)
+
+    def parameters(self, initial: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Values for parameters of these names and shapes.
+
+        Matrices preserve the size of activations (standard deviation 1 / sqrt(inputs)); vectors vary around their
+        initial mean, so that a norm's weight is near one and every bias matters.
+        """
+        matrices = {name: value for name, value in initial.items() if value.dim() > 1}
+        vectors = {name: value for name, value in initial.items() if value.dim() <= 1}
+        drawn: dict[str, Tensor] = {}
+        for name, numbers in self._shared_out(self.normal, matrices):
+            drawn[name] = numbers * matrices[name].shape[-1] ** -0.5
+        for name, numbers in self._shared_out(self.uniform, vectors):
+            drawn[name] = 0.5 * numbers + round(float(vectors[name].mean()))
+        for name, value in matrices.items():
+            # Two names of a tied weight hold the same random numbers, on any device or tape.
+            tied = next(other for other in matrices if _is_one(matrices[other], value))
+            drawn[name] = drawn[tied]
+        return {name: drawn[name] for name in initial}
+
+    @staticmethod
+    def _shared_out(draw: Callable[[int], Tensor], values: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+        """Random numbers in the shape of each value: one draw for all, since each draw is slow."""
+        sizes = [value.numel() for value in values.values()]
+        parts = draw(sum(sizes)).split(sizes)
+        for (name, value), part in zip(values.items(), parts, strict=True):
+            yield name, part.view(value.shape)
+
+
+class _Arrays:
+    """Draws NumPy arrays."""
+
+    def __init__(self, draw: Draw) -> None:
+        self._draw = draw
+
+    def normal(self, *shape: int, scale: float = 1.0, dtype: type[np.floating[Any]] = np.float32) -> Array:
+        """Normal values of standard deviation `scale`, in the given shape."""
+        return self._draw.normal(*shape, scale=scale, dtype=TORCH_DTYPES[np.dtype(dtype)]).numpy()
+
+    def uniform(
+        self, *shape: int, low: float = -1.0, high: float = 1.0, dtype: type[np.floating[Any]] = np.float32
+    ) -> Array:
+        """Values uniform in [low, high), in the given shape."""
+        return self._draw.uniform(*shape, low=low, high=high, dtype=TORCH_DTYPES[np.dtype(dtype)]).numpy()
+
+    def integers(self, low: int, high: int, *shape: int) -> Array:
+        """Whole numbers (int64) from `low` up to but not including `high`, in the given shape."""
+        return self._draw.integers(low, high, *shape).numpy()
+
+    def permutation(self, count: int) -> Array:
+        """The numbers 0 to count - 1 in random order (int64)."""
+        return self._draw.permutation(count).numpy()
+
+    def mask(self, *shape: int) -> Array:
+        """A boolean mask, as `Draw.mask` makes it."""
+        return self._draw.mask(*shape).numpy()
+
+
+def _is_one(first: Tensor, second: Tensor) -> bool:
+    return first is second or (first.shape == second.shape and torch.equal(first, second))

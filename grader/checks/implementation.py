@@ -1,0 +1,366 @@
+"""An implementation of a step, as checks see it.
+
+A check calls `student` and `reference`, which are of one class. Behind each is a backend (a sandboxed worker, a module
+in this process, a recording), which turns a `Call` into an `Outcome`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypedDict, Unpack
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from grader.base.errors import CheckFailed
+from grader.base.language import gettext as _
+from grader.calls.call import Call, Options, Outcome
+from grader.calls.values import HandleId, Placed, bare, mapped
+from grader.checks.backends import Backend
+from grader.checks.compare import returned_nothing
+from grader.checks.learner_errors import learners_error, parameters_misfit
+from grader.checks.value_text import show_call, show_value
+
+
+@dataclass
+class Exchange:
+    """One call and its outcome, kept for diagnosis. `maker` is the call that made the called module, if any.
+
+    `measured`: the measure of the call's memory that the check looked at, if any.
+    """
+
+    call: Call
+    maker: Exchange | None = None
+    outcome: Outcome | None = None
+    measured: Literal["", "largest", "peak"] = ""
+
+    @property
+    def shown(self) -> str:
+        """The call as the learner would type it."""
+        return show_call(self.call, self.maker.shown if self.maker else "")
+
+    @property
+    def name(self) -> str:
+        """The public name that is called, or that made the called module."""
+        return self.maker.name if self.maker else self.call.name
+
+
+class How(TypedDict, total=False):
+    """How calls are made, and what is recorded: the options of `using(…)`.
+
+    `gradients` back-propagates a fixed pattern from every output; `seed` sets torch's seed right before the call;
+    `largest` records the largest storage made (elements), `peak` the peak of what Python and NumPy allocate (bytes);
+    `functions` the torch functions called. `no_grad` calls under `torch.no_grad()`; `strided` passes tensors and arrays
+    without a contiguous dimension; `made_on_meta` makes `meta` the default device, so that a class's parameters have
+    names and shapes only. `keep` gives a `Handle` for an object that is no value; `products` notes the operations of
+    matrix products by dtype, `saved` the elements kept for a backward pass.
+    """
+
+    gradients: bool
+    seed: int | None
+    largest: bool
+    functions: bool
+    no_grad: bool
+    strided: bool
+    made_on_meta: bool
+    peak: bool
+    keep: bool
+    products: bool
+    saved: bool
+
+
+@dataclass
+class Implementation:
+    """One implementation of a step, as a check sees it: `student.softmax(x)` calls and gives an `Answer`.
+
+    A class call gives a `Handle`. `using(…)` sets the options of the calls made through what it returns.
+    """
+
+    _backend: Backend
+    _device: str = "cpu"
+    _options: Options | None = None
+    _exchanges: list[Exchange] = field(default_factory=list)
+    _handle_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    _waiting: list[Exchange] = field(default_factory=list)  # sent with the next call
+
+    def using(self, *, device: str | None = None, **how: Unpack[How]) -> Implementation:
+        """The same implementation with options for its calls; tensor arguments are moved to `device`; "meta" is for
+        shapes only."""
+        options = Options(device=device or self._device, **how)
+        return Implementation(
+            self._backend, self._device, options, self._exchanges, self._handle_numbers, self._waiting
+        )
+
+    def __getattr__(self, name: str) -> Callable[..., Answer]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+
+        def call(*args: Any, **kwargs: Any) -> Answer:
+            return self._ask(Call(name, args, kwargs, options=self._options or Options(device=self._device)))
+
+        return call
+
+    def _make(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Handle:
+        """A module of this class. It is made lazily, with the next call, where errors show."""
+        call = self._numbered(Call(name, args, kwargs, options=self._options or Options(device=self._device)))
+        exchange = Exchange(call)
+        self._waiting.append(exchange)
+        return Handle(self, exchange, Outcome(HandleId(call.new_handle)), call.options.device)
+
+    def _numbered(self, call: Call) -> Call:
+        call.new_handle = next(self._handle_numbers)
+        call.args = mapped(call.args, _sendable)
+        call.kwargs = mapped(call.kwargs, _sendable)
+        return call
+
+    def _ask(self, call: Call, maker: Exchange | None = None) -> Answer:
+        waiting = self._waiting.copy()
+        self._waiting.clear()
+        call.first = tuple(earlier.call for earlier in waiting)
+        exchange = Exchange(self._numbered(call), maker)
+        self._exchanges.append(exchange)
+        outcome = exchange.outcome = self._backend.ask(call)
+        if outcome.off_limits:
+            raise OffLimits(exchange.shown.partition("(")[0], outcome.off_limits)
+        if outcome.of is not None and outcome.of < len(waiting):
+            raise _not_done(waiting[outcome.of], outcome)
+        if outcome.raised is not None:
+            raise learners_error(outcome.raised, exchange.shown, call.options.device)
+        if isinstance(outcome.value, HandleId):
+            return Handle(self, exchange, outcome, call.options.device)
+        return Answer(self, exchange, outcome)
+
+    def _finish(self) -> None:
+        """Flushes the deferred operations (`load_parameters`, `train`, …)."""
+        if self._waiting:
+            maker = self._waiting[-1].maker or self._waiting[-1]
+            self._ask(Call("is_training", handle=maker.call.new_handle, options=maker.call.options), maker)
+
+
+class OffLimits(CheckFailed):
+    """The called code used a built-in that the step puts off limits."""
+
+    def __init__(self, name: str, functions: list[str]) -> None:
+        # The internal ops of a built-in begin with an underscore, and mean nothing to the learner.
+        functions = [function for function in functions if not function.startswith("_")] or functions
+        super().__init__(
+            _(
+                "{name} used torch's own {functions}, which is off limits in this step: it does the work that "
+                "you are asked to write."
+            ).format(name=name, functions=", ".join(f"`{function}`" for function in functions))
+        )
+        self.name = name
+
+
+class Answer:
+    """The result of a call that did not raise."""
+
+    def __init__(self, implementation: Implementation, exchange: Exchange, outcome: Outcome) -> None:
+        self._implementation = implementation
+        self.exchange = exchange
+        self.outcome = outcome
+
+    @property
+    def shown(self) -> str:
+        """The call as the learner would type it."""
+        return self.exchange.shown
+
+    @property
+    def value(self) -> Any:
+        """The value: a tensor, an array, a tuple or dictionary of values, a scalar or None."""
+        return bare(self.outcome.value)
+
+    def tensor(self) -> Tensor:
+        """The value, which must be one tensor."""
+        if not isinstance(self.outcome.value, Placed):
+            raise CheckFailed(
+                _("expected  a tensor\ngot       {came}").format(came=show_value(self.outcome.value))
+                + returned_nothing(self.outcome.value),
+                called=self.shown,
+            )
+        return self.outcome.value.tensor
+
+    def array(self) -> np.ndarray[Any, Any]:
+        """The value, which must be one NumPy array."""
+        if not isinstance(self.outcome.value, np.ndarray):
+            raise CheckFailed(
+                _("expected  {expected}\ngot       {came}").format(
+                    expected=_("a NumPy array"), came=show_value(self.outcome.value)
+                )
+                + returned_nothing(self.outcome.value),
+                called=self.shown,
+            )
+        return self.outcome.value
+
+    def tensors(self, count: int) -> tuple[Tensor, ...]:
+        """The values, which must be a tuple or list of `count` tensors."""
+        value = self.outcome.value
+        if not isinstance(value, tuple) or len(value) != count or not all(isinstance(item, Placed) for item in value):
+            raise CheckFailed(
+                _("expected  a tuple of {count} tensors\ngot       {came}").format(count=count, came=show_value(value))
+                + returned_nothing(value),
+                called=self.shown,
+            )
+        return tuple(item.tensor for item in value)
+
+    @property
+    def gradients(self) -> dict[str, Tensor | None]:
+        """The gradient of each argument (by position or name) and parameter; None where no path leads to it."""
+        return {name: value.tensor if value else None for name, value in self.outcome.gradients.items()}
+
+    @property
+    def largest(self) -> int:
+        """The elements of the largest storage that an op of the call made."""
+        self.exchange.measured = "largest"
+        return self.outcome.largest
+
+    @property
+    def peak(self) -> int:
+        """The peak of what Python and NumPy allocated, in bytes, beyond what they held before the call."""
+        self.exchange.measured = "peak"
+        if self.outcome.peak is None:
+            raise CheckFailed(
+                _("The code changed how memory is measured. Leave `tracemalloc` alone."), called=self.shown
+            )
+        return self.outcome.peak
+
+    @property
+    def products(self) -> dict[str, int]:
+        """The multiplications and additions of the call's matrix products, by dtype."""
+        return self.outcome.products
+
+    @property
+    def saved(self) -> int:
+        """The elements that the call kept for a backward pass, parameters apart."""
+        return self.outcome.saved
+
+    @property
+    def functions(self) -> frozenset[str]:
+        """The names of the torch functions that the call used."""
+        return frozenset(self.outcome.functions)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Answer:
+        raise _no_module(self.outcome, self.shown)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise _no_module(self.outcome, self.shown)
+
+
+class Handle(Answer):
+    """A module made by calling a class. It can be called and asked for its parameters."""
+
+    def __init__(self, implementation: Implementation, exchange: Exchange, outcome: Outcome, device: str) -> None:
+        super().__init__(implementation, exchange, outcome)
+        self.number: int = outcome.value.number
+        self.device = device
+        self._options = Options(device=device)
+
+    def using(self, **how: Unpack[How]) -> Handle:
+        """The same module with options for its call."""
+        other = Handle(self._implementation, self.exchange, self.outcome, self.device)
+        other._options = Options(device=self.device, **how)
+        return other
+
+    def method(self, name: str, *args: Any, **kwargs: Any) -> Answer:
+        """Calls a method that the step asks for."""
+        return self._ask(f".{name}", args, kwargs, self._options)
+
+    def attribute(self, name: str) -> Answer:
+        """Reads an attribute that the step asks for."""
+        return self._ask(f"?{name}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Answer:
+        """The module's forward."""
+        return self._ask("__call__", args, kwargs, self._options)
+
+    def parameters(self) -> dict[str, Tensor]:
+        """Every parameter by name; one with two names appears under both."""
+        values = self._ask("parameters").value
+        return {name: value.clone() for name, value in values.items()} if isinstance(values, dict) else {}
+
+    def load_parameters(self, values: dict[str, Tensor], *, evaluating: bool = False) -> None:
+        """Copies the values into the parameters of the same names. Fails, saying which, when the names do not fit.
+
+        It is deferred to the next call, like every operation on a module without an answer, and errors show there.
+        """
+        self._do("load_parameters", (dict(values), evaluating))
+
+    def train(self, path: str = "") -> Handle:
+        """Puts the module in training mode, or the part of it at a path of attributes as in `encoder.layers.0`."""
+        self._do("train", (path,) if path else ())
+        return self
+
+    def eval(self, path: str = "") -> Handle:
+        """Puts the module in evaluation mode, or the part of it at a path of attributes."""
+        self._do("eval", (path,) if path else ())
+        return self
+
+    def to(self, device: str | None = None, dtype: torch.dtype | None = None) -> Handle:
+        """Moves the module; the tensors of its later calls are moved to the same device."""
+        name = None if dtype is None else str(dtype).removeprefix("torch.")
+        self._do("to", (device, name))
+        if device is not None:
+            self.device = device
+            self._options = Options(device=device)
+        return self
+
+    def is_training(self) -> bool:
+        """Whether every part of the module is in training mode."""
+        return bool(self._ask("is_training").value)
+
+    def is_evaluating(self) -> bool:
+        """Whether every part of the module is in evaluation mode."""
+        return bool(self._ask("is_evaluating").value)
+
+    def shares(self, first: str, second: str) -> bool:
+        """Whether two attribute paths lead to the same object."""
+        return bool(self._ask("shares", (first, second)).value)
+
+    def _do(self, name: str, args: tuple[Any, ...] = ()) -> None:
+        call = Call(name, args, handle=self.number, options=Options(device=self.device))
+        self._implementation._waiting.append(Exchange(call, self.exchange))
+
+    def _ask(
+        self,
+        name: str,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+        options: Options | None = None,
+    ) -> Answer:
+        call = Call(name, args, kwargs or {}, handle=self.number, options=options or Options(device=self.device))
+        return self._implementation._ask(call, self.exchange)
+
+
+def _not_done(exchange: Exchange, outcome: Outcome) -> CheckFailed:
+    """The message for a deferred operation that failed before a call."""
+    if outcome.raised is not None:
+        failure = learners_error(outcome.raised, exchange.shown, exchange.call.options.device)
+        failure.by_code = False  # an expected error must be the call's own
+        return failure
+    if exchange.call.handle is None:
+        return _no_module(outcome, exchange.shown)
+    misfit = outcome.value if isinstance(outcome.value, dict) else {}
+    wanted = exchange.call.args[0] if exchange.call.name == "load_parameters" else {}
+    return CheckFailed(parameters_misfit(misfit, wanted), called=exchange.maker.shown if exchange.maker else "")
+
+
+def _no_module(outcome: Outcome, shown: str) -> CheckFailed:
+    return CheckFailed(
+        _("expected  an nn.Module\ngot       {came}").format(came=show_value(outcome.value)), called=shown
+    )
+
+
+def _sendable(leaf: Any) -> Any:
+    match leaf:
+        case Handle():
+            return HandleId(leaf.number)
+        case Answer():
+            return leaf.value
+        case torch.dtype() | torch.device():
+            return str(leaf).removeprefix("torch.")
+    return leaf

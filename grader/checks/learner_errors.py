@@ -1,0 +1,163 @@
+"""Describes an error of a learner's code: their error, their line, its likely cause. No frame of ours."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from torch import Tensor
+
+from grader.base.errors import CheckFailed
+from grader.base.language import gettext as _
+from grader.base.paths import step_folders
+from grader.calls.call import Raised
+from grader.calls.responder import BACKWARD
+
+NOT_PERMITTED = ("Operation not permitted", "can't start new thread")  # what Python says when seccomp refuses a call
+NOT_CONNECTED = ("URLError", "gaierror", "ConnectionError")
+OF_THE_COURSE = re.compile(r"No module named '(?:exercises\.)?(step\d\d\w*)'|No module named 'exercises\.")
+OF_THE_NOTEBOOK = re.compile(r"name '(display|get_ipython|check)' is not defined")  # IPython's own names, and ours
+TOO_MANY = re.compile(r"takes .*positional arguments? but \d+ (was|were) given")
+UNKNOWN_NAME = "got an unexpected keyword argument"
+# torch, of a module whose super().__init__() was not called: a layer is set, a call or a mode asked for
+NOT_INITIALISED = re.compile(r"before Module\.__init__\(\) call|no attribute '_(modules|parameters|buffers|\w+_hooks)'")
+NOTEBOOKS_OWN = ("%", "!")
+IN_CELL = re.compile(r"\[step\d{2}_\w+\]\Z")  # the name of a file whose source is an answer cell of a notebook
+NO_PART = "no part "  # the responder's words, before the path
+MAX_SEARCHED = 2000  # characters of a message, which the learner's code controls
+MAX_COMPARED = 200  # names that a missing parameter is compared with: each comparison takes time
+NO_INPUT = "EOF when reading a line"
+WRITTEN_OVER = "modified by an inplace operation"  # torch, of a tensor that a backward pass still needs
+
+
+def learners_error(raised: Raised, shown: str, device: str = "cpu") -> CheckFailed:
+    """The learner's own error as a failed check: their error, their line, the shapes there, no frame of ours.
+
+    `device` is the device of the call's tensors.
+    """
+    name = shown.partition("(")[0]
+    if raised.type == "NotImplementedError" and not raised.message and raised.function != BACKWARD:
+        return CheckFailed(_("{name} is not written yet.").format(name=name), "todo", called=shown)
+    if raised.type == "NotThere":
+        said = _("The file must define `{name}`, but does not.")
+        if IN_CELL.search(raised.file):
+            said = _("The answer cell must define `{name}`, but does not. No other cell is graded.")
+        if raised.message == "not callable":
+            said = _("{name} exists, but is not a function or a class.")
+        if raised.message.startswith(NO_PART):
+            said = _("The module has no part `{part}` that is a module, and the step asks for one.")
+        return CheckFailed(said.format(name=name, part=raised.message.removeprefix(NO_PART)), called=shown)
+    error = f"{raised.type}: {raised.message}" if raised.message else raised.type
+    if raised.function == BACKWARD and not raised.line:  # autograd stopped: no line of the learner's ran
+        lines = [_("The backward pass through what {name} gave raised {error}").format(name=name, error=error)]
+    else:
+        lines = [_("{name} raised {error}").format(name=name, error=error)]
+    if raised.line and not raised.function:  # the file does not parse
+        lines.append(
+            _("at line {line} of {file}: {source}").format(line=raised.line, file=raised.file, source=raised.source)
+        )
+    elif raised.line:
+        lines.append(
+            _("at line {line} of {file}, in {function}: {source}").format(
+                line=raised.line, file=raised.file, function=raised.function, source=raised.source
+            )
+        )
+    if raised.shapes:
+        lines.append(_("shapes there: {shapes}").format(shapes=", ".join(raised.shapes)))
+    return CheckFailed("\n".join([*lines, *_causes(raised, device)]), called=shown, by_code=True)
+
+
+def _causes(raised: Raised, device: str) -> Iterator[str]:
+    """Likely causes of an error, where the messages of Python and torch don't name them."""
+    message = raised.message[:MAX_SEARCHED]
+    yield from _causes_in_the_file(raised, message)
+    yield from _causes_in_the_sandbox(raised, message)
+    if raised.type == "TypeError" and UNKNOWN_NAME in message and not raised.line:
+        yield _("Callers use the argument names of the file that you were given. Was one renamed?")
+    if raised.type == "TypeError" and TOO_MANY.search(message) and not raised.line:
+        yield _("Compare its arguments with those in the file that you were given. In a method `self` comes first.")
+    if NOT_INITIALISED.search(message):
+        yield _("`super().__init__()` must come first in `__init__`: it creates what layers are stored in.")
+    if raised.type == "RuntimeError" and WRITTEN_OVER in message:
+        yield _(
+            "A tensor that the gradient still needs was overwritten in place, by `x[...] = ...`, `+=`, "
+            "`inplace=True` or a method whose name ends in `_`. Create a new tensor instead; pieces can be "
+            "collected in a list and joined with `torch.cat`."
+        )
+    if raised.type == "BdbQuit" or (raised.type == "EOFError" and NO_INPUT in message):
+        yield _(
+            "The grader runs your code without a keyboard. `make repro` runs the failing call in a process of your "
+            "own, where `breakpoint()`, `input()` and a debugger work."
+        )
+    if device == "meta":
+        yield _(
+            "The device `meta` has shapes but no values: creating a tensor on another device, or looking at "
+            "values, fails there."
+        )
+
+
+def _causes_in_the_file(raised: Raised, message: str) -> Iterator[str]:
+    """Code that runs in a notebook, or beside other steps, and not in this file alone."""
+    if raised.line and not raised.function and raised.source.startswith(NOTEBOOKS_OWN):
+        yield _("Lines that begin with `%` or `!` are for notebooks. A `.py` file can't hold them.")
+    if raised.type == "NameError" and IN_CELL.search(raised.file):
+        if own := OF_THE_NOTEBOOK.match(message):
+            yield _("`{name}` only exists in a notebook: move what needs it to another cell.").format(name=own[1])
+        else:
+            yield _(
+                "Does another cell of the notebook define or import it? Only answer cells are graded: put it into this "
+                "one."
+            )
+    if raised.type == "ModuleNotFoundError":
+        of_the_course = OF_THE_COURSE.match(message)
+        if of_the_course is None:
+            yield _(
+                "This module is not available where the code runs. No step needs more than torch and the "
+                "standard library."
+            )
+        elif of_the_course[1] in {folder.name for folder in step_folders()}:
+            said = _("This step builds on {step}, which was not handed in: put it beside this one.")
+            yield said.format(step=of_the_course[1])
+
+
+def _causes_in_the_sandbox(raised: Raised, message: str) -> Iterator[str]:
+    """What the sandbox refuses."""
+    if raised.type == "FileNotFoundError":
+        yield _("The code runs in an empty folder of its own: it finds no files but those it has written itself.")
+    if any(said in message for said in NOT_PERMITTED) or raised.type in NOT_CONNECTED:
+        yield _("The code runs in a sandbox: it can start no processes or threads and open no connections.")
+
+
+def parameters_misfit(misfit: dict[str, Any], wanted: dict[str, Tensor]) -> str:
+    """How the parameters of a learner's module differ from those `wanted`. `misfit` is from a worker, and untrusted."""
+    lines = [_("The parameters do not have the names and shapes that the step asks for.")]
+    if misfit.get("missing"):
+        lines.append(_("missing: {names}").format(names=", ".join(misfit["missing"])))
+    if misfit.get("extra"):
+        lines.append(_("unexpected: {names}").format(names=", ".join(misfit["extra"])))
+    said = itertools.islice((entry for entry in misfit.get("shapes", ()) if ": " in entry), MAX_COMPARED)
+    shapes = dict(entry.split(": ", 1) for entry in said)
+    for name in dict.fromkeys(name for name in misfit.get("missing", ()) if name in wanted):
+        fitting = [other for other, shape in shapes.items() if shape == str(tuple(wanted[name].shape))]
+        deeper = [other for other in fitting if other.endswith(f".{name}")]
+        for meant in deeper[:1] or difflib.get_close_matches(name, fitting, n=1, cutoff=0.7):
+            lines.append(_("Should {came} be {expected}?").format(came=meant, expected=name))
+    for name, first in [entry.split(": ", 1) for entry in misfit.get("twice", ()) if ": " in entry][:1]:
+        lines.append(
+            _(
+                "{name} is {first} under a second name: a layer that two attributes hold appears twice in the "
+                "state dict. Keep it in one of them; a plain list or a tuple may hold it too."
+            ).format(name=name, first=first)
+        )
+    for entry in misfit.get("misshapen", ()):
+        name, _separator, shape = entry.partition(": ")
+        if name in wanted:
+            lines.append(
+                _("{name} has shape {came}, expected {expected}").format(
+                    name=name, came=shape, expected=tuple(wanted[name].shape)
+                )
+            )
+    return "\n".join(lines)

@@ -1,0 +1,389 @@
+"""A failing call as a small program: the same inputs, weights and expected values, for a learner's own process.
+
+It is text. What a learner's code answered goes into it only as numbers, and what is large lies beside it in a file.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from grader.base.errors import CheckFailed
+from grader.base.language import gettext as _
+from grader.base.results import Reproduction
+from grader.calls.call import Call
+from grader.calls.values import HandleId, Opaque, Placed, as_tensor
+from grader.checks.compare import (
+    SCALE_FLOOR,
+    Tolerance,
+    gradient_room,
+    largest_of,
+    magnitude,
+    require_agreement,
+    require_close,
+)
+from grader.checks.implementation import Exchange
+from grader.checks.literals import WIDTH, constants, nested, paths_of, plain, quiet
+
+LITERAL = 96  # elements that are written out; what has more lies beside the program
+SILENT = ("parameters", "is_training", "is_evaluating", "shares")  # they look at a module and leave it as it is
+
+
+@dataclass(frozen=True)
+class Due:
+    """What an answer was compared with. `part` is an index into it, as text; `raises` says why an error was due."""
+
+    wanted: Any = None
+    gradients: dict[str, Placed | None] = field(default_factory=dict)
+    tolerance: Tolerance = Tolerance()
+    part: str = ""
+    raises: str = ""
+
+
+def program(
+    step: str, check: str, message: str, exchanges: Sequence[Exchange], about: Exchange, due: Due | None,
+    parameters: Mapping[str, Sequence[str]],
+) -> Reproduction:  # fmt: skip
+    """The program that makes the call which a check failed on. `parameters` are the names of each callable's arguments,
+    a class's methods under `Class.method`."""
+    return _Program(step, check, message, about, due, parameters).written(exchanges)
+
+
+class _Program:
+    def __init__(
+        self, step: str, check: str, message: str, about: Exchange, due: Due | None,
+        parameters: Mapping[str, Sequence[str]],
+    ) -> None:  # fmt: skip
+        self.step, self.check, self.message, self.about, self.due = step, check, message, about, due
+        self.parameters = parameters
+        self.lines: list[str] = []
+        self.aside: dict[str, Tensor] = {}
+        self.used: set[str] = set()
+        self.models: dict[int, str] = {}
+        self.classes: dict[int, str] = {}
+        self.imported: dict[str, None] = {}
+
+    def written(self, exchanges: Sequence[Exchange]) -> Reproduction:
+        calls = list(_leading_to(exchanges, self.about.call))
+        gradients = self._failing_gradients()
+        for call in calls[:-1]:
+            self._earlier(call)
+        last = calls[-1]
+        if last.options.seed is not None:
+            self.lines.append(f"torch.manual_seed({last.options.seed})")
+        arguments = self._arguments(last, bool(gradients))
+        expected = [] if gradients or self.due is None else list(self._expected("result" + self.due.part))
+        self._call(last, arguments)
+        if gradients:
+            self._compare_gradients(last, gradients, arguments)
+        elif self.due is None and not self._raised():
+            self._say_the_property()
+        self.lines += expected
+        return self._whole()
+
+    # --- the program around the call ---
+
+    def _whole(self) -> Reproduction:
+        head = [f'"""{quiet(self._title())}"""', "", "import sys", "from pathlib import Path", ""]
+        body = "\n".join(self.lines)
+        imports = [f"from math import {', '.join(found)}"] if (found := constants(body)) else []
+        imports += ["import numpy as np"] if "np." in body else []
+        imports += ["import torch"]
+        imports += ["from safetensors.torch import load_file"] if self.aside else []
+        root = "sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the folder of exercises/"
+        own = f"from exercises.{self.step} import {', '.join(self.imported)}  # noqa: E402"
+        # The seed of the check: in front of everything that may draw.
+        begun = self.about.call.begin
+        seed = [f"torch.manual_seed({begun})", ""] if begun is not None else []
+        load = ['tensors = load_file(Path(__file__).with_suffix(".safetensors"))', ""] if self.aside else []
+        text = "\n".join([*head, *imports, "", root, own, "", *seed, *load, body]) + "\n"
+        return Reproduction(self.check, text, save(self.aside) if self.aside else b"")
+
+    def _title(self) -> str:
+        said = _("{step}, check {check}: the call that fails, to run in a process of your own.")
+        what = textwrap.indent("\n".join(self.message.splitlines()[:12]), "    ")
+        how = _("breakpoint(), print and a debugger work here and in exercises/{step}.py.").format(step=self.step)
+        return f"{said.format(step=self.step, check=self.check)}\n\n{what}\n\n{how}\n"
+
+    def _say_the_property(self) -> None:
+        self.lines += ["print(result)", ""]
+        said = _("No single value is expected here: the check asks for what is said at the top.")
+        command = _("To see whether it holds, type: make grade STEP={number}").format(number=int(self.step[4:6]))
+        self.lines += [f"# {line}" for line in (*textwrap.wrap(said, WIDTH), command)]
+
+    def _raised(self) -> bool:
+        return self.about.outcome is None or self.about.outcome.raised is not None
+
+    # --- calls ---
+
+    def _earlier(self, call: Call) -> None:
+        """What was done to a module before the call."""
+        if call.handle is None:
+            name = self._free("model")
+            arguments = self._arguments(call)
+            self.models[call.new_handle], self.classes[call.new_handle] = name, call.name
+            self.imported[call.name] = None
+            moved = f'.to("{call.options.device}")' if call.options.device not in ("cpu", "") else ""
+            self.lines.append(f"{name} = {call.name}({arguments}){moved}")
+            return
+        model = self.models[call.handle]
+        if call.name == "load_parameters":
+            self._load(model, *call.args)
+        elif call.name == "to":
+            device, dtype = call.args
+            given = [f'"{device}"'] * bool(device) + [f"torch.{dtype}"] * bool(dtype)
+            self.lines.append(f"{model}.to({', '.join(given)})")
+        elif call.name in ("train", "eval"):
+            path = f'.get_submodule("{call.args[0]}")' if call.args else ""
+            self.lines.append(f"{model}{path}.{call.name}()")
+        else:
+            self.lines.append(f"{model}({self._arguments(call)})")
+
+    def _load(self, model: str, values: dict[str, Tensor], evaluating: bool) -> None:
+        name = self._free("weights" if model == "model" else f"weights_of_{model}")
+        self.lines.append(f"{name} = {{")
+        for parameter, value in values.items():
+            self.lines.append(textwrap.indent(f'"{parameter}": {self._literal(value, parameter)},', "    "))
+        self.lines += [
+            "}",
+            f"own = dict({model}.named_parameters(remove_duplicate=False))",
+            f"assert own.keys() == {name}.keys(), own.keys() ^ {name}.keys()",
+            "with torch.no_grad():",
+            f"    for name, value in {name}.items():",
+            "        own[name].copy_(value)",
+        ]
+        if evaluating:
+            self.lines.append(f"{model}.eval()")
+        self.lines.append("")
+
+    def _call(self, call: Call, arguments: str) -> None:
+        if call.handle is None:
+            self.imported[call.name] = None
+            shown = f"{call.name}({arguments})"
+        else:
+            shown = _asked(call, self.models[call.handle], arguments)
+        indent = ""
+        if call.options.no_grad:
+            self.lines.append("with torch.no_grad():")
+            indent = "    "
+        if self.due is not None and self.due.raises:
+            self.lines += [f"{indent}try:", f"{indent}    result = {shown}", f"{indent}except Exception as error:"]
+            self.lines += [f"{indent}    print(repr(error))", f"{indent}else:"]
+            self.lines += [f"{indent}    raise AssertionError({self.due.raises!r})"]
+            return
+        if self._raised() and self.about.outcome is not None and self.about.outcome.raised is not None:
+            self.lines.append(f"{indent}# " + _("This raises {error}.").format(error=self.about.outcome.raised.type))
+        self.lines += [f"{indent}result = {shown}", ""]
+
+    def _arguments(self, call: Call, differentiated: bool = False) -> str:
+        """The arguments of a call as text; tensors get names, and lines of their own before it."""
+        known = self._names_of(call)
+        shown = []
+        for place, value in enumerate(call.args):
+            name = known[place] if place < len(known) else f"argument{place + 1}"
+            shown.append(self._argument(name, str(place), value, call, differentiated))
+        for name, value in call.kwargs.items():
+            shown.append(f"{name}=" + self._argument(name, name, value, call, differentiated))
+        return ", ".join(shown)
+
+    def _names_of(self, call: Call) -> Sequence[str]:
+        if call.handle is None:
+            return self.parameters.get(call.name) or self.parameters.get(f"{call.name}.__init__", ())
+        return self.parameters.get(f"{self.classes.get(call.handle, '')}.forward", ())
+
+    def _argument(self, name: str, path: str, value: Any, call: Call, differentiated: bool) -> str:
+        if isinstance(value, HandleId):
+            return self.models.get(value.number, "None")
+        if isinstance(value, tuple | list):
+            inner = [self._argument(f"{name}_{n}", f"{path}.{n}", one, call, differentiated)
+                     for n, one in enumerate(value)]  # fmt: skip
+            return "(" + ", ".join(inner) + ("," if len(inner) == 1 else "") + ")"
+        if isinstance(value, dict):
+            inner = [f"{key!r}: " + self._argument(f"{name}_{key}", f"{path}.{key}", one, call, differentiated)
+                     for key, one in value.items()]  # fmt: skip
+            return "{" + ", ".join(inner) + "}"
+        if not isinstance(value, Tensor | np.ndarray):
+            return plain(value)
+        variable = self._free(name)
+        ending = ""
+        if isinstance(value, Tensor) and call.options.device == "meta":
+            value = value.to("meta")
+        if call.options.strided and not (isinstance(value, Tensor) and value.is_meta):
+            ending = ".repeat_interleave(2, -1)[..., ::2]" if isinstance(value, Tensor) and value.dim() else ""
+        leaf = differentiated and isinstance(value, Tensor) and value.is_floating_point()
+        self.lines.append(f"{variable} = {self._literal(value, variable)}{ending}{'.requires_grad_()' * leaf}")
+        if leaf:
+            self.used.add(f"leaf {path} {variable}")
+        return f"{variable}.clone()" if leaf else variable
+
+    # --- what was expected ---
+
+    def _expected(self, result: str) -> Iterator[str]:
+        """The asserts; what they compare with is written before the call."""
+        due = self.due
+        assert due is not None
+        if not due.raises:
+            yield from self._asserts(result, due.wanted, "expected")
+
+    def _asserts(self, result: str, wanted: Any, name: str) -> Iterator[str]:
+        match wanted:
+            case tuple() | list():
+                yield f"assert len({result}) == {len(wanted)}, len({result})"
+                for place, one in enumerate(wanted):
+                    yield from self._asserts(f"{result}[{place}]", one, f"{name}_{place}")
+            case dict():
+                yield f"assert {result}.keys() == {set(wanted)!r}, {result}.keys()"
+                for key, one in wanted.items():
+                    yield from self._asserts(f"{result}[{key!r}]", one, f"{name}_{key}")
+            case Placed() | Tensor() | np.ndarray():
+                yield self._compared(result, wanted, name)
+            case HandleId():
+                yield f"assert isinstance({result}, torch.nn.Module)"
+            case Opaque():
+                return
+            case float():
+                assert self.due is not None
+                room = self.due.tolerance.of(torch.float64, max(abs(wanted), SCALE_FLOOR))
+                yield f"assert abs({result} - {plain(wanted)}) <= {room:.2g}, {result}"
+            case _:
+                yield f"assert {result} == {plain(wanted)}, {result}"
+
+    def _compared(self, result: str, wanted: Any, name: str, room: float | None = None) -> str:
+        assert self.due is not None
+        tensor = wanted.tensor if isinstance(wanted, Placed) else wanted
+        variable = self._free(name)
+        self.lines.append(f"{variable} = {self._literal(tensor, variable)}")
+        if isinstance(tensor, Tensor) and tensor.is_meta:
+            return f"assert ({result}.shape, {result}.dtype) == ({variable}.shape, {variable}.dtype), {result}"
+        numbers = as_tensor(tensor) if isinstance(tensor, np.ndarray) else tensor
+        if room is None:
+            room = self.due.tolerance.of(numbers.dtype, magnitude(numbers, SCALE_FLOOR))
+        return f"torch.testing.assert_close({result}, {variable}, rtol=0, atol={room:.2g})"
+
+    # --- gradients ---
+
+    def _failing_gradients(self) -> dict[str, tuple[Placed, float]]:
+        """The gradients that do not agree, where the values do."""
+        due, outcome = self.due, self.about.outcome
+        if due is None or outcome is None or not due.gradients:
+            return {}
+        try:
+            require_agreement(outcome.value, due.wanted, due.tolerance)
+        except CheckFailed:
+            return {}
+        failing, largest = {}, largest_of(due.gradients)
+        for name, wanted in due.gradients.items():
+            if wanted is None or wanted.device == "meta":
+                continue
+            came, room = outcome.gradients.get(name), gradient_room(wanted.tensor, largest, due.tolerance)
+            found = torch.zeros_like(wanted.tensor) if came is None else came.tensor
+            try:
+                require_close(found, wanted.tensor, room)
+            except (CheckFailed, RuntimeError):  # RuntimeError: of another shape
+                failing[name] = wanted, room
+        return dict(list(failing.items())[:2])
+
+    def _compare_gradients(self, call: Call, failing: dict[str, tuple[Placed, float]], arguments: str) -> None:
+        assert self.due is not None
+        outputs = ", ".join(paths_of("result", self.due.wanted))
+        self.lines += [
+            "# " + _("The check back-propagates a fixed pattern: cos(1), cos(2), … over all outputs."),
+            f"outputs = [{outputs}]",
+            "steps = torch.arange(1, 1 + sum(output.numel() for output in outputs), dtype=torch.float64).cos()",
+            "parts = steps.split([output.numel() for output in outputs])",
+            "patterns = [part.reshape(output.shape).to(output) for part, output in zip(parts, outputs)]",
+            "torch.autograd.backward(outputs, patterns)",
+        ]
+        leaves = dict(entry.split(" ")[1:] for entry in self.used if entry.startswith("leaf "))
+        for name, (wanted, room) in failing.items():
+            if name in leaves:
+                where = f"{leaves[name]}.grad"
+            else:
+                where = f'dict({self.models.get(call.handle or 0, "model")}.named_parameters())["{name}"].grad'
+            line = self._compared(where, wanted, f"expected_gradient_{len(self.lines)}", room)
+            self.lines.append(line)
+
+    # --- values as text ---
+
+    def _free(self, wanted: str) -> str:
+        base = "".join(letter if letter.isalnum() else "_" for letter in wanted)
+        base = base if base.isidentifier() else f"value_{base}"
+        name, number = base, 2
+        while name in self.used:
+            name, number = f"{base}_{number}", number + 1
+        self.used.add(name)
+        return name
+
+    def _literal(self, value: Any, name: str) -> str:
+        if isinstance(value, np.ndarray):
+            inner = self._literal(as_tensor(value), name)
+            return f"{inner}.numpy()"
+        if value.is_meta:
+            return f'torch.empty({tuple(value.shape)}, dtype={value.dtype}, device="meta")'
+        if value.numel() > LITERAL or value.numel() == 0:
+            key, number = name, 2
+            while key in self.aside:
+                key, number = f"{name}_{number}", number + 1
+            self.aside[key] = value.detach().contiguous().cpu().clone()
+            return f'tensors["{key}"]'
+        dtype = "" if value.dtype in (torch.float32, torch.int64, torch.bool) else f", dtype={value.dtype}"
+        return f"torch.tensor({nested(value)}{dtype})"
+
+
+def _leading_to(exchanges: Sequence[Exchange], last: Call) -> Iterator[Call]:
+    """The calls that matter for one call, in order, itself at the end: all that was done to the modules it uses."""
+    every: list[Call] = []
+    for exchange in exchanges:
+        every += [*exchange.call.first, exchange.call]
+        if exchange.call is last:
+            break
+    wanted = _handles(last)
+    makers = {call.new_handle: call for call in every if call.handle is None}
+    for number in list(wanted):
+        wanted |= _handles(makers[number]) if number in makers else set()
+    for call in every:
+        if call is last:
+            break
+        made = call.handle is None and call.new_handle in wanted
+        if made or (call.handle in wanted and call.name not in SILENT):
+            yield call
+    yield last
+
+
+def _handles(call: Call) -> set[int]:
+    found = {call.handle} if call.handle is not None else set()
+
+    def look(value: Any) -> None:
+        if isinstance(value, HandleId):
+            found.add(value.number)
+        elif isinstance(value, tuple | list):
+            for item in value:
+                look(item)
+        elif isinstance(value, dict):
+            for item in value.values():
+                look(item)
+
+    look(call.args)
+    look(call.kwargs)
+    return found
+
+
+def _asked(call: Call, model: str, arguments: str) -> str:
+    """What a call of a module is in Python."""
+    paths = [repr(value) for value in call.args]
+    return {
+        "__call__": f"{model}({arguments})",
+        "parameters": f"{{name: value.detach() for name, value in {model}.named_parameters(remove_duplicate=False)}}",
+        "is_training": f"all(part.training for part in {model}.modules())",
+        "is_evaluating": f"not any(part.training for part in {model}.modules())",
+        "shares": "__import__('operator').attrgetter({0})({2}) is __import__('operator').attrgetter({1})({2})".format(
+            *(paths + ["''", "''"])[:2], model
+        ),
+    }.get(call.name, model)

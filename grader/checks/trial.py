@@ -1,0 +1,109 @@
+"""One run of one check: a student, a reference and a draw in, a verdict out."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from grader.base.errors import CheckFailed
+from grader.base.language import gettext as _
+from grader.base.results import Parting, Status
+from grader.checks.backends import Backend, Oracle
+from grader.checks.bounded import BoundedArithmetic
+from grader.checks.draws import stream_seed
+from grader.checks.implementation import Exchange, Implementation, OffLimits
+from grader.checks.reproduction import Due
+
+MAX_MESSAGE = 8000  # characters
+
+
+@dataclass
+class Verdict:
+    """The result of one check on one device; `called` are the student's public names that it called."""
+
+    status: Status
+    message: str
+    called: frozenset[str]
+    off_limits: str | None = None
+    by_code: bool = False
+    parting: Parting | None = None
+    exchanges: list[Exchange] = field(default_factory=list)
+    about: Exchange | None = None  # the call that was refused
+    due: Due | None = None
+
+
+class Trial:
+    """One run of one check: its arguments and its result."""
+
+    def __init__(self, check: str, student: Backend, reference: Oracle, *, seed: int, device: str = "cpu") -> None:
+        self.student = Implementation(student, device)
+        self.reference = Implementation(reference, device)
+        self.draw = reference.draws(check, seed, device)
+        self._again = (check, reference, seed, device)
+        random_seed = stream_seed(seed, check, stream="torch")
+        reference.begin_check(random_seed)
+        student.begin_check(random_seed)
+
+    def run(self, function: Callable[..., None], **given: Any) -> Verdict:
+        """Runs the check. Whatever the student's code does becomes a verdict, and so does a fault of the grader, as
+        `error`."""
+        status: Status = "pass"
+        message, off_limits = "", None
+        by_code, parting = False, None
+        about, due = None, None
+        try:
+            with BoundedArithmetic():
+                function(**given)
+                self.student._finish()
+        except CheckFailed as failure:
+            status = failure.status
+            message = failure.message if isinstance(failure, OffLimits) else self._worded(failure)
+            off_limits = failure.name if isinstance(failure, OffLimits) else None
+            by_code, parting = failure.by_code, failure.parting
+            about, due = failure.about, failure.due
+        except Exception:
+            # An unforeseen answer must not count as a fault of the grader: the check is tried on right answers to tell.
+            status, message = "error", ours_failed()
+            if self._runs_on_right_answers(function):
+                status, message = "fail", self._worded(CheckFailed(_("The check can't work with what was returned.")))
+        exchanges = self.student._exchanges
+        called = frozenset(exchange.name for exchange in exchanges)
+        return Verdict(status, _cut(message), called, off_limits, by_code, parting, exchanges, about, due)
+
+    def _runs_on_right_answers(self, function: Callable[..., None]) -> bool:
+        check, reference, seed, device = self._again
+        right = reference.again()
+        if right is None:  # a recording grades only its owner, who gets no benefit of the doubt
+            return False
+        trial = Trial(check, right, reference, seed=seed, device=device)
+        try:
+            function(student=trial.student, reference=trial.reference, draw=trial.draw)
+        except Exception:
+            return False
+        return True
+
+    def _worded(self, failure: CheckFailed) -> str:
+        exchanges = self.student._exchanges
+        called = failure.called or (exchanges[-1].shown if exchanges else "")
+        return (_("called    {call}").format(call=called) + "\n" if called else "") + failure.message
+
+
+def run_check(
+    function: Callable[..., None], student: Backend, reference: Oracle, *, seed: int, device: str = "cpu"
+) -> Verdict:
+    """Runs a check function on two backends."""
+    trial = Trial(function.__name__, student, reference, seed=seed, device=device)
+    return trial.run(function, student=trial.student, reference=trial.reference, draw=trial.draw)
+
+
+def _cut(message: str) -> str:
+    """Truncates a message: names and values from a learner's code may have any length."""
+    return message if len(message) <= MAX_MESSAGE else message[:MAX_MESSAGE] + "…"
+
+
+def ours_failed() -> str:
+    """The message for a fault of the grader, with the last lines of its traceback."""
+    sentence = _("The grader itself failed here; this is not your fault. Please report it:")
+    return f"{sentence}\n{traceback.format_exc(limit=-3)}"

@@ -1,0 +1,136 @@
+"""Values as text for a message: short, with the numbers that matter."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from grader.base.language import gettext as _
+from grader.calls.call import Call
+from grader.calls.values import HandleId, Opaque, Placed, as_tensor, folded
+
+SMALL = 24  # most elements of a value that is shown in full
+ROW = 8  # elements of one row that are shown
+MOST = 6  # items of a tuple or dictionary that are shown
+
+
+def show_number(value: Tensor | float | int | bool) -> str:
+    """A number with four decimals, or as many as its size needs."""
+    if isinstance(value, Tensor):
+        value = value.item()
+    if isinstance(value, bool | int):
+        return str(value)
+    if value != value or value in (float("inf"), float("-inf")):
+        return str(value)
+    size = abs(value)
+    if value == int(value) and size < 1e6:
+        return f"{value:.1f}"
+    return f"{value:.4f}" if 1e-3 <= size < 1e5 else f"{value:.3g}"
+
+
+def show_apart(first: Tensor, second: Tensor) -> tuple[str, str]:
+    """Two different numbers, with enough digits to see the difference."""
+    shown = show_number(first), show_number(second)
+    if shown[0].rstrip("0") != shown[1].rstrip("0"):  # 1.0 and 1.0000 look the same
+        return shown
+    one, other = first.item(), second.item()
+    digits = next((count for count in range(5, 17) if f"{one:.{count}g}" != f"{other:.{count}g}"), 17)
+    return f"{one:.{digits}g}", f"{other:.{digits}g}"
+
+
+def show_tensor(tensor: Tensor, around: tuple[int, ...] | None = None) -> str:
+    """A small tensor in full; of a large one the row that contains `around`, and the shape."""
+    if tensor.device.type == "meta":
+        return _("{kind} on meta").format(kind=_kind(tensor))
+    if _is_short(tensor):
+        return _nested(tensor.tolist())
+    if not around:
+        return _kind(tensor)
+    row, position = tensor[around[:-1]], around[-1]
+    start = max(0, min(position - ROW // 2, row.numel() - ROW))
+    shown = ", ".join(show_number(value) for value in row[start : start + ROW].tolist())
+    before, after = "… " if start else "", " …" if start + ROW < row.numel() else ""
+    prefix = "".join(f"{index}, " for index in around[:-1])
+    return f"[{prefix}:] = [{before}{shown}{after}]"
+
+
+def show_value(value: Any) -> str:
+    """Any value that a message carries, in a few words."""
+    return str(folded(value, _leaf, _items, _names))
+
+
+def _items(items: Iterable[str]) -> str:
+    shown = list(itertools.islice(items, MOST + 1))
+    inner = ", ".join(shown[:MOST]) + (", …" if len(shown) > MOST else "")
+    return f"({inner},)" if len(shown) == 1 else f"({inner})"
+
+
+def _names(items: Iterable[tuple[str, str]]) -> str:
+    shown = list(itertools.islice(items, MOST + 1))
+    inner = ", ".join(f"{name}: {value}" for name, value in shown[:MOST]) + (", …" if len(shown) > MOST else "")
+    return "{" + inner + "}"
+
+
+def _leaf(value: Any) -> str:
+    match value:
+        case Placed(tensor=tensor) | (Tensor() as tensor):
+            return show_tensor(tensor) if _is_short(tensor) else _("a tensor of {kind}").format(kind=_kind(tensor))
+        case np.ndarray():
+            return show_array(value)
+        case Opaque(what):
+            return what
+        case HandleId():
+            return _("a module")
+        case float():
+            return show_number(value)
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+def show_array(array: np.ndarray[Any, Any]) -> str:
+    """A small array as NumPy code; of a large one the dtype and shape."""
+    tensor = as_tensor(array)
+    return f"array({show_tensor(tensor)})" if _is_short(tensor) else _("an array of {kind}").format(kind=_kind(tensor))
+
+
+def show_call(call: Call, maker: str = "") -> str:
+    """A call as the learner would type it, tensors by their values when small, else by dtype and shape."""
+    parts = [_argument(value) for value in call.args]
+    parts += [f"{name}={_argument(value)}" for name, value in call.kwargs.items()]
+    if call.name.startswith("?"):  # an attribute, which takes no arguments
+        return f"{maker}.{call.name[1:]}"
+    name = (
+        call.name if call.handle is None else maker if call.name == "__call__" else f"{maker}.{call.name.lstrip('.')}"
+    )
+    return f"{name}({', '.join(parts)})"
+
+
+def _argument(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return show_tensor(value) if value.numel() <= 12 and value.device.type != "meta" else _kind(value)
+    if isinstance(value, np.ndarray):
+        return f"array({_argument(as_tensor(value))})"
+    if isinstance(value, HandleId):
+        return "model"
+    if isinstance(value, dict):
+        return "{…}"
+    return show_value(value)
+
+
+def _is_short(tensor: Tensor) -> bool:
+    """Whether a tensor is shown in full. An empty one only if it is flat: it may have any number of empty rows."""
+    return 0 < tensor.numel() <= SMALL or tensor.shape == (0,)
+
+
+def _kind(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"
+
+
+def _nested(values: Any) -> str:
+    if isinstance(values, list):
+        return "[" + ", ".join(_nested(value) for value in values) + "]"
+    return show_number(values)

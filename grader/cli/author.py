@@ -1,0 +1,84 @@
+"""The author's commands: lint a step, record its tape, collect its sentences."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from grader.base import language
+from grader.base.language import gettext as _
+from grader.cli import common
+from grader.cli.common import HAS_SOLUTIONS, N_
+from grader.cli.parser import BadInput, Parser, Subcommand
+
+
+def _record_line(parser: Parser) -> None:
+    common.choice_options(parser)
+
+
+def _record(given: Namespace) -> None:
+    with language.use(common.chosen_language(None, "record")):
+        steps = common.chosen_steps(given, "record")
+        common.require_solutions()
+        from grader.author import recorder
+
+        try:
+            recorder.record_all(steps=steps, on_step=lambda name, size: print(f"{name:26}{size:>9,} bytes"))
+        except recorder.NotRecorded as failure:
+            said = _("The reference fails its own check: {reason} Type: make prove")
+            raise BadInput(said.format(reason=failure)) from None
+
+
+def _lint_line(parser: Parser) -> None:
+    parser.argument("STEPS", help=_("Only these steps: 4, step04, a name, 1-6 or 1-6,13."))
+
+
+def _lint(given: Namespace) -> int:
+    _require_checkout()
+    from grader.author import lint
+
+    return lint.main(given.steps or "")
+
+
+def _messages_line(parser: Parser) -> None:
+    parser.argument("FOLDER", help=_("Only the catalogue in the folder of one step."))
+    parser.flag("--check", help=_("Change nothing; say what is missing or stale, and exit with 1 if anything is."))
+
+
+def _messages(given: Namespace) -> int:
+    _require_checkout()
+    from grader.author import lint, translations
+
+    if given.check:
+        found = translations.problems()
+        print("\n".join(found), end="\n" if found else "")
+        return 1 if found else 0
+    if unread := lint.unparsed():
+        print("\n".join(unread), file=sys.stderr)
+        return 2
+    for line in translations.update(Path(given.folder) if given.folder else None):
+        print(line)
+    return 0
+
+
+def _require_checkout() -> None:
+    """Requires a checkout, not a learner's kit; the steps may be incomplete. Raises BadInput."""
+    if not HAS_SOLUTIONS:
+        raise BadInput(_("This copy of the kit has no solutions. Type: make grade"))
+
+
+COMMANDS = [
+    Subcommand(
+        "record", N_("Record the tape of every step: what a learner's copy of the kit answers from."), _record_line,
+        _record, hidden=not HAS_SOLUTIONS,
+    ),
+    Subcommand(
+        "lint", N_("Say what is wrong with the folder of a step, a line for each mistake."), _lint_line, _lint,
+        hidden=not HAS_SOLUTIONS,
+    ),
+    Subcommand(
+        "messages", N_("Collect new sentences for translation."), _messages_line, _messages,
+        hidden=not HAS_SOLUTIONS,
+    ),
+]  # fmt: skip

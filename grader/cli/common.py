@@ -1,0 +1,230 @@
+"""Shared by all commands: common options, and common checks of the input.
+
+Nothing heavy is imported at the top of any module here: `make grade` starts loading torch in another process first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import itertools
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from grader.base import files, language, paths
+from grader.base.language import gettext as _
+from grader.cli.parser import BadInput, Parser, integer, number, one_of
+
+TYPE_CHECKING = False  # importing it from `typing` costs a millisecond
+if TYPE_CHECKING:
+    from grader.base.limits import Limits
+
+EXERCISES = Path("exercises")
+DEVICES = ("cpu", "cuda", "mps", "all")
+HAS_SOLUTIONS = (paths.ROOT / "solutions").is_dir()
+
+
+def N_(message: str) -> str:  # noqa: N802  # gettext's own name for it
+    """Marks a sentence that is translated later, when the language is known."""
+    return message
+
+
+# --- options ---------------------------------------------------------------------------------------------------------
+
+
+def language_option(parser: Parser, help: str = "") -> None:
+    """--lang."""
+    parser.option("--lang", metavar="en|ko", help=help or _("en or ko."))
+
+
+def submission_option(parser: Parser) -> None:
+    """--submission."""
+    parser.option("--submission", Path, metavar="FOLDER", default=EXERCISES, help=_("A folder of step files."))
+
+
+def choice_options(parser: Parser) -> None:
+    """--step and --track."""
+    parser.option(
+        "--step", metavar="STEPS", several=True,
+        help=_("Only these steps: 4, step04, a name, 1-6 or 1-6,13. May be repeated."),
+    )  # fmt: skip
+    parser.option("--track", metavar="NAME", several=True, help=_("Only the steps of this track. May be repeated."))
+
+
+def device_option(parser: Parser, default: str) -> None:
+    """--device."""
+    parser.option(
+        "--device", one_of(*DEVICES), metavar="|".join(DEVICES), default=default, help=_("Where the checks run.")
+    )
+
+
+def seed_option(parser: Parser) -> None:
+    """--seed."""
+    parser.option("--seed", integer(0, 2**53), metavar="N", help=_("Repeat a run with the same draws."))
+
+
+def isolation_option(parser: Parser) -> None:
+    """--require-isolation."""
+    parser.option(
+        "--require-isolation", metavar="LAYERS", help=_("Refuse to grade without these layers: landlock,seccomp.")
+    )
+
+
+def patience_option(parser: Parser) -> None:
+    """--patience."""
+    parser.option(
+        "--patience", number(0.1, 100), metavar="FACTOR", default=1.0,
+        help=_("Multiply every deadline by this: 3 for a slow machine."),
+    )  # fmt: skip
+
+
+# --- the language ----------------------------------------------------------------------------------------------------
+
+
+def speak(stream: object, encoding: str | None = None) -> None:
+    """Makes a stream write a question mark for every character that it can't encode."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(encoding=encoding, errors="replace")
+
+
+def spoken(words: Sequence[str]) -> str:
+    """The language of messages outside a command, also if the command line is invalid: that of --lang, else the
+    system's."""
+    asked = [after for word, after in itertools.pairwise(words) if word == "--lang"]
+    asked += [word.partition("=")[2] for word in words if word.startswith("--lang=")]
+    for wanted in (*asked, None):
+        with contextlib.suppress(language.UnknownLanguage):
+            return language.choose(wanted)
+    return "en"
+
+
+def chosen_language(asked: str | None, command: str) -> str:
+    """The language of a command. Raises BadInput."""
+    try:
+        return language.choose(asked)
+    except language.UnknownLanguage as unknown:
+        said = _("There is no language {name}, only {known}. Type: python -m grader {command} --lang en")
+        raise BadInput(said.format(name=unknown, known=", ".join(language.LANGUAGES), command=command)) from None
+
+
+# --- steps -----------------------------------------------------------------------------------------------------------
+
+
+def chosen_steps(given: argparse.Namespace, command: str) -> list[str]:
+    """The steps that --step and --track choose; empty if neither was given. Raises BadInput."""
+    from grader.course import choice
+
+    try:
+        return choice.chosen(given.step, given.track)
+    except choice.Unknown as unknown:
+        _require_names()
+        said = _("{problem} Type: {command}")
+        next_command = f"python -m grader {command} {unknown.option} {unknown.instead}"
+        raise BadInput(said.format(problem=unknown, command=next_command)) from None
+
+
+def one_step(wanted: str | None, command: str) -> str:
+    """The one chosen step. Raises BadInput."""
+    from grader.course import choice
+
+    if wanted is None:
+        names = choice.step_names()
+        said = _("Which step? They are {first} to {last}. Type: python -m grader {command} {first}")
+        raise BadInput(said.format(first=names[0], last=names[-1], command=command))
+    try:
+        return choice.one(wanted)
+    except choice.Unknown as unknown:
+        _require_names()
+        said = _("{problem} Type: {command}")
+        raise BadInput(said.format(problem=unknown, command=f"python -m grader {command} {unknown.instead}")) from None
+
+
+# --- checks of the input
+# -------------------------------------------------------------------------------------------------
+
+
+def limits(given: argparse.Namespace, command: str, patience: float = 1.0) -> Limits:
+    """The limits of a run: the required isolation layers, and the patience. Raises BadInput."""
+    from grader.base.limits import Limits
+
+    if given.require_isolation is None:
+        return Limits(patience=patience)
+    from grader.judge import grader as grading
+    from grader.sandbox.kernel import LAYERS
+
+    try:
+        return Limits(patience=patience, required=grading.required_layers(given.require_isolation))
+    except grading.UnknownLayer as unknown:
+        said = _(
+            "There is no layer “{name}”. The layers are {layers}. "
+            "Type: python -m grader {command} --require-isolation landlock,seccomp"
+        )
+        raise BadInput(said.format(name=unknown, layers=", ".join(LAYERS), command=command)) from None
+
+
+def require_folder(folder: Path, command: str) -> None:
+    """Requires a folder of step files. Raises BadInput."""
+    if not folder.is_dir():
+        said = _("There is no folder {folder}. Type: python -m grader {command} --submission FOLDER")
+        raise BadInput(said.format(folder=folder, command=command))
+
+
+def require_solutions() -> None:
+    """Requires the solutions, with the folder of each step complete. Raises BadInput."""
+    if not HAS_SOLUTIONS:
+        raise BadInput(_("This copy of the kit has no solutions. Type: make grade"))
+    from grader.author import lint
+
+    _refuse(lint.in_folders())
+
+
+def require_references() -> None:
+    """Requires references that stubs can be generated from; other files may be missing. Raises BadInput."""
+    if HAS_SOLUTIONS:
+        from grader.author import lint
+
+        _refuse(lint.in_references())
+
+
+def said_of_steps() -> bool:
+    """Reports mistakes in the steps themselves, if there are any: then the engine is not at fault."""
+    if not HAS_SOLUTIONS or os.environ.get("KIT_DEBUG"):
+        return False
+    from grader.author import lint
+
+    try:
+        _refuse(lint.problems())
+    except BadInput as refusal:
+        print(refusal, file=sys.stderr)
+        return True
+    return False
+
+
+def unwritable(file: Path | str, error: OSError, instead: str) -> BadInput:
+    """The message for a file that can't be written; `instead` is the command to type next."""
+    said = _("{file} can't be written ({reason}). Type: {command}")
+    return BadInput(said.format(file=file, reason=error.strerror, command=f"python -m grader {instead}"))
+
+
+def write(path: Path, text: str, option: str) -> None:
+    """Writes a file whole or not at all; `option` is what to type instead if it can't be written."""
+    try:
+        files.write(path, text)
+    except OSError as error:
+        raise unwritable(path, error, f"grade {option}") from None
+
+
+def _require_names() -> None:
+    """Requires well-named folders and unique numbers, so that a step that is not found does not exist."""
+    if HAS_SOLUTIONS:
+        from grader.author import lint
+
+        _refuse(lint.in_names())
+
+
+def _refuse(problems: list[str]) -> None:
+    if problems:
+        raise BadInput("\n".join([*problems, _("This is for the author of the step. Type: make prove")]))

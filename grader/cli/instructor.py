@@ -1,0 +1,189 @@
+"""The instructor's commands: a class, a course for nbgrader, an autograder for Gradescope, the learner's kit."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from grader.base import language, paths
+from grader.base.files import NotOverwritten
+from grader.base.language import gettext as _
+from grader.cli import common
+from grader.cli.common import HAS_SOLUTIONS, N_
+from grader.cli.parser import BadInput, Parser, Subcommand, integer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from grader.instructor.class_run import Done
+
+
+def _class_line(parser: Parser) -> None:
+    parser.argument("SUBMISSIONS", required=True, help=_("A folder with one folder per student."))
+    parser.option("--out", Path, metavar="FOLDER", default=Path("dist/class"), help=_("Where the results go."))
+    common.seed_option(parser)
+    common.choice_options(parser)
+    common.device_option(parser, "all")
+    parser.option(
+        "--jobs", integer(1, 256), metavar="N", help=_("Processes in parallel; as many as there are cores by default.")
+    )
+    parser.option("--scheduler", metavar="ADDRESS", help=_("Grade on a Dask cluster: tcp://host:8786."))
+    parser.option("--gradebook", metavar="URL", help=_("Also write nbgrader's gradebook: sqlite:///gradebook.db."))
+    parser.option(
+        "--assignment", metavar="NAME", default="attention", help=_("The assignment's name in other systems.")
+    )
+    parser.flag("--again", help=_("Grade everyone again, including unchanged submissions."))
+    common.language_option(parser)
+    common.isolation_option(parser)
+    common.patience_option(parser)
+
+
+def _class(given: Namespace) -> int:
+    submissions = Path(given.submissions)
+    command = f"class {paths.typed(submissions)}"
+    with language.use(common.chosen_language(given.lang, command)):
+        steps = common.chosen_steps(given, command)
+        limits = common.limits(given, command, given.patience)
+        if given.scheduler is None and HAS_SOLUTIONS:
+            from grader.instructor import pool
+
+            pool.begin(limits)
+        common.require_solutions()
+        from grader.instructor import class_run
+        from grader.report import console
+
+        request = class_run.Request(
+            submissions=submissions, out=given.out, steps=steps, device=given.device, seed=given.seed, limits=limits,
+            assignment=given.assignment, again=given.again, jobs=given.jobs, scheduler=given.scheduler,
+            gradebook=given.gradebook,
+        )  # fmt: skip
+        try:
+            done = class_run.run(request, console.class_progress)
+        except class_run.Impossible as impossible:
+            raise BadInput(str(impossible)) from None
+        except class_run.Stopped as stopped:
+            print(stopped, file=sys.stderr)
+            return 130
+        _say_class(done, given.out)
+        if all(standing.score is not None for standing in done.standings):
+            return 0
+        if not common.said_of_steps():
+            print(_("Type the same command again to retry those that could not be graded."), file=sys.stderr)
+        return 1
+
+
+def _say_class(done: Done, out: Path) -> None:
+    from grader.course.submissions import readable
+    from grader.instructor import class_table
+    from grader.report import console
+
+    console.say(class_table.terminal(done.standings, done.kept))
+    said = _("The class page is {file}, the scores are in {table}.")
+    print(said.format(file=out / "index.html", table=out / "class.csv"))
+    if done.left_out:
+        said = _("Not graded, because each student needs a folder: {files}. Put each, unpacked, into one.")
+        print(said.format(files=", ".join(map(readable, done.left_out))), file=sys.stderr)
+
+
+def _release_line(parser: Parser) -> None:
+    parser.option("--folder", Path, metavar="FOLDER", default=Path("dist/nbgrader"), help=_("Where the course goes."))
+    common.choice_options(parser)
+    parser.flag("--per-step", help=_("One notebook per step instead of one for all."))
+    common.language_option(parser, _("en or ko: the language of the notebooks."))
+
+
+def _release(given: Namespace) -> None:
+    with language.use(common.chosen_language(given.lang, "release")):
+        steps = common.chosen_steps(given, "release")
+        common.require_solutions()
+        try:
+            from grader.instructor import release as releasing
+        except ModuleNotFoundError as missing:
+            said = _("What instructors need is not installed ({reason}). Type: make release")
+            raise BadInput(said.format(reason=missing)) from None
+        from grader.course import answer_cells
+
+        folder = given.folder
+        try:
+            written = releasing.build(folder, steps, per_step=given.per_step)
+        except NotOverwritten as edited:
+            said = _("{file} was edited and is not overwritten. Type: python -m grader release --folder OTHER")
+            raise BadInput(said.format(file=edited)) from None
+        except OSError as error:
+            raise common.unwritable(error.filename or folder, error, "release --folder OTHER") from None
+        if written.kept_configuration:
+            print(_("{file} already exists and was left alone.").format(file=folder / "nbgrader_config.py"))
+        said = _("The course is in {folder}. Type: cd {folder} && nbgrader generate_assignment {name}")
+        print(said.format(folder=paths.typed(folder), name=answer_cells.ASSIGNMENT))
+
+
+def _gradescope_line(parser: Parser) -> None:
+    parser.option(
+        "--out", Path, metavar="FILE", default=Path("dist/gradescope.zip"), help=_("Where the autograder goes.")
+    )
+    common.choice_options(parser)
+
+
+def _gradescope(given: Namespace) -> None:
+    with language.use(common.chosen_language(None, "gradescope")):
+        steps = common.chosen_steps(given, "gradescope")
+        common.require_solutions()
+        from grader.instructor import gradescope as autograder
+
+        try:
+            autograder.build(given.out, steps)
+        except OSError as error:
+            raise common.unwritable(given.out, error, "gradescope --out OTHER.zip") from None
+        said = _("The autograder is {file} ({size:.1f} MB): upload it as is.")
+        print(said.format(file=given.out, size=given.out.stat().st_size / 1e6))
+
+
+def _kit_line(parser: Parser) -> None:
+    parser.option("--folder", Path, metavar="FOLDER", default=Path("dist/kit"), help=_("Where the kit goes."))
+    common.choice_options(parser)
+
+
+def _kit(given: Namespace) -> None:
+    with language.use(common.chosen_language(None, "kit")):
+        steps = common.chosen_steps(given, "kit")
+        common.require_solutions()
+        from grader.author import kit as building
+        from grader.author import recorder
+
+        folder = given.folder
+        try:
+            archive = building.build(folder, steps)
+        except NotOverwritten:
+            said = _("{folder} holds something other than a kit. Type: python -m grader kit --folder OTHER")
+            raise BadInput(said.format(folder=folder)) from None
+        except OSError as error:
+            raise common.unwritable(folder, error, "kit --folder OTHER") from None
+        except recorder.NotRecorded as failure:
+            said = _("The reference fails its own check: {reason} Type: make prove")
+            raise BadInput(said.format(reason=failure)) from None
+        said = _("The learner's kit is {folder}, and as one file {archive} ({size:.1f} MB).")
+        print(said.format(folder=folder, archive=archive, size=archive.stat().st_size / 1e6))
+
+
+COMMANDS = [
+    Subcommand(
+        "class", N_(
+            "Grade a class: every folder in SUBMISSIONS. Run the same command again to continue where "
+            "it stopped."
+        ),
+        _class_line, _class, hidden=not HAS_SOLUTIONS,
+    ),
+    Subcommand(
+        "release",
+        N_("Build a course for nbgrader: source notebooks and a configuration that grades in the sandbox."),
+        _release_line, _release, hidden=not HAS_SOLUTIONS,
+    ),
+    Subcommand(
+        "gradescope", N_("Build the autograder for Gradescope: one zip file to upload there."), _gradescope_line,
+        _gradescope, hidden=not HAS_SOLUTIONS,
+    ),
+    Subcommand(
+        "kit", N_("Build the learner's copy of the kit, without the solutions, as a folder and as a zip file."),
+        _kit_line, _kit, hidden=not HAS_SOLUTIONS,
+    ),
+]  # fmt: skip

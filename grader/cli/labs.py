@@ -1,0 +1,121 @@
+"""The commands that run a learner's own code: labs, training, text generation."""
+
+from __future__ import annotations
+
+import importlib
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+from grader.base import language, paths
+from grader.base.language import gettext as _
+from grader.cli import common
+from grader.cli.common import N_
+from grader.cli.parser import BadInput, Parser, Subcommand, integer, number, one_of
+
+DAY = 24 * 3600
+MOST_TOKENS = 100_000
+CAPSTONE = "capstone.lab"
+
+
+def _common_options(parser: Parser) -> None:
+    parser.option("--text", metavar="TEXT", help=_("A text of your own: a file, or the words themselves."))
+    parser.option(
+        "--device", one_of("cpu", "cuda", "mps"), metavar="cpu|cuda|mps", default="cpu", help=_("Where it runs.")
+    )
+    parser.option("--seed", integer(0, 2**31 - 1), metavar="N", default=1, help=_("Repeat a run with the same draws."))
+    parser.option(
+        "--model", one_of("mine", "kit"), metavar="mine|kit",
+        help=_("Whose code: by default yours where it is written, else the kit's."),
+    )  # fmt: skip
+    common.submission_option(parser)
+    common.language_option(parser)
+
+
+def _seconds_option(parser: Parser) -> None:
+    parser.option("--seconds", number(0.1, DAY), metavar="N", help=_("How long it may take."))
+
+
+def _drawing_options(parser: Parser) -> None:
+    parser.option("--tokens", integer(1, MOST_TOKENS), metavar="N", default=80, help=_("How many tokens."))
+    parser.option(
+        "--temperature", number(0, 1000), metavar="T", default=0.8, help=_("0 takes the likeliest token each time.")
+    )
+    parser.option("--top-k", integer(0), metavar="K", default=20, help=_("Only the K likeliest tokens; 0 for all."))
+
+
+def _lab_line(parser: Parser) -> None:
+    parser.argument("NAME", help=_("The lab; without it, the list of them."))
+    _common_options(parser)
+    _seconds_option(parser)
+    parser.option("--predict", metavar="WORDS", help=_("Your prediction: a number or words; empty for none."))
+    parser.option("--out", Path, metavar="FOLDER", default=Path("dist", "lab"), help=_("Where the page goes."))
+
+
+def _train_line(parser: Parser) -> None:
+    _common_options(parser)
+    _seconds_option(parser)
+    parser.option("--steps", integer(1), metavar="N", help=_("So many steps, however long they take."))
+    parser.flag("--resume", help=_("Go on from the checkpoint."))
+    parser.option("--out", Path, metavar="FOLDER", default=Path("dist", "train"), help=_("Where everything goes."))
+
+
+def _generate_line(parser: Parser) -> None:
+    _common_options(parser)
+    _drawing_options(parser)
+    parser.option(
+        "--checkpoint", Path, metavar="FILE", help=_("By default the one of `make train`, else the kit's own.")
+    )
+
+
+def _gpt2_line(parser: Parser) -> None:
+    _common_options(parser)
+    _drawing_options(parser)
+    parser.option(
+        "--folder", Path, metavar="FOLDER", help=_("Where GPT-2's files are, if not in Hugging Face's cache.")
+    )
+
+
+def _runs(command: str, module: str) -> Callable[[Namespace], int]:
+    """What runs a command: the function `run` of a module, a capstone's without the name of its top folder."""
+
+    def run(given: Namespace) -> int:
+        with language.use(common.chosen_language(given.lang, command)):
+            import torch
+
+            from grader.labs import parts
+
+            _require_device(torch, given.device, command)
+            torch.set_num_threads(1)  # the models are so small that a second thread costs more than it saves
+            name = module if module.startswith("grader.") else f"{paths.SOLUTIONS.name}.{module}"
+            try:
+                return int(importlib.import_module(name).run(given))
+            except parts.Stop as stop:
+                raise BadInput(str(stop)) from None
+
+    return run
+
+
+def _require_device(torch: ModuleType, device: str, command: str) -> None:
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not available[device]:
+        said = _("There is no {device} device here. Type: python -m grader {command} --device cpu")
+        raise BadInput(said.format(device=device, command=command))
+
+
+COMMANDS = [
+    Subcommand(
+        "lab", N_("Run a lab, an experiment with your own code; list them."), _lab_line,
+        _runs("lab", "grader.labs.command"),
+    ),
+    Subcommand("train", N_("Train your own GPT on a text."), _train_line, _runs("train", f"{CAPSTONE}_train.train")),
+    Subcommand(
+        "generate", N_("Have the trained GPT go on with a text."), _generate_line,
+        _runs("generate", f"{CAPSTONE}_writing.generate"),
+    ),
+    Subcommand(
+        "gpt2", N_("Load GPT-2's weights into your GPT and go on with a text."), _gpt2_line,
+        _runs("gpt2", f"{CAPSTONE}_gpt2.gpt2"),
+    ),
+]  # fmt: skip

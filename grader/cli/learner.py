@@ -1,0 +1,305 @@
+"""The learner's commands: grade, watch, lessons, hints, stubs, tracks, doctor."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from grader.base import language, paths
+from grader.base.language import gettext as _
+from grader.cli import common
+from grader.cli.common import EXERCISES, N_
+from grader.cli.parser import BadInput, Parser, Subcommand
+
+# --- grade -----------------------------------------------------------------------------------------------------------
+
+
+def _grade_line(parser: Parser) -> None:
+    common.submission_option(parser)
+    common.choice_options(parser)
+    common.device_option(parser, "all")
+    common.seed_option(parser)
+    common.language_option(parser)
+    parser.option("--json", Path, metavar="FILE", help=_("Write the report as JSON; - for standard output."))
+    parser.option("--html", Path, metavar="FILE", help=_("Write the report as one HTML page."))
+    parser.flag("-v", help=_("List every check with its points."))
+    parser.flag("--open", help=_("Open the page of --html in the browser."))
+    common.isolation_option(parser)
+    common.patience_option(parser)
+
+
+def _grade(given: Namespace) -> None:
+    with language.use(common.chosen_language(given.lang, "grade")):
+        if given.open and given.html is None:
+            raise BadInput(_("There is no page to open. Type: python -m grader grade --html report.html --open"))
+        names = common.chosen_steps(given, "grade")
+        limits = common.limits(given, "grade", given.patience) if given.require_isolation is not None else None
+        common.require_folder(given.submission, "grade")
+        from grader.judge import launcher
+
+        with contextlib.closing(launcher.start()) as judges:  # torch loads there while this process imports the rest
+            from grader.course import choice, submissions
+            from grader.judge import grader as grading
+
+            read = submissions.read(given.submission)
+            wanted = names or choice.by_default(read.sources, read.problems)
+            limits = limits or common.limits(given, "grade", given.patience)
+            with grading.Grader(1 if len(wanted) == 1 else None, limits, source=judges) as grader:
+                from grader.base import results
+                from grader.report import console
+
+                with console.progress(len(wanted)) as advance:
+                    report = grader.grade(read, wanted, device=given.device, seed=given.seed, on_step=advance)
+        to_stdout = given.json is not None and str(given.json) == "-"
+        if to_stdout:
+            common.speak(sys.stdout, encoding="utf-8")
+            sys.stdout.write(results.as_json(report))
+        else:
+            if given.json is not None:
+                common.write(given.json, results.as_json(report), "--json report.json")
+            further = 0 if names else len(choice.track_names()) - len(report.tracks)
+            console.show(report, _again(given.submission), further, every_check=given.v)
+        if given.html is not None:
+            _write_page(report, given, to_stdout)
+
+
+def _write_page(report: object, given: Namespace, to_stdout: bool) -> None:
+    from grader.report import page  # jinja2 is imported only for a page
+
+    common.write(given.html, page.html(report), "--html report.html")  # type: ignore[arg-type]
+    print(_("The page is {file}").format(file=given.html.resolve()), file=sys.stderr if to_stdout else sys.stdout)
+    if given.open and not page.show_in_browser(given.html):
+        print(_("No browser was found here: open that file in one."), file=sys.stderr)
+
+
+def _again(folder: Path) -> str:
+    """The command that grades this folder again."""
+    return "make grade" if folder == EXERCISES else f"python -m grader grade --submission {paths.typed(folder)}"
+
+
+# --- stubs and tracks ------------------------------------------------------------------------------------------------
+
+
+def _exercises_line(parser: Parser) -> None:
+    parser.option("--folder", Path, metavar="FOLDER", default=EXERCISES, help=_("Where the stubs go."))
+    parser.flag("--solved", help=_("Write the references instead, which a course's own tests grade."))
+    common.language_option(parser, _("en or ko: the language of the stubs."))
+
+
+def _exercises(given: Namespace) -> None:
+    with language.use(common.chosen_language(given.lang, "exercises")):
+        common.require_references()
+        if given.solved:
+            common.require_solutions()
+        from grader.course import exercises as stubs
+
+        folder = given.folder
+        try:
+            if given.solved:
+                stubs.write_solved(folder)
+                return
+            result = stubs.write(folder)
+        except OSError as error:
+            raise common.unwritable(folder, error, "exercises --folder OTHER") from None
+        for name in result.kept:
+            print(_("{file} holds your work and was left alone.").format(file=folder / f"{name}.py"))
+        count = len(result.written) + len(result.fresh)
+        print(_("{count} stubs in {folder} are up to date.").format(count=count, folder=folder))
+
+
+def _begin_line(parser: Parser) -> None:
+    parser.argument("TRACK", into="track_name", help=_("A track: its name."))
+    common.choice_options(parser)
+    common.submission_option(parser)
+    common.language_option(parser, _("en or ko: the language of the stubs."))
+
+
+def _begin(given: Namespace) -> None:
+    with language.use(common.chosen_language(given.lang, "begin")):
+        common.require_references()
+        from grader.course import choice
+        from grader.course import exercises as stubs
+
+        given.track += [given.track_name] if given.track_name else []
+        names = common.chosen_steps(given, "begin")
+        if not names:
+            others = [name for name in choice.track_names() if name != choice.CORE] or [choice.CORE]
+            said = _("Which track? There are: {tracks}. Type: make begin TRACK={first}")
+            raise BadInput(said.format(tracks=", ".join(others), first=others[0]))
+        try:
+            result = stubs.begin(names, given.submission)
+        except OSError as error:
+            raise common.unwritable(given.submission, error, "begin TRACK --submission OTHER") from None
+        for name in result.kept:
+            print(_("{file} already exists and was left alone.").format(file=given.submission / f"{name}.py"))
+        for name in result.written:
+            print(_("Wrote {file}").format(file=given.submission / f"{name}.py"))
+        print(_("To read how it begins, type: make lesson STEP={number}").format(number=int(names[0][4:6])))
+
+
+def _tracks_line(parser: Parser) -> None:
+    common.submission_option(parser)
+    common.language_option(parser)
+
+
+def _tracks(given: Namespace) -> None:
+    with language.use(common.chosen_language(given.lang, "tracks")):
+        common.require_folder(given.submission, "tracks")
+        from grader.course import submissions, tracks
+        from grader.learner import track_list
+        from grader.report import console
+
+        read = submissions.read(given.submission)
+        console.say(track_list.terminal(tracks.overview(read.sources)))
+
+
+# --- watch -----------------------------------------------------------------------------------------------------------
+
+
+def _watch_line(parser: Parser) -> None:
+    parser.argument("STEP", into="step_name", help=_("Start with this step."))
+    common.choice_options(parser)
+    common.submission_option(parser)
+    common.device_option(parser, "cpu")
+    common.language_option(parser)
+    common.isolation_option(parser)
+
+
+def _watch(given: Namespace) -> None:
+    with language.use(common.chosen_language(given.lang, "watch")):
+        names = common.chosen_steps(given, "watch")
+        start = common.one_step(given.step_name, "watch") if given.step_name else next(iter(names), None)
+        common.require_folder(given.submission, "watch")
+        limits = common.limits(given, "watch")
+        from grader.learner import watch as watching
+
+        watching.run(given.submission, start, given.device, limits.required, names)
+
+
+# --- one step --------------------------------------------------------------------------------------------------------
+
+
+def _step_line(parser: Parser) -> None:
+    parser.argument("STEP", into="step_name", help=_("A step: its name or number."))
+    parser.option("--step", metavar="STEP", help=_("A step: its name or number."))
+    common.language_option(parser)
+    common.submission_option(parser)
+
+
+def _current(given: Namespace, command: str) -> str:
+    """The step that is meant: the one named, else the first that does not pass. Raises BadInput."""
+    wanted = given.step_name or given.step
+    if wanted:
+        return common.one_step(wanted, command)
+    common.require_folder(given.submission, command)
+    from grader.learner import current
+
+    name = current.step_in(given.submission)
+    if name is None:
+        raise BadInput(_("Every step passes. Name one: python -m grader {command} 1").format(command=command))
+    print(_("The current step: {step}").format(step=name))
+    return name
+
+
+def _hint(given: Namespace) -> None:
+    with language.use(common.chosen_language(given.lang, "hint")):
+        name = _current(given, "hint")
+        common.require_folder(given.submission, "hint")
+        from grader.course import lessons
+        from grader.report import console
+
+        try:
+            console.say(lessons.shown(name, lessons.next_hint(name, given.submission)))
+        except lessons.NoLesson:
+            said = _("There are no hints for {step}. Type: python -m grader lesson {step}")
+            raise BadInput(said.format(step=name)) from None
+
+
+def _repro_line(parser: Parser) -> None:
+    _step_line(parser)
+    common.seed_option(parser)
+    common.device_option(parser, "cpu")
+    parser.flag("--write-only", help=_("Write the program and don't run it."))
+
+
+def _repro(given: Namespace) -> None:
+    with language.use(common.chosen_language(given.lang, "repro")):
+        wanted = given.step_name or given.step
+        name = common.one_step(wanted, "repro") if wanted else None
+        common.require_folder(given.submission, "repro")
+        from grader.learner import repro
+
+        device = "cpu" if given.device == "all" else given.device
+        repro.run(given.submission, name, device=device, seed=given.seed, runs=not given.write_only)
+
+
+def _lesson(given: Namespace) -> None:
+    with language.use(common.chosen_language(given.lang, "lesson")):
+        name = _current(given, "lesson")
+        from grader.course import lessons
+        from grader.report import console
+
+        try:
+            console.say(lessons.Lesson(lessons.reading(name)))
+        except lessons.NoLesson:
+            said = _("There is no lesson for {step}. Type: python -m grader grade --step {step}")
+            raise BadInput(said.format(step=name)) from None
+
+
+def _reset(given: Namespace) -> None:
+    with language.use(common.chosen_language(given.lang, "reset")):
+        name = common.one_step(given.step_name or given.step, "reset")
+        common.require_folder(given.submission, "reset")
+        from grader.course import lessons
+        from grader.report import console
+
+        try:
+            console.say(lessons.told(lessons.reset(name, given.submission)))
+        except lessons.NoStub:
+            said = _("The stub of {step} is not in this copy of the kit. Type: python -m grader doctor")
+            raise BadInput(said.format(step=name)) from None
+        except OSError as error:
+            said = _("Nothing was changed: {reason}. Type: python -m grader doctor")
+            raise BadInput(said.format(reason=error.strerror or error)) from None
+
+
+# --- what works -------------------------------------------------------------------------------------------------
+
+
+def _doctor_line(parser: Parser) -> None:
+    common.submission_option(parser)
+    common.language_option(parser)
+
+
+def _doctor(given: Namespace) -> int:
+    try:
+        chosen = language.choose(given.lang)
+    except language.UnknownLanguage:  # one of the things that are looked at
+        chosen = "en"
+    with language.use(chosen):
+        from grader.learner import doctor as examination
+        from grader.report import console
+
+        with console.waiting() as looking_at:
+            findings = list(examination.examine(given.submission, looking_at))
+        console.say(examination.table(findings))
+        return 0 if examination.works(findings) else 1
+
+
+COMMANDS = [
+    Subcommand("grade", N_("Grade a submission and say what to do next."), _grade_line, _grade),
+    Subcommand("watch", N_("Grade each save as it happens, until q is pressed."), _watch_line, _watch),
+    Subcommand("hint", N_("Give one more hint for a step."), _step_line, _hint),
+    Subcommand("lesson", N_("Show the lesson of a step."), _step_line, _lesson),
+    Subcommand("repro", N_("Run the first failing call of a step in a process of your own."), _repro_line, _repro),
+    Subcommand("reset", N_("Put the stub of a step back; your work is kept beside it, dated."), _step_line, _reset),
+    Subcommand("tracks", N_("List the tracks: what each needs and how far you are."), _tracks_line, _tracks),
+    Subcommand("begin", N_("Write the stubs of a track into your exercises."), _begin_line, _begin),
+    Subcommand(
+        "exercises", N_("Write the stubs. A file that a learner has worked on is left alone."), _exercises_line,
+        _exercises,
+    ),
+    Subcommand("doctor", N_("Say what works here, what does not, and how to fix it."), _doctor_line, _doctor),
+]  # fmt: skip

@@ -1,0 +1,136 @@
+"""The command line: finds the command, has its line parsed and runs it; it decides nothing itself."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+from grader.base import language
+from grader.base.language import gettext as _
+from grader.cli.common import N_, said_of_steps, speak, spoken
+from grader.cli.parser import BadInput, Misunderstood, Parser, Subcommand, page
+
+CALLED = "python -m grader"
+GROUPS = {
+    "learner": N_("Commands"),
+    "labs": N_("Labs"),
+    "instructor": N_("For instructors"),
+    "author": N_("For authors"),
+}
+
+
+def main() -> int:
+    """Runs the command line. 0: done, 1: `doctor` found a problem that prevents grading, 2: invalid input or another
+    error."""
+    speak(sys.stdout)
+    speak(sys.stderr)
+    words = sys.argv[1:] or ["--help"]
+    with language.use(spoken(words)):
+        try:
+            code = _run(words)
+            sys.stdout.flush()
+        except BrokenPipeError:  # as in `… --help | head -1`: the reader has closed the pipe
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        return code
+
+
+def run(words: Sequence[str]) -> int:
+    """Runs one command line, in the language in use, and returns its exit code. Raises BadInput."""
+    if words[0].startswith("-"):
+        if "--help" not in words:
+            raise Misunderstood(_("There is no option {option}.").format(option=words[0].partition("=")[0]))
+        print(overview())
+        return 0
+    command = _find(words[0])
+    parser = parser_of(command)
+    if "--help" in words:
+        print(parser.format_help())
+        return 0
+    return command.run(parser.understand(words[1:])) or 0
+
+
+def parser_of(command: Subcommand) -> Parser:
+    """What reads the line of a command."""
+    parser = Parser(f"{CALLED} {command.name}", _(command.summary))
+    command.declare(parser)
+    return parser
+
+
+def commands(group: str) -> list[Subcommand]:
+    """The commands of one module here: learner, instructor or author."""
+    found: list[Subcommand] = importlib.import_module(f"grader.cli.{group}").COMMANDS
+    return found
+
+
+def overview() -> str:
+    """The text of --help without a command."""
+    sections = [
+        (_(heading), [(one.name, _(one.summary)) for one in commands(group) if not one.hidden])
+        for group, heading in GROUPS.items()
+    ]
+    sections.append((_("Options"), [("--help", _("Show this message and exit."))]))
+    usage = " ".join([_("Usage:"), CALLED, "COMMAND [OPTIONS] [ARGS]..."])
+    return "\n".join(page(usage, _("Grade attention from scratch."), sections))
+
+
+def _find(name: str) -> Subcommand:
+    """The command of this name; groups are imported until it is found. Raises Misunderstood."""
+    known: list[str] = []
+    for command in _every_command():
+        if command.name == name:
+            return command
+        known.append(command.name)
+    import difflib
+
+    close = difflib.get_close_matches(name, known)
+    said = _("There is no command {name}. Did you mean {others}?") if close else _("There is no command {name}.")
+    raise Misunderstood(said.format(name=name, others=", ".join(close)))
+
+
+def _every_command() -> Iterator[Subcommand]:
+    for group in GROUPS:
+        yield from commands(group)
+
+
+def _run(words: list[str]) -> int:
+    """Runs one command line; reports an error in one line."""
+    try:
+        return run(words)
+    except Misunderstood as problem:
+        known = any(command.name == words[0] for command in _every_command())
+        command = f"{CALLED} {words[0] if known else 'grade'} --help"
+        print(_("{problem} Type: {command}").format(problem=problem, command=command), file=sys.stderr)
+        return 2
+    except BadInput as refusal:
+        print(refusal, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(_("Stopped. Nothing was graded. Type: make grade"), file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        if not _said(error):
+            raise
+        return 2
+
+
+def _said(error: Exception) -> bool:
+    """Reports why grading failed; False for an unknown error."""
+    from grader.judge import grader as grading
+    from grader.judge.launcher import GraderError
+
+    if isinstance(error, grading.NotIsolated):
+        print(error, file=sys.stderr)
+        return True
+    if said_of_steps():
+        return True
+    if not isinstance(error, GraderError):
+        return False
+    print(error, file=sys.stderr)
+    if not isinstance(error, grading.UnfitCopy):
+        print(_("Type: KIT_DEBUG=1 make grade, and report what it prints."), file=sys.stderr)
+    return True

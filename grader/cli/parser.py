@@ -1,0 +1,250 @@
+"""One command's line, read by argparse: options, arguments and --help, each sentence of it ours and translated.
+
+argparse's error messages are English, without a hook to change them. So it is configured to accept everything: an
+option may lack its value, a flag has none, nothing is required, and no word is rejected. Errors are found here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from grader.base.language import gettext as _
+
+MISSING = object()  # marks a missing value: the option was the last word, or another option follows
+MOST_COLUMNS = 100
+INDENT = 2
+
+
+class BadInput(Exception):
+    """Bad input: one line, which ends in the command to type next. Exit code 2."""
+
+
+class Misunderstood(BadInput):
+    """An invalid command line: one sentence, without a command to type yet."""
+
+
+class Unfit(ValueError):
+    """An invalid value of an option: a phrase that says why, such as "not an integer"."""
+
+
+class Subcommand:
+    """One command: its line in --help (marked by N_), its options and arguments, and what runs it.
+
+    `run` may return an exit code; None is 0.
+    """
+
+    def __init__(
+        self, name: str, summary: str, declare: Callable[[Parser], None],
+        run: Callable[[argparse.Namespace], int | None], *, hidden: bool = False,
+    ) -> None:  # fmt: skip
+        self.name, self.summary, self.declare, self.run, self.hidden = name, summary, declare, run, hidden
+
+
+class Parser(argparse.ArgumentParser):
+    """The options and arguments of one command, in the language in use."""
+
+    def __init__(self, called: str, summary: str = "") -> None:
+        # A fixed width for its own help, which is never shown: detecting the width imports a lot.
+        help_of_argparse = partial(argparse.HelpFormatter, width=80)
+        super().__init__(prog=called, add_help=False, allow_abbrev=False, formatter_class=help_of_argparse)
+        self.summary = summary
+        self.arguments: list[_Argument] = []
+        self.flags: set[str] = set()
+
+    # --- declaring ---
+
+    def option(
+        self, name: str, convert: Callable[[str], object] = str, *, metavar: str, help: str,
+        default: object = None, several: bool = False,
+    ) -> None:  # fmt: skip
+        """An option with a value; `several`: it may be repeated, and its values are a list."""
+        self.add_argument(
+            name, action=_Store, convert=convert, metavar=metavar, help=help, several=several,
+            default=[] if several else default,
+        )  # fmt: skip
+
+    def flag(self, name: str, *, help: str) -> None:
+        """An option without a value."""
+        self.flags.add(name)
+        self.add_argument(name, action="store_true", help=help)
+
+    def argument(self, name: str, *, help: str, into: str = "", required: bool = False) -> None:
+        """A word without an option, kept as `into` (by default its name in small letters); None if it is left out."""
+        self.arguments.append(_Argument(name, help, into or name.lower(), required))
+
+    # --- reading ---
+
+    def understand(self, words: Sequence[str]) -> argparse.Namespace:
+        """Parses the words. Raises Misunderstood."""
+        split = words.index("--") if "--" in words else len(words)
+        head, tail = list(words[:split]), list(words[split + 1 :])
+        for word in head:
+            name, equals, _value = word.partition("=")
+            if equals and name in self.flags:
+                raise Misunderstood(_("The option {option} takes no value.").format(option=name))
+        given, others = self.parse_known_args(head)
+        unknown = next((word for word in others if word.startswith("-") and word != "-"), None)
+        if unknown is not None:
+            raise Misunderstood(_("There is no option {option}.").format(option=unknown.partition("=")[0]))
+        self._take([*others, *tail], given)
+        return given
+
+    def error(self, message: str) -> None:  # type: ignore[override]  # argparse's own ends the process
+        """An error of argparse itself, in English: no known input causes one."""
+        raise Misunderstood(message)
+
+    def _take(self, words: list[str], given: argparse.Namespace) -> None:
+        """Assigns the words to the arguments, in order."""
+        for place, argument in enumerate(self.arguments):
+            if argument.required and place >= len(words):
+                raise Misunderstood(_("The argument {name} is missing.").format(name=argument.name))
+            setattr(given, argument.into, words[place] if place < len(words) else None)
+        if further := words[len(self.arguments) :]:
+            raise Misunderstood(_("Unexpected arguments: {arguments}.").format(arguments=" ".join(further)))
+
+    # --- --help ---
+
+    def format_help(self) -> str:
+        """The whole text of --help."""
+        names = [one.name if one.required else f"[{one.name}]" for one in self.arguments]
+        required = _("[required]")
+        arguments = [(one.name, f"{one.help} {required}" if one.required else one.help) for one in self.arguments]
+        options = [(_invocation(action), _described(action)) for action in self._actions]
+        options.append(("--help", _("Show this message and exit.")))
+        usage = " ".join([_("Usage:"), self.prog, "[OPTIONS]", *names])
+        return "\n".join(page(usage, self.summary, [(_("Arguments"), arguments), (_("Options"), options)]))
+
+
+class _Argument:
+    """A word without an option."""
+
+    def __init__(self, name: str, help: str, into: str, required: bool) -> None:
+        self.name, self.help, self.into, self.required = name, help, into, required
+
+
+class _Store(argparse.Action):
+    """Stores the value of an option, or appends it to the earlier ones."""
+
+    def __init__(self, *, convert: Callable[[str], object], several: bool, **rest: object) -> None:
+        super().__init__(nargs="?", const=MISSING, **rest)  # type: ignore[arg-type]
+        self.convert, self.several = convert, several
+
+    def __call__(
+        self, _parser: argparse.ArgumentParser, given: argparse.Namespace, value: object, _option: str | None = None
+    ) -> None:
+        """Raises Misunderstood where the value is missing or unfit."""
+        option = self.option_strings[0]
+        if value is MISSING:
+            raise Misunderstood(_("The option {option} needs a value.").format(option=option))
+        try:
+            fit = self.convert(str(value))
+        except Unfit as unfit:
+            said = _("Invalid value for {option}: {reason}.")
+            raise Misunderstood(said.format(option=option, reason=unfit)) from None
+        setattr(given, self.dest, [*getattr(given, self.dest), fit] if self.several else fit)
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+def integer(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Reads an integer within bounds."""
+
+    def convert(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise Unfit(_("not an integer")) from None
+        _require_within(value, least, most)
+        return value
+
+    return convert
+
+
+def number(least: float, most: float) -> Callable[[str], float]:
+    """Reads a number within bounds."""
+
+    def convert(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise Unfit(_("not a number")) from None
+        _require_within(value, least, most)
+        return value
+
+    return convert
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    """Reads one of some words."""
+
+    def convert(text: str) -> str:
+        if text not in choices:
+            raise Unfit(_("choose from {choices}").format(choices=", ".join(choices)))
+        return text
+
+    return convert
+
+
+def _require_within(value: float, least: float, most: float | None) -> None:
+    if not value >= least:  # also rejects NaN
+        raise Unfit(_("must be at least {bound}").format(bound=least))
+    if most is not None and value > most:
+        raise Unfit(_("must be at most {bound}").format(bound=most))
+
+
+# --- the text of --help ----------------------------------------------------------------------------------------------
+
+
+def page(usage: str, summary: str, sections: Sequence[tuple[str, list[tuple[str, str]]]]) -> Iterator[str]:
+    """The lines of a help text: usage, description, and tables with headings."""
+    width = columns()
+    filled = [(heading, rows) for heading, rows in sections if rows]
+    left = max((len(name) for _heading, rows in filled for name, _text in rows), default=0) + INDENT + 2
+    yield from (usage, "", *wrapped(summary, width))
+    for heading, rows in filled:
+        yield from ("", f"{heading}:")
+        for name, text in rows:
+            first, *further = wrapped(text, width - left) or [""]
+            yield f"{' ' * INDENT}{name}".ljust(left) + first
+            yield from (" " * left + line for line in further)
+
+
+def columns() -> int:
+    """The width of the terminal; 80 columns if it is unknown."""
+    try:
+        return min(int(os.environ.get("COLUMNS") or os.get_terminal_size(1).columns), MOST_COLUMNS)
+    except (OSError, ValueError):
+        return 80
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """A text in lines, broken at its spaces; a Hangul syllable takes two columns, which textwrap does not know."""
+    import unicodedata
+
+    lines: list[str] = []
+    room = 0
+    for word in text.split():
+        wide = sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in word)
+        if lines and wide < room:
+            lines[-1] += f" {word}"
+            room -= wide + 1
+        else:
+            lines.append(word)
+            room = width - wide
+    return lines
+
+
+def _invocation(action: argparse.Action) -> str:
+    """`--seed N`."""
+    return " ".join([action.option_strings[0], *([str(action.metavar)] if action.metavar else [])])
+
+
+def _described(action: argparse.Action) -> str:
+    """The description of an option, and its default."""
+    if action.default in (None, False) or isinstance(action.default, list):
+        return str(action.help)
+    return " ".join([str(action.help), _("[default: {}]").format(action.default)])

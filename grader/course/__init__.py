@@ -1,0 +1,1 @@
+"""Tracks, steps, stubs, lessons and submissions: text on disk, nothing is run."""

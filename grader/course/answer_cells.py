@@ -1,0 +1,300 @@
+"""Notebooks as submissions: the trusted side reads their answer cells as data and runs nothing.
+
+An answer cell is a code cell that nbgrader marks as a solution and whose `grade_id` is the name of a step; where that
+metadata was lost, the step's name in the cell's first comment will do. Where such a cell is still a stub, a cell that
+defines what the step asks for takes its place, as it does in a kernel. In a notebook a cell sees the names of the cells
+above it. So do answer cells here: a name that a cell uses and does not define is taken from the answer cells of earlier
+steps in the same notebook, by an import that is written into the text before it is graded.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+import symtable
+import warnings
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+
+from grader.base.paths import STEP_NAME, step_folder
+from grader.course import stubs
+
+ASSIGNMENT = "attention"  # the name of the course's notebook, and of its assignment
+SCHEMA = 3  # of nbgrader's metadata
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+POINTS_CELL = "{step}_points"  # the grade_id of the locked cell that holds a step's points
+MARK = re.compile(
+    rf"\s*# ?(?:[^\n]*\bsolutions/(?:\w+/)?)?({STEP_NAME.pattern})\b"
+)  # the beginning of an answer cell, or of a stub
+COMMAND = re.compile(r"\s*[%!?]|.*\?\s*$|.*=\s*[%!]\s*\w")  # IPython syntax that Python does not have
+CELL_MAGIC = re.compile(r"\s*%%(time|timeit|capture|prun)\b")  # what follows is Python all the same
+MAX_COMMANDS = 20  # in one cell: it is parsed once for each
+SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Import, ast.ImportFrom, ast.Assert, ast.Raise)
+STRING = r'"(?:[^"\\]++|\\.)*+"?'
+# The text before a NaN or an infinity: as much as possible, so that few matches are needed, and strings as a whole.
+BEFORE = rf'(?:[^"NI-]++|{STRING}|N(?!aN)|I(?!nfinity)|-(?!Infinity))*+'
+NO_NUMBER = re.compile(rf"({BEFORE})(NaN|-?Infinity|\Z)", re.DOTALL)  # it matches anywhere
+MAX_NO_NUMBERS = 1_000_000
+MAX_CELLS = 10_000  # of one notebook
+MAX_LOOKED_AT = stubs.MAX_STUB  # characters of cells that are parsed
+TOO_MUCH = (SyntaxError, ValueError, RecursionError, MemoryError)  # the errors that parsing raises
+
+
+class Damaged(ValueError):
+    """The file is not a notebook of format 4."""
+
+
+class Cell(NamedTuple):
+    """A cell: its kind, its text, and its name and role in nbgrader's metadata."""
+
+    kind: str
+    source: str
+    identity: str
+    is_answer: bool
+
+
+class _Notebook(msgspec.Struct):
+    cells: Annotated[list[msgspec.Raw], msgspec.Meta(max_length=MAX_CELLS)]
+
+
+class _ReadCell(msgspec.Struct):
+    cell_type: str
+    source: str | list[str] = ""
+    metadata: dict[str, Any] = {}
+
+
+def answers(data: bytes) -> dict[str, list[str]]:
+    """The source of every answer cell, by step; None for a step that has a cell of points but no answer.
+
+    Cells that nbgrader marks come first, then those that begin with the step's name, then those that define what it
+    asks for: written ones are preferred to stubs. Raises Damaged.
+    """
+    found: dict[str, list[str]] = {}
+    marked: dict[str, list[str]] = {}
+    others: list[str] = []
+    for _kind, source, identity, is_answer in (cell for cell in cells(data) if cell.kind == "code"):
+        if is_answer and STEP_NAME.fullmatch(identity):
+            found.setdefault(identity, []).append(source)
+        elif step := beginning(source):
+            marked.setdefault(step, []).append(source)
+        elif STEP_NAME.fullmatch(step := identity.removesuffix(POINTS_CELL.format(step=""))) and step != identity:
+            marked.setdefault(step, [])
+        else:
+            others.append(source)
+    given = {step: _written(found.get(step, []), marked.get(step, [])) for step in found | marked}
+    missing = [step for step, sources in given.items() if _are_stubs(sources)]
+    elsewhere = _defining(missing, others) if missing else {}
+    return given | {step: sources for step, sources in elsewhere.items() if sources}
+
+
+def _written(found: list[str], marked: list[str]) -> list[str]:
+    """The first of the two that holds more than stubs."""
+    return marked if _are_stubs(found) and not _are_stubs(marked) else found or marked
+
+
+def _are_stubs(sources: list[str]) -> bool:
+    """Whether all of these cells are still stubs. Too much text to parse counts as work."""
+    return sum(map(len, sources)) <= MAX_LOOKED_AT and all(map(is_untouched, sources))
+
+
+def _defining(steps: list[str], cells: list[str]) -> dict[str, list[str]]:
+    """The cells that define what each of these steps asks for; only the first ones are searched, since no deadline
+    holds here."""
+    asked = {name for step in steps for name in public_names(step)}
+    mentioning = [source for source in cells if any(name in source for name in asked)]
+    lengths = itertools.accumulate(map(len, mentioning))
+    short = [source for source, length in zip(mentioning, lengths, strict=True) if length <= MAX_LOOKED_AT]
+    definitions = [(source, defined(source)) for source in short if not is_untouched(source)]
+    return {step: [source for source, names in definitions if names & public_names(step)] for step in steps}
+
+
+def cells(data: bytes) -> Iterator[Cell]:
+    """Every cell of a notebook that can be read. Raises Damaged."""
+    try:
+        notebook = _decoded(data.decode("utf-8-sig"))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Damaged(str(error)) from error
+    for raw in notebook.cells:
+        try:
+            cell = msgspec.json.decode(raw, type=_ReadCell)
+        except (msgspec.DecodeError, RecursionError):
+            continue
+        marks = cell.metadata.get("nbgrader")
+        marks = marks if isinstance(marks, dict) else {}
+        source = cell.source if isinstance(cell.source, str) else "".join(cell.source)
+        yield Cell(cell.cell_type, source, str(marks.get("grade_id")), marks.get("solution") is True)
+
+
+def beginning(source: str) -> str | None:
+    """The step named in the comment at the beginning of a cell."""
+    begins = MARK.match(source)
+    return begins[1] if begins else None
+
+
+def is_untouched(source: str) -> bool:
+    """Whether a cell is still a stub."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about odd escapes in strings
+        return stubs.is_untouched(source)
+
+
+@cache
+def public_names(step: str) -> frozenset[str]:
+    """The functions and classes that a step asks for; empty where there is no such step."""
+    try:
+        return defined(stubs.original(step_folder(step)))
+    except FileNotFoundError:
+        return frozenset()
+
+
+def defined(source: str) -> frozenset[str]:
+    """The functions and classes that a cell defines."""
+    try:
+        body = _parsed(source).body
+    except TOO_MUCH:
+        return frozenset()
+    return frozenset(statement.name for statement in body if isinstance(statement, ast.FunctionDef | ast.ClassDef))
+
+
+def without_commands(source: str) -> str:
+    """The source of a cell with the lines blanked that are commands of IPython and keep it from being Python: `%%time`,
+    `!ls`, `%matplotlib inline`, `softmax?`. Line numbers stay as they are; what still is no Python is left alone."""
+    lines = source.split("\n")
+    first = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    if CELL_MAGIC.match(lines[first]):
+        lines[first] = ""
+    for _attempt in range(MAX_COMMANDS):
+        try:
+            _parsed("\n".join(lines))
+            break
+        except SyntaxError as error:
+            number = (error.lineno or 0) - 1
+            places = [place for place in (number, number - 1) if 0 <= place < len(lines)]
+            place = next((place for place in places if COMMAND.match(lines[place])), None)
+            if place is None:
+                return source
+            # In a block, nothing at all would leave it empty.
+            indent = lines[place][: len(lines[place]) - len(lines[place].lstrip())]
+            lines[place] = f"{indent}pass" if indent else ""
+        except TOO_MUCH:
+            return source
+    return "\n".join(lines)
+
+
+def with_earlier_names(cells: Mapping[str, str]) -> dict[str, str]:
+    """The sources of one notebook's answer cells by step, each with imports of the names that it uses from earlier
+    ones.
+
+    Line numbers are kept, unless a cell begins with a definition in its very first line.
+    """
+    given: dict[str, str] = {}
+    origins: dict[str, str] = {}  # of every name above the cell: each cell is parsed once, and not once per later cell
+    for step in sorted(cells):
+        given[step] = _with_names(cells[step], origins)
+        origins |= _bindings(step, cells[step])
+    return given
+
+
+def _with_names(source: str, origins: Mapping[str, str]) -> str:
+    """The source of a cell, with imports of the names that it uses, does not define, and that have an origin."""
+    try:
+        wanted = _taken(source)
+        imports = "; ".join(sorted({origins[name] for name in wanted & origins.keys()}))
+        return _inserted(source, imports) if imports else source
+    except TOO_MUCH:
+        return source  # the worker reports what is wrong with it
+
+
+def _decoded(text: str) -> _Notebook:
+    """Decodes a notebook. Its outputs may hold NaN and infinities, which Python writes but JSON does not allow."""
+    try:
+        return msgspec.json.decode(text, type=_Notebook)
+    except msgspec.DecodeError:
+        if not 0 < text.count("NaN") + text.count("Infinity") <= MAX_NO_NUMBERS:
+            raise
+        without = NO_NUMBER.sub(lambda match: match[1] + ("null" if match[2] else ""), text)
+        return msgspec.json.decode(without, type=_Notebook)
+
+
+def _parsed(source: str) -> ast.Module:
+    _require_short(source)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(source)
+
+
+def _require_short(source: str) -> None:
+    """Raises ValueError for too much text: no deadline holds while this side parses."""
+    if len(source) > MAX_LOOKED_AT:
+        raise ValueError("too long to be looked at")
+
+
+def _taken(source: str) -> set[str]:
+    """The names that a cell uses and does not define."""
+    _require_short(source)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scopes = [symtable.symtable(source, "cell", "exec")]
+    own = {symbol.get_name() for symbol in scopes[0].get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    used: set[str] = set()
+    while scopes:
+        scope = scopes.pop()
+        scopes += scope.get_children()
+        used |= {symbol.get_name() for symbol in scope.get_symbols() if symbol.is_global() and symbol.is_referenced()}
+    return used - own
+
+
+def _bindings(step: str, source: str) -> Iterator[tuple[str, str]]:
+    """The names that an answer cell defines at its top level, each with the statement that imports it elsewhere."""
+    try:
+        body = _parsed(source).body
+    except TOO_MUCH:
+        return
+    for statement in body:
+        match statement:
+            case ast.Import() | ast.ImportFrom():
+                for alias in statement.names:
+                    yield (alias.asname or alias.name).partition(".")[0], _alone(statement, alias)
+            case ast.FunctionDef() | ast.ClassDef() | ast.AsyncFunctionDef():
+                yield statement.name, f"from exercises.{step} import {statement.name}"
+            case ast.Assign() | ast.AnnAssign():
+                for node in ast.walk(statement):
+                    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                        yield node.id, f"from exercises.{step} import {node.id}"
+
+
+def _alone(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
+    """A statement that imports only one of the names of this import."""
+    if isinstance(statement, ast.Import):
+        return ast.unparse(ast.Import([alias]))
+    return ast.unparse(ast.ImportFrom(statement.module, [alias], statement.level))
+
+
+def _inserted(source: str, imports: str) -> str:
+    """The source with imports before its first statement, after its docstring and `from __future__` imports."""
+    body = _parsed(source).body
+    leading = list(itertools.takewhile(_goes_first, body))
+    first = body[len(leading)]  # never empty: it uses a name
+    lines = source.split("\n")
+    if leading:
+        row, column = (leading[-1].end_lineno or 1) - 1, leading[-1].end_col_offset or 0  # the column is in bytes
+        line = lines[row].encode()
+        lines[row] = f"{line[:column].decode()}; {imports}{line[column:].decode()}"
+    elif isinstance(first, SIMPLE):
+        lines[first.lineno - 1] = f"{imports}; {lines[first.lineno - 1]}"
+    elif min([first.lineno, *(node.lineno for node in getattr(first, "decorator_list", []))]) > 1:
+        lines[0] = imports  # replaces a comment, or an empty line
+    else:
+        lines.insert(0, imports)
+    return "\n".join(lines)
+
+
+def _goes_first(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Constant(value=str())) | ast.ImportFrom(module="__future__"):
+            return True
+    return False

@@ -1,0 +1,131 @@
+"""The steps that a person means by what they type: `4`, `step04`, a name, `1-6,13`, or a whole track.
+
+Only folder names are read. The message of `Unknown` is one sentence that lists what there is instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from grader.base.language import gettext as _
+from grader.base.paths import SOLUTIONS, step_folders
+
+CORE = "core"  # the required track; all others are electives
+NUMBER = re.compile(r"(?:step)?0*(\d{1,2})")
+TEXTS = Mapping[str, tuple[str, str]]  # by module name: the file's name and its source
+
+
+class Unknown(ValueError):
+    """No step or track has this name: one sentence, and the option with a valid value."""
+
+    def __init__(self, sentence: str, option: str, instead: str) -> None:
+        super().__init__(sentence)
+        self.option, self.instead = option, instead
+
+
+def step_names(solutions: Path | None = None, *tracks: str) -> list[str]:
+    """The names of all steps, or of those in the `tracks`, in order, without importing any."""
+    folders = step_folders(solutions or SOLUTIONS)
+    return [folder.name for folder in folders if not tracks or folder.parent.name in tracks]
+
+
+def track_names(solutions: Path | None = None) -> list[str]:
+    """The names of all tracks, in the order of their steps."""
+    return list(dict.fromkeys(folder.parent.name for folder in step_folders(solutions or SOLUTIONS)))
+
+
+def chosen(steps: Iterable[str] = (), tracks: Iterable[str] = (), solutions: Path | None = None) -> list[str]:
+    """The requested steps, in order and without duplicates; empty where none were requested. Raises Unknown."""
+    there = track_names(solutions)
+    names = step_names(solutions)
+    wanted: set[str] = set()
+    for track in tracks:
+        if track not in there:
+            raise Unknown(
+                _("There is no track {wanted}. The tracks are {known}.").format(wanted=track, known=", ".join(there)),
+                "--track",
+                there[0] if there else CORE,
+            )
+        wanted.update(step_names(solutions, track))
+    for text in steps:
+        for part in text.split(","):
+            wanted.update(_in_range(part.strip(), names))
+    return [name for name in names if name in wanted]
+
+
+def one(wanted: str, solutions: Path | None = None) -> str:
+    """The one requested step. Raises Unknown, also for several."""
+    found = chosen([wanted], solutions=solutions)
+    if len(found) > 1:
+        sentence = _("Only one step fits here, and {wanted} stands for {count}.")
+        raise Unknown(sentence.format(wanted=wanted, count=len(found)), "--step", found[0])
+    return found[0]
+
+
+def match_step(wanted: str, names: list[str]) -> str | None:
+    """The step meant by a name, a number (`4`, `step04`) or a part of one name; None when none or several match."""
+    found = _matches(wanted, names)
+    return found[0] if len(found) == 1 else None
+
+
+def numbers(steps: Sequence[str]) -> str:
+    """The numbers of some steps, in order: `1-3, 6`."""
+    runs: list[list[int]] = []
+    for number in sorted(int(name[4:6]) for name in steps):
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+def by_default(sources: TEXTS, problems: Mapping[str, str], solutions: Path | None = None) -> list[str]:
+    """The steps of a submission that are graded by default: the core, and every elective that was begun.
+
+    An elective was begun if its file exists and is not an untouched stub. An unusable file counts as begun; a damaged
+    notebook does not make every step count.
+    """
+    from grader.course.stubs import is_untouched  # the command line parses choices before it loads anything else
+
+    core = set(step_names(solutions, CORE))
+    of_no_step = {problems[name] for name in core & problems.keys()}
+
+    def begun(name: str) -> bool:
+        if name in problems:
+            return problems[name] not in of_no_step
+        return name in sources and not is_untouched(sources[name][1])
+
+    names = step_names(solutions)
+    return [name for name in names if name in core or begun(name)] if core else names
+
+
+def _in_range(part: str, names: list[str]) -> list[str]:
+    """The steps of `4`, of a name, or of `1-6`. Raises Unknown."""
+    first, dash, last = (word.strip() for word in part.partition("-"))
+    if not dash:
+        return [_match(part, names)]
+    start, end = names.index(_match(first, names)), names.index(_match(last, names))
+    if start > end:
+        sentence = _("{wanted} ends before it begins.").format(wanted=part)
+        raise Unknown(sentence, "--step", f"{last}-{first}")
+    return names[start : end + 1]
+
+
+def _match(wanted: str, names: list[str]) -> str:
+    found = _matches(wanted, names)
+    if len(found) == 1:
+        return found[0]
+    first, last = (names[0], names[-1]) if names else ("", "")
+    if found:
+        sentence = _("{wanted} fits several steps: {names}.")
+        raise Unknown(sentence.format(wanted=wanted, names=", ".join(found)), "--step", found[0])
+    sentence = _("There is no step {wanted}. The steps are {first} to {last}.")
+    raise Unknown(sentence.format(wanted=wanted or "''", first=first, last=last), "--step", first)
+
+
+def _matches(wanted: str, names: list[str]) -> list[str]:
+    if number := NUMBER.fullmatch(wanted):
+        return [name for name in names if int(name[4:6]) == int(number[1])]
+    return [name for name in names if name == wanted] or [name for name in names if wanted and wanted in name]

@@ -1,0 +1,197 @@
+"""Help for learners: lessons in the terminal, hints one at a time, and a reset to the stub."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.markdown import CodeBlock, Markdown
+from rich.padding import Padding
+from rich.text import Text
+
+from grader.base import files
+from grader.base.language import LANGUAGES, current
+from grader.base.language import gettext as _
+from grader.base.paths import SOLUTIONS, step_folder
+from grader.course import stubs
+
+HINTS_HEADING = re.compile(r"^##\s+(?:Hints|힌트)\s*$", re.MULTILINE)
+NUMBERED = re.compile(r"^\d+\.\s+", re.MULTILINE)
+REMEMBERED = Path(".kit") / "hints.json"
+BACKUPS = ".backup"
+FALLBACK = "en"
+
+
+class NoLesson(FileNotFoundError):
+    """The step has no lesson, or its lesson has no hints."""
+
+
+class NoStub(FileNotFoundError):
+    """The stub of the step can't be generated."""
+
+
+# --- lessons ---------------------------------------------------------------------------------------------------------
+
+
+def lesson(step: str, solutions: Path = SOLUTIONS) -> str:
+    """The lesson of a step as Markdown, in the language in use, else in English. Raises NoLesson."""
+    for language in (current(), FALLBACK):
+        with contextlib.suppress(FileNotFoundError):
+            return (step_folder(step, solutions) / f"lesson.{language}.md").read_text(encoding="utf-8")
+    raise NoLesson(step)
+
+
+def reading(step: str, solutions: Path = SOLUTIONS) -> str:
+    """A lesson as it is read: it ends before the hints, which are given one at a time. Raises NoLesson."""
+    text, *hints = HINTS_HEADING.split(lesson(step, solutions), maxsplit=1)
+    if not hints:
+        return text
+    said = _("Hints, one at a time: {command}").format(command=f"`make hint STEP={int(step[4:6])}`")
+    return f"{text.rstrip()}\n\n{said}\n"
+
+
+class AsciiPicture(CodeBlock):
+    """An ASCII picture, or code: without margin or background, so that it fits 80 columns."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Its lines, unchanged."""
+        yield Text(str(self.text).rstrip(), "cyan")
+
+
+class Lesson(Markdown):
+    """Markdown whose ASCII pictures are shown unchanged."""
+
+    elements = Markdown.elements | {"fence": AsciiPicture, "code_block": AsciiPicture}
+
+
+# --- hints -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Hints:
+    """The hints given so far, the newest last, and how many there are; `unsaved` is the reason why the count can't be
+    saved."""
+
+    given: list[str]
+    total: int
+    is_new: bool
+    unsaved: str | None = None
+
+
+def hints(step: str, solutions: Path = SOLUTIONS) -> list[str]:
+    """All hints of a step as Markdown: the numbered list under the lesson's heading for hints. Raises NoLesson."""
+    _before, *after = HINTS_HEADING.split(lesson(step, solutions), maxsplit=1)
+    section = after[0].partition("\n## ")[0] if after else ""
+    found = [textwrap.dedent("   " + item).strip() for item in NUMBERED.split(section)[1:]]
+    if not found:
+        raise NoLesson(step)
+    return found
+
+
+def next_hint(step: str, folder: Path, solutions: Path = SOLUTIONS) -> Hints:
+    """One more hint than last time; the folder keeps the count. Raises NoLesson."""
+    everything = hints(step, solutions)
+    file = folder / REMEMBERED
+    given = _remembered(file)
+    before = min(max(given.get(step, 0), 0), len(everything))
+    now = min(before + 1, len(everything))
+    unsaved = None
+    if now != before:
+        try:
+            file.parent.mkdir(exist_ok=True)
+            files.write(file, msgspec.json.encode(given | {step: now}) + b"\n")
+        except OSError as error:
+            unsaved = error.strerror or str(error)
+    return Hints(everything[:now], len(everything), now != before, unsaved)
+
+
+def shown(step: str, so_far: Hints) -> RenderableType:
+    """Hints for the terminal: the newest last and bright."""
+    parts: list[RenderableType] = []
+    for number, hint in enumerate(so_far.given, 1):
+        title = _("Hint {number} of {total}").format(number=number, total=so_far.total)
+        style = "bold" if number == len(so_far.given) else "dim"
+        parts += [Text(title, style), Padding(Markdown(hint, style="" if style == "bold" else "dim"), (0, 0, 0, 2))]
+    if not so_far.is_new:
+        parts.append(
+            Text(_("There are no more hints for {step}; its lesson explains the most.").format(step=step), "dim")
+        )
+    if so_far.unsaved:
+        parts.append(
+            Text(_("The kit can't remember that you saw this hint ({reason}).").format(reason=so_far.unsaved), "dim")
+        )
+    return Group(*parts)
+
+
+def _remembered(file: Path) -> dict[str, int]:
+    """How many hints were given for each step; nothing where the file is missing or damaged."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, int])
+    except (OSError, msgspec.DecodeError):
+        return {}
+
+
+# --- back to the stub ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Restored:
+    """The result of a reset: `backup` is where the work was saved, None if there was none; `changed` if the file was
+    written."""
+
+    file: Path
+    backup: Path | None
+    changed: bool
+
+
+def reset(step: str, folder: Path, solutions: Path = SOLUTIONS, now: Callable[[], datetime] = datetime.now) -> Restored:
+    """Replaces a learner's file by the stub, in the language in use; the work is kept under a dated, unused name.
+
+    Raises NoStub when there is none, OSError when something can't be written; the file is then as it was.
+    """
+    try:
+        stub = stubs.original(step_folder(step, solutions), current()).encode()
+    except FileNotFoundError:
+        raise NoStub(step) from None
+    file = folder / f"{step}.py"
+    try:
+        work = file.read_bytes()
+    except FileNotFoundError:
+        files.write(file, stub)
+        return Restored(file, None, changed=True)
+    if work == stub:
+        return Restored(file, None, changed=False)
+    is_work = work not in [stubs.original(step_folder(step, solutions), spoken).encode() for spoken in LANGUAGES]
+    backup = _keep(work, folder / BACKUPS, step, now()) if is_work else None
+    files.write(file, stub)
+    return Restored(file, backup, changed=True)
+
+
+def told(restored: Restored) -> str:
+    """The result of a reset in a sentence."""
+    if restored.backup is not None:
+        return _("{file} is the stub again; your work is kept in {backup}.").format(
+            file=restored.file, backup=restored.backup
+        )
+    if restored.changed:
+        return _("{file} is back: the stub.").format(file=restored.file)
+    return _("{file} is already the stub.").format(file=restored.file)
+
+
+def _keep(work: bytes, folder: Path, step: str, when: datetime) -> Path:
+    """Writes the work under an unused name."""
+    folder.mkdir(exist_ok=True)
+    for number in range(1000):
+        suffix = f"-{number}" if number else ""
+        path = folder / f"{step}.{when:%Y%m%d-%H%M%S}{suffix}.py"
+        with contextlib.suppress(FileExistsError), path.open("xb") as file:
+            file.write(work)
+            return path
+    raise FileExistsError(str(folder))

@@ -1,0 +1,136 @@
+"""The steps of the course, their order, and what belongs to each.
+
+A step is a folder of `solutions/` whose name is `stepNN_name`. There is no registry: the number gives the order, the
+first line of the reference's docstring the title, the marks on the checks the points. In a learner's kit the folders
+are in `steps/`, with a stub in place of each reference. `oracle.live.Solution` knows the answers.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+
+from grader.base import language
+from grader.base.paths import SOLUTIONS, is_recorded, step_folders
+from grader.calls.builtins import FAMILIES
+from grader.course.stubs import marked_of, original, solved_of
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of a step: a pytest function, its title, its points, and the seconds of a call where it states them."""
+
+    name: str
+    title: str
+    points: float
+    function: Callable[..., None]
+    deadline: float | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step, read from its folder."""
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """`step04_causal_mask`."""
+        return self.folder.name
+
+    @property
+    def track(self) -> str:
+        """The name of its track: `core`."""
+        return self.folder.parent.name
+
+    @property
+    def package(self) -> str:
+        """The package of its modules: `solutions.core.step04_causal_mask`."""
+        return f"{self.folder.parents[1].name}.{self.track}.{self.name}"
+
+    @property
+    def number(self) -> int:
+        """4 for `step04_causal_mask`."""
+        return int(self.name[4:6])
+
+    @property
+    def check_file(self) -> Path:
+        """The file of its checks."""
+        return self.folder / f"test_{self.name.partition('_')[2]}.py"
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the step is answered by its tape, because its solutions are absent."""
+        return is_recorded(self.folder)
+
+    @cached_property
+    def title(self) -> str:
+        """The first line of the reference's docstring."""
+        source = self.stub() if self.is_recorded else self._reference_source
+        return (ast.get_docstring(ast.parse(source)) or self.name).splitlines()[0]
+
+    @cached_property
+    def checks_module(self) -> ModuleType:
+        """The module of the checks."""
+        return importlib.import_module(f"{self.package}.{self.check_file.stem}")
+
+    @cached_property
+    def checks(self) -> list[Check]:
+        """The checks, in the order they are written."""
+        return [as_check(value) for name, value in vars(self.checks_module).items() if name.startswith("test_")]
+
+    @property
+    def points(self) -> float:
+        """The points of the step: the sum over its checks."""
+        return sum(check.points for check in self.checks)
+
+    @cached_property
+    def off_limits(self) -> dict[str, tuple[str, ...]]:
+        """Which families of built-ins are off limits, by public name. Raises ValueError for an unknown family."""
+        named = dict(getattr(self.checks_module, "OFF_LIMITS", {}))
+        # If this were noticed only in the learner's process, where calls are watched, it would count as the learner's
+        # fault.
+        if unknown := {family for families in named.values() for family in families} - FAMILIES.keys():
+            raise ValueError(f"{self.name}: OFF_LIMITS names {sorted(unknown)}, and there is no such family")
+        return named
+
+    @property
+    def deadline(self) -> float | None:
+        """The time limit in seconds of all calls of the step together, where its checks state one."""
+        return getattr(self.checks_module, "DEADLINE", None)
+
+    def stub(self, spoken: str = "en") -> str:
+        """The learner's file: signatures and docstrings in the language `spoken`, without the bodies."""
+        return original(self.folder, spoken)
+
+    def marked(self, spoken: str = "en") -> str:
+        """The reference with its solution regions marked for nbgrader; docstrings in the language `spoken`."""
+        with language.use(spoken):
+            return marked_of(self._reference_source)
+
+    def solved(self) -> str:
+        """The reference as a submission: the learner's file, completed."""
+        return solved_of(self._reference_source)
+
+    @cached_property
+    def _reference_source(self) -> str:
+        return (self.folder / "reference.py").read_text(encoding="utf-8")
+
+
+def steps(solutions: Path = SOLUTIONS) -> list[Step]:
+    """Every step of the course, in order."""
+    return [Step(folder) for folder in step_folders(solutions)]
+
+
+def as_check(function: Callable[..., None]) -> Check:
+    """A pytest function as a check. Raises ValueError when it has no title or no points."""
+    lines = (function.__doc__ or "").strip().splitlines()
+    points = getattr(function, "points", None)
+    if not lines or points is None:
+        raise ValueError(f"{function.__name__}: a check needs a docstring and @points(...)")
+    return Check(function.__name__, lines[0], points, function, getattr(function, "deadline", None))

@@ -1,0 +1,121 @@
+"""The tracks of the course: folders of steps. There is no registry, and nothing is imported to find them.
+
+A track's title and paragraph are its `track.en.md` and `track.ko.md`; what it needs is read from the imports of its
+references, or in a learner's kit from those of the stubs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.base.language import current
+from grader.base.paths import SOLUTIONS, step_folder, step_folders
+from grader.base.results import StepResult, TrackResult, total
+from grader.course.choice import TEXTS
+from grader.course.stubs import is_untouched
+
+STEP_IMPORT = re.compile(
+    r"^\s*from (?:solutions\.\w+|exercises)\.(step\d{2}_\w+)(?:\.reference)? import\b", re.MULTILINE
+)
+FALLBACK = "en"
+
+
+@dataclass(frozen=True)
+class Track:
+    """A folder of steps that belong together."""
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """`core`."""
+        return self.folder.name
+
+    @property
+    def title(self) -> str:
+        """Its title in the language in use; its name if it has no title."""
+        return self._text.partition("\n")[0].removeprefix("# ").strip() or self.name
+
+    @property
+    def summary(self) -> str:
+        """The paragraph below the title, in the language in use."""
+        return self._text.partition("\n")[2].strip()
+
+    @property
+    def steps(self) -> list[str]:
+        """The names of its steps, in order."""
+        return [folder.name for folder in step_folders(self.folder.parent) if folder.parent == self.folder]
+
+    @property
+    def needs(self) -> list[str]:
+        """The steps of other tracks that its steps use, in order."""
+        own = self.steps
+        used = {name for step in own for name in imported(self.folder / step)}
+        return sorted(used - set(own))
+
+    @property
+    def _text(self) -> str:
+        for spoken in (current(), FALLBACK):
+            file = self.folder / f"track.{spoken}.md"
+            if file.is_file():
+                return file.read_text(encoding="utf-8").strip()
+        return ""
+
+
+def tracks(solutions: Path | None = None) -> list[Track]:
+    """Every track that has a step, in the order of the steps."""
+    folders = step_folders(solutions or SOLUTIONS)
+    return [Track(folder) for folder in dict.fromkeys(folder.parent for folder in folders)]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A learner's progress in a track: how many of its steps were begun."""
+
+    track: Track
+    begun: int
+
+
+def overview(sources: TEXTS, solutions: Path | None = None) -> list[Progress]:
+    """Every track, with a submission's progress."""
+    found = tracks(solutions)
+    return [
+        Progress(track, sum(name in sources and not is_untouched(sources[name][1]) for name in track.steps))
+        for track in found
+    ]
+
+
+def imported(folder: Path) -> list[str]:
+    """The other steps that the reference of a step imports, or its stub where the reference is absent."""
+    for name in ("reference.py", "stub.en.py"):
+        if (folder / name).is_file():
+            return STEP_IMPORT.findall((folder / name).read_text(encoding="utf-8"))
+    return []
+
+
+def with_needed(names: Iterable[str], solutions: Path | None = None) -> list[str]:
+    """The steps and all that they import, directly or not, in order."""
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += imported(step_folder(name, solutions or SOLUTIONS))
+    return sorted(found)
+
+
+def totals(results: Iterable[StepResult], solutions: Path | None = None) -> list[TrackResult]:
+    """The totals of each track that has one of these results, titles in the language in use."""
+    by_track: dict[str, list[StepResult]] = {}
+    for result in results:
+        by_track.setdefault(result.track, []).append(result)
+    found = []
+    for name, graded in by_track.items():
+        score, max_score = total(graded)
+        title = Track((solutions or SOLUTIONS) / name).title
+        found.append(TrackResult(name=name, title=title, score=score, max_score=max_score))
+    return found

@@ -1,0 +1,1 @@
+"""A class, its pages and tables, nbgrader, Gradescope."""

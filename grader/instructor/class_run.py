@@ -1,0 +1,345 @@
+"""A class: every student's submission graded once under one seed, kept as it comes, and everything made of it."""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from grader.base import files, language
+from grader.base.language import gettext as _
+from grader.base.limits import Limits
+from grader.base.paths import typed
+from grader.base.results import Graded, Report
+from grader.course import choice
+from grader.course.submissions import Submission
+from grader.instructor import class_page, exports, fingerprint
+from grader.instructor import pool as pools
+from grader.instructor.roster import NoStudents, Student, file_name, folders, left_out, students
+from grader.instructor.standings import Standing, standing
+from grader.judge import grader
+
+REPORTS, PAGES, GRADESCOPE, JUNIT = FOLDERS = ("reports", "pages", "gradescope", "junit")
+ENDINGS = {REPORTS: "json", PAGES: "html", GRADESCOPE: "json", JUNIT: "xml"}
+
+
+class Impossible(RuntimeError):
+    """A class can't be graded so. One line, which ends in the command to type next."""
+
+
+class Stopped(RuntimeError):
+    """The run was stopped. What was graded is kept. One line."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for: who, where the results go, and how."""
+
+    submissions: Path
+    out: Path
+    steps: list[str]
+    device: str
+    seed: int | None
+    limits: Limits
+    assignment: str = "attention"
+    again: bool = False
+    jobs: int | None = None
+    scheduler: str | None = None
+    gradebook: str | None = None
+
+
+@dataclass(frozen=True)
+class Done:
+    """A class that was graded: everyone's standing in the order of the folders, how many were kept from before, and
+    the files that are no student's."""
+
+    standings: list[Standing]
+    kept: int
+    left_out: list[str]
+
+
+class Plan(msgspec.Struct, kw_only=True):
+    """How a class is graded: everyone in the same way, and a run that goes on in the same way too. `class.json`."""
+
+    seed: int
+    steps: list[str]
+    device: str
+    language: str
+    kit: str
+    assignment: str
+
+
+# What is told of each student as it is done, and whether it was kept from before.
+OnStudent = Callable[[Graded, bool], None]
+
+
+def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStudent]]) -> Done:
+    """Grades a class and writes everything that is made of it. Raises Impossible and Stopped."""
+    folders = _folders(request)
+    counted = Counter[bool]()
+    try:
+        with _stoppable(), _alone_in(request), progress(len(folders)) as on_student:
+
+            def note(graded: Graded, kept: bool) -> None:
+                counted[kept] += 1
+                on_student(graded, kept)
+
+            plan = _plan(request)
+            with _pool(request) as pool:
+                standings = grade(request, folders, plan, pool, note)
+            write_class(request, plan, standings)
+            if request.gradebook:
+                _save(request, standings)
+    except KeyboardInterrupt:
+        raise Stopped(
+            _("Stopped. {count} of {total} are graded and saved. Type the same command again to continue.").format(
+                count=counted.total(), total=len(folders)
+            )
+        ) from None
+    except OSError as error:
+        raise Impossible(
+            _("{file} can't be written ({reason}). Type: python -m grader class {submissions} --out FOLDER").format(
+                file=error.filename or request.out,
+                reason=error.strerror or error,
+                submissions=typed(request.submissions),
+            )
+        ) from None
+    return Done(standings, counted[True], left_out(request.submissions))
+
+
+def _folders(request: Request) -> list[str]:
+    """The students' folders. Raises Impossible when there is none, or the results would be taken for one."""
+    submissions = request.submissions
+    try:
+        if request.out.resolve().is_relative_to(submissions.resolve()):
+            raise Impossible(
+                _("The results can't go inside {folder}: that is where the students are. "
+                  "Type: python -m grader class {folder} --out dist/class").format(folder=typed(submissions))
+            )  # fmt: skip
+        return folders(submissions)
+    except NoStudents:
+        problem = _("{folder} contains no student folders. Type: python -m grader class examples/course/submissions")
+        loose = left_out(submissions)
+        if any(name.endswith(".py") for name in loose) or len(loose) == 1 and loose[0].endswith(".ipynb"):
+            problem = _("{folder} is a single submission. Type: python -m grader grade --submission {folder}")
+        elif loose:
+            problem = _(
+                "{folder} holds loose files, but each student needs a folder: put what each handed in, "
+                "unpacked, into one. Type: python -m grader class {folder}"
+            )
+    except FileNotFoundError:
+        problem = _("There is no folder {folder}. Type: python -m grader class FOLDER")
+    except OSError:
+        problem = _("{folder} is not a readable folder. Type: python -m grader class FOLDER")
+    raise Impossible(problem.format(folder=typed(submissions)))
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """SIGTERM stops as Ctrl-C does: with everything ended that was started."""
+
+    def stop(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _alone_in(request: Request) -> Iterator[None]:
+    """Holds the folder of the results, which is made if need be. Raises Impossible where another run holds it."""
+    for folder in (request.out, *(request.out / name for name in FOLDERS)):
+        folder.mkdir(parents=True, exist_ok=True)
+    with (request.out / ".lock").open("w") as lock:
+        try:
+            import fcntl
+
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except ImportError:  # Windows has no such lock
+            pass
+        except BlockingIOError:
+            raise Impossible(
+                _("Another run is writing to {out}. Type: python -m grader class {submissions} --out OTHER").format(
+                    out=request.out, submissions=typed(request.submissions)
+                )
+            ) from None
+        yield
+
+
+def _plan(request: Request) -> Plan:
+    """How everyone is graded: under the seed asked for, else that of the last run here, else a new one. It is kept."""
+    seed = _last_seed(request.out / "class.json") if request.seed is None else request.seed
+    plan = Plan(
+        seed=grader.new_seed() if seed is None else seed, steps=request.steps or choice.step_names(None, choice.CORE),
+        device=request.device, language=language.current(), kit=fingerprint.fingerprint(),
+        assignment=request.assignment,
+    )  # fmt: skip
+    files.write(request.out / "class.json", msgspec.json.format(msgspec.json.encode(plan), indent=2))
+    return plan
+
+
+def _last_seed(file: Path) -> int | None:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Plan).seed
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+@contextmanager
+def _pool(request: Request) -> Iterator[pools.Pool]:
+    try:
+        if request.scheduler is None:
+            grader.require_fitting_tapes()
+            yield pools.processes(request.jobs or pools.cores(), request.limits)
+            return
+        with pools.cluster(request.scheduler) as pool:
+            yield pool
+    except (pools.Unreachable, pools.NobodyGraded, grader.UnfitCopy) as refused:
+        raise Impossible(str(refused)) from None
+
+
+def _save(request: Request, standings: list[Standing]) -> None:
+    """Writes nbgrader's gradebook."""
+    from grader.instructor import gradebook
+
+    entries = (load(request.out, standing.file) for standing in standings)
+    try:
+        gradebook.save(
+            request.gradebook or gradebook.DEFAULT, request.assignment,
+            ((entry.student, entry.report, entry.error) for entry in entries if entry), request.steps,
+        )  # fmt: skip
+    except gradebook.NoGradebook as problem:
+        raise Impossible(
+            _(
+                "Everything is in {out}, but the gradebook can't be written ({reason}). "
+                "Type: python -m grader class {submissions} --gradebook sqlite:///gradebook.db"
+            ).format(out=request.out, reason=str(problem).rstrip("."), submissions=typed(request.submissions))
+        ) from None
+
+
+def grade(request: Request, names: list[str], plan: Plan, pool: pools.Pool, on_student: OnStudent) -> list[Standing]:
+    """Grades what is missing or changed, or everyone when that is asked for, and writes the files about each student.
+
+    Gives everyone's standing in the order of the folders. Raises NobodyGraded when nobody can be graded so.
+    """
+    out = request.out
+    found: dict[str, Standing] = {}
+    waiting: dict[str, Graded] = {}
+
+    def done(graded: Graded, kept: bool = False) -> None:
+        found[graded.file] = standing(graded)
+        on_student(graded, kept)
+
+    def tasks() -> Iterator[tuple[str, pools.Task]]:
+        for student in students(request.submissions, names, plan.assignment):
+            graded = Graded(
+                student=student.name, file=student.file, key=_key(student, plan, request.limits),
+                canvas_id=student.canvas_id, late=student.late,
+            )  # fmt: skip
+            known = None if request.again else load(out, student.file)
+            if student.problem:
+                graded.error = student.problem
+                _write_student(out, graded)
+                done(graded)
+            elif known and _stands(known, graded, plan) and path(out, PAGES, known.file).is_file():
+                done(known, kept=True)
+            else:
+                waiting[student.file] = graded
+                yield student.file, _task(student.submission, plan, request.limits)
+
+    with closing(pools.answers(pool, tasks())) as answers:
+        for file, answer in answers:
+            graded = waiting.pop(file)
+            graded.error = answer.error
+            if answer.report:
+                graded.report = msgspec.json.decode(answer.report, type=Report)
+            _write_student(out, graded, answer.page)
+            done(graded)
+    return [found[file_name(name)] for name in names]
+
+
+def _task(submission: Submission, plan: Plan, limits: Limits) -> pools.Task:
+    return pools.Task(submission, plan.steps, plan.device, plan.seed, plan.language, limits, plan.kit)
+
+
+def write_class(request: Request, plan: Plan, standings: list[Standing]) -> None:
+    """Writes what is made of the whole class: its page, and a table for each system that takes one."""
+    points = next((one.max_score for one in standings if one.score is not None), 0.0)
+    page = class_page.html(standings, seed=plan.seed, submissions=_arguments(request))
+    made = {
+        "index.html": page.encode(),
+        "class.csv": exports.class_csv(standings, plan.steps).encode("utf-8-sig"),  # a spreadsheet needs the mark
+        "canvas.csv": exports.canvas_csv(standings, plan.assignment, points).encode(),
+        "moodle.csv": exports.moodle_csv(standings).encode(),
+    }
+    for name, content in made.items():
+        files.write(request.out / name, content)
+
+
+def _arguments(request: Request) -> str:
+    """What is typed after the name of the command to have these submissions graded in the same way, in one line."""
+    steps = [f"--step {step}" for step in request.steps]
+    return " ".join([typed(request.submissions), f"--out {typed(request.out)}", *steps])
+
+
+def _stands(known: Graded, graded: Graded, plan: Plan) -> bool:
+    """Whether what is kept is about this student, what was handed in and all of the steps: anyone may edit a file."""
+    if (known.student, known.file, known.key) != (graded.student, graded.file, graded.key) or known.report is None:
+        return False
+    return sorted(step.name for step in known.report.steps) == sorted(set(plan.steps))
+
+
+def path(out: Path, kind: str, file: str) -> Path:
+    """Where a file about a student stands; `kind` is one of FOLDERS."""
+    return out / kind / f"{file}.{ENDINGS[kind]}"
+
+
+def load(out: Path, file: str) -> Graded | None:
+    """What is kept of a student; None when there is nothing, or nothing that can be read."""
+    try:
+        return msgspec.json.decode(path(out, REPORTS, file).read_bytes(), type=Graded)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _write_student(out: Path, graded: Graded, page: str = "") -> None:
+    """Writes the files about a student, the report last: where it is, the others are."""
+    files.write(path(out, JUNIT, graded.file), exports.junit_xml(graded))
+    if graded.report:
+        files.write(path(out, PAGES, graded.file), page.encode())
+        files.write(path(out, GRADESCOPE, graded.file), msgspec.json.encode(exports.gradescope(graded.report)))
+    else:
+        for kind in (PAGES, GRADESCOPE):  # of an earlier submission
+            path(out, kind, graded.file).unlink(missing_ok=True)
+    files.write(path(out, REPORTS, graded.file), msgspec.json.encode(graded))
+
+
+def _key(student: Student, plan: Plan, limits: Limits) -> str:
+    """A digest of all that a report depends on."""
+    handed_in = student.submission
+    parts: list[object] = [
+        student.canvas_id,
+        student.late,
+        handed_in.name,
+        handed_in.sources,
+        handed_in.problems,
+        handed_in.unread,
+        plan.seed,
+        plan.steps,
+        plan.device,
+        plan.language,
+    ]
+    return hashlib.sha256(msgspec.json.encode([*parts, plan.kit, limits], order="deterministic")).hexdigest()

@@ -1,0 +1,192 @@
+"""nbgrader's course folder, made from the solutions: what an instructor releases.
+
+In the source notebooks each answer cell holds the reference between `### BEGIN SOLUTION` and `### END SOLUTION`, and it
+is nbgrader that cuts it out. They are never to be handed out as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import nbformat
+from nbformat import NotebookNode, v4
+
+from grader.base import files
+from grader.base.files import NotOverwritten
+from grader.base.language import current
+from grader.base.language import gettext as _
+from grader.base.paths import ROOT
+from grader.course import lessons, stubs
+from grader.course import steps as course
+from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA
+from grader.course.choice import CORE
+
+ADJOINING = re.compile(rf"^ *{stubs.END}\n\s*^{stubs.BEGIN}\n", re.MULTILINE)
+SETUP = """\
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("KIT_LANG", "{language}")
+near = [Path(os.environ.get("KIT_HOME", ".")), *Path("here").absolute().parents]
+kits = [kit for place in near for kit in (place, place / "attention-from-scratch")]
+kits = [kit.resolve() for kit in kits if (kit / "grader" / "notebook.py").is_file()]
+if kits:
+    sys.path.insert(0, str(kits[0]))
+    from grader.notebook import check
+else:
+    print("{missing}")
+"""
+CONFIG = """\
+# Released once by `make release`. It is yours to add to: it is not written over.
+import sys
+from pathlib import Path
+
+KIT = Path(__file__).resolve().parent / "{kit}"  # where the kit is; change it when you move this folder
+sys.path.insert(0, str(KIT.resolve()))
+
+from grader.nbgrader import configure
+
+c = get_config()
+configure(c)
+c.GradeSubmission.lang = "{language}"  # of the reports, as of the notebooks
+"""
+
+
+@dataclass(frozen=True)
+class Released:
+    """The notebooks that were written, and whether a configuration was there already."""
+
+    notebooks: list[Path] = field(default_factory=list)
+    kept_configuration: bool = False
+
+
+def build(folder: Path, chosen: Collection[str] = (), *, per_step: bool = False) -> Released:
+    """Writes the course in the language in use: one notebook, or one per step, of the chosen steps or of the core.
+
+    Raises NotOverwritten, and writes nothing, when a notebook there was edited; OSError when a file can't be written.
+    """
+    steps = [step for step in course.steps() if (step.name in chosen if chosen else step.track == CORE)]
+    if per_step:
+        made = {f"{step.name}.ipynb": notebook([step]) for step in steps}
+    else:
+        made = {f"{ASSIGNMENT}.ipynb": notebook(steps)}
+    source = folder / "source" / ASSIGNMENT
+    for path in source.glob("*.ipynb"):
+        if not _as_written(path):
+            raise NotOverwritten(str(path))
+    source.mkdir(parents=True, exist_ok=True)
+    for path in source.glob("*.ipynb"):
+        if path.name not in made:
+            path.unlink()
+    for name, content in made.items():
+        files.write(source / name, nbformat.writes(content) + "\n")
+    configuration = folder / "nbgrader_config.py"
+    kept = configuration.exists()
+    if not kept:
+        files.write(
+            configuration, CONFIG.format(kit=Path(os.path.relpath(ROOT, folder)).as_posix(), language=current())
+        )
+    return Released([source / name for name in made], kept)
+
+
+def notebook(steps: Iterable[course.Step]) -> NotebookNode:
+    """The source notebook of some steps, in the language in use."""
+    cells = [
+        v4.new_markdown_cell(_introduction(), id="introduction"),
+        v4.new_code_cell(setup(), id="setup"),
+    ]
+    for step in steps:
+        cells += _cells(step)
+    made = v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL, "language_info": {"name": "python"}})
+    made.metadata["attention"] = {"digest": _digest(made)}
+    nbformat.validate(made)
+    return NotebookNode(made)
+
+
+def answer(step: course.Step) -> str:
+    """The answer cell of a step as it stands in the source: the reference, with the marks at which nbgrader cuts."""
+    head = _("# {step}: write your code where it says NotImplementedError.").format(step=step.name)
+    # nbgrader puts a stub in place of each region. Joined to the one above, a helper of the reference leaves none.
+    return f"{head}\n{ADJOINING.sub('', step.marked(current()))}".strip()
+
+
+def setup() -> str:
+    """The cell that finds the kit, in the language in use."""
+    missing = _("The kit was not found beside this notebook. Unpack kit.zip here, and run this cell again.")
+    return SETUP.format(language=current(), missing=missing).strip()
+
+
+def _introduction() -> str:
+    return "\n\n".join(
+        [
+            "# " + _("Attention from scratch"),
+            _(
+                "Write your code in the cells that say `NotImplementedError`, run them, and run the cell below "
+                "each: it tells what is right, what is wrong, and why. Only these answer cells are graded, so "
+                "put a helper function into the answer cell that uses it. Names from the answer cells above "
+                "can be used."
+            ),
+            _(
+                "The next cell looks for the kit: a folder `attention-from-scratch` beside this notebook or above it, "
+                "or the one that the variable KIT_HOME names. On Colab, upload `kit.zip` and run this first:"
+            ),
+            "```\n!unzip -q kit.zip && pip install -q msgspec safetensors tiktoken pytest rich jinja2\n```",
+        ]
+    )
+
+
+def _cells(step: course.Step) -> list[NotebookNode]:
+    check = f'check("{step.name}")'
+    points = f'from grader.notebook import points\n\npoints("{step.name}")'
+    note = _("# Locked: the points of this step.")
+    return [
+        v4.new_markdown_cell(_lesson(step), id=f"{step.name}-lesson"),
+        v4.new_code_cell(answer(step), id=f"{step.name}-answer", metadata=_marks(step.name, solution=True)),
+        v4.new_code_cell(check, id=f"{step.name}-check"),
+        v4.new_code_cell(
+            f"{note}\n{points}", id=f"{step.name}-points",
+            metadata=_marks(POINTS_CELL.format(step=step.name), points=step.points),
+        ),
+    ]  # fmt: skip
+
+
+def _marks(identity: str, *, solution: bool = False, points: float | None = None) -> dict[str, object]:
+    """nbgrader's metadata of an answer cell, or of a locked cell worth points."""
+    marks = {
+        "schema_version": SCHEMA, "grade_id": identity, "solution": solution, "grade": points is not None,
+        "locked": points is not None, "task": False, "cell_type": "code",
+    }  # fmt: skip
+    return {"nbgrader": marks if points is None else marks | {"points": points}}
+
+
+def _lesson(step: course.Step) -> str:
+    """The lesson, its hints folded."""
+    text, hints = lessons.HINTS_HEADING.split(lessons.lesson(step.name))[0].strip(), lessons.hints(step.name)
+    title = _("Hint {number} of {total}")
+    folded = (
+        f"<details><summary>{title.format(number=number, total=len(hints))}</summary>\n\n{hint}\n\n</details>"
+        for number, hint in enumerate(hints, 1)
+    )
+    return "\n\n".join([text, *folded])
+
+
+def _digest(made: NotebookNode) -> str:
+    """A digest of what an author could have changed in a notebook: not of outputs, nor of the kernel's name."""
+    said = [[cell.cell_type, cell.source, cell.metadata.get("nbgrader", {})] for cell in made.cells]
+    return hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()
+
+
+def _as_written(path: Path) -> bool:
+    """Whether a notebook is as it was written here."""
+    try:
+        there = nbformat.read(path, as_version=4)
+        return bool(there.metadata["attention"]["digest"] == _digest(there))
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return False

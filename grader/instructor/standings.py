@@ -1,0 +1,123 @@
+"""What a class's outputs need of each student, in little: thousands of reports would not fit in memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from grader.base.language import gettext as _
+from grader.base.results import Graded, Status, StepResult
+
+INVALID = re.compile(r"\b(SyntaxError|IndentationError|TabError)\b")  # as Python says of a file that does not parse
+
+
+@dataclass(frozen=True)
+class StepStanding:
+    """How a student stands in one step.
+
+    `diagnoses` are the names of what went wrong: each a tuple of one, or of several that can't be told apart.
+    `unexplained` is the title of the first check that fails, where no diagnosis says why. `unusable` says why what was
+    handed in could not be run; `invalid` and `not_imported`: no check of it got beyond its import. `odd`: its process
+    did what no answer does.
+    """
+
+    name: str
+    title: str
+    status: Status
+    score: float | None
+    max_score: float
+    diagnoses: tuple[tuple[str, ...], ...]
+    unexplained: tuple[str, ...]
+    off_limits: bool
+    blocked_by: str | None
+    unusable: str = ""
+    track: str = "core"
+    invalid: bool = False
+    not_imported: bool = False
+    odd: bool = False
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a student stands; `error` says why there is no score."""
+
+    student: str
+    file: str
+    score: float | None
+    max_score: float
+    steps: tuple[StepStanding, ...]
+    error: str = ""
+    unread: tuple[tuple[str, str], ...] = ()  # files, each with the reason why it was not read
+    canvas_id: str = ""
+    late: bool = False
+
+    @property
+    def by_track(self) -> dict[str, float]:
+        """The points of each track that was graded."""
+        points: dict[str, float] = {}
+        for step in self.steps:
+            points[step.track] = round(points.get(step.track, 0.0) + (step.score or 0.0), 6)
+        return points
+
+    @property
+    def nothing_handed_in(self) -> bool:
+        """Whether not one step was begun."""
+        return self.score is not None and all(step.status == "todo" for step in self.steps)
+
+
+def standing(graded: Graded) -> Standing:
+    """What the outputs of a class need of one student."""
+    report = graded.report
+    if report is None:
+        return Standing(graded.student, graded.file, None, 0.0, (), graded.error, (), graded.canvas_id, graded.late)
+    steps = tuple(_step(step) for step in report.steps)
+    unread = tuple(report.unread.items())
+    failed = [step.name for step in report.steps if step.score is None]
+    score: float | None = report.score
+    error = ""
+    if failed:  # a mark without these steps would cost points that nobody took
+        score, error = None, _("The grader itself failed in {steps}.").format(steps=", ".join(failed))
+    return Standing(
+        graded.student, graded.file, score, report.max_score, steps, error, unread, graded.canvas_id, graded.late
+    )
+
+
+def _step(step: StepResult) -> StepStanding:
+    named = [check.misconception for check in step.checks if check.misconception]
+    failing = [check.title for check in step.checks if check.status == "fail" and not check.off_limits]
+    stuck = _is_stuck(step)
+    invalid = stuck and INVALID.search(step.checks[0].message) is not None
+    explained = named or stuck or step.unusable or step.odd
+    return StepStanding(
+        step.name, step.title, step.status, step.score, step.max_score, _diagnoses(named),
+        () if explained else tuple(failing[:1]), any(check.off_limits for check in step.checks), step.blocked_by,
+        step.unusable, step.track, invalid=invalid, not_imported=stuck and not invalid, odd=step.odd,
+    )  # fmt: skip
+
+
+def _is_stuck(step: StepResult) -> bool:
+    """Whether every check failed in the same way, before it asked for anything: at the import."""
+    messages = {check.message for check in step.checks}
+    failed = all(check.status == "fail" and not check.off_limits for check in step.checks)
+    return (
+        failed
+        and not step.unusable
+        and not step.odd
+        and len(step.checks) > 1
+        and len(messages) == 1
+        and messages != {""}
+    )
+
+
+def _diagnoses(named: Iterable[str]) -> tuple[tuple[str, ...], ...]:
+    """Each diagnosis once: `a + b` is both, `a | b` one of two that can't be told apart."""
+    found: dict[tuple[str, ...], None] = {}
+    for name in named:
+        alternatives = [frozenset(way.split(" + ")) for way in name.split(" | ")]
+        certain = frozenset.intersection(*alternatives)
+        found |= {(one,): None for one in sorted(certain)}
+        doubtful = tuple(dict.fromkeys(one for way in alternatives for one in sorted(way - certain)))
+        if doubtful:
+            found[doubtful] = None
+    return tuple(found)

@@ -1,0 +1,280 @@
+"""From one submission to one report: the warm grader behind the command line, watch mode and class runs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import selectors
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from grader import __version__
+from grader.base.language import current
+from grader.base.language import gettext as _
+from grader.base.limits import Limits
+from grader.base.paths import ROOT, TAPE, is_recorded, step_folders, tape_version
+from grader.base.results import Report, Reproduction, StepResult, total
+from grader.course import choice, tracks
+from grader.course.submissions import Submission
+from grader.judge import follow_through
+from grader.judge.launcher import GraderError, Judges, start
+from grader.judge.messages import Broken, Channel, Event, Finished, GradeRequest, Ready, StepGraded, Unmet
+from grader.sandbox.kernel import LAYERS
+
+
+class UnfitCopy(GraderError):
+    """This copy of the kit mixes two versions, or lacks a file. One line, with the command to type next."""
+
+
+class NotIsolated(GraderError):
+    """A required isolation layer is unavailable on this machine. One line, with the command to type next."""
+
+
+class UnknownLayer(ValueError):
+    """There is no layer of this name."""
+
+
+def required_layers(text: str) -> tuple[str, ...]:
+    """The layers in `landlock,seccomp`, for `Limits.required`: no code is run without them.
+
+    Raises UnknownLayer. A `Grader` with such limits raises NotIsolated before a line of a learner's code has run.
+    """
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in names:
+        if name not in LAYERS:
+            raise UnknownLayer(name)
+    return names
+
+
+def require_fitting_tapes() -> None:
+    """Raises UnfitCopy when a step that needs a tape has none made by this version of the kit."""
+    for tape in (folder / TAPE for folder in step_folders() if is_recorded(folder)):
+        name = tape.relative_to(ROOT)
+        try:
+            version = tape_version(tape)
+        except OSError:
+            raise UnfitCopy(
+                _("{file} is missing. Unpack the kit again over this folder, then type: make grade").format(file=name)
+            ) from None
+        if version != __version__:
+            raise UnfitCopy(
+                _(
+                    "{file} was recorded by version {version} of the kit, and this is version {own}. Unpack one "
+                    "version over this folder, then type: make grade"
+                ).format(file=name, version=version or "?", own=__version__)
+            )
+
+
+def new_seed() -> int:
+    """A seed that can't be guessed: 48 bits, too many for a worker to try."""
+    return secrets.randbelow(2**48 - 1) + 1
+
+
+class Grader:
+    """Judges kept warm: torch imported once, checks collected once, any number of submissions graded.
+
+    `judges` work on one submission in parallel. They come from a `source`, which other graders may share and whose
+    owner closes it; by default the grader starts its own, as `launcher.start` does. Use it as a context manager, or
+    `close` it.
+    """
+
+    def __init__(
+        self, judges: int | None = None, limits: Limits | None = None, *,
+        source: Judges | None = None, fork: bool | None = None, many: bool = False,
+    ) -> None:  # fmt: skip
+        require_fitting_tapes()
+        self.limits = limits or Limits()
+        self._count = judges or max(1, min(2, os.cpu_count() or 1))
+        self._source, self._shared = source or start(fork=fork, many=many), source is not None
+        self._judges: list[Channel] = []
+
+    def grade(
+        self,
+        submission: Submission,
+        steps: list[str] | None = None,
+        *,
+        device: str = "all",
+        seed: int | None = None,
+        on_step: Callable[[StepResult], None] = lambda result: None,
+    ) -> Report:
+        """Grades the steps and reports; by default the core and every elective that was begun. `on_step` is called with
+        each result as it is done.
+
+        Raises GraderError when the grader itself fails, NotIsolated when a layer that the limits require is missing.
+        """
+        everything = choice.step_names()
+        wanted = steps or choice.by_default(submission.sources, submission.problems)
+        request = self._request(submission, device, seed)
+        graded, finished = self._graded(request, wanted, everything, on_step)
+        results = [graded[name].result for name in everything if name in wanted]
+        score, max_score = total(results)
+        return Report(
+            submission=submission.name,
+            seed=request.seed,
+            oracle=finished.oracle,
+            isolation=finished.isolation,
+            devices=finished.devices,
+            score=score,
+            max_score=max_score,
+            tracks=tracks.totals(results),
+            steps=results,
+            unread=dict(submission.unread),
+        )
+
+    def _graded(
+        self, request: GradeRequest, wanted: list[str], everything: list[str], on_step: Callable[[StepResult], None]
+    ) -> tuple[dict[str, StepGraded], Finished]:
+        """Runs the wanted steps, again those that ended in an error, and the earlier steps that failing ones import."""
+        graded, finished = self._run(request, wanted, on_step)
+        for name in [name for name in wanted if graded[name].result.status == "error"]:
+            # A fault of ours or of the machine, perhaps caused by the steps running beside it: run it again, alone.
+            alone, also = self._run(request, [name], on_step)
+            graded |= alone
+            finished = _both(finished, also)
+        needed = _needed_but_not_graded(graded, request.sources, everything)
+        if needed:
+            further, also = self._run(request, needed, lambda result: None)
+            graded |= further
+            finished = _both(finished, also)
+        self._follow_through(request, graded, wanted)
+        return graded, finished
+
+    def _follow_through(self, request: GradeRequest, graded: dict[str, StepGraded], wanted: list[str]) -> None:
+        """Has each step that imports a wrong or absent one graded again, with references in place of those."""
+        for name in sorted(graded):
+            known = {step: each.result for step, each in graded.items()}
+            # A step that is only blocked stands for itself in those that import it.
+            sound = {step for step, result in known.items() if result.blocked_by and result.status == "skipped"}
+            known = {step: result for step, result in known.items() if step == name or step not in sound}
+            found = follow_through.earlier(known[name], request.sources, known, wanted)
+            if not found.names:
+                continue
+            sources = follow_through.with_references(request.sources, found.names)
+            if sources is None:
+                graded[name].result = follow_through.without_points(known[name], found)
+                continue
+            problems = {step: problem for step, problem in request.problems.items() if step not in found.names}
+            again = msgspec.structs.replace(request, sources=sources, problems=problems, quiet=True)
+            alone, _finished = self._run(again, [name], lambda result: None)
+            if alone[name].result.status == "error":
+                alone, _finished = self._run(again, [name], lambda result: None)
+            graded[name].result = follow_through.by_itself(known[name], alone[name].result, found)
+
+    def reproduce(
+        self, submission: Submission, step: str, *, device: str = "cpu", seed: int | None = None
+    ) -> tuple[StepResult, Reproduction | None]:
+        """Grades one step, and makes a program of the first call that fails; None where no call does.
+
+        Raises what `grade` raises.
+        """
+        request = msgspec.structs.replace(self._request(submission, device, seed), reproduce=True)
+        graded, _finished = self._run(request, [step], lambda result: None)
+        reproduction = graded[step].reproduction
+        needed = _needed_but_not_graded(graded, request.sources, choice.step_names())
+        if needed:
+            further, _finished = self._run(request, needed, lambda result: None)
+            graded |= further
+        self._follow_through(request, graded, [step])
+        return graded[step].result, reproduction
+
+    def _request(self, submission: Submission, device: str, seed: int | None) -> GradeRequest:
+        seed = new_seed() if seed is None else seed
+        return GradeRequest(submission.sources, submission.problems, [], device, seed, current(), self.limits)
+
+    def _run(
+        self, request: GradeRequest, steps: list[str], on_step: Callable[[StepResult], None]
+    ) -> tuple[dict[str, StepGraded], Finished]:
+        while len(self._judges) < min(self._count, len(steps)):
+            self._judges.append(self._source.new())
+        judges = self._judges[: len(steps)]
+        graded: dict[str, StepGraded] = {}
+        finished: Finished | None = None
+        # Later steps take longer: start with them, so that all judges finish together.
+        waiting = sorted(steps, reverse=True)
+        at_once = 1 if len(judges) > 1 else len(waiting)  # several judges get one step at a time, one judge all
+        with selectors.DefaultSelector() as selector:
+            for judge in judges:
+                judge.send(msgspec.structs.replace(request, steps=_taken(waiting, at_once)))
+                selector.register(judge.stream, selectors.EVENT_READ, judge)
+            while selector.get_map():
+                for key, _events in selector.select():
+                    event = self._event(key.data)
+                    if isinstance(event, StepGraded):
+                        graded[event.result.name] = event
+                        on_step(event.result)
+                        continue
+                    finished = _both(finished, event) if finished else event
+                    if waiting:
+                        key.data.send(msgspec.structs.replace(request, steps=_taken(waiting, at_once)))
+                    else:
+                        selector.unregister(key.fileobj)
+        assert finished is not None
+        return graded, finished
+
+    def _event(self, judge: Channel) -> StepGraded | Finished:
+        event = judge.receive(Event)
+        while isinstance(event, Ready):
+            event = judge.receive(Event)
+        if isinstance(event, StepGraded | Finished):
+            return event
+        self.close()
+        if isinstance(event, Unmet):
+            raise NotIsolated(_not_isolated(event))
+        reason = event.reason if isinstance(event, Broken) else _("its process has ended")
+        raise GraderError(_("The judge failed: {reason}").format(reason=reason.strip()))
+
+    def stop(self) -> None:
+        """Call it from another thread: ends a grading in progress, which raises GraderError there."""
+        self._source.stop()
+
+    def close(self) -> None:
+        """Ends every process that this grader has started."""
+        for judge in self._judges:
+            with contextlib.suppress(OSError):
+                judge.close()
+        self._judges.clear()
+        if not self._shared:
+            self._source.close()
+
+    def __enter__(self) -> Grader:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def _taken(waiting: list[str], count: int) -> list[str]:
+    """Removes and returns the first waiting steps."""
+    taken = waiting[:count]
+    del waiting[:count]
+    return taken
+
+
+def _both(one: Finished, other: Finished) -> Finished:
+    """Merges two parts of a run: the isolation is the layers that both had."""
+    isolation = [layer for layer in one.isolation if layer in other.isolation]
+    return msgspec.structs.replace(other, isolation=isolation)
+
+
+def _not_isolated(unmet: Unmet) -> str:
+    layers = ", ".join(unmet.layers)
+    if unmet.device == "cpu":
+        return _(
+            "Nothing was graded: a required isolation layer is unavailable on this machine ({layers}). Type: "
+            "python -m grader doctor"
+        ).format(layers=layers)
+    return _(
+        "Nothing was graded: a required isolation layer is unavailable on {device} ({layers}). Type: python -m "
+        "grader grade --device cpu"
+    ).format(device=unmet.device, layers=layers)
+
+
+def _needed_but_not_graded(
+    graded: dict[str, StepGraded], sources: Mapping[str, tuple[str, str]], everything: list[str]
+) -> list[str]:
+    """Earlier steps that a failing step imports and that were not asked for: their verdict is needed to say why."""
+    failing = [name for name, step in graded.items() if step.result.status in ("fail", "timeout", "todo")]
+    needed = {other for name in failing for other in follow_through.imported_steps(name, sources)}
+    return sorted(needed & set(everything) - graded.keys())

@@ -1,0 +1,167 @@
+"""Starts judges: forked from one warm process, or spawned as new interpreters.
+
+The command line imports this module first, so that torch loads in that process while it imports everything else here.
+Everything not needed to start it is imported in functions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+from grader.base.language import gettext as _
+from grader.base.paths import ROOT
+from grader.sandbox import cpus
+from grader.sandbox.environment import clean_environment
+
+TYPE_CHECKING = False  # importing it from `typing` takes longer than everything else in this module
+if TYPE_CHECKING:
+    from grader.judge.messages import Channel
+
+BORN_HUGE = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}  # glibc then starts its heap in huge pages
+
+
+class GraderError(RuntimeError):
+    """The grader itself failed: never the learner's fault."""
+
+
+def start(*, fork: bool | None = None, many: bool = False) -> Judges:
+    """A source of judges: forked ones where that is sound, unless `fork` says otherwise.
+
+    With `many` submissions to come, the start takes a third of a second longer, and each submission less time.
+    """
+    fork = sys.platform == "linux" if fork is None else fork
+    return Forked(many) if fork else Spawned()
+
+
+class Forked:
+    """Judges forked from one zygote, which is started at once and warms up in the background."""
+
+    def __init__(self, many: bool) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # Python's after-fork handlers (locks, loggers) are for programs with threads. After forking a process with a
+        # single thread they are useless, and the first to dirty pages: a millisecond. Random numbers are the exception:
+        # the zygote's children reseed them.
+        start = (
+            "import os, sys; root, control, cpu_claims, many = sys.argv[1:]; sys.path.insert(0, root)\n"
+            "os.register_at_fork = lambda **calls: None\n"
+            "from grader.judge import zygote; zygote.main(int(control), root, int(cpu_claims), many == 'many')"
+        )
+        claims = cpus.cpu_claims()
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-c", start, str(ROOT), str(theirs.fileno()), str(claims), "many" if many else ""],
+            pass_fds=[theirs.fileno(), claims], env=clean_environment() | BORN_HUGE, cwd="/",
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=None if os.environ.get("KIT_DEBUG") else subprocess.DEVNULL,
+        )  # fmt: skip
+        theirs.close()
+        from grader.sandbox.forked import ForkLauncher
+
+        self.launcher = ForkLauncher(ours)
+        self.ready = False
+        self.asking = threading.Lock()
+
+    def new(self) -> Channel:
+        """A channel to a judge forked from the zygote, which ends when the channel is closed. Raises GraderError."""
+        import msgspec
+
+        from grader.judge.messages import Channel
+        from grader.sandbox.commands import Command
+        from grader.sandbox.process import SandboxError
+
+        ours, theirs = socket.socketpair()
+        try:
+            with self.asking:
+                if not self.ready:
+                    self.launcher.await_reply("ready", seconds=120.0)
+                    self.ready = True
+                socket.send_fds(self.launcher.control, [msgspec.msgpack.encode(Command("judge"))], [theirs.fileno()])
+                self.launcher.await_reply("started")
+        except (SandboxError, OSError) as error:
+            ours.close()
+            raise GraderError(_("The judge could not be started: {reason}").format(reason=error)) from error
+        finally:
+            theirs.close()
+        return Channel(ours)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the zygote still runs."""
+        return self.process.poll() is None
+
+    def stop(self) -> None:
+        """Tells the zygote that its owner is gone: it kills everything it forked."""
+        with contextlib.suppress(OSError):
+            self.launcher.control.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Ends the zygote and everything it forked."""
+        self.launcher.control.close()
+        if not self.ready:  # it is still importing torch: it has forked nothing and does not listen yet
+            self.process.kill()
+        try:
+            self.process.wait(5.0)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+class Spawned:
+    """Judges spawned as new interpreters."""
+
+    def __init__(self) -> None:
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.stopped = False
+        self.starting = threading.Lock()
+
+    def new(self) -> Channel:
+        """A channel to a judge in a new interpreter. Raises GraderError."""
+        from grader.judge.messages import Channel
+
+        ours, theirs = socket.socketpair()
+        start = (
+            "import sys; descriptor, root = sys.argv[1:]; sys.path.insert(0, root)\n"
+            "import socket; from grader.judge import process; process.main(socket.socket(fileno=int(descriptor)), None)"
+        )
+        debugging = os.environ.get("KIT_DEBUG")
+        with self.starting, theirs:
+            if self.stopped:
+                ours.close()
+                raise GraderError(_("The judge could not be started: {reason}").format(reason="stopped"))
+            self.processes.append(
+                subprocess.Popen(
+                    [sys.executable, "-c", start, str(theirs.fileno()), str(ROOT)], pass_fds=[theirs.fileno()],
+                    env=os.environ | clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                    stderr=None if debugging else subprocess.DEVNULL,
+                )
+            )  # fmt: skip
+        return Channel(ours)
+
+    @property
+    def alive(self) -> bool:
+        """Always: a new interpreter can be started at any time."""
+        return True
+
+    def stop(self) -> None:
+        """Ends the judges without waiting; none can be started until `close`."""
+        with self.starting:
+            self.stopped = True
+            for process in self.processes:
+                with contextlib.suppress(OSError):
+                    process.send_signal(signal.SIGTERM)
+
+    def close(self) -> None:
+        """Ends the judges."""
+        self.stop()
+        for process in self.processes:
+            process.wait()
+        self.processes.clear()
+        self.stopped = False
+
+
+Judges = Forked | Spawned  # several threads may share one

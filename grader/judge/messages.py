@@ -1,0 +1,100 @@
+"""The messages to and from a judge, and the channel that carries them."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from grader.base.limits import Limits
+from grader.base.results import Reproduction, StepResult
+
+LENGTH = struct.Struct("<I")
+
+
+class GradeRequest(msgspec.Struct):
+    """One submission to grade: which steps, on which devices, under which seed, in which language.
+
+    `quiet`: a reference stands among the sources, so that words of the learner's code are not shown.
+    """
+
+    sources: dict[str, tuple[str, str]]
+    problems: dict[str, str]
+    steps: list[str]
+    device: str
+    seed: int
+    language: str
+    limits: Limits
+    quiet: bool = False
+    reproduce: bool = False
+
+
+class StepGraded(msgspec.Struct, tag=True):
+    """One step is done: its result, the other steps of the submission that its file imported, and where that was asked
+    for, the first call that fails as a program."""
+
+    result: StepResult
+    imported: list[str]
+    reproduction: Reproduction | None = None
+
+
+class Finished(msgspec.Struct, tag=True):
+    """Every requested step is graded: the state of each device, the layers that isolated the code, and the source of
+    the right answers: the reference, or a recording of it."""
+
+    devices: dict[str, str]
+    isolation: list[str]
+    oracle: Literal["live", "recorded"] = "live"
+
+
+class Broken(msgspec.Struct, tag=True):
+    """The judge itself failed."""
+
+    reason: str
+
+
+class Unmet(msgspec.Struct, tag=True):
+    """Nothing was run: on this device the required `layers` would not be in force."""
+
+    device: str
+    layers: list[str]
+
+
+class Ready(msgspec.Struct, tag=True):
+    """The checks are collected."""
+
+
+Event = StepGraded | Finished | Unmet | Broken | Ready
+
+
+class Channel:
+    """Whole messages over a stream socket, between two processes that trust each other."""
+
+    def __init__(self, stream: socket.socket) -> None:
+        self.stream = stream  # unbuffered, so that a selector sees all pending data
+
+    def send(self, message: msgspec.Struct) -> None:
+        """Sends one message."""
+        data = msgspec.msgpack.encode(message)
+        self.stream.sendall(LENGTH.pack(len(data)) + data)
+
+    def receive(self, kind: Any) -> Any:
+        """The next message, None when the other side has closed."""
+        try:
+            prefix = self.stream.recv(LENGTH.size, socket.MSG_WAITALL)
+            if len(prefix) < LENGTH.size:
+                return None
+            return msgspec.msgpack.decode(self.stream.recv(LENGTH.unpack(prefix)[0], socket.MSG_WAITALL), type=kind)
+        except (ConnectionError, msgspec.DecodeError):  # the other side died, perhaps half-way through a message
+            return None
+
+    def close(self) -> None:
+        """Closes the channel."""
+        self.stream.close()
+
+    def __iter__(self) -> Iterator[GradeRequest]:
+        while (request := self.receive(GradeRequest)) is not None:
+            yield request

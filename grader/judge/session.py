@@ -1,0 +1,90 @@
+"""A judge's session: grade requests in, graded steps out, with caches that last from one request to the next."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+
+from grader.base import language
+from grader.base.limits import Limits
+from grader.judge.fork_memory import HeapTrimmer
+from grader.judge.messages import Channel, Finished, GradeRequest, Ready, StepGraded, Unmet
+from grader.judge.step_run import Answers, StepRun, limits_on, without_running
+from grader.oracle.cache import Remembered
+from grader.oracle.live import Solution, solutions
+from grader.sandbox.cpus import pinned_to_one_cpu
+from grader.sandbox.process import Launcher
+
+
+class Session:
+    """Answers grade requests until the other side closes. A step's checks are imported lazily."""
+
+    def __init__(self, channel: Channel, launcher: Launcher, cpu_claims: int | None = None) -> None:
+        self.channel, self.launcher, self.cpu_claims = channel, launcher, cpu_claims
+        self._steps = {step.name: step for step in solutions()}
+        self._answers: dict[str, Answers] = {}
+        self._heap = HeapTrimmer()
+
+    def serve(self) -> None:
+        """Answers one request after another."""
+        self.channel.send(Ready())
+        for request in self.channel:
+            with language.use(request.language):
+                self._answer(request)
+
+    def _answer(self, request: GradeRequest) -> None:
+        """Grades the steps of one request and sends each result as it is done."""
+        devices = _devices(request.device)
+        ran = [device for device, state in devices.items() if state == "checked"]
+        if unmet := self._unmet(ran, request.limits):
+            self.channel.send(unmet)
+            return
+        self.launcher.begin_run()
+        with pinned_to_one_cpu(self.cpu_claims):
+            for name in request.steps:
+                self.channel.send(self._graded(self._steps[name], ran, request))
+                self._heap.trim()
+        recorded = any(self._steps[name].is_recorded for name in request.steps)
+        layers = list(self.launcher.in_force(request.limits))
+        self.channel.send(Finished(devices, layers, "recorded" if recorded else "live"))
+
+    def _unmet(self, devices: list[str], limits: Limits) -> Unmet | None:
+        """The first device whose workers would lack a required layer; checked before any learner's code runs."""
+        for device in devices if limits.required else ():
+            promised = self.launcher.promised(limits_on(device, limits))
+            missing = [layer for layer in limits.required if layer not in promised]
+            if missing:
+                return Unmet(device, missing)
+        return None
+
+    def _graded(self, step: Solution, devices: list[str], request: GradeRequest) -> StepGraded:
+        start = time.perf_counter()
+        graded = without_running(step, devices, request)
+        if graded is None:
+            graded = StepRun(step, request, self.launcher, self._answers_of(step, request.seed)).graded(devices)
+            graded.result.seconds = round(time.perf_counter() - start, 4)
+        return graded
+
+    def _answers_of(self, step: Solution, asked: int) -> Answers:
+        """The step's oracle and witness; their answers are cached as long as the seed stays the same."""
+        seed = step.seed(asked)
+        known = self._answers.get(step.name)
+        if known is None or known.seed != seed:
+            oracle = Remembered(step.oracle())
+            known = self._answers[step.name] = Answers(seed, oracle, step.witness(oracle))
+        return known
+
+
+def _devices(wanted: str) -> dict[str, str]:
+    """The state of each device: "checked", "not available" or "not requested"."""
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    states = {}
+    for device, available in there.items():
+        if wanted not in ("all", device):
+            states[device] = "not requested"
+        else:
+            states[device] = "checked" if available else "not available"
+    if not there["mps"] and wanted != "mps":
+        del states["mps"]  # only relevant on macOS
+    return states

@@ -1,0 +1,225 @@
+"""One step of one submission: runs its checks on one device after another and collects the verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, field
+
+import msgspec
+
+from grader.base.language import gettext as _
+from grader.base.limits import Limits
+from grader.base.results import CheckResult, Reproduction, Status, StepResult, leading, step_status
+from grader.calls.call import Load
+from grader.checks import reproduction
+from grader.checks.backends import Oracle
+from grader.checks.catalogue import Misconception
+from grader.checks.trial import Verdict, run_check
+from grader.course import stubs
+from grader.course.steps import Check, as_check
+from grader.course.stubs import is_untouched
+from grader.judge.messages import GradeRequest, StepGraded
+from grader.judge.worker_backend import WorkerBackend
+from grader.oracle.diagnostician import Diagnostician, explained, name_of, nudge_of
+from grader.oracle.live import Solution
+from grader.oracle.witness import Question, Witness
+from grader.sandbox.environment import NO_TERMINAL
+from grader.sandbox.process import Launcher
+
+SHORT = 24  # characters of a learner's word that tell nothing of a file
+LONGEST_QUIET = 2000  # characters of a message while a reference stands beside the learner's code
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The sources of a step's answers under one seed: `oracle` for the right ones, `witness` for its misconceptions."""
+
+    seed: int
+    oracle: Oracle
+    witness: Witness
+
+
+def without_running(step: Solution, devices: Sequence[str], request: GradeRequest) -> StepGraded | None:
+    """The result of a step that can't be run (unusable or missing file, a stub, no such device), else None."""
+    source = request.sources.get(step.name)
+    if step.name in request.problems:
+        return _not_run(step, devices, "fail", request.problems[step.name])
+    if source is None or is_untouched(source[1]):
+        missing = _("There is no file {file} in this submission.").format(file=f"{step.name}.py")
+        return _not_run(step, devices, "todo", "" if source else missing)
+    if not devices:
+        return _not_run(step, devices, "skipped", _("{device}: not available").format(device=request.device))
+    return None
+
+
+def limits_on(device: str, limits: Limits) -> Limits:
+    """The limits of a worker on this device."""
+    return msgspec.structs.replace(limits, accelerator=device != "cpu")
+
+
+class StepRun:
+    """Runs the checks of one step on each device and collects the results."""
+
+    def __init__(self, step: Solution, request: GradeRequest, launcher: Launcher, answers: Answers) -> None:
+        self._step, self._launcher, self._answers = step, launcher, answers
+        self._quiet = request.quiet
+        self._limits = request.limits.of_step(step.deadline)
+        self._reproduce = request.reproduce
+        self._load = Load(step.name, request.sources, step.off_limits)
+        self._results: list[CheckResult] = []
+        self._verdicts: list[Verdict] = []
+        self._output: list[str] = []
+        self._imported: set[str] = set()
+        self._odd = False
+
+    def graded(self, devices: Sequence[str]) -> StepGraded:
+        """The step's result on these devices. The caller fills in the time that it took."""
+        for device in devices:
+            self._run_on(device, len(devices))
+        _refuse_off_limits(self._results, self._verdicts)
+        _need_every_device(self._results)
+        status = step_status(self._results)
+        score = None if status == "error" else round(sum(check.points for check in self._results), 6)
+        result = StepResult(
+            name=self._step.name, track=self._step.track, title=_(self._step.title), status=status,
+            score=score, max_score=self._step.points, seconds=0.0,
+            checks=self._results, output="".join(self._output), odd=self._odd,
+        )  # fmt: skip
+        return StepGraded(result, sorted(self._imported), self._reproduction() if self._reproduce else None)
+
+    def _reproduction(self) -> Reproduction | None:
+        """The call that the leading failure is about, as a program."""
+        told = leading(self._results)
+        if told is None or told.unwritten:
+            return None
+        verdict = next(verdict for result, verdict in zip(self._results, self._verdicts, strict=True) if result is told)
+        about = verdict.about or next(reversed(verdict.exchanges), None)
+        if about is None:
+            return None
+        names = stubs.arguments(stubs.original(self._step.folder))
+        return reproduction.program(
+            self._step.name, told.name, verdict.message, verdict.exchanges, about, verdict.due, names
+        )
+
+    def _run_on(self, device: str, devices: int) -> None:
+        student = WorkerBackend(self._launcher, self._load, limits_on(device, self._limits))
+        try:
+            run = DeviceRun(self._step, student, self._answers, device)
+            results = run.results(devices)
+            self._verdicts += run.verdicts
+            if self._quiet:
+                _silence(results, student.words)
+            else:
+                no_terminal = _("breakpoint() does not stop here: there is no keyboard. Type: make repro")
+                self._output.append(student.printed().replace(NO_TERMINAL, no_terminal))
+            self._results += results
+            self._imported.update(student.imported)
+            self._odd |= student.odd
+        finally:
+            student.close()
+
+
+def _silence(results: list[CheckResult], words: Set[str]) -> None:
+    """Takes the words of the learner's code out of messages: beside a reference, it could tell what stands there."""
+    for result in results:
+        for word in sorted(words, key=len, reverse=True):
+            if len(word) > SHORT:
+                result.message = result.message.replace(word, "…")
+        result.message = result.message[:LONGEST_QUIET]
+
+
+@dataclass
+class DeviceRun:
+    """The checks of a step on one device: their verdicts, and the misconceptions behind those that fail."""
+
+    step: Solution
+    student: WorkerBackend
+    answers: Answers
+    device: str
+    verdicts: list[Verdict] = field(default_factory=list)
+
+    def results(self, devices: int) -> list[CheckResult]:
+        """Runs every check. `devices` share the points of each."""
+        self.verdicts = [self._verdict(check, self.answers.seed) for check in self.step.checks]
+        results = [
+            self._result(check, verdict, check.points / devices)
+            for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
+        ]
+        by_name = {result.name: result for result in results}
+        for name, matching in self._diagnoses().items():
+            by_name[name].misconception = name_of(matching)
+            by_name[name].hint = nudge_of(matching)
+            by_name[name].message += "\n" + "\n".join(explained(matching))
+        return results
+
+    def _verdict(self, check: Check, seed: int) -> Verdict:
+        self.student.allow(check.deadline)
+        return run_check(check.function, self.student, self.answers.oracle, seed=seed, device=self.device)
+
+    def _result(self, check: Check, verdict: Verdict, share: float) -> CheckResult:
+        return CheckResult(
+            name=check.name, title=_(check.title), device=self.device, status=verdict.status,
+            points=share if verdict.status == "pass" else 0.0, max_points=share, message=verdict.message,
+            parting=verdict.parting, unwritten=verdict.status == "todo", about=_about(verdict),
+        )  # fmt: skip
+
+    def _diagnoses(self) -> dict[str, list[Misconception]]:
+        """The misconceptions behind each failing check, where one gives exactly the student's answers."""
+        questions = [
+            self._question(check, verdict, self.answers.seed)
+            for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
+            if verdict.status == "fail" and not verdict.off_limits
+        ]
+        if not questions:
+            return {}
+        diagnostician = Diagnostician(self.step.misconceptions, self.answers.witness, self.step.pairs)
+        return diagnostician.diagnose(questions, self._ask_again)
+
+    def _ask_again(self, question: Question, further: int) -> Question | None:
+        """Runs a failing check under another seed; None where it does not fail there."""
+        check = as_check(question.check)
+        seed = self.step.seed(further)
+        verdict = self._verdict(check, seed)
+        return self._question(check, verdict, seed) if verdict.status == "fail" else None
+
+    def _question(self, check: Check, verdict: Verdict, seed: int) -> Question:
+        return Question(check.function, seed, self.device, verdict.exchanges, verdict.called)
+
+
+def _about(verdict: Verdict) -> str:
+    """The public name that a check is about: the first it called, or the one that is not written yet."""
+    return verdict.exchanges[-1 if verdict.status == "todo" else 0].name if verdict.exchanges else ""
+
+
+def _not_run(step: Solution, devices: Sequence[str], status: Status, message: str) -> StepGraded:
+    checks = [
+        CheckResult(
+            name=check.name, title=_(check.title), device=device, status=status, points=0.0,
+            max_points=check.points / max(len(devices), 1), message=message if index == 0 else "",
+        )
+        for device in devices or ["cpu"]
+        for index, check in enumerate(step.checks)
+    ]  # fmt: skip
+    result = StepResult(
+        name=step.name, track=step.track, title=_(step.title), status=status, score=0.0, max_score=step.points,
+        seconds=0.0, checks=checks, message=message,
+    )  # fmt: skip
+    return StepGraded(result, [])
+
+
+def _refuse_off_limits(results: list[CheckResult], verdicts: list[Verdict]) -> None:
+    """A function that uses an off-limits built-in in any check loses the points of all its checks."""
+    reasons = {verdict.off_limits: verdict.message for verdict in verdicts if verdict.off_limits}
+    for result, verdict in zip(results, verdicts, strict=True):
+        names = sorted(verdict.called & reasons.keys())
+        if names and result.status != "error":
+            result.status, result.points, result.off_limits = "fail", 0.0, True
+            result.message = reasons[names[0]]
+
+
+def _need_every_device(results: list[CheckResult]) -> None:
+    """A check earns points only if it passes on every device it runs on."""
+    lost = {result.name for result in results if result.status != "pass"}
+    for result in results:
+        if result.name in lost:
+            result.points = 0.0

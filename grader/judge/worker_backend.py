@@ -1,0 +1,194 @@
+"""The student's side of a check: a backend that gets its answers from a sandboxed worker."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+
+from grader.base.errors import CheckFailed
+from grader.base.language import gettext as _
+from grader.base.limits import Limits
+from grader.calls.call import Call, Load, Outcome
+from grader.calls.codec import decode_outcome, encode_call, encode_load
+from grader.calls.framing import BadMessage
+from grader.checks.learner_errors import NOT_PERMITTED, learners_error
+from grader.checks.trial import ours_failed
+from grader.sandbox.process import Launcher, NoAnswer, Worker
+
+MAX_WORKERS = 4  # per step: a file that keeps killing its process is given up
+
+
+class WorkerBackend:
+    """Answers from a learner's step. The worker is started lazily, at the first call, and again after a call that
+    killed it.
+
+    A public name whose call hung or died is not called again: its further checks fail at once, for the same reason.
+    """
+
+    def __init__(self, launcher: Launcher, load: Load, limits: Limits) -> None:
+        self._launcher, self._load, self._limits = launcher, load, limits
+        self._worker: Worker | None = None
+        self._started = 0
+        self._seconds = 0.0
+        self._answered = 0  # bytes
+        self._call_seconds = limits.call_seconds
+        self._begin: int | None = None
+        self._makers: dict[int, str] = {}
+        self._lost: dict[str, CheckFailed] = {}
+        self._printed: list[str] = []
+        self.imported: list[str] = []
+        self.odd = False  # its process ended by itself, sent what is no answer, or met what is forbidden
+        self.words: set[str] = set()  # of the code's own, in what it raised
+
+    def allow(self, seconds: float | None) -> None:
+        """Sets the time limit of calls from here on; None: the one in the limits."""
+        self._call_seconds = self._limits.call_seconds if seconds is None else seconds * self._limits.patience
+
+    def begin_check(self, seed: int) -> None:
+        """Drops the modules made so far and seeds the random stream, with the next call."""
+        self._begin = seed
+        self._makers.clear()
+
+    def ask(self, call: Call) -> Outcome:
+        """The outcome of one call. Raises CheckFailed when there is none: timed out, crashed, or not a valid answer."""
+        self._makers |= {earlier.new_handle: earlier.name for earlier in call.first if earlier.handle is None}
+        name = call.name if call.handle is None else self._makers.get(call.handle, call.name)
+        self._makers[call.new_handle] = name
+        if name in self._lost:
+            raise self._lost[name]
+        worker = self._worker or self._start()
+        call.begin, self._begin = self._begin, None
+        try:
+            return self._heard(self._exchange(worker, encode_call(call), name))
+        except CheckFailed as failure:
+            self._lost[name] = failure
+            raise
+
+    def printed(self) -> str:
+        """What the learner's code has printed, truncated."""
+        current = self._worker.process.printed() if self._worker else ""
+        return "".join([*self._printed, current])[: self._limits.output]
+
+    def close(self) -> None:
+        """Ends the worker and drops the stored failure, whose traceback would keep the answer alive."""
+        if self._worker is not None:
+            self._end()
+        self._lost.clear()
+
+    def _start(self) -> Worker:
+        if "" in self._lost:  # the file itself can't be imported
+            raise self._lost[""]
+        if self._started >= MAX_WORKERS:
+            raise CheckFailed(
+                _("The code ended its own process {count} times and is not run again.").format(count=MAX_WORKERS)
+            )
+        try:
+            worker = self._worker = Worker(self._launcher.launch(self._limits))
+        except Exception as error:  # no learner's code has run yet
+            raise CheckFailed(
+                _("The grader could not start a process for the code: {error}").format(error=error), "error"
+            ) from error
+        self._started += 1
+        try:
+            loaded = self._heard(self._exchange(worker, encode_load(self._load), self._load.module))
+            self.imported = loaded.imported
+            if loaded.raised is not None:
+                raise learners_error(
+                    loaded.raised, _("importing {file}").format(file=self._load.sources[self._load.module][0])
+                )
+        except CheckFailed as failure:
+            failure.by_code = False
+            self._lost[""] = failure
+            if self._worker is not None:  # it would go on to report each name as undefined
+                self._end()
+            raise
+        return worker
+
+    def _heard(self, outcome: Outcome) -> Outcome:
+        if raised := outcome.raised:
+            self.odd |= any(word in raised.message for word in NOT_PERMITTED)
+            self.words |= {raised.type, raised.message, raised.function, raised.source, *raised.shapes}
+        return outcome
+
+    def _exchange(self, worker: Worker, frame: bytes, name: str) -> Outcome:
+        seconds = min(self._call_seconds, self._limits.step_seconds - self._seconds)
+        start = time.monotonic()
+        try:
+            header, payload = worker.exchange(frame, seconds)
+        except NoAnswer as ending:
+            self._end()
+            self.odd |= ending.why != "late"
+            if ending.place and ending.place[0] not in {filename for filename, _source in self._load.sources.values()}:
+                ending.place = None  # reported by its process, and not to be trusted
+            raise _no_answer(ending, name, seconds) from None
+        except (BadMessage, MemoryError) as nonsense:
+            self._end()
+            self.odd = True
+            raise self._nonsense(name, nonsense) from None
+        except Exception as error:  # a fault of the transport, and not of the message
+            self._end()
+            raise CheckFailed(ours_failed(), "error") from error
+        finally:
+            self._seconds += time.monotonic() - start
+        self._answered += len(header) + len(payload)
+        if self._answered > self._limits.answers:
+            self._end()
+            raise CheckFailed(
+                _("{name}: the answers of this step exceed {limit} MiB in total.").format(
+                    name=name, limit=self._limits.answers >> 20
+                )
+            )
+        try:
+            return decode_outcome(header, payload)
+        except BadMessage as nonsense:
+            self._end()
+            self.odd = True
+            raise self._nonsense(name, nonsense) from None
+
+    @staticmethod
+    def _nonsense(name: str, what: Exception) -> CheckFailed:
+        return CheckFailed(
+            _("{name}: the process sent something that is not an answer ({what}).").format(
+                name=name, what=str(what) or type(what).__name__
+            )
+        )
+
+    def _end(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.close()
+            with contextlib.suppress(OSError):
+                self._printed.append(worker.process.printed())
+
+
+def _no_answer(ending: NoAnswer, name: str, seconds: float) -> CheckFailed:
+    place = ""
+    if ending.place:
+        file, line, function = ending.place
+        place = "\n" + _("the code was at line {line} of {file}, in {function}").format(
+            line=line, file=file, function=function
+        )
+    if ending.why == "late":
+        sentence = _("{name}: no answer within {seconds} s").format(name=name, seconds=f"{max(seconds, 0):.0f}")
+        return CheckFailed(sentence + place, "timeout")
+    if ending.why == "full":
+        return CheckFailed(_("{name}: the code wrote more to files than allowed").format(name=name))
+    status = ending.status
+    if status is None:
+        sentence = _("{name}: the code's process ended without an answer").format(name=name)
+    elif status & 0x7F:
+        sentence = _("{name}: the code's process was killed by {signal}").format(
+            name=name, signal=_signal_name(status & 0x7F)
+        )
+    else:
+        sentence = _("{name}: the code ended its own process (exit status {status})").format(
+            name=name, status=status >> 8
+        )
+    return CheckFailed(sentence + place)
+
+
+def _signal_name(number: int) -> str:
+    with contextlib.suppress(ValueError):
+        return signal.Signals(number).name
+    return f"signal {number}"

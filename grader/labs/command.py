@@ -1,0 +1,183 @@
+"""A lab in the terminal: the list, the question, progress, the tables."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table as Grid
+from rich.text import Text
+
+from grader.base.language import gettext as _
+from grader.labs import lab as labs
+from grader.labs import parts
+from grader.report import console as screen
+
+LINE_SECONDS = 10.0  # between two lines where there is no terminal
+
+
+def text_of(asked: str | None) -> str | None:
+    """The learner's own text: the content of the file of this name, else the words themselves. Raises Stop."""
+    if asked is None:
+        return None
+    try:
+        file = Path(asked)
+        is_file = len(asked) < 512 and file.is_file()
+    except (OSError, ValueError):
+        is_file = False
+    if not is_file:
+        if asked.endswith((".txt", ".md")) and "\n" not in asked:
+            raise parts.Stop(_("There is no file {file}. Type: TEXT=FILE, or TEXT='some words'").format(file=asked))
+        return asked
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise parts.Stop(
+            _("{file} can't be read as UTF-8 text ({reason}). Type: TEXT=OTHER").format(
+                file=file, reason=type(error).__name__
+            )
+        ) from None
+
+
+# --- labs ---
+
+
+def run(given: argparse.Namespace) -> int:
+    """Lists labs, or runs one: 0 when its page is written, 130 when stopped with nothing measured. Raises Stop."""
+    say = screen.console()
+    if given.name is None:
+        say.print(_listed(labs.labs()))
+        say.print(_("To run one, type: {command}").format(command="make lab NAME=flash"))
+        return 0
+    lab = {one.name: one for one in labs.labs()}.get(given.name)
+    if lab is None:
+        raise parts.Stop(_("There is no lab {name}. Type: {command}").format(name=given.name, command="make lab"))
+    require_matplotlib()
+    lesson, module = lab.lesson, lab.module
+    text = text_of(given.text)
+    say.print(Text(lesson.title, "bold"))
+    say.print(Markdown(lesson.about))
+    seconds = given.seconds or module.SECONDS
+    say.print(_("It takes about {seconds:.0f} s.").format(seconds=seconds), warning(), style="dim")
+    prediction = labs.predicted(_asked(say, lesson, given.predict), lesson)
+    found = gathered(module.NEEDS, given)
+    for part in found.values():
+        say.print(part.said)
+    with bar() as tell:
+        bench = labs.Bench(found, seconds, given.seed, given.device, text, tell)
+        outcome = labs.run(lab, bench, prediction, parts.blamed_on(given.submission))
+    return _told(say, outcome, given.out)
+
+
+def _told(say: Console, outcome: labs.LabRun, folder: Path) -> int:
+    """Prints the results and writes the page."""
+    results, module = outcome.bench.results, outcome.lab.module
+    if not results.rows:
+        say.print(_("Nothing was measured before it was stopped."))
+        return 130 if outcome.stopped else 0
+    for table in module.tables(results):
+        say.print()
+        say.print(grid(table))
+    say.print()
+    for finding in module.findings(results):
+        say.print("·", finding)
+    if outcome.prediction:
+        say.print()
+        say.print(_("Your prediction: {prediction}").format(prediction=outcome.prediction), style="bold")
+    if outcome.stopped:
+        say.print(_("It was stopped early: this is what was measured until then."))
+    say.print()
+    page = labs.write(outcome, folder)
+    say.print(_("The page is {file}").format(file=page.resolve()), soft_wrap=True)
+    return 0
+
+
+def gathered(needs: tuple[parts.Need, ...], given: argparse.Namespace) -> dict[str, parts.StepCode]:
+    """The needed parts; written steps are graded first. Raises Stop."""
+    folder = given.submission
+    grade = parts.graded(folder)
+
+    def said(steps: list[str]) -> parts.Statuses:
+        print(_("Grading first what it needs: {steps}").format(steps=", ".join(steps)), file=sys.stderr)
+        return grade(steps)
+
+    return parts.gather(needs, folder, given.model, said)
+
+
+def warning() -> str:
+    """That a learner's code runs as it is."""
+    return _("It runs your code in your own process, outside the sandbox, and gives no mark.")
+
+
+def _asked(say: Console, lesson: labs.LabLesson, given: str | None) -> str:
+    """The learner's prediction: as typed; empty without a terminal, or if the learner skips it."""
+    say.print()
+    say.print(Markdown(lesson.question))
+    for number, answer in enumerate(lesson.answers, 1):
+        say.print(f"  {number}. {answer}")
+    say.print()
+    if given is not None or not sys.stdin.isatty():
+        return given or ""
+    try:
+        return input(_("What do you expect? A number or your own words, Enter to skip: "))
+    except EOFError:
+        return ""
+
+
+def _listed(found: list[labs.Lab]) -> Grid:
+    table = Grid(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for lab in found:
+        table.add_row(Text(lab.name, "bold"), lab.lesson.title, Text(f"{lab.module.SECONDS:.0f} s", "dim"))
+    return table
+
+
+def grid(table: labs.Table) -> Grid:
+    """A table for the terminal."""
+    shown = Grid(title=table.title, title_justify="left", show_edge=False)
+    for place, column in enumerate(table.columns):
+        shown.add_column(column, justify="right" if table.is_figure(place) else "left", overflow="fold")
+    for row in table.rows:
+        shown.add_row(*(Text(cell) for cell in row))
+    return shown
+
+
+@contextmanager
+def bar() -> Iterator[Callable[[float, str], None]]:
+    """A bar with the time left on standard error; an occasional line where that is not a terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.percentage:>3.0f} %"), BarColumn(24), TextColumn("{task.fields[left]}"),
+               TextColumn("{task.description}"))  # fmt: skip
+    began = said = time.monotonic()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("", total=1.0, left="")
+
+        def tell(done: float, what: str) -> None:
+            nonlocal said
+            now = time.monotonic()
+            left = (now - began) * (1 - done) / done if done > 0.01 else 0.0
+            words = _("{seconds:.0f} s left").format(seconds=left) if done > 0.01 else ""
+            progress.update(task, completed=done, description=what, left=words)
+            if not console.is_terminal and now - said > LINE_SECONDS:
+                said = now
+                print(f"{done:.0%} · {words} · {what}", file=sys.stderr, flush=True)
+
+        yield tell
+
+
+def require_matplotlib() -> None:
+    """Raises Stop where there is no matplotlib, with the command that installs it."""
+    try:
+        import matplotlib  # noqa: F401
+    except ModuleNotFoundError:
+        raise parts.Stop(
+            _("Labs draw with matplotlib, which is not here. Type: {command}").format(
+                command=f"{sys.executable} -m pip install -r requirements-lab.lock"
+            )
+        ) from None

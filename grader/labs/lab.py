@@ -1,0 +1,225 @@
+"""Labs: experiments without a mark, with the learner's own code. `python -m grader lab flash`.
+
+A lab is a folder `solutions/TRACK/lab_NAME/` with its lesson in both languages and `lab.py`, which has
+
+    SECONDS    how long it takes by default, on two CPU cores
+    NEEDS      the steps that it uses, each a `Need`
+    measure    fills a `Bench`'s results, within its time
+    tables     results -> what is printed and stands on the page
+    pictures   results -> SVG, for the page
+    findings   results -> sentences that say what was measured
+
+The lesson's sections under `##` are, in order: the question with its numbered answers, and what to see.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from grader.base import language, paths
+from grader.labs.parts import Need, StepCode
+
+LAB_NAME = re.compile(r"lab_([a-z0-9_]+)")
+HEADING = re.compile(r"^## .*$", re.MULTILINE)
+ANSWER = re.compile(r"^(\d)\. (.+(?:\n   .+)*)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Figures: rows of text under headings."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+    def is_figure(self, column: int) -> bool:
+        """Whether a column holds numbers, which are right-aligned."""
+        texts = [row[column] for row in self.rows if row[column]]
+        return bool(texts) and all(text[0].isdigit() or text[0] in "-+−×" for text in texts)
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A drawing as SVG; `alt` says in words what it shows."""
+
+    title: str
+    svg: str
+    alt: str
+
+
+@dataclass
+class Results:
+    """What a lab has measured: rows of figures, and whatever else its pictures need."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, **figures: Any) -> None:
+        """One row."""
+        self.rows.append(figures)
+
+    def where(self, **wanted: Any) -> list[dict[str, Any]]:
+        """The rows that have these values, in the order of measurement."""
+        return [row for row in self.rows if all(row.get(name) == value for name, value in wanted.items())]
+
+    def distinct(self, name: str) -> list[Any]:
+        """The values of one figure, in the order in which they were first measured."""
+        return list(dict.fromkeys(row[name] for row in self.rows if name in row))
+
+
+class Bench:
+    """What a lab runs with: the parts that it needs, its time, and its results."""
+
+    def __init__(
+        self, parts: dict[str, StepCode], seconds: float, seed: int = 1, device: str = "cpu", text: str | None = None,
+        tell: Callable[[float, str], None] = lambda done, what: None,
+    ) -> None:  # fmt: skip
+        self.parts, self.seconds, self.seed, self.device, self.text = parts, seconds, seed, device, text
+        self.results = Results()
+        self._tell, self._began = tell, time.monotonic()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since it began."""
+        return time.monotonic() - self._began
+
+    @property
+    def left(self) -> float:
+        """Seconds left of its time."""
+        return self.seconds - self.elapsed
+
+    def begin(self) -> None:
+        """Restarts the clock, after a set-up that is not measured."""
+        self._began = time.monotonic()
+
+    def part(self, step: str) -> StepCode:
+        """A step that the lab needs."""
+        return self.parts[step]
+
+    def tell(self, what: str, done: float | None = None) -> None:
+        """Updates the progress bar; `done` is the fraction of its work, by default of its time."""
+        self._tell(min(1.0, self.elapsed / self.seconds if done is None else done), what)
+
+
+class Module(Protocol):
+    """The module `lab.py` of a lab."""
+
+    SECONDS: float
+    NEEDS: tuple[Need, ...]
+
+    def measure(self, bench: Bench) -> None: ...
+    def tables(self, results: Results) -> list[Table]: ...
+    def pictures(self, results: Results) -> list[Plot]: ...
+    def findings(self, results: Results) -> list[str]: ...
+
+
+@dataclass(frozen=True)
+class LabLesson:
+    """The text of a lab in one language, as Markdown, cut where the runner needs it."""
+
+    title: str
+    about: str
+    question: str
+    answers: list[str]
+    to_see: str
+
+
+@dataclass(frozen=True)
+class Lab:
+    """One lab, read from its folder."""
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """`flash`."""
+        return self.folder.name.removeprefix("lab_")
+
+    @property
+    def module(self) -> Any:
+        """Its code, imported lazily: a `Module`."""
+        package = f"{self.folder.parents[1].name}.{self.folder.parent.name}.{self.folder.name}"
+        return importlib.import_module(f"{package}.lab")
+
+    @property
+    def lesson(self) -> LabLesson:
+        """Its text in the language in use."""
+        return cut(self.folder.joinpath(f"lesson.{language.current()}.md").read_text(encoding="utf-8"))
+
+
+def labs(solutions: Path = paths.SOLUTIONS) -> list[Lab]:
+    """Every lab of every track, in the order of their names. A folder without `lab.py` does not count."""
+    found = [path.parent for path in solutions.glob("*/lab_*/lab.py") if LAB_NAME.fullmatch(path.parent.name)]
+    return [Lab(folder) for folder in sorted(found, key=lambda folder: folder.name)]
+
+
+def cut(markdown: str) -> LabLesson:
+    """A lab's lesson in its parts. Raises ValueError where a part is missing."""
+    head, *sections = HEADING.split(markdown)
+    title, _line, about = head.strip().partition("\n")
+    if not title.startswith("# ") or len(sections) < 2:
+        raise ValueError("a lab's lesson has a title, a paragraph, a question, and what to see")
+    answers = [" ".join(answer.split()) for _number, answer in ANSWER.findall(sections[0])]
+    question = ANSWER.split(sections[0])[0].strip()
+    return LabLesson(title[2:], about.strip(), question, answers, sections[1].strip())
+
+
+def predicted(answer: str, lesson: LabLesson) -> str:
+    """What a learner typed as a prediction: one of the numbered answers, or words of their own."""
+    answer = answer.strip()
+    if answer.isdecimal() and 1 <= int(answer) <= len(lesson.answers):
+        return lesson.answers[int(answer) - 1]
+    return answer
+
+
+@dataclass
+class LabRun:
+    """A lab that was run: all that its page shows."""
+
+    lab: Lab
+    lesson: LabLesson
+    bench: Bench
+    prediction: str = ""
+    stopped: bool = False
+
+    @property
+    def whose(self) -> list[str]:
+        """Whose code ran, a sentence for each step."""
+        return [part.said for part in self.bench.parts.values()]
+
+
+def run(
+    lab: Lab, bench: Bench, prediction: str = "", guard: contextlib.AbstractContextManager[None] | None = None
+) -> LabRun:
+    """Measures; what was measured until Ctrl-C is kept. `guard` words an error of the learner's code."""
+    outcome = LabRun(lab, lab.lesson, bench, prediction)
+    with guard or contextlib.nullcontext():
+        try:
+            lab.module.measure(bench)
+        except KeyboardInterrupt:
+            outcome.stopped = True
+    return outcome
+
+
+def write(outcome: LabRun, folder: Path) -> Path:
+    """Writes the page, and the figures as JSON beside it; returns the page's path."""
+    from grader.labs import page as lab_page
+
+    folder.mkdir(parents=True, exist_ok=True)
+    page = folder / f"{outcome.lab.name}.html"
+    page.write_text(lab_page.html(outcome), encoding="utf-8")
+    kept = {
+        "lab": outcome.lab.name, "prediction": outcome.prediction, "stopped": outcome.stopped,
+        "seed": outcome.bench.seed, "device": outcome.bench.device, "seconds": round(outcome.bench.elapsed, 1),
+        "whose": {step: part.whose for step, part in outcome.bench.parts.items()}, "rows": outcome.bench.results.rows,
+    }  # fmt: skip
+    page.with_suffix(".json").write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    return page

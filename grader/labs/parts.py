@@ -1,0 +1,212 @@
+"""Chooses whose code a lab runs: the learner's if its step passes, else the reference, else the lab's own simple part.
+
+A learner's code runs in this process, outside the sandbox, ungraded. The steps that a lab needs are graded first, so
+that it never measures a mistake.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from grader.base import paths
+from grader.base.language import gettext as _
+from grader.course import stubs, submissions
+
+Whose = Literal["yours", "reference", "kit"]
+Statuses = dict[str, tuple[str, float | None, float]]  # a step's status, its score if it has one, and the most possible
+
+
+class Stop(Exception):
+    """A lab can't continue: one line, which ends with the command to type next."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """A step that a lab uses, and the names in it; `own` replaces them where the step is unavailable.
+
+    An `optional` one is left out where it is neither written nor in this copy of the kit. One that is `graded_only` is
+    used by another step and not by the lab: it must pass if it is written, and is not a part itself.
+    """
+
+    step: str
+    names: tuple[str, ...]
+    own: Any = None
+    optional: bool = False
+    graded_only: bool = False
+
+
+@dataclass(frozen=True)
+class StepCode:
+    """The names of one step, and whose code they are."""
+
+    step: str
+    whose: Whose
+    names: dict[str, Any]
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.names[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    @property
+    def said(self) -> str:
+        """A sentence that says whose code it is."""
+        if self.whose == "yours":
+            return _("{step}: yours.").format(step=self.step)
+        if self.whose == "reference":
+            return _("{step}: the kit's reference.").format(step=self.step)
+        return _("{step}: the lab's own simple part, as yours is not written yet.").format(step=self.step)
+
+
+def gather(
+    needs: tuple[Need, ...], folder: Path, model: Literal["mine", "kit"] | None, grade: Callable[[list[str]], Statuses]
+) -> dict[str, StepCode]:
+    """The parts of the steps needed, by step. `grade` returns which of the learner's steps pass; `model` overrides the
+    choice.
+
+    Raises Stop if a written step fails, or if `mine` is requested and a step is not written.
+    """
+    written = [need.step for need in needs if model != "kit" and is_written(folder / f"{need.step}.py")]
+    for need in needs:
+        if model == "mine" and need.step not in written and not (need.optional or need.graded_only):
+            raise Stop(not_written(folder / f"{need.step}.py", need.step))
+    _require_passes(folder, grade(written) if written else {})
+    found = {need.step: _part(need, folder, need.step in written) for need in needs if not need.graded_only}
+    return {step: part for step, part in found.items() if part is not None}
+
+
+def _require_passes(folder: Path, statuses: Statuses) -> None:
+    for step, (status, score, most) in statuses.items():
+        if status == "pass":
+            continue
+        file, command = shown(folder, step), grade_command(step)
+        if score is None:
+            raise Stop(_("{file} could not be graded, so nothing is measured. Type: {command}").format(
+                file=file, command=command
+            ))  # fmt: skip
+        sentence = _("{file} does not pass yet ({score:g} of {most:g} points), so nothing is measured. Type: {command}")
+        raise Stop(sentence.format(file=file, score=score, most=most, command=command))
+
+
+def _part(need: Need, folder: Path, is_learners: bool) -> StepCode | None:
+    if is_learners:
+        return StepCode(need.step, "yours", _named(_learners(folder, need.step), need, shown(folder, need.step)))
+    try:
+        reference = paths.step_folder(need.step) / "reference.py"
+    except FileNotFoundError:
+        reference = None
+    if reference is not None and reference.is_file():
+        module = importlib.import_module(f"solutions.{reference.parent.parent.name}.{need.step}.reference")
+        return StepCode(need.step, "reference", _named(module, need, str(reference)))
+    if need.own is None:
+        if need.optional:
+            return None
+        raise Stop(not_written(folder / f"{need.step}.py", need.step))
+    return StepCode(need.step, "kit", {name: getattr(need.own, name) for name in need.names})
+
+
+def _named(module: types.ModuleType, need: Need, file: str) -> dict[str, Any]:
+    missing = [name for name in need.names if not hasattr(module, name)]
+    if missing:
+        sentence = _("{file} must define `{name}`, and it does not. Type: {command}")
+        raise Stop(sentence.format(file=file, name=missing[0], command=grade_command(need.step)))
+    return {name: getattr(module, name) for name in need.names}
+
+
+def is_written(file: Path) -> bool:
+    """Whether a learner's file exists and is no longer the stub."""
+    return file.is_file() and not stubs.is_untouched(file.read_text(encoding="utf-8", errors="replace"))
+
+
+def _learners(folder: Path, step: str) -> types.ModuleType:
+    """Imports a step from the learner's folder as `exercises.STEP`, whatever the folder is called."""
+    held = sys.modules.get("exercises")
+    if held is None or list(held.__path__) != [str(folder)]:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "exercises"]:
+            del sys.modules[name]
+        package = types.ModuleType("exercises")
+        package.__path__ = [str(folder)]
+        sys.modules["exercises"] = package
+    with blamed_on(folder):
+        return importlib.import_module(f"exercises.{step}")
+
+
+@contextmanager
+def blamed_on(folder: Path) -> Iterator[None]:
+    """Turns an error of the learner's code into one line: their file, line and error. The engine's own errors pass
+    unchanged."""
+    try:
+        yield
+    except Exception as error:
+        sentence = _worded(error, folder.resolve())
+        if sentence is None:
+            raise
+        raise Stop(sentence) from None
+
+
+def _worded(error: Exception, folder: Path) -> str | None:
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_inside(frame.filename, folder)]
+    if isinstance(error, SyntaxError) and error.filename and _is_inside(error.filename, folder):
+        file, line, function = error.filename, error.lineno or 0, "<module>"
+    elif frames:
+        file, line, function = frames[-1].filename, frames[-1].lineno or 0, frames[-1].name
+    else:
+        return None
+    step = Path(file).stem
+    if isinstance(error, NotImplementedError) and not str(error):
+        return not_written(Path(folder.name, step + ".py"), step)
+    message = str(error).partition("\n")[0]
+    return _("{file}, line {line}, in {function}: {error}. To see what is wrong, type: {command}").format(
+        file=Path(folder.name, Path(file).name),
+        line=line,
+        function=function,
+        error=f"{type(error).__name__}: {message}" if message else type(error).__name__,
+        command=grade_command(step),
+    )
+
+
+def _is_inside(filename: str, folder: Path) -> bool:
+    return Path(filename).resolve().is_relative_to(folder)
+
+
+def shown(folder: Path, step: str) -> str:
+    """The path of a step's file for messages."""
+    return str(Path(folder.name, f"{step}.py"))
+
+
+def not_written(file: Path, step: str) -> str:
+    """The message for a file that is not written yet, with the next command."""
+    return _("{file} is not written yet. When it is, check it with: {command}").format(
+        file=file, command=grade_command(step)
+    )
+
+
+def grade_command(step: str) -> str:
+    """The command that grades a step."""
+    return f"python -m grader grade --step {step}"
+
+
+def graded(folder: Path) -> Callable[[list[str]], Statuses]:
+    """Grades steps of a folder in the sandbox, for `gather`. What it returns raises Stop where the grader fails."""
+
+    def grade(steps: list[str]) -> Statuses:
+        from grader.judge.grader import Grader
+        from grader.judge.launcher import GraderError
+
+        try:
+            with Grader(min(2, len(steps))) as grader:
+                report = grader.grade(submissions.read(folder), steps, device="cpu")
+        except GraderError as error:
+            raise Stop(str(error)) from None
+        return {step.name: (step.status, step.score, step.max_score) for step in report.steps}
+
+    return grade

@@ -1,0 +1,110 @@
+"""Drawings for a lab's page: matplotlib's SVG, with the page's own colours and fonts in place of fixed ones.
+
+What is drawn in `INK`, `QUIET`, `LINE` or a colour of `SERIES` adapts to the page's dark mode. Series differ by marker
+and dash too, so that colour is never the only difference.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+INK, QUIET, LINE = "#010101", "#020202", "#030303"
+SERIES = tuple(f"#0101{number:02x}" for number in range(0x11, 0x19))
+MARKERS, DASHES = "osD^vP*X", ("-", "--", "-.", ":", "-", "--", "-.", ":")
+WIDE, NARROW = (7.2, 3.8), (4.4, 3.4)  # inches, of 72 pixels
+
+_VARIABLES = {INK: "var(--text)", QUIET: "var(--quiet)", LINE: "var(--line)"} | {
+    colour: f"var(--series-{number})" for number, colour in enumerate(SERIES, 1)
+}
+_COLOURS = re.compile("|".join(_VARIABLES))
+_STYLE: Any = {
+    "svg.fonttype": "none", "svg.hashsalt": "lab", "font.size": 11, "font.family": "sans-serif",
+    "axes.edgecolor": QUIET, "text.color": INK, "axes.labelcolor": INK, "xtick.color": QUIET, "ytick.color": QUIET,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK, "axes.facecolor": "none", "figure.facecolor": "none", "grid.color": LINE,
+    "axes.grid": True, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
+    "legend.frameon": False,
+    "lines.linewidth": 1.8, "lines.markersize": 5, "axes.unicode_minus": False, "savefig.facecolor": "none",
+}  # fmt: skip
+_names = itertools.count()
+
+
+class PlotFigure:
+    """A figure that becomes SVG: `axes` is what to draw on."""
+
+    def __init__(self, figure: Any, axes: Any) -> None:
+        self.figure, self.axes = figure, axes
+        self.svg = ""
+
+
+@contextmanager
+def drawing(size: tuple[float, float] = WIDE, rows: int = 1, columns: int = 1, **options: Any) -> Iterator[PlotFigure]:
+    """Axes to draw on; the drawing's `svg` is set when the block ends."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+        # The browser has the fonts for Hangul; matplotlib, which only guesses widths, need not.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        warnings.filterwarnings("ignore", message=".*tight_layout.*", category=UserWarning)
+        figure = Figure(figsize=size, layout="constrained")
+        made = PlotFigure(figure, figure.subplots(rows, columns, **options))
+        yield made
+        file = io.StringIO()
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+        made.svg = _adopted(file.getvalue(), f"d{next(_names)}-")
+
+
+def style(number: int) -> dict[str, str]:
+    """Colour, marker and dash of the series of this number, from 0."""
+    place = number % len(SERIES)
+    return {"color": SERIES[place], "marker": MARKERS[place], "linestyle": DASHES[place]}
+
+
+def line(number: int) -> dict[str, str]:
+    """Colour and dash alone, for curves of many points."""
+    return {"color": SERIES[number % len(SERIES)], "linestyle": DASHES[number % len(SERIES)]}
+
+
+def shade(axes: Any, matrix: Any, number: int = 0, largest: float | None = None) -> None:
+    """A heat map that is transparent where the matrix (row by row) is 0 and opaque where it is largest.
+
+    Drawn as boxes and not as an image, so that it follows the page's colours. Values below 2 % of the largest are left
+    out, and equal neighbours in a row are merged.
+    """
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Rectangle
+
+    top = largest or max((float(value) for row in matrix for value in row), default=1.0) or 1.0
+    by_depth: dict[int, list[Any]] = {}
+    for row, values in enumerate(matrix):
+        column = 0
+        depths = [min(10, round(10 * float(value) / top)) for value in values]
+        for depth, run in itertools.groupby(depths):
+            length = len(list(run))
+            if depth:
+                by_depth.setdefault(depth, []).append(Rectangle((column - 0.5, row - 0.5), length, 1))
+            column += length
+    for depth, boxes in by_depth.items():
+        axes.add_collection(
+            PatchCollection(boxes, facecolor=SERIES[number], edgecolor="none", alpha=depth / 10, antialiased=False)
+        )
+    axes.set_xlim(-0.5, len(matrix[0]) - 0.5)
+    axes.set_ylim(len(matrix) - 0.5, -0.5)
+    axes.set_aspect("equal")
+    axes.grid(visible=False)
+
+
+def _adopted(svg: str, prefix: str) -> str:
+    """The drawing as part of a page: without an XML header, in the page's colours, with unique ids."""
+    body = svg[svg.index("<svg") :]
+    body = _COLOURS.sub(lambda found: _VARIABLES[found[0]], body)
+    body = re.sub(r'\bid="', f'id="{prefix}', body)
+    body = re.sub(r'(href="#|url\(#)', rf"\g<1>{prefix}", body)
+    return re.sub(r"<metadata>.*?</metadata>\s*", "", body, flags=re.DOTALL)

@@ -1,0 +1,1 @@
+"""A learner's tools: watch mode, hints, doctor, the notebook's check()."""

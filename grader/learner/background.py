@@ -1,0 +1,102 @@
+"""Grades in a background thread for watch mode, and defines the events that watch mode receives."""
+
+from __future__ import annotations
+
+import contextvars
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from grader.base.limits import Limits
+from grader.base.results import StepResult
+from grader.course import submissions
+from grader.judge import grader
+
+LIMITS = Limits(call_seconds=5.0, step_seconds=15.0)
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key was pressed."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Look:
+    """Something may have changed in the folder."""
+
+
+@dataclass(frozen=True)
+class StepDone:
+    """A step was graded, or the grader failed."""
+
+    name: str
+    result: StepResult | None
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class NothingGraded:
+    """A required isolation layer is unavailable on this machine: nothing was graded, and nothing will be."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """The grading of a step was cancelled."""
+
+    step: str
+
+
+Event = Key | Look | StepDone | NothingGraded | Dropped
+
+
+class BackgroundGrader:
+    """Grades one step at a time in a background thread, with a warm grader."""
+
+    def __init__(self, send: Callable[[Event], None], device: str, required: tuple[str, ...] = ()) -> None:
+        self._send, self._device = send, device
+        self._limits = msgspec.structs.replace(LIMITS, required=required)
+        self._jobs: queue.SimpleQueue[tuple[submissions.Submission, str, int]] = queue.SimpleQueue()
+        # The warm process dies with the thread that started it, so that this thread lives for the whole session.
+        self._grader = grader.Grader(1, self._limits)
+        self._closed = self._dropped = False
+        self._thread = threading.Thread(target=contextvars.copy_context().run, args=(self._work,), daemon=True)
+        self._thread.start()
+
+    def grade(self, read: submissions.Submission, name: str, seed: int) -> None:
+        """Grades a step; StepDone is sent, or NothingGraded."""
+        self._jobs.put((read, name, seed))
+
+    def drop(self) -> None:
+        """Cancels the grading in progress: Dropped is sent instead of StepDone."""
+        self._dropped = True
+        self._grader.stop()
+
+    def close(self) -> None:
+        """Ends every process at once, whatever they are doing."""
+        self._closed = True
+        self._grader.close()
+
+    def _work(self) -> None:
+        while not self._closed:
+            read, name, seed = self._jobs.get()
+            try:
+                report = self._grader.grade(read, [name], device=self._device, seed=seed)
+            except grader.NotIsolated as refused:
+                self._send(NothingGraded(str(refused)))
+                return
+            except Exception as error:  # whatever it is, the session continues
+                if self._closed:
+                    return
+                self._grader.close()
+                self._grader = grader.Grader(1, self._limits)
+                dropped, self._dropped = self._dropped, False
+                self._send(Dropped(name) if dropped else StepDone(name, None, str(error) or type(error).__name__))
+            else:
+                self._send(StepDone(name, report.steps[0]))

@@ -1,0 +1,278 @@
+"""What works on this machine, what does not, and the command that fixes it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from grader.base import language, paths
+from grader.base.language import gettext as _
+from grader.base.limits import Limits
+from grader.base.paths import typed
+from grader.base.results import Report
+from grader.course import choice, submissions
+from grader.judge import grader as grading
+from grader.judge.launcher import GraderError
+
+State = Literal["works", "limited", "broken"]
+MARKS: dict[State, tuple[str, str]] = {"works": ("✓", "green"), "limited": ("!", "yellow"), "broken": ("✗", "red")}
+
+OLDEST = (3, 11)
+ENOUGH_DISK = 200 << 20  # bytes: enough for the folders of a few workers
+TORCH_SECONDS = 120.0
+ISOLATION = ("process", "limits", "landlock", "seccomp")
+ASK_TORCH = """
+import json, time
+start = time.perf_counter()
+import torch
+seconds = time.perf_counter() - start
+cuda = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+print(json.dumps({"version": torch.__version__, "seconds": seconds, "cuda": cuda,
+                  "built_for_cuda": torch.version.cuda or "", "mps": torch.backends.mps.is_available()}))
+"""
+
+
+@dataclass(frozen=True)
+class Examined:
+    """One finding: with `limited`, `make grade` still works, with `broken` it does not; `fix` is a command."""
+
+    what: str
+    state: State
+    says: str
+    fix: str = ""
+
+
+class TorchFacts(msgspec.Struct):
+    """What torch reports about itself."""
+
+    version: str
+    seconds: float
+    cuda: str
+    built_for_cuda: str
+    mps: bool
+
+
+def examine(folder: Path, looking_at: Callable[[str], None] = lambda what: None) -> Iterator[Examined]:
+    """Examines everything that grading needs; torch is imported, and code graded, in separate processes."""
+    yield python()
+    looking_at(_("packages"))
+    yield packages(paths.ROOT / "requirements.lock")
+    yield exercises(folder)
+    yield temporary_folder()
+    looking_at("torch")
+    facts = ask_torch()
+    if isinstance(facts, str):
+        yield Examined("torch", "broken", facts, _install())
+    else:
+        says = _("{version}, imported in {seconds} s").format(version=facts.version, seconds=f"{facts.seconds:.1f}")
+        yield Examined("torch", "works", says)
+        yield devices(facts)
+        looking_at(_("grading"))
+        yield from trial_run()
+    yield spoken()
+    yield screen()
+
+
+def works(findings: list[Examined]) -> bool:
+    """Whether `make grade` works."""
+    return all(finding.state != "broken" for finding in findings)
+
+
+def table(findings: list[Examined]) -> RenderableType:
+    """The findings as a table, with a conclusion."""
+    words = {"works": _("works"), "limited": _("limited"), "broken": _("does not work")}
+    rows = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    rows.add_column(_("what"), no_wrap=True)
+    rows.add_column(_("state"), no_wrap=True)
+    rows.add_column(_("what was found, and how to fix it"), overflow="fold")
+    for finding in findings:
+        mark, style = MARKS[finding.state]
+        says = Text(finding.says)
+        if finding.fix:
+            says.append("\n" + _("Type: {command}").format(command=finding.fix), "bold")
+        rows.add_row(finding.what, Text(f"{mark} {words[finding.state]}", style), says)
+    if works(findings):
+        closing = Text(_("Everything that grading needs works. Type: make grade"), "bold green")
+    else:
+        closing = Text(_("Grading does not work here yet. Fix what does not work, then type: make doctor"), "bold red")
+    return Group(rows, Text(), closing)
+
+
+# --- findings -----------------------------------------------------------------------------------------------
+
+
+def python() -> Examined:
+    """The interpreter."""
+    says = f"{platform.python_version()}, {platform.system()} {platform.machine()}"
+    if sys.version_info < OLDEST:
+        newest = _("{found}; 3.11 or newer is needed").format(found=says)
+        return Examined("Python", "broken", newest, "rm -r .venv && make grade PYTHON=python3.12")
+    return Examined("Python", "works", says)
+
+
+def packages(lock: Path) -> Examined:
+    """The installed packages, compared with the pins."""
+    what = _("packages")
+    try:
+        lines = lock.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return Examined(what, "limited", _("requirements.lock is missing: there is nothing to compare with"))
+    pins = [line.split("==") for line in lines if "==" in line and not line.startswith("#")]
+    installed = {name: _installed(name) for name, _version in pins}
+    missing = [name for name, version in installed.items() if version is None]
+    if missing:
+        return Examined(what, "broken", _("not installed: {names}").format(names=", ".join(missing)), _install())
+    others = [f"{name} {installed[name]}" for name, version in pins if installed[name] != version.strip()]
+    if others:
+        says = _("versions other than the ones the kit was tested with: {names}").format(names=", ".join(others))
+        return Examined(what, "limited", says, _install())
+    return Examined(what, "works", _("{count} packages, as pinned").format(count=len(pins)))
+
+
+def exercises(folder: Path) -> Examined:
+    """The learner's files."""
+    what = _("exercises")
+    if not folder.is_dir():
+        return Examined(what, "broken", _("there is no folder {folder}").format(folder=folder), "make exercises")
+    names = choice.step_names(None, choice.CORE)
+    missing = [name for name in names if not (folder / f"{name}.py").is_file()]
+    if missing:
+        return Examined(what, "limited", _("missing: {names}").format(names=", ".join(missing)), "make exercises")
+    if not os.access(folder, os.W_OK):
+        says = _("{folder} is not writable: hints are not remembered, and no step can be reset").format(folder=folder)
+        return Examined(what, "limited", says, f"chmod u+w {typed(folder)}")
+    return Examined(what, "works", _("{count} steps in {folder}").format(count=len(names), folder=folder))
+
+
+def temporary_folder() -> Examined:
+    """The folder for the workers' folders."""
+    what = _("temporary folder")
+    try:
+        place = tempfile.gettempdir()
+        with tempfile.TemporaryDirectory(prefix="kit-"):
+            free = shutil.disk_usage(place).free
+    except OSError as error:
+        says = _("none is writable ({reason})").format(reason=error.strerror or error)
+        return Examined(what, "broken", says, "mkdir -p ~/tmp && TMPDIR=~/tmp make grade")
+    says = _("{folder}, {free} MiB free").format(folder=place, free=free >> 20)
+    if free < ENOUGH_DISK:
+        return Examined(what, "limited", says, "mkdir -p ~/tmp && TMPDIR=~/tmp make grade")
+    return Examined(what, "works", says)
+
+
+def ask_torch() -> TorchFacts | str:
+    """What torch reports about itself, from another process; else the reason why it can't."""
+    try:
+        asked = subprocess.run(
+            [sys.executable, "-I", "-c", ASK_TORCH], capture_output=True, text=True, timeout=TORCH_SECONDS, cwd="/"
+        )
+        return msgspec.json.decode(asked.stdout.strip().splitlines()[-1], type=TorchFacts)
+    except subprocess.TimeoutExpired:
+        return _("importing it takes more than {seconds} s").format(seconds=f"{TORCH_SECONDS:.0f}")
+    except (OSError, msgspec.DecodeError) as error:
+        return str(error)
+    except IndexError:
+        ended = _("importing it ends its process (status {status})").format(status=asked.returncode)
+        return (asked.stderr.strip().splitlines() or [ended])[-1]
+
+
+def devices(facts: TorchFacts) -> Examined:
+    """The devices on which checks can run."""
+    what = _("devices")
+    there = ["cpu", *([f"cuda ({facts.cuda})"] if facts.cuda else []), *(["mps"] if facts.mps else [])]
+    says = ", ".join(there)
+    if not facts.cuda and not facts.built_for_cuda and os.path.exists("/dev/nvidia0"):
+        says = _("{found}; there is an NVIDIA device, but this torch is built without CUDA").format(found=says)
+        return Examined(what, "limited", says, f"{sys.executable} -m pip install --force-reinstall torch")
+    if not facts.cuda and not facts.mps:
+        says = _("{found}; no accelerator, which is enough for every point").format(found=says)
+    return Examined(what, "works", says)
+
+
+def trial_run() -> Iterator[Examined]:
+    """Grades an empty file: this exercises the warm process, the judge, a worker and its isolation."""
+    name = choice.step_names()[0]
+    nothing = submissions.Submission("doctor", {name: (f"doctor/{name}.py", "nothing = None\n")})
+    try:
+        with grading.Grader(1, Limits(call_seconds=20.0)) as grader:
+            report = grader.grade(nothing, [name], device="cpu")
+    except (GraderError, OSError) as error:
+        yield Examined(_("grading"), "broken", str(error), f"KIT_DEBUG=1 make grade STEP={name}")
+        return
+    checks = report.steps[0].checks
+    failure = next((check.message for check in checks if check.status in ("error", "timeout")), None)
+    if failure is not None:
+        yield Examined(_("grading"), "broken", failure, f"KIT_DEBUG=1 make grade STEP={name}")
+        return
+    if sys.platform == "linux":
+        yield Examined(_("grading"), "works", _("workers are forked from one warm process"))
+    else:
+        yield Examined(_("grading"), "works", _("each worker is a separate program: slower, same results"))
+    yield isolation(report)
+
+
+def isolation(report: Report) -> Examined:
+    """The layers between a learner's code and the machine."""
+    says = ", ".join(report.isolation)
+    missing = [layer for layer in ISOLATION if layer not in report.isolation]
+    if not missing:
+        return Examined(_("isolation"), "works", says)
+    says = _(
+        "{layers}; without {missing}. Enough for your own code; grade the work of others on Linux 6.7 or newer."
+    ).format(layers=says, missing=", ".join(missing))
+    return Examined(_("isolation"), "limited", says)
+
+
+def spoken() -> Examined:
+    """The language of the kit's messages on this machine."""
+    what = _("language")
+    try:
+        chosen = language.choose()
+    except language.UnknownLanguage as unknown:
+        return Examined(what, "broken", _("KIT_LANG={name}: en or ko").format(name=unknown), "export KIT_LANG=en")
+    names = {"en": "English", "ko": "한국어"}
+    other = next(code for code in names if code != chosen)
+    says = _("{language}; for {other} set KIT_LANG={code}").format(
+        language=names[chosen], other=names[other], code=other
+    )
+    return Examined(what, "works", says)
+
+
+def screen() -> Examined:
+    """What the terminal can show."""
+    what = _("terminal")
+    encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
+    if encoding != "utf8":
+        says = _("its encoding is {encoding}: marks and Korean can't be shown").format(encoding=encoding or "?")
+        return Examined(what, "limited", says, "export PYTHONUTF8=1")
+    columns = shutil.get_terminal_size().columns
+    says = _("UTF-8, {columns} columns").format(columns=columns)
+    if columns < 80:
+        return Examined(what, "limited", _("{found}; 80 show everything").format(found=says))
+    return Examined(what, "works", says)
+
+
+def _installed(name: str) -> str | None:
+    """The version of a package without its local label (+cpu), None when it is not installed."""
+    try:
+        return metadata.version(name).partition("+")[0]
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _install() -> str:
+    return f"{sys.executable} -m pip install -r requirements.lock"

@@ -1,0 +1,133 @@
+"""Reads single keys from a terminal, without Enter, in a thread; always restores the terminal."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+# Ctrl-L, traditionally "redraw": also sent when the window is resized or the program is resumed.
+DRAW_AGAIN = "\f"
+# The same keys on a Korean keyboard that is not switched to Latin letters.
+KOREAN = dict(zip("ㅜㅗㅣㄱㅁㅌㅂ", "nhlraxq", strict=True))
+END = ("\x04", "")  # Ctrl-D, and a closed terminal
+WINDOWS_PAUSE = 0.05  # seconds between two polls of the keyboard
+
+
+@contextlib.contextmanager
+def listening(hear: Callable[[str], None]) -> Iterator[bool]:
+    """Calls `hear` from another thread with each key until the block ends; yields whether keys can be read at all.
+
+    They can't where standard input is not a terminal, or belongs to another job of the shell. Call it from the main
+    thread, where signals are handled.
+    """
+    if not sys.stdin or not sys.stdin.isatty():
+        yield False
+    elif sys.platform == "win32":
+        with _windows(hear):
+            yield True
+    elif not _in_foreground(sys.stdin.fileno()):
+        yield False
+    else:
+        with _unix(sys.stdin.fileno(), hear):
+            yield True
+
+
+def meaning(key: str) -> str:
+    """The lower-case Latin letter of a key; `q` for the end of input."""
+    return "q" if key in END else KOREAN.get(key, key.lower())
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    @contextlib.contextmanager
+    def _windows(hear: Callable[[str], None]) -> Iterator[None]:
+        over = threading.Event()
+
+        def read() -> None:
+            while not over.is_set():
+                while msvcrt.kbhit():
+                    key = msvcrt.getwch()
+                    if key in "\x00\xe0":  # an arrow or a function key: the rest of its escape sequence is ignored
+                        msvcrt.getwch()
+                    else:
+                        hear(key)
+                time.sleep(WINDOWS_PAUSE)
+
+        threading.Thread(target=read, daemon=True).start()
+        try:
+            yield
+        finally:
+            over.set()
+
+    def _in_foreground(terminal: int) -> bool:
+        return True
+
+    @contextlib.contextmanager
+    def _unix(terminal: int, hear: Callable[[str], None]) -> Iterator[None]:
+        yield
+
+else:
+    import termios
+    import tty
+
+    @contextlib.contextmanager
+    def _unix(terminal: int, hear: Callable[[str], None]) -> Iterator[None]:
+        before = termios.tcgetattr(terminal)
+        over_read, over_write = os.pipe()
+
+        def back(number: int, frame: object) -> None:
+            if _in_foreground(terminal):  # after Ctrl-Z and fg the shell has restored line mode
+                tty.setcbreak(terminal, termios.TCSANOW)
+            hear(DRAW_AGAIN)
+
+        handlers = {signal.SIGCONT: back, signal.SIGWINCH: lambda number, frame: hear(DRAW_AGAIN)}
+        previous = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        reading = threading.Thread(target=_read, args=(terminal, over_read, hear), daemon=True)
+        try:
+            tty.setcbreak(terminal, termios.TCSANOW)
+            reading.start()
+            yield
+        finally:
+            # In the background, restoring the terminal would stop this process.
+            ignored = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+            with contextlib.suppress(termios.error, OSError):
+                termios.tcsetattr(terminal, termios.TCSANOW, before)
+            signal.signal(signal.SIGTTOU, ignored)
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+            os.close(over_write)
+            if reading.ident:
+                reading.join(1.0)
+            os.close(over_read)
+
+    def _read(terminal: int, over: int, hear: Callable[[str], None]) -> None:
+        text = codecs.getincrementaldecoder("utf-8")("ignore")
+        while True:
+            ready, _writing, _error = select.select([terminal, over], [], [])
+            if over in ready:
+                return
+            try:
+                data = os.read(terminal, 1024)
+            except OSError:
+                data = b""
+            if not data:
+                hear("")
+                return
+            if data[0] == 0x1B:  # Escape begins the sequences of arrows, function keys and pasted text
+                continue
+            for key in text.decode(data):
+                hear(key)
+
+    def _in_foreground(terminal: int) -> bool:
+        try:
+            return os.tcgetpgrp(terminal) == os.getpgrp()
+        except OSError:  # not this session's terminal, so not in its background
+            return True

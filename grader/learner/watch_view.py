@@ -1,0 +1,185 @@
+"""The screen of watch mode: a state, and pure functions from it to what rich prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console, Group, RenderableType
+from rich.rule import Rule
+from rich.segment import Segment, Segments
+from rich.text import Text
+
+from grader.base.language import gettext as _
+from grader.base.results import Report, StepResult, total
+from grader.course import lessons, tracks
+from grader.report import terminal as reports
+
+BAR = 24  # columns
+FRAME = 8  # lines that a page of a lesson leaves free for the footer
+
+View = Literal["verdict", "hints", "all", "lesson"]
+
+
+@dataclass
+class Board:
+    """The state: the last result of each step, the step that is shown, and the messages about it.
+
+    `calm` says why a file is not graded yet, `notice` answers a key, `busy` names a step whose grading takes long;
+    `keys` tells whether keys can be read.
+    """
+
+    folder: Path
+    names: list[str]
+    keys: bool = False
+    results: dict[str, StepResult] = field(default_factory=dict)
+    current: str | None = None
+    view: View = "verdict"
+    calm: str = ""
+    notice: str = ""
+    busy: str = ""
+    at: str = ""
+    seed: int = 0
+    page: int = 0
+    hints: lessons.Hints | None = None
+
+    def file(self, name: str) -> str:
+        """The path of a step's file for messages."""
+        return reports.plain(str(self.folder / f"{name}.py"))
+
+    def passes(self, name: str) -> bool:
+        """Whether the step passed when last graded."""
+        return name in self.results and self.results[name].status == "pass"
+
+    def following(self) -> str | None:
+        """The next step that does not pass, after the current one and then from the start; None if all pass."""
+        start = self.names.index(self.current) + 1 if self.current else 0
+        return next((name for name in self.names[start:] + self.names[:start] if not self.passes(name)), None)
+
+
+def screen(board: Board, console: Console) -> RenderableType:
+    """A whole screen: the current view, then the progress and the keys, which stay visible."""
+    below: list[RenderableType] = [Text()]
+    if board.busy:
+        below.append(Text(_("checking {step} …").format(step=board.busy), "dim"))
+    if board.notice:
+        below.append(Text(board.notice, "bold"))
+    below += [Rule(style="dim", characters="─"), progress(board), *([keys()] if board.keys else [])]
+    for above in _looked_at(board, console):
+        whole = Group(above, *below)
+        if len(console.render_lines(whole)) < console.height:
+            break
+    return whole
+
+
+def verdict(board: Board, *, detail: bool = True) -> RenderableType:
+    """The last result of the current step, and what to do next."""
+    name = board.current
+    if board.calm:
+        return Text(board.calm, "yellow")
+    result = board.results.get(name or "")
+    if name is None or result is None:
+        state = _("Looking at every step …") if board.results else _("Loading torch, once …")
+        return Group(*([Text(name, "bold")] if name else []), Text(state, "dim"))
+    parts: list[RenderableType] = [headline(result, board.at)]
+    if result.status == "todo":
+        parts += [Text(line) for line in [result.message] if line]
+        parts.append(Text(_("Edit {file}: it is checked as you save it.").format(file=board.file(name))))
+    elif detail and (result.status != "pass" or result.output):
+        parts += [Text(), reports.detail(result)]
+    if result.status == "pass":
+        parts.append(_what_next(board))
+    return Group(*parts)
+
+
+def hints(board: Board) -> RenderableType:
+    """The hints given for the current step."""
+    return lessons.shown(board.current, board.hints) if board.current and board.hints else Text()
+
+
+def headline(result: StepResult, at: str = "") -> Text:
+    """A result in short: its mark in a word, the step, its checks and points, and when."""
+    mark, style = reports.MARKS[result.status]
+    names = dict.fromkeys(check.name for check in result.checks)
+    passed = sum(all(check.status == "pass" for check in result.checks if check.name == name) for name in names)
+    score, total = reports.number(result.score), reports.number(result.max_score)
+    facts = [
+        _("{passed} of {total} checks pass").format(passed=passed, total=len(names)),
+        _("{score} of {total} points").format(score=score, total=total),
+        *([at] if at else []),
+    ]
+    line = Text(f"{mark} {reports.status_word(result.status)}  {result.name}", f"bold {style}")
+    line.append(f"  {result.title}", "bold default")
+    return line.append("\n" + " · ".join(facts), "not bold dim")
+
+
+def progress(board: Board) -> Text:
+    """The course in one line: a bar, how many steps pass, how many points."""
+    passed = sum(board.passes(name) for name in board.names)
+    full = BAR * passed // max(len(board.names), 1)
+    line = Text("█" * full, "green").append("░" * (BAR - full), "dim")
+    line.append("  " + _("{passed} of {total} steps pass").format(passed=passed, total=len(board.names)), "default")
+    if len(board.results) == len(board.names):
+        score, most = total(board.results.values())
+        points = _("{score} of {total} points").format(score=reports.number(score), total=reports.number(most))
+        line.append(" · " + points, "default")
+    return line
+
+
+def keys() -> Text:
+    """The keys, one line."""
+    meanings = [
+        ("n", _("next step")), ("h", _("hint")), ("l", _("lesson")), ("r", _("run again")), ("a", _("all")),
+        ("x", _("reset")), ("q", _("quit")),
+    ]  # fmt: skip
+    line = Text(style="dim")
+    for key, meaning in meanings:
+        line.append("  " if line else "").append(key, "bold not dim").append(f" {meaning}")
+    return line
+
+
+def pages(board: Board, console: Console) -> list[list[list[Segment]]]:
+    """The lesson of the current step, cut into pages that fit the terminal. Raises NoLesson."""
+    assert board.current is not None
+    lines = console.render_lines(lessons.Lesson(lessons.reading(board.current)), pad=False, new_lines=True)
+    height = max(console.height - FRAME, 5)
+    return [lines[start : start + height] for start in range(0, len(lines), height)]
+
+
+def _looked_at(board: Board, console: Console) -> Iterator[RenderableType]:
+    """The current view: in full, then in shorter and shorter versions for small terminals."""
+    if board.view == "all":
+        yield all_steps(board)
+    elif board.view == "lesson":
+        everything = pages(board, console)
+        page = min(board.page, len(everything) - 1)
+        where = _("page {page} of {total}; l: next page, b: back").format(page=page + 1, total=len(everything))
+        yield Group(Segments([part for line in everything[page] for part in line]), Text(where, "dim"))
+    else:
+        if board.hints is not None:
+            yield Group(verdict(board), Text(), hints(board))
+        if board.view == "hints":
+            yield Group(verdict(board, detail=False), Text(), hints(board))
+            yield hints(board)
+        else:
+            yield verdict(board)
+
+
+def all_steps(board: Board) -> RenderableType:
+    """Every step that was graded, in a table."""
+    results = [board.results[name] for name in board.names if name in board.results]
+    return reports.steps_table(
+        Report(
+            submission=str(board.folder), seed=board.seed, isolation=[], devices={}, steps=results,
+            score=total(results)[0], max_score=total(results)[1], tracks=tracks.totals(results),
+        )
+    )  # fmt: skip
+
+
+def _what_next(board: Board) -> Text:
+    following = board.following()
+    if following is None:
+        return Text(_("Every step passes. Well done."), "bold green")
+    return Text(_("Next is {step}: edit {file}").format(step=following, file=board.file(following)), "bold")

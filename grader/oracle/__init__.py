@@ -1,0 +1,1 @@
+"""Who knows the answers, live or on tape, and which known mistake gives a wrong answer."""

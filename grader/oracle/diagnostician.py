@@ -1,0 +1,167 @@
+"""Names the misconception behind a wrong answer: the one that gives the same answers to the same calls.
+
+A failing check is run again on each of the step's wrong implementations. The draws are the same, so the calls are too;
+the implementation that gives the student's answers, in value, shape or error, is the diagnosis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from grader.base.language import gettext as _
+from grader.checks.catalogue import Misconception
+from grader.oracle.witness import Question, Witness
+
+# Of the failing checks that a misconception should explain, the share in which it must give the student's answers. Not
+# all: random numbers drawn in another order make the answers of the same mistake differ.
+SHARE = 0.75
+UNEXPLAINED = 3  # failing checks searched without success before the rest is left unexplained
+FURTHER_DRAWS = 3
+
+
+class Diagnostician:
+    """Puts the student's calls to a step's misconceptions and pairs of them.
+
+    Pairs are tried where no single misconception matches.
+    """
+
+    def __init__(self, misconceptions: list[Misconception], witness: Witness, pairs: list[Misconception]) -> None:
+        self.misconceptions = misconceptions
+        self.witness = witness
+        self.pairs = pairs
+
+    def diagnose(
+        self, questions: list[Question], ask_again: Callable[[Question, int], Question | None]
+    ) -> dict[str, list[Misconception]]:
+        """The misconceptions behind each failing check, by its name: one, or several that can't be distinguished.
+
+        `ask_again` runs a check on the student's code under another seed; None when it does not fail there.
+        """
+        found: dict[str, list[Misconception]] = {}
+        in_vain, pairs = 0, self.pairs
+        for question in questions:
+            known = [wrong for group in found.values() for wrong in group if self.witness.alike(wrong, question)]
+            matching = _unique(known)
+            if not matching and in_vain < UNEXPLAINED:
+                consistent = self._consistent(self.misconceptions, question, questions)
+                consistent = consistent or self._consistent(pairs, question, questions)
+                matching = self._told_apart(consistent, question, ask_again)
+                matching = matching or self._drawn_anew(question, questions, ask_again)
+                if not matching:
+                    in_vain += 1
+                    pairs = [pair for pair in pairs if not question.called & pair.replaced.keys()]
+            if matching:
+                found[question.name] = matching
+        return {
+            question.name: self._whole(found[question.name], found, question)
+            for question in questions
+            if question.name in found
+        }
+
+    def _whole(
+        self, matching: list[Misconception], found: dict[str, list[Misconception]], question: Question
+    ) -> list[Misconception]:
+        """Where a check shows only one of two mistakes and another check shows both: returns the pair."""
+        if len(matching) > 1:
+            # A pair next to one of its own parts was found where the part alone did not match.
+            parts = [wrong for wrong in matching if any(wrong in pair.parts for pair in matching)]
+            return [
+                next((replace(wrong, nudge=part.nudge) for part in parts if part in wrong.parts), wrong)
+                for wrong in matching
+                if wrong not in parts
+            ]
+        both = [
+            pair
+            for group in found.values()
+            if all(matching[0] in pair.parts for pair in group)
+            for pair in group
+            if self.witness.alike(pair, question)
+        ]
+        # The nudge is that of the mistake that shows.
+        return [replace(pair, nudge=matching[0].nudge) for pair in _unique(both)] or matching
+
+    def _consistent(
+        self, candidates: list[Misconception], question: Question, failing: list[Question]
+    ) -> list[Misconception]:
+        """The best of those that give the student's answer here, explain the other failing checks of what they replace,
+        and would not fail where the student passes.
+
+        The checks that are meant to catch it, or both of its parts, allow no exception.
+        """
+        explained: list[tuple[Misconception, int]] = []
+        names = {other.name for other in failing}
+        for wrong in self._matching(candidates, question, names):
+            refusing = self.witness.refusing(wrong, question)
+            own = wrong.refused_by & refusing
+            if len(refusing & names) < SHARE * len(refusing) or not own <= names:
+                continue
+            related = [other for other in failing if other.called & wrong.replaced.keys()]
+            other_answers = {other.name for other in related if not self.witness.alike(wrong, other)}
+            count = len(related) - len(other_answers)
+            if count >= SHARE * len(related) and not own & other_answers:
+                explained.append((wrong, count))
+        most = max((count for _wrong, count in explained), default=0)
+        return [wrong for wrong, count in explained if count == most]
+
+    def _matching(self, candidates: list[Misconception], question: Question, names: set[str]) -> list[Misconception]:
+        """Those that give the student's answer. A misconception whose own checks the student passes is ruled out: the
+        catalogue proves that it fails there."""
+        return [wrong for wrong in candidates if wrong.refused_by & names and self.witness.alike(wrong, question)]
+
+    def _drawn_anew(
+        self, question: Question, failing: list[Question], ask_again: Callable[[Question, int], Question | None]
+    ) -> list[Misconception]:
+        """Those whose numbers no seed repeats, identified under further seeds by the statistics of their draws, which
+        one sample may hide."""
+        candidates = [wrong for wrong in self.misconceptions if wrong.own_draws]
+        for further in range(1, FURTHER_DRAWS + 1) if candidates else ():
+            again = [ask_again(other, other.seed + further) for other in failing]
+            asked = [other for other in again if other is not None]
+            for other in asked:
+                if other.name == question.name and (matching := self._consistent(candidates, other, asked)):
+                    return matching
+        return []
+
+    def _told_apart(
+        self, matching: list[Misconception], question: Question, ask_again: Callable[[Question, int], Question | None]
+    ) -> list[Misconception]:
+        """Those that still give the student's answers under further draws."""
+        for further in range(1, FURTHER_DRAWS + 1):
+            again = ask_again(question, question.seed + further) if len(matching) > 1 else None
+            if again is None:
+                break
+            matching = [wrong for wrong in matching if self.witness.alike(wrong, again)] or matching
+        return matching
+
+
+def name_of(matching: list[Misconception]) -> str:
+    """A diagnosis as reports name it: `a | b` for one of two that can't be distinguished, `a + b` for both at once."""
+    return " | ".join(wrong.name for wrong in matching)
+
+
+def explained(matching: list[Misconception]) -> list[str]:
+    """The text of a diagnosis: what was done and why it is wrong; what each did, of several that can't be
+    distinguished."""
+    if len(matching) > 1:
+        return [
+            _("One of these is the cause:"),
+            *(f"- {' '.join(_(part.what) for part in _parts(wrong))}" for wrong in matching),
+        ]
+    parts = _parts(matching[0])
+    if len(parts) == 1:
+        return [_("diagnosis  {what} {why}").format(what=_(parts[0].what), why=_(parts[0].why))]
+    return [_("Two mistakes were made:"), *(f"- {_(part.what)} {_(part.why)}" for part in parts)]
+
+
+def nudge_of(matching: list[Misconception]) -> str:
+    """The one nudge of a diagnosis."""
+    return _(matching[0].nudge)
+
+
+def _parts(wrong: Misconception) -> tuple[Misconception, ...]:
+    return wrong.parts or (wrong,)
+
+
+def _unique(found: list[Misconception]) -> list[Misconception]:
+    return [wrong for index, wrong in enumerate(found) if wrong not in found[:index]]

@@ -1,0 +1,157 @@
+"""Whether two answers are the same: equal values, shapes or error, or another draw of the same distribution."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from grader.calls.call import Call, Outcome, Raised
+from grader.calls.values import Placed, folded, leaves, numbers_of
+from grader.checks.compare import UNITS, Tolerance, gradient_room, largest_of, magnitude
+from grader.checks.implementation import Exchange
+from grader.oracle import randomness
+
+# A learner who makes the same mistake may sum in another order: tolerance for that, and for nothing else.
+ROOM = 16.0
+PEAK_ROOM = 1.3  # and for a memory peak, which includes whatever was alive at the same time
+ON_PURPOSE = re.compile(r"(^|:\s*)(raise|assert)\b")  # a line that raises deliberately
+ADDRESS = re.compile(r"0x[0-9a-f]+")
+# What the responder says about a tensor on another device: where it was made is the mistake, and not which op met it
+# first, or with how many leading dimensions of size 1.
+STRAY = re.compile(r"(on the same device, but )\w+ (got one on meta and one of shape \()(?:1, )*")
+
+
+def size_measured(answers: list[Exchange]) -> int:
+    """The memory of the last answer, in the measure that the check looked at; 0 if it looked at none.
+
+    A check that looks at an answer's memory has found nothing wrong with its values, nor with the memory of earlier
+    answers.
+    """
+    last = answers[-1] if answers else None
+    if last is None or last.outcome is None or not last.measured:
+        return 0
+    return last.outcome.largest if last.measured == "largest" else last.outcome.peak or 0
+
+
+def same_size(size: int, answers: list[Exchange]) -> bool:
+    """Whether these answers took this much memory. A peak includes whatever else is alive, and need only be close."""
+    theirs = size_measured(answers)
+    if theirs and answers[-1].measured == "peak":
+        return theirs < PEAK_ROOM * size and size < PEAK_ROOM * theirs
+    return theirs == size
+
+
+def is_about_parameters(call: Call) -> bool:
+    """Whether the call asks a module for its parameters: initial values are random, so only names and shapes count."""
+    return call.handle is not None and call.name == "parameters"
+
+
+def same_answer(call: Call, mine: Outcome | None, theirs: Outcome | None) -> bool:
+    """Whether two answers to a call are the same."""
+    if mine is None or theirs is None or not is_about_parameters(call):
+        return same_outcome(mine, theirs)
+    return parameter_shapes(mine) == parameter_shapes(theirs)
+
+
+def parameter_shapes(outcome: Outcome) -> list[tuple[str, str]]:
+    """The part of an answer about parameters that counts."""
+    values = outcome.value if isinstance(outcome.value, dict) else {}
+    return sorted(
+        (name, f"{tuple(value.tensor.shape)} {value.tensor.dtype} {value.device}")
+        for name, value in values.items()
+        if isinstance(value, Placed)
+    )
+
+
+def same_outcome(mine: Outcome | None, theirs: Outcome | None) -> bool:
+    """Whether two outcomes are the same: the same error, or values (NaN equals NaN) and gradients that agree."""
+    if mine is None or theirs is None:
+        return mine is theirs
+    if mine.raised or theirs.raised:
+        return _same_error(mine.raised, theirs.raised)
+    if mine.modified != theirs.modified or not _same(mine.value, theirs.value):
+        return False
+    mine_back, theirs_back = telling_gradients(mine), telling_gradients(theirs)
+    return mine_back.keys() == theirs_back.keys() and all(
+        _same(mine_back[name], theirs_back[name]) for name in mine_back
+    )
+
+
+def telling_gradients(outcome: Outcome) -> dict[str, Placed | None]:
+    """The gradients of an answer, as far as they distinguish one mistake from another.
+
+    None where a value is NaN: how far NaN spreads in the backward pass differs between equivalent implementations,
+    since `max` passes it to the largest entry and `amax` to all. A gradient of zeros, up to rounding, counts as no
+    gradient.
+    """
+    if outcome.gradients and _has_nan(outcome.value):
+        return {}
+    largest = largest_of(outcome.gradients)
+    return {name: None if back is None or _is_zero(back, largest) else back for name, back in outcome.gradients.items()}
+
+
+def _is_zero(placed: Placed, largest: float) -> bool:
+    if placed.device == "meta":
+        return False
+    return magnitude(placed.tensor, 0.0) <= gradient_room(placed.tensor, largest, Tolerance())
+
+
+def _has_nan(value: Any) -> bool:
+    numbers = (numbers_of(leaf) for leaf in leaves(value))
+    return any(tensor is not None and tensor.is_floating_point() and bool(tensor.isnan().any()) for tensor in numbers)
+
+
+def same_but_for_the_draw(drawn: Outcome, theirs: Outcome) -> bool:
+    """Whether one random answer is another draw of the other: tensors of the same kind, equal values where both kept an
+    element, and zeros of the same number and distribution."""
+    if drawn.raised or theirs.raised or drawn.gradients.keys() != theirs.gradients.keys():
+        return False
+    kinds = [kinds_of((outcome.value, outcome.gradients)) for outcome in (drawn, theirs)]
+    if kinds[0] != kinds[1] or drawn.modified != theirs.modified:
+        return False
+    return randomness.alike(randomness.profile(drawn), randomness.profile(theirs), randomness.shapes(drawn))
+
+
+def kinds_of(value: Any) -> Any:
+    """An answer without the values of its tensors and arrays."""
+    return folded(value, _kind, lambda items: ["tuple", *items], lambda items: ["dict", *sorted(items)])
+
+
+def _kind(leaf: Any) -> Any:
+    match leaf:
+        case Placed(tensor, device):
+            return ("tensor", tuple(tensor.shape), str(tensor.dtype), device)
+        case np.ndarray():
+            return ("array", leaf.shape, str(leaf.dtype))
+    return (type(leaf).__name__, leaf)
+
+
+def said_by(raised: Raised) -> tuple[str, str]:
+    """What two errors must share to be the same: type and message, without the parts that vary between runs or between
+    implementations of the same mistake. Nothing of an error that the code raises on purpose: everybody words it
+    differently."""
+    if ON_PURPOSE.search(raised.source):
+        return "", ""
+    return raised.type, STRAY.sub(r"\1\2", ADDRESS.sub("0x", raised.message))
+
+
+def _same_error(mine: Raised | None, theirs: Raised | None) -> bool:
+    return mine is not None and theirs is not None and said_by(mine) == said_by(theirs)
+
+
+def _same(mine: Any, theirs: Any) -> bool:
+    if kinds_of(mine) != kinds_of(theirs):
+        return False
+    pairs = ((numbers_of(one), numbers_of(other)) for one, other in zip(leaves(mine), leaves(theirs), strict=True))
+    return all(one is None or other is None or _close(one, other) for one, other in pairs)
+
+
+def _close(mine: Tensor, theirs: Tensor) -> bool:
+    if not mine.is_floating_point():
+        return torch.equal(mine, theirs)
+    room = ROOM * UNITS.get(mine.dtype, 16.0) * torch.finfo(mine.dtype).eps * magnitude(mine, 1e-3)
+    return torch.allclose(mine.double(), theirs.double(), rtol=0.0, atol=room, equal_nan=True)

@@ -1,0 +1,119 @@
+"""A step with its source of answers: the solutions where they are present, else their tape."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+from collections.abc import Collection
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from grader.base.paths import SOLUTIONS, TAPE, step_folders
+from grader.calls.responder import Responder
+from grader.checks import catalogue
+from grader.checks.backends import LocalBackend, Oracle
+from grader.course.steps import Step
+from grader.oracle.tape import Tape
+from grader.oracle.witness import AskedHere, Witness
+
+
+class Solution(Step):
+    """A step and its reference, misconceptions and variants; or the tape that replaces them."""
+
+    @cached_property
+    def tape(self) -> Tape:
+        """The tape that replaces missing solutions. Raises DamagedTape, or OSError without a file."""
+        return Tape(self.folder / TAPE)
+
+    @cached_property
+    def reference(self) -> ModuleType:
+        """The module of the reference."""
+        return importlib.import_module(f"{self.package}.reference")
+
+    @cached_property
+    def misconceptions(self) -> list[catalogue.Misconception]:
+        """The step's misconceptions, each by itself."""
+        return self.tape.misconceptions if self.is_recorded else catalogue.misconceptions(self._misconceptions_module)
+
+    @cached_property
+    def pairs(self) -> list[catalogue.Misconception]:
+        """Pairs of misconceptions that learners make together."""
+        if self.is_recorded:
+            return self.tape.pairs
+        return catalogue.pairs(self._misconceptions_module, self.misconceptions)
+
+    @property
+    def _misconceptions_module(self) -> ModuleType:
+        return importlib.import_module(f"{self.package}.misconceptions")
+
+    @property
+    def variants(self) -> list[catalogue.Variant]:
+        """The step's right implementations other than the reference."""
+        return catalogue.variants(importlib.import_module(f"{self.package}.variants"))
+
+    def seed(self, asked: int) -> int:
+        """The seed to run under for a requested one: the same, or one that is on the tape."""
+        return self.tape.seed(asked) if self.is_recorded else asked
+
+    def oracle(self) -> Oracle:
+        """The source of right answers: the reference, or the tape."""
+        return self.tape if self.is_recorded else LocalBackend(self.responder())
+
+    def witness(self, oracle: Oracle) -> Witness:
+        """The source of the misconceptions' answers."""
+        if self.is_recorded:
+            return self.tape
+        checks = [check.function for check in self.checks]
+        return AskedHere(lambda wrong: LocalBackend(self.responder(wrong.replaced)), oracle, checks)
+
+    def responder(self, replaced: dict[str, Any] | None = None, *, watched: bool = False) -> Responder:
+        """Answers calls with the reference's names, some of them replaced; `watched`: off limits are enforced."""
+        names = self._file_with(replaced) if replaced else vars(self.reference)
+        return Responder(names, self.off_limits if watched else None, lambda filename: "solutions" in filename)
+
+    def touched(self, replaced: Collection[str]) -> set[str]:
+        """The names that are replaced, and those in the reference that use one of them, directly or not."""
+        touched, before = set(replaced), 0
+        while len(touched) > before:
+            before = len(touched)
+            touched |= {name for name, used in self._used_names.items() if used & touched}
+        return touched
+
+    @cached_property
+    def _used_names(self) -> dict[str, set[str]]:
+        """For each function and class of the reference, the names in its code."""
+        return {
+            node.name: {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+            for node in ast.parse(self._reference_source).body
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        }
+
+    def _file_with(self, replaced: dict[str, Any]) -> dict[str, Any]:
+        """The names of the reference's file with some replaced: whatever uses one of them uses the replacement."""
+        if self.touched(replaced) == replaced.keys():
+            return vars(self.reference) | replaced
+        known = self._files.get(id(replaced))
+        if known is None:
+            spec = importlib.util.spec_from_file_location(self.reference.__name__, self.folder / "reference.py")
+            assert spec is not None
+            assert spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            vars(module).update(replaced)
+            known = self._files[id(replaced)] = (
+                replaced,
+                vars(module),
+            )  # kept: its id is not reused
+        return known[1]
+
+    @cached_property
+    def _files(self) -> dict[int, tuple[dict[str, Any], dict[str, Any]]]:
+        return {}
+
+
+def solutions(folder: Path = SOLUTIONS) -> list[Solution]:
+    """Every step of the course, in order."""
+    return [Solution(step) for step in step_folders(folder)]

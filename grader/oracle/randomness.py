@@ -1,0 +1,110 @@
+"""Statistics of a random answer that don't depend on the draw: they tell two kinds of dropout apart, not two draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from grader.calls.call import Outcome
+from grader.calls.values import leaves, numbers_of
+
+SAMPLE = 96  # elements of a tensor that are sampled, evenly spaced
+FEWEST = 2  # elements kept in both, so that their values can be compared
+NEAR = 4e-3  # relative: the sample is kept in half precision
+# Two-sided normal quantile of a false-alarm rate of 1e-7: so rarely are two draws of one rate taken for two rates.
+ALARM_DEVIATIONS = 5.4
+# Whether elements are dropped together shows in how much their number varies from slice to slice. A variance estimated
+# from m numbers has a relative error of sqrt(2 / m); up to this many times that, and a little, counts as the same.
+MANNER_DEVIATIONS = 4.0
+MANNER_ROOM = 0.3
+STILL = 0.1  # variation below this share of the expected one counts as none
+# Zeros more clustered than this may be there on purpose, as under a mask: such answers are not compared.
+ON_PURPOSE = 3.0
+OPPOSITE = 0.4  # where a larger share is zero, two draws may have no kept element in common
+# If there are more ways than this to choose the dropped elements, dropping exactly the smallest is no coincidence.
+FEWEST_ORDERS = 10**7
+
+
+def profile(outcome: Outcome) -> list[bytes]:
+    """The statistics of a random answer, for each floating tensor in half precision: the share of zeros, how it varies
+    along each dimension, and a sample of the values."""
+    return [_profile(tensor) for tensor in _tensors([outcome.value, outcome.gradients])]
+
+
+def tells(profile: Sequence[bytes]) -> bool:
+    """Whether something was dropped: values without a zero can only be compared exactly."""
+    return any(0 < _unpacked(one)[0] < 1 for one in profile)
+
+
+def may_miss(profile: Sequence[bytes]) -> bool:
+    """Whether another draw of the same distribution may look different: one of few elements, or a complementary one
+    (one keeps draws above p, the other draws below 1 - p), which keeps none of the same elements."""
+    return any(OPPOSITE < share < 1 or len(sample) < SAMPLE for share, _varies, sample in map(_unpacked, profile))
+
+
+def alike(mine: Sequence[bytes], theirs: Sequence[bytes], shapes: list[tuple[int, ...]]) -> bool:
+    """Whether two profiles, of answers whose tensors have these shapes, are two draws of one distribution."""
+    return tells(mine) and len(mine) == len(theirs) == len(shapes) and all(map(_alike, mine, theirs, shapes))
+
+
+def shapes(outcome: Outcome) -> list[tuple[int, ...]]:
+    """The shape of each tensor that has a profile."""
+    return [tuple(tensor.shape) for tensor in _tensors([outcome.value, outcome.gradients])]
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    numbers = (numbers_of(leaf) for leaf in leaves(value))
+    return [tensor for tensor in numbers if tensor is not None and tensor.is_floating_point()]
+
+
+def _profile(tensor: Tensor) -> bytes:
+    flat = tensor.detach().flatten().double()
+    zeros = (tensor == 0).double()
+    share = float(zeros.mean()) if len(flat) else 0.0
+    variance = max(share * (1 - share), 1e-9)
+    varies = [float(zeros.sum(dim).var(correction=0)) / (variance * tensor.shape[dim]) for dim in range(tensor.dim())]
+    sample = flat[torch.linspace(0, len(flat) - 1, min(SAMPLE, len(flat))).long()] if len(flat) else flat
+    numbers = torch.cat([torch.tensor([share, len(varies), *varies], dtype=torch.float64), sample])
+    return bytes(numbers.half().numpy().tobytes())
+
+
+def _alike(mine: bytes, theirs: bytes, shape: tuple[int, ...]) -> bool:
+    (share, varies, sample), (other_share, other_varies, other_sample) = _unpacked(mine), _unpacked(theirs)
+    if not len(varies) == len(other_varies) == len(shape) or len(sample) != len(other_sample):
+        return False
+    count = max(math.prod(shape), 1)
+    together = max([1.0, *varies, *other_varies])  # elements dropped together count as one
+    if together > ON_PURPOSE:
+        return False
+    mean = (share + other_share) / 2
+    if abs(share - other_share) > ALARM_DEVIATIONS * math.sqrt(2 * mean * (1 - mean) * together / count) + 1e-3:
+        return False
+    for one, other, length in zip(varies, other_varies, shape, strict=True):
+        room = MANNER_ROOM + MANNER_DEVIATIONS * math.sqrt(2 * length / count)
+        if abs(math.log(max(one, STILL) / max(other, STILL))) > room:
+            return False
+    if _by_size(sample, other_sample) != _by_size(other_sample, sample):
+        return False
+    kept = (sample != 0) & (other_sample != 0)
+    if int(kept.sum()) < min(FEWEST, len(sample)):
+        return False
+    return torch.allclose(sample[kept], other_sample[kept], rtol=NEAR, atol=1e-6, equal_nan=True)
+
+
+def _by_size(sample: Tensor, other_sample: Tensor) -> bool:
+    """Whether every element dropped in the first, whose value the second shows, is smaller than all that were kept: a
+    choice by value, which happens by chance in less than one of ten million samples."""
+    dropped, kept = other_sample[(sample == 0) & (other_sample != 0)].abs(), sample[sample != 0].abs()
+    if not len(dropped) or not len(kept) or math.comb(len(dropped) + len(kept), len(dropped)) < FEWEST_ORDERS:
+        return False
+    return bool(dropped.max() <= kept.min())
+
+
+def _unpacked(packed: bytes) -> tuple[float, list[float], Tensor]:
+    numbers = torch.frombuffer(bytearray(packed), dtype=torch.float16).double()
+    dimensions = int(numbers[1])
+    return float(numbers[0]), numbers[2 : 2 + dimensions].tolist(), numbers[2 + dimensions :]

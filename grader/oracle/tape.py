@@ -1,0 +1,356 @@
+"""A step's tape: recorded inputs, right answers and misconceptions, used where the solutions are absent.
+
+A tape is one safetensors file. Its tensors are the inputs and the right answers, deduplicated and concatenated by
+dtype; one more, `index`, holds everything else as compressed MessagePack. Of a misconception's answers it keeps
+fingerprints: enough to recognise an answer, not enough to reconstruct it.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Iterator, Set
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+import torch
+from msgspec.structs import replace
+from safetensors.torch import load
+from torch import Tensor
+
+from grader import __version__
+from grader.base.errors import CheckFailed
+from grader.base.language import gettext as _
+from grader.base.paths import tape_version
+from grader.calls import values
+from grader.calls.call import Call, Outcome
+from grader.calls.codec import unpacked, unpacked_outcome
+from grader.calls.values import HandleId, Placed, StoredTensor, as_tensor, folded, leaves, mapped, numbers_of
+from grader.checks.backends import Backend
+from grader.checks.catalogue import Misconception, paired
+from grader.checks.compare import UNITS
+from grader.checks.draws import Draw
+from grader.oracle import randomness
+from grader.oracle.likeness import (
+    ROOM,
+    is_about_parameters,
+    parameter_shapes,
+    said_by,
+    same_size,
+    telling_gradients,
+)
+from grader.oracle.witness import Question
+
+INDEX = "index"
+FLOOR = 1e-3  # below this, a difference can't be distinguished from rounding
+
+Drawn = TypeVar("Drawn", Tensor, int)
+
+
+class Fingerprint(msgspec.Struct, array_like=True, frozen=True):
+    """The fingerprint of a misconception's answer: a checksum of what must be equal, numbers that must be close, and a
+    profile where random numbers were used."""
+
+    checksum: int
+    numbers: tuple[bytes, ...]  # three per floating tensor, as `_packed` writes them
+    profile: tuple[bytes, ...] = ()
+
+
+class KnownWay(msgspec.Struct, array_like=True):
+    """A misconception without its code."""
+
+    name: str
+    caught_by: str
+    replaced: list[str]
+    what: str
+    why: str
+    nudge: str
+
+
+class KnownPair(msgspec.Struct, array_like=True):
+    """Two misconceptions made together: their indices among the known ways, and the public names they replace."""
+
+    first: int
+    second: int
+    replaced: list[str]
+
+
+class Recording(msgspec.Struct, array_like=True):
+    """One check under one seed: its inputs, the reference's answers to the calls of these names, and the fingerprints
+    of each misconception's answers up to its failure, also under other random numbers where it uses some, with the size
+    of the last where the check measured it."""
+
+    draws: list[StoredTensor | int]
+    calls: list[str]
+    answers: list[Outcome]
+    fingerprints: dict[str, list[int]]
+    redrawn: dict[str, list[int]]
+    sizes: dict[str, int]
+
+
+class Index(msgspec.Struct, array_like=True):
+    """Everything in a tape but the numbers. `contents` maps the key of a tensor to its index in `pieces`: dtypes and
+    shapes, in the order in which they are concatenated."""
+
+    title: str
+    seeds: list[int]
+    known_ways: list[KnownWay]
+    known_pairs: list[KnownPair]
+    contents: list[int]
+    pieces: list[tuple[str, list[int]]]
+    fingerprints: list[Fingerprint]
+    checks: dict[str, list[Recording]]
+
+
+class DamagedTape(ValueError):
+    """The file is not a tape of this version of the kit."""
+
+
+class Tape:
+    """Answers in place of the reference, from a recording."""
+
+    def __init__(self, file: Path) -> None:
+        if tape_version(file) != __version__:
+            raise DamagedTape(str(file))
+        stored = load(file.read_bytes())
+        packed = stored.pop(INDEX)
+        self.index = msgspec.msgpack.decode(zlib.decompress(packed.numpy().tobytes()), type=Index)
+        pieces = list(_cut(stored, self.index.pieces))
+        self._tensors = {str(key): pieces[place] for key, place in enumerate(self.index.contents)}
+        self._answers: Iterator[tuple[str, Outcome]] = iter(())
+        self._device = "cpu"
+
+    @cached_property
+    def misconceptions(self) -> list[Misconception]:
+        """The step's misconceptions; what they replace is known by name only."""
+        return [
+            Misconception(way.name, way.caught_by, dict.fromkeys(way.replaced), way.what, way.why, way.nudge)
+            for way in self.index.known_ways
+        ]
+
+    @cached_property
+    def pairs(self) -> list[Misconception]:
+        """Pairs of misconceptions that learners make together."""
+        return [
+            paired(self.misconceptions[pair.first], self.misconceptions[pair.second], dict.fromkeys(pair.replaced))
+            for pair in self.index.known_pairs
+        ]
+
+    def seed(self, asked: int) -> int:
+        """The recorded seed for a requested one."""
+        return self.index.seeds[asked % len(self.index.seeds)]
+
+    # --- as an oracle ---
+
+    def draws(self, check: str, seed: int, device: str) -> Draw:
+        """The recorded inputs of the check, whose calls are answered next."""
+        recording = self._recording(check, seed)
+        self._answers = zip(recording.calls, recording.answers, strict=True)
+        self._device = device
+        return _TapeDraw(self._drawn(value) for value in recording.draws)
+
+    def begin_check(self, seed: int) -> None:
+        """Does nothing: there is neither a module nor a random stream."""
+
+    def ask(self, call: Call) -> Outcome:
+        """The recorded answer. Raises CheckFailed, as a fault of the grader, when the check makes another call."""
+        name, kept = next(self._answers, ("", None))
+        if kept is None or name != call.name:
+            raise _out_of_step()
+        outcome = copied(unpacked_outcome(kept, self._tensors))
+        return _moved(outcome, self._device) if _follows(call, self._device) else outcome
+
+    def again(self) -> Backend | None:
+        """None: every check passed on right answers when it was recorded."""
+        return None
+
+    def _recording(self, check: str, seed: int) -> Recording:
+        recordings = self.index.checks.get(check)
+        if recordings is None or seed not in self.index.seeds:
+            raise _out_of_step()
+        return recordings[self.index.seeds.index(seed)]
+
+    def _drawn(self, value: StoredTensor | int) -> Tensor | int:
+        drawn: Tensor | int = values.copied(unpacked(value, self._tensors, enveloped=False))
+        return drawn
+
+    # --- as the misconceptions ---
+
+    def alike(self, wrong: Misconception, question: Question) -> bool:
+        """See `Witness`."""
+        recording = self._recording(question.name, question.seed)
+        if not same_size(recording.sizes.get(wrong.name, 0), question.answers):
+            return False
+        recorded = (ways.get(wrong.name, []) for ways in (recording.fingerprints, recording.redrawn))
+        return any(self._same(fingerprints, question) for fingerprints in recorded)
+
+    def _same(self, recorded: list[int], question: Question) -> bool:
+        if not 0 < len(question.answers) == len(recorded):
+            return False
+        return all(
+            exchange.outcome is not None
+            and agree_in(
+                self.index.fingerprints[number],
+                exchange.call,
+                exchange.outcome,
+                question.device,
+                last=exchange is question.answers[-1],
+            )
+            for number, exchange in zip(recorded, question.answers, strict=True)
+        )
+
+    def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
+        """See `Witness`."""
+        return {name for name in self.index.checks if wrong.name in self._recording(name, question.seed).fingerprints}
+
+
+class _TapeDraw(Draw):
+    """Returns the recorded inputs in order."""
+
+    def __init__(self, values: Iterator[Any]) -> None:
+        self._values = values
+
+    def _made(self, make: Callable[[], Drawn]) -> Drawn:
+        value: Drawn | None = next(self._values, None)
+        if value is None:
+            raise _out_of_step()
+        return value
+
+
+def _cut(stored: dict[str, Tensor], pieces: list[tuple[str, list[int]]]) -> Iterator[Tensor]:
+    start = dict.fromkeys(stored, 0)
+    for dtype, shape in pieces:
+        end = start[dtype] + math.prod(shape)
+        yield stored[dtype][start[dtype] : end].view(shape)
+        start[dtype] = end
+
+
+def _out_of_step() -> CheckFailed:
+    sentence = _("The tape of this step does not match its checks; this is not your fault. Unpack the kit again.")
+    return CheckFailed(sentence, "error")
+
+
+# --- devices ---------------------------------------------------------------------------------------------------------
+
+
+def _follows(call: Call, device: str) -> bool:
+    """Whether the answer belongs on the device where the check runs: the device of its tensors or its module.
+
+    Tensors made from numbers alone are on the CPU unless the call says otherwise.
+    """
+    brings = call.handle is not None or any(
+        isinstance(leaf, Tensor | HandleId) for leaf in leaves((call.args, call.kwargs))
+    )
+    return brings and call.options.device == device
+
+
+def _moved(outcome: Outcome, device: str) -> Outcome:
+    """A recorded outcome, moved to the device where the check runs."""
+    if device == "cpu":
+        return outcome
+
+    def move(value: Any) -> Any:
+        if isinstance(value, Placed) and value.device == "cpu":
+            return Placed(value.tensor, f"{device}:0")
+        return value
+
+    return replace(outcome, value=mapped(outcome.value, move), gradients=mapped(outcome.gradients, move))
+
+
+def copied(outcome: Outcome) -> Outcome:
+    """A copy of the outcome with its own tensors."""
+    return replace(outcome, value=values.copied(outcome.value), gradients=values.copied(outcome.gradients))
+
+
+# --- fingerprints ----------------------------------------------------------------------------------------------------
+
+
+def fingerprint(
+    call: Call, outcome: Outcome, device: str = "cpu", drawn: bool = False, last: bool = True
+) -> Fingerprint:
+    """The fingerprint of an answer in a check on this device; `drawn`: random numbers were used, `last`: the check
+    ended with it. An error with which the check did not end was expected, and any error counts as the same."""
+    checksum, tensors = _described(call, outcome, device, last)
+    profile = tuple(randomness.profile(outcome)) if drawn else ()
+    return Fingerprint(
+        checksum, tuple(_packed(tensor) for tensor in tensors), profile if randomness.tells(profile) else ()
+    )
+
+
+def agree_in(recorded: Fingerprint, call: Call, outcome: Outcome, device: str, last: bool = True) -> bool:
+    """Whether an answer is the recorded one, up to the order of summation, or another draw of it."""
+    checksum, tensors = _described(call, outcome, device, last)
+    if checksum != recorded.checksum or len(tensors) != len(recorded.numbers):
+        return False
+    return _near(recorded, tensors) or randomness.alike(
+        recorded.profile, randomness.profile(outcome), randomness.shapes(outcome)
+    )
+
+
+def _near(recorded: Fingerprint, tensors: list[Tensor]) -> bool:
+    for tensor, packed in zip(tensors, recorded.numbers, strict=True):
+        mine, theirs = _numbers(tensor), torch.frombuffer(bytearray(packed), dtype=_kept_as(tensor)).double()
+        room = ROOM * UNITS.get(tensor.dtype, 16.0) * torch.finfo(tensor.dtype).eps * max(float(mine[0]), FLOOR)
+        if not torch.allclose(mine.to(_kept_as(tensor)).double(), theirs, rtol=0.0, atol=room):
+            return False
+    return True
+
+
+def _described(call: Call, outcome: Outcome, device: str, last: bool) -> tuple[int, list[Tensor]]:
+    """A checksum of everything in an answer that must be equal, and the floating tensors, which must be close."""
+    here = f"{device}:0" if device != "cpu" else device
+    follows = _follows(call, device)
+
+    def kind(leaf: Any) -> Any:
+        match leaf:
+            case Placed(tensor, place):
+                where = "here" if follows and place == here else place
+                return ["tensor", list(tensor.shape), str(tensor.dtype), where, _exact(tensor)]
+            case np.ndarray():
+                return ["array", list(leaf.shape), str(leaf.dtype), _exact(as_tensor(leaf))]
+        return [type(leaf).__name__, repr(leaf)]
+
+    def describe(value: Any) -> Any:
+        return folded(value, kind, lambda items: ["tuple", *items], lambda items: ["dict", *sorted(items)])
+
+    if is_about_parameters(call):
+        said: Any = ["parameters", [shape.replace(here, "here") for shape in map(str, parameter_shapes(outcome))]]
+        compared: list[Any] = []
+    elif outcome.raised is not None:
+        said, compared = ["raised", *said_by(outcome.raised)] if last else ["raised"], []
+    else:
+        compared = [outcome.value, telling_gradients(outcome)]
+        said = [*map(describe, compared), list(outcome.modified)]
+    numbers = (numbers_of(leaf) for leaf in leaves(compared))
+    floating = [tensor for tensor in numbers if tensor is not None and tensor.is_floating_point()]
+    return zlib.crc32(msgspec.json.encode([call.name, said])), floating
+
+
+def _exact(tensor: Tensor) -> int:
+    """The checksum of what must be equal in a tensor: all of it; of a floating one the non-finite entries."""
+    if tensor.device.type == "meta":
+        return 0
+    if tensor.is_floating_point():
+        if bool(tensor.isfinite().all()):
+            return 0
+        tensor = tensor.isnan() + 2 * tensor.isposinf() + 3 * tensor.isneginf()
+    return zlib.crc32(tensor.contiguous().numpy().tobytes())
+
+
+def _numbers(tensor: Tensor) -> Tensor:
+    """The sum of the sizes, and the sums weighted by a cosine and a sine of the index, in float64."""
+    values = tensor.detach().double().flatten()
+    values = torch.where(values.isfinite(), values, 0.0)
+    places = torch.arange(1, len(values) + 1, dtype=torch.float64)
+    return torch.stack([values.abs().sum(), values @ places.cos(), values @ places.sin()])
+
+
+def _kept_as(tensor: Tensor) -> torch.dtype:
+    return torch.float64 if tensor.dtype == torch.float64 else torch.float32
+
+
+def _packed(tensor: Tensor) -> bytes:
+    return bytes(_numbers(tensor).to(_kept_as(tensor)).numpy().tobytes())

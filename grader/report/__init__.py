@@ -1,0 +1,1 @@
+"""One report as terminal text, page, heat map. No torch."""

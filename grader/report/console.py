@@ -1,0 +1,106 @@
+"""The terminal output: a progress bar, then the report."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.text import Text
+from rich.theme import Theme
+
+from grader.base.language import gettext as _
+from grader.base.results import Graded, Report, StepResult
+from grader.report import terminal as reports
+
+LINE_SECONDS = 10.0  # between two lines in a pipe
+
+
+def _rstrip_end(text: Text, size: int) -> None:
+    """Removes trailing spaces that don't fit into `size` columns."""
+    spaces = len(text.plain) - len(text.plain.rstrip())
+    beyond = min(spaces, text.cell_len - size)
+    if beyond > 0:
+        text.right_crop(beyond)
+
+
+# rich's own method counts characters and not columns, so that a space remains after Hangul that fills its line, and the
+# last syllable becomes "…" in a table.
+Text.rstrip_end = _rstrip_end  # type: ignore[method-assign,assignment]
+
+
+@contextmanager
+def progress(total: int) -> Iterator[Callable[[StepResult], None]]:
+    """A progress bar on standard error while steps are graded, removed at the end; nothing unless it is a terminal."""
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(_("loading torch"), total=total)
+
+        def advance(result: StepResult) -> None:
+            bar.update(task, advance=1, description=result.name)
+
+        yield advance
+
+
+@contextmanager
+def class_progress(total: int) -> Iterator[Callable[[Graded, bool], None]]:
+    """A bar with the time left on standard error while a class is graded; in a pipe, an occasional line."""
+    console = Console(stderr=True)
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    began = said = time.monotonic()
+    done, here, failed = 0, 0, 0
+
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=total)
+
+        def advance(graded: Graded, kept: bool) -> None:
+            nonlocal done, here, failed, said
+            done, here, failed = done + 1, here + (not kept), failed + (graded.report is None)
+            trouble = _("{count} could not be graded").format(count=failed) if failed else ""
+            bar.update(task, advance=1, description=trouble)
+            now = time.monotonic()
+            if not console.is_terminal and (now - said > LINE_SECONDS or done == total):
+                said, left = now, (now - began) / max(here, 1) * (total - done)
+                line = _("{done} of {total} graded, {failed} could not be; {left} s left")
+                print(line.format(done=done, total=total, failed=failed, left=round(left)), file=sys.stderr, flush=True)
+
+        yield advance
+
+
+@contextmanager
+def waiting() -> Iterator[Callable[[str], None]]:
+    """A status line on standard error, removed at the end; nothing unless it is a terminal."""
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"))
+    disable = not console.is_terminal
+    # The doctor examines standard output too, which must not be redirected.
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False, disable=disable) as line:
+        task = line.add_task("")
+        yield lambda what: line.update(task, description=what)
+
+
+def show(report: Report, command: str, further: int = 0, *, every_check: bool = False) -> None:
+    """Prints the report on standard output; `command` grades the same folder again, `further` tracks were not begun."""
+    say(reports.terminal(report, command, further, every_check=every_check))
+
+
+def say(what: RenderableType) -> None:
+    """Prints on standard output."""
+    console().print(what)
+
+
+def console() -> Console:
+    """A console on standard output; names have a colour that is readable on dark and light terminals. Emoji codes stay
+    text."""
+    return Console(
+        file=sys.stdout, highlight=False, markup=False, emoji=False, theme=Theme({"markdown.code": "bold cyan"})
+    )

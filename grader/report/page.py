@@ -1,0 +1,283 @@
+"""A report as one self-contained HTML page: pure functions from one `Report` to text.
+
+The page's sentences are here, its structure and style in `templates/`. Every value that a template writes passes
+through `terminal.plain` and is escaped, since a learner's code may have produced it.
+"""
+
+from __future__ import annotations
+
+import base64
+import webbrowser
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from grader.base import language
+from grader.base.language import gettext as _
+from grader.base.results import CheckResult, Parting, Report, StepResult
+from grader.report import terminal as reports
+from grader.report.heat_map import NUMBERED, drawing, written
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True)
+class LabelledLine:
+    """A line of a message that starts with a label, as in `expected  0.5`."""
+
+    label: str
+    text: str
+    code: bool
+
+
+@dataclass(frozen=True)
+class Block:
+    """Lines of a message of one kind: labelled values, the points of a list, words, or text as it was typed."""
+
+    kind: Literal["pairs", "list", "words", "typed"]
+    pairs: list[LabelledLine]
+    lines: list[str]
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """One number of a matrix as text, and whether it differs from the other matrix's."""
+
+    text: str
+    differs: bool
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """A picture of both matrices, its description in words, and the same as two tables: captions and rows."""
+
+    svg: Markup
+    caption: list[str]
+    tables: list[tuple[str, list[list[TableCell]]]]
+
+    @property
+    def image(self) -> str:
+        """The picture as the address of an image, on white: an untrusted notebook shows no SVG of its own."""
+        head, rest = str(self.svg).split(">", 1)
+        head = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg" color="#1b1f24"', 1)
+        drawn = f'{head}><rect width="100%" height="100%" fill="#ffffff"/>{rest}'
+        return f"data:image/svg+xml;base64,{base64.b64encode(drawn.encode()).decode()}"
+
+    @property
+    def wide(self) -> bool:
+        """Whether the tables are too wide for paper."""
+        return len(self.tables[0][1][0]) > NUMBERED
+
+
+@dataclass(frozen=True)
+class CheckView:
+    """A check that does not pass, as the page shows it."""
+
+    result: CheckResult
+    blocks: list[Block]
+    heat_map: HeatMap | None
+
+
+@dataclass(frozen=True)
+class StepView:
+    """A step of the page: how many of its checks pass, and those that do not."""
+
+    result: StepResult
+    passed: int
+    total: int
+    blocks: list[Block]
+    failing: list[CheckView]
+
+    @property
+    def detailed(self) -> bool:
+        """Whether the page shows the step in detail, below the table."""
+        return self.result.status not in ("pass", "todo") or bool(self.result.output or self.result.note)
+
+
+def html(report: Report, *, every_picture: bool = True, of_class: bool = False) -> str:
+    """The whole page, in the language in use; without `every_picture`, heat maps of each step's first failing check.
+
+    `of_class`: the page is handed out. It says whose it is, and neither the seed nor a command that the student lacks.
+    """
+    return _filled("report.html.j2", report, every_picture, of_class)
+
+
+def fragment(report: Report) -> str:
+    """The steps in detail, to embed in another page: what a notebook shows."""
+    return _filled("verdict.html.j2", report)
+
+
+@cache  # cached: a class has a page per student, and compiling the template takes longer than rendering it
+def environment(*further: Path) -> Environment:
+    """Renders the templates in this room and in `further` folders; text is escaped, its control characters made
+    visible."""
+    return Environment(
+        loader=FileSystemLoader([TEMPLATES, *further]), autoescape=True, undefined=StrictUndefined, finalize=_shown,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+
+
+def _filled(template: str, report: Report, every_picture: bool = True, of_class: bool = False) -> str:
+    return environment().get_template(template).render(
+        language=language.current(), report=report, as_images=template == "verdict.html.j2",
+        words=_words(report, of_class), facts=_facts(report, of_class),
+        tracks=reports.several_tracks(report),
+        unread=reports.unread(report), closing=reports.closing(report, of_class=of_class).plain.splitlines(),
+        steps=_steps(report, every_picture), number=reports.number,
+        marks={status: mark for status, (mark, _style) in reports.MARKS.items()}, status_word=reports.status_word,
+        coded=coded, part=100 * report.score / report.max_score if report.max_score else 0.0,
+    )  # fmt: skip
+
+
+def show_in_browser(page: Path) -> bool:
+    """Opens a page in a browser; False where there is none."""
+    try:
+        return webbrowser.open(page.resolve().as_uri())
+    except webbrowser.Error:
+        return False
+
+
+def blocks(message: str) -> list[Block]:
+    """A check's message, line by line, sorted by what the lines are."""
+    found: list[Block] = []
+    codes = {_label(line) for line in (_("called    {call}"), _("expected  {expected}"), _("got       {came}"))}
+    for line in message.splitlines():
+        label = reports.LABEL.match(line)
+        kind: Literal["pairs", "list", "words", "typed"] = "words"
+        if label:
+            kind = "pairs"
+        elif line.startswith("- "):
+            kind, line = "list", line[2:]
+        elif line.startswith((" ", "\t")):
+            kind = "typed"
+        if not found or found[-1].kind != kind:
+            found.append(Block(kind, [], []))
+        if label:
+            found[-1].pairs.append(LabelledLine(label[1], line[label.end() :], label[1] in codes))
+        else:
+            found[-1].lines.append(line)
+    return found
+
+
+def coded(text: str) -> Markup:
+    """A sentence with names in `backquotes`, as HTML."""
+    parts = [escape(reports.plain(part)) for part in text.split("`")]
+    if len(parts) % 2 == 0:  # an unpaired backquote, shown as it is
+        return escape(reports.plain(text))
+    code = Markup('<code translate="no">{}</code>')
+    return Markup("").join(code.format(part) if index % 2 else part for index, part in enumerate(parts))
+
+
+def heat_map(parting: Parting, name: str) -> HeatMap:
+    """The matrices of a parting, drawn on one colour scale; `name` is unique on the page."""
+    differs = parting.differs
+    count = sum(map(sum, differs))
+    row, column = parting.place
+    facts = [
+        _("{rows} × {columns}: {count} of {total} cells differ (outlined). Rows and columns count from 0.").format(
+            rows=len(parting.expected), columns=len(parting.expected[0]), count=count,
+            total=len(parting.expected) * len(parting.expected[0]),
+        ),
+        _("The first difference is in row {row}, column {column}: expected {expected}, got {came}.").format(
+            row=row, column=column, expected=written(parting.expected[row][column]),
+            came=written(parting.came[row][column]),
+        ),
+    ]  # fmt: skip
+    if parting.slice:
+        facts.insert(0, _("This shows the slice of the answer at {place}.").format(place=parting.slice))
+    if any(value is None for matrix in (parting.expected, parting.came) for line in matrix for value in line):
+        facts.append(_("× stands for infinity or NaN."))
+    titles = _("expected"), _("yours")
+    tables = [
+        (title, [[TableCell(written(value), apart) for value, apart in zip(*lines, strict=True)]
+                 for lines in zip(matrix, differs, strict=True)])
+        for title, matrix in zip(titles, (parting.expected, parting.came), strict=True)
+    ]  # fmt: skip
+    svg = environment().get_template("heat_map.svg.j2").render(
+        drawing=drawing(parting), name=name, titles=titles, words={"row": _("row"), "column": _("column")},
+        title=_("Heat maps: what was expected, and yours"), description=" ".join(facts),
+    )  # fmt: skip
+    return HeatMap(Markup(svg), facts, tables)
+
+
+def _words(report: Report, of_class: bool) -> dict[str, str]:
+    title = _("Attention from scratch")
+    return {
+        "title": f"{title}: {reports.plain(report.submission)}" if of_class else title,
+        "score": _("score"),
+        "result": _("{score} of {total}").format(
+            score=reports.number(report.score), total=reports.number(report.max_score)
+        ),
+        "skip": _("Skip to the results"),
+        "facts": _("About this run"),
+        "unread": _("Handed in and not read"),
+        "next": _("What to do next"),
+        "steps": _("Steps"),
+        "step": _("step"),
+        "what": _("what it is"),
+        "checks": _("checks passed"),
+        "points": _("points"),
+        "status": _("result"),
+        "details": _("In detail"),
+        "nudge": _("A nudge"),
+        "heat_maps": _("Heat maps: what was expected, and yours"),
+        "numbers": _("The same in numbers"),
+        "row": _("row"),
+        "differs": _("differs"),
+        "printed": _("Your code printed:"),
+        "again": ""
+        if of_class
+        else _("To repeat these draws: python -m grader grade --seed {seed}").format(seed=report.seed),
+        "top": _("Back to the top"),
+    }
+
+
+def _facts(report: Report, of_class: bool) -> list[tuple[str, str]]:
+    states = {"checked": _("checked"), "not available": _("not available"), "not requested": _("not requested")}
+    oracles = {"live": _("live"), "recorded": _("recorded")}
+    return [
+        (_("student") if of_class else _("submission"), report.submission),
+        *((device, states.get(state, state)) for device, state in report.devices.items()),
+        *([] if of_class else [(_("seed"), str(report.seed))]),
+        (_("isolation"), ", ".join(report.isolation)),
+        (_("oracle"), oracles[report.oracle]),
+    ]
+
+
+def _steps(report: Report, every_picture: bool) -> list[StepView]:
+    return [
+        StepView(
+            result=step,
+            passed=sum(check.status == "pass" for check in step.checks),
+            total=len(step.checks),
+            blocks=blocks(step.message),
+            failing=list(_failing(step, every_picture)),
+        )
+        for step in report.steps
+    ]
+
+
+def _failing(step: StepResult, every_picture: bool) -> Iterator[CheckView]:
+    pictured = False
+    for index, check in sorted(enumerate(step.checks), key=lambda numbered: numbered[1].unwritten):
+        if check.status == "pass":
+            continue
+        parting = None if pictured and not every_picture else check.parting
+        pictured = True
+        message = check.message.removeprefix(step.message).lstrip("\n")
+        yield CheckView(check, blocks(message), heat_map(parting, f"{step.name}-{index}") if parting else None)
+
+
+def _shown(value: Any) -> Any:
+    """The template's output filter: makes control characters in text visible, leaves our own markup unchanged."""
+    return reports.plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _label(line: str) -> str:
+    """The label of a message in the language in use."""
+    return line.split(maxsplit=1)[0]

@@ -1,0 +1,295 @@
+"""A report for the terminal: pure functions from one `Report` to what rich prints."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from grader.base.language import gettext as _
+from grader.base.results import OBEYED, CheckResult, Parting, Report, Status, StepResult, TrackResult, leading
+
+CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f]|{OBEYED.pattern}")
+COMMAND = re.compile(r"^(\s*)(::|##\[)", re.MULTILINE)  # a runner of workflows obeys it
+OURS = re.compile(r"^(\s*)(?=[✓✗⏱↷])", re.MULTILINE)  # what a line of the grader's own begins with
+LABEL = re.compile(r"^(\S+)( {2,})(?=\S)")
+OUTPUT_LINES = 10
+TABLE_COLUMNS = 4  # of a matrix whose numbers are shown next to the expected ones, within 80 columns
+TABLE_ROWS = 8
+TEXT_WIDTH = 100  # columns, where the report is text without a terminal
+SHADES = ("color(17)", "color(18)", "color(19)", "color(20)", "color(21)")  # from the smallest value to the largest
+# Symbols are shown next to words, never instead of them.
+MARKS: dict[Status, tuple[str, str]] = {
+    "pass": ("✓", "green"),
+    "fail": ("✗", "red"),
+    "timeout": ("⏱", "red"),
+    "error": ("!", "magenta"),
+    "skipped": ("↷", "yellow"),
+    "todo": ("·", "dim"),
+}
+GRADE = "make grade"  # what a learner types
+
+
+def terminal(report: Report, command: str = GRADE, further: int = 0, *, every_check: bool = False) -> RenderableType:
+    """The whole report: what ran, the steps, each step's leading failure in full, and what to do next: `command`, in
+    the end. `further` tracks were not begun; `every_check` lists the checks of each step with their points."""
+    shown: list[RenderableType] = [_heading(report), Text(), steps_table(report)]
+    if report.unread:
+        shown += [Text(), Text("\n".join(unread(report)), "yellow")]
+    for step in report.steps:
+        if every_check:
+            shown += [Text(), Text(step.name, "bold"), Padding(checks_table(step), (0, 0, 0, 2))]
+        if step.note or step.status not in ("pass", "todo") or parts(step):
+            shown += [Text(), detail(step)]
+    shown += [Text(), closing(report, command)]
+    if further:
+        said = _("One more track: make tracks") if further == 1 else _("{count} more tracks: make tracks")
+        shown.append(Text(said.format(count=further), "dim"))
+    return Group(*shown)
+
+
+def as_text(step: StepResult) -> str:
+    """One step as lines of text: its result and points, then `detail` if it does not pass."""
+    mark, _style = MARKS[step.status]
+    result = f"{mark} {step.name}  {number(step.score)} / {number(step.max_score)}  {status_word(step.status)}"
+    said = io.StringIO()
+    if step.note or step.status not in ("pass", "todo") or parts(step):
+        Console(file=said, width=TEXT_WIDTH, color_system=None, force_jupyter=False).print(detail(step))
+    return "\n".join(line.rstrip() for line in [result, *said.getvalue().splitlines()])
+
+
+def unread(report: Report) -> list[str]:
+    """A line for each file that was handed in and not read."""
+    said = _("Not read: {file} ({reason})")
+    return [plain(said.format(file=file, reason=reason)) for file, reason in report.unread.items()]
+
+
+def plain(text: str) -> str:
+    """Untrusted text with its control characters made visible."""
+    return COMMAND.sub(r"\1\\\2", CONTROL.sub(lambda match: escaped(match[0]), text))
+
+
+def escaped(letter: str) -> str:
+    """A letter by its number, as Python writes it."""
+    number = ord(letter)
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def quoted(text: str) -> str:
+    """What a learner's code printed or raised: `plain`, and no line of it begins as one of the grader's own does."""
+    return OURS.sub(r"\1| ", plain(text))
+
+
+def status_word(status: Status) -> str:
+    """The word for a status."""
+    return {
+        "pass": _("pass"), "fail": _("fail"), "timeout": _("timed out"), "error": _("grader error"),
+        "skipped": _("skipped"), "todo": _("to do"),
+    }[status]  # fmt: skip
+
+
+def next_step(report: Report) -> StepResult | None:
+    """The first step that is not passed yet; a step that is blocked comes after the one that blocks it, or names it."""
+    return next((step for step in report.steps if step.status not in ("pass", "error")), None)
+
+
+def _heading(report: Report) -> Text:
+    states = {"checked": _("checked"), "not available": _("not available"), "not requested": _("not requested")}
+    devices = ", ".join(f"{device}: {states.get(state, state)}" for device, state in report.devices.items())
+    facts = [
+        _("submission {name}").format(name=plain(report.submission)),
+        devices,
+        _("seed {seed}").format(seed=report.seed),
+        _("isolation: {layers}").format(layers=", ".join(report.isolation)),
+    ]
+    if report.oracle == "recorded":
+        facts.append(_("oracle: recorded"))
+    return Text(_("Attention from scratch"), "bold").append("\n" + " · ".join(facts), "not bold dim")
+
+
+def steps_table(report: Report) -> Table:
+    """The steps, their points and results, and the score."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", expand=False)
+    table.add_column(_("step"), no_wrap=True)
+    table.add_column(_("what it is"), ratio=1, overflow="fold")
+    table.add_column(_("points"), justify="right", no_wrap=True)
+    table.add_column(_("result"), no_wrap=True)
+    for step in report.steps:
+        mark, style = MARKS[step.status]
+        table.add_row(
+            step.name, step.title, f"{number(step.score)} / {number(step.max_score)}",
+            Text(f"{mark} {status_word(step.status)}", style),
+        )  # fmt: skip
+    table.add_section()
+    for track in several_tracks(report):
+        table.add_row("", track.title, f"{number(track.score)} / {number(track.max_score)}", "")
+    table.add_row(
+        "",
+        Text(_("score"), "bold"),
+        Text(f"{number(report.score)} / {number(report.max_score)}", "bold"),
+        _bar(report),
+    )
+    return table
+
+
+def several_tracks(report: Report) -> list[TrackResult]:
+    """The graded tracks, if there are several: then each has its own total."""
+    return report.tracks if len(report.tracks) > 1 else []
+
+
+def _bar(report: Report) -> Text:
+    width = 10
+    full = int(width * report.score / report.max_score) if report.max_score else 0
+    return Text("█" * full, "green").append("░" * (width - full), "dim")
+
+
+def detail(step: StepResult) -> RenderableType:
+    """The first failing check of a step in full, how many others fail, and what the code printed."""
+    mark, style = MARKS[step.status]
+    shown: list[RenderableType] = []
+    failing = [check for check in step.checks if check.status != "pass"]
+    check = leading(step.checks)
+    if step.note and not check:
+        shown.append(Text(f"{mark} {step.name}", f"bold {style}"))
+    if check:
+        shown += [Text(f"{mark} {step.name}", f"bold {style}").append(f"  {check.title}", "bold"), _message(check)]
+        if check.parting and not check.misconception and max(map(len, check.parting.expected)) <= TABLE_COLUMNS:
+            shown.append(Padding(_matrices(check.parting), (0, 0, 0, 2)))
+        if check.hint:
+            shown.append(Padding(Text(f"→ {check.hint}", "bold"), (0, 0, 0, 2)))
+        others = sum(not other.unwritten for other in failing if other is not check)
+        if others:
+            said = (
+                _("1 more check of this step fails.")
+                if others == 1
+                else _("{count} more checks of this step fail.").format(count=others)
+            )
+            shown.append(Padding(Text(said, "dim"), (0, 0, 0, 2)))
+        if left := parts(step):
+            shown.append(Padding(Text(left), (0, 0, 0, 2)))
+    if step.note:
+        shown.append(Padding(Text(plain(step.note)), (0, 0, 0, 2)))
+    if step.output:
+        lines = quoted(step.output).rstrip().splitlines()
+        printed = "\n".join([*lines[:OUTPUT_LINES], *(["…"] if len(lines) > OUTPUT_LINES else [])])
+        shown.append(Padding(Text(_("Your code printed:"), "dim").append("\n" + printed, "not dim"), (0, 0, 0, 2)))
+    return Group(*shown)
+
+
+def parts(step: StepResult) -> str:
+    """How far a step is that is written in part: "attention ✓ 7 of 9 · SelfAttention: not written yet"; else nothing.
+
+    The points of a name are those of the checks that call it first.
+    """
+    unwritten = dict.fromkeys(check.about for check in step.checks if check.unwritten and check.about)
+    if not unwritten or all(check.unwritten for check in step.checks):
+        return ""
+    said = []
+    for name in dict.fromkeys(check.about for check in step.checks if check.about):
+        if name in unwritten:
+            said.append(_("{name}: not written yet").format(name=plain(name)))
+            continue
+        own = [check for check in step.checks if check.about == name]
+        mark, _style = MARKS["pass" if all(check.status == "pass" for check in own) else "fail"]
+        points, most = number(sum(check.points for check in own)), number(sum(check.max_points for check in own))
+        said.append(_("{name} {mark} {points} of {most}").format(name=plain(name), mark=mark, points=points, most=most))
+    return " · ".join(said)
+
+
+def checks_table(step: StepResult) -> Table:
+    """Every check of a step with its points, as `grade -v` lists them."""
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(ratio=1, overflow="fold")
+    for check in step.checks:
+        mark, style = MARKS["todo" if check.unwritten else check.status]
+        points = f"{number(check.points)} / {number(check.max_points)}"
+        where = f" ({check.device})" if check.device != "cpu" else ""
+        table.add_row(Text(mark, style), points, Text(check.title + where, "dim" if check.status == "pass" else ""))
+    return table
+
+
+def _matrices(parting: Parting) -> Table:
+    """The expected and the actual matrix, cell by cell: shaded by value, with a star where they differ."""
+    rows = list(zip(parting.expected, parting.came, parting.differs, strict=True))[:TABLE_ROWS]
+    values = [value for wanted, came, _differs in rows for value in (*wanted, *came) if value is not None]
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
+    table.add_column(_("row"), justify="right", style="dim", no_wrap=True)
+    table.add_column(_("expected values"), no_wrap=True)
+    table.add_column(_("your values (* differs)"), no_wrap=True)
+
+    def cells(row: list[float | bool | None], differs: list[bool]) -> Text:
+        line = Text()
+        for value, apart in zip(row, differs, strict=True):
+            share = (value - low) / (high - low) if value is not None and high > low else 0.0
+            shade = SHADES[min(int(share * len(SHADES)), len(SHADES) - 1)]
+            line.append(f"{_cell(value) + ('*' if apart else ' '):>8}", f"{'bold ' if apart else ''}white on {shade}")
+        return line
+
+    for number_of_row, (wanted, came, differs) in enumerate(rows):
+        table.add_row(str(number_of_row), cells(wanted, [False] * len(wanted)), cells(came, differs))
+    return table
+
+
+def _cell(value: float | bool | None) -> str:
+    if value is None or isinstance(value, bool):
+        return "nan" if value is None else str(value)
+    return f"{value:.4g}"
+
+
+def _message(check: CheckResult) -> Padding:
+    where = f"{check.name} ({check.device})" if check.device != "cpu" else check.name
+    return Padding(Group(Text(where, "dim"), *_lines(quoted(check.message))), (0, 0, 0, 2))
+
+
+def _lines(message: str) -> Iterator[RenderableType]:
+    """The lines of a message; labels are in a column of their own, so that long values wrap below themselves."""
+    rows = [(LABEL.match(line), line) for line in message.splitlines()]
+    table: Table | None = None
+    for label, line in rows:
+        if label is None:
+            if table is not None:
+                yield table
+                table = None
+            yield Text(line)
+            continue
+        if table is None:
+            table = Table.grid(padding=(0, 2, 0, 0))
+            table.add_column(no_wrap=True, style="dim")
+            table.add_column(overflow="fold")
+        table.add_row(Text(label[1]), Text(line[label.end() :]))
+    if table is not None:
+        yield table
+
+
+def closing(report: Report, command: str = GRADE, *, of_class: bool = False) -> Text:
+    """The score and what to do next: two lines, or one when there is nothing left to do; `of_class`: of what was handed
+    in."""
+    following = next_step(report)
+    if any(step.status == "error" for step in report.steps):
+        return Text(_("The grader itself failed, so this step has no score. Please report it."), "magenta")
+    if following is None:
+        everything = _("Everything passes: {score} of {total}.")
+        return Text(everything.format(score=number(report.score), total=number(report.max_score)), "bold green")
+    score = _("{score} of {total}").format(score=number(report.score), total=number(report.max_score))
+    name = following.blocked_by or following.name
+    todo = (_("start with {step}") if report.score == 0 else _("next is {step}")).format(step=name)
+    if of_class:
+        return Text(f"{score}: {todo}", "bold")
+    file = f"{plain(report.submission)}/{name}.py"
+    how = _("edit {file}, then type: {command}").format(file=file, command=command)
+    return Text(f"{score}: {todo}", "bold").append(f"\n{how}", "not bold")
+
+
+def number(value: float | None) -> str:
+    """Points as text: without trailing zeros, a dash where there are none."""
+    if value is None:
+        return "–"
+    return f"{value:.2f}".rstrip("0").rstrip(".")

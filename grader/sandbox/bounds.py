@@ -1,0 +1,78 @@
+"""Confines a worker for good: limits on CPU time, memory, files and processes, then the kernel's isolation layers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+
+from grader.base.limits import Limits
+from grader.sandbox import kernel, namespaces
+from grader.sandbox.process import LAYERS_EVERYWHERE
+
+
+def restrict(
+    limits: Limits, folder: str, readable: Sequence[str] = (), proven: Sequence[str] = (),
+    spaces: namespaces.Namespaces | None = None,
+) -> tuple[str, ...]:  # fmt: skip
+    """Confines the calling process for good: the last thing a worker does before it reads a learner's code.
+
+    Returns the layers in force beyond process and limits. Raises LayerNotInForce when a layer that was `proven` on this
+    machine, or that the limits require, is not. With an accelerator there are none: its driver needs device files,
+    threads and system calls that they refuse.
+    """
+    _killed_first()
+    if "limits" not in limits.without:
+        _limit_resources(limits)
+    confined = sys.platform == "linux" and not limits.accelerator
+    layers: tuple[str, ...] = ()
+    if spaces is not None and confined and "namespaces" not in limits.without:
+        folder = spaces.join(limits.disk)
+        layers = ("namespaces",)
+    elif spaces is not None:
+        spaces.close()
+    os.chdir(folder)
+    for name, value in (("HOME", folder), ("TMPDIR", folder), ("USER", "learner")):
+        os.environ[name] = value
+    tempfile.tempdir = folder
+    if confined:
+        layers += kernel.confine(folder, readable, limits.without)
+    needed = {*limits.required} | ({*proven} - {*limits.without} if confined else set())
+    if missing := needed.difference(layers, LAYERS_EVERYWHERE):
+        raise kernel.LayerNotInForce(", ".join(sorted(missing)))
+    return layers
+
+
+def _killed_first() -> None:
+    """Where memory runs out, the kernel kills this process before any other."""
+    if sys.platform == "linux":
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # else root owns the file
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as score:
+            score.write(b"1000")
+        kernel.hide()
+
+
+def _limit_resources(limits: Limits) -> None:
+    try:
+        import resource
+    except ImportError:  # Windows has none; deadlines still hold
+        return
+    bounds = {
+        resource.RLIMIT_CPU: int(limits.step_seconds) + 5,
+        resource.RLIMIT_FSIZE: limits.file_size,
+        resource.RLIMIT_NOFILE: 1024 if limits.accelerator else limits.open_files,  # a GPU driver opens many
+        resource.RLIMIT_CORE: 0,
+    }
+    if not limits.accelerator:
+        bounds[resource.RLIMIT_NPROC] = 0  # no new process or thread; root is exempt
+        if sys.platform == "linux":
+            with open("/proc/self/statm", "rb", buffering=0) as sizes:
+                pages = int(sizes.read().split()[0])
+            bounds[resource.RLIMIT_AS] = pages * resource.getpagesize() + limits.memory
+    for kind, bound in bounds.items():
+        _soft, hard = resource.getrlimit(kind)
+        bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
+        with contextlib.suppress(ValueError, OSError):  # not every system has every limit
+            resource.setrlimit(kind, (bound, bound))

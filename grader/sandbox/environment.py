@@ -1,0 +1,20 @@
+"""The environment variables of every process that runs, or talks to, a learner's code."""
+
+from __future__ import annotations
+
+import os
+
+
+def clean_environment() -> dict[str, str]:
+    """The user's environment cut down: the variables that say where libraries are."""
+    kept = ("LD_LIBRARY_PATH", "DYLD_", "CUDA_", "NVIDIA_", "SYSTEMROOT", "TZ", "KIT_DEBUG")
+    environment = {name: value for name, value in os.environ.items() if name.startswith(kept)}
+    one_thread = dict.fromkeys(
+        ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_THREAD_LIMIT", "VECLIB_MAXIMUM_THREADS"),
+        "1",
+    )
+    return environment | one_thread | {"PYTORCH_NVML_BASED_CUDA_CHECK": "1", "LANG": "C.UTF-8", "PATH": os.defpath}
+
+
+# What `breakpoint()` says in a process without a keyboard, and goes on. The judge translates it.
+NO_TERMINAL = "breakpoint() does not stop here: there is no keyboard. Type: make repro"

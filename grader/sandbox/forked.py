@@ -1,0 +1,263 @@
+"""Workers forked from the warm zygote: the channel is a non-blocking socket."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from grader.base.limits import Limits
+from grader.calls.framing import BadMessage
+from grader.sandbox import scratch
+from grader.sandbox.commands import Command, Reply
+from grader.sandbox.cpus import allowed
+from grader.sandbox.process import (
+    FAULTS_KEPT,
+    LAYERS_EVERYWHERE,
+    Process,
+    RunLayers,
+    SandboxError,
+    TooMuchWritten,
+)
+
+GRACE = 2  # times the seconds of a call: how far a deadline is extended while the worker waits for a CPU
+LOOK_EVERY = 0.25  # seconds between two checks of how much a worker has written
+
+
+class ForkLauncher(RunLayers):
+    """Has the warm zygote fork workers, over the socket `control`. `proven` are the layers that the zygote tested."""
+
+    def __init__(self, control: socket.socket, proven: Sequence[str] = ()) -> None:
+        super().__init__()
+        self.control = control
+        self.proven = tuple(proven)
+        self.ended: dict[int, int] = {}
+        self.dismissed: set[int] = set()  # killed without waiting: their status is dropped
+
+    def launch(self, limits: Limits) -> Process:
+        """A worker forked from the zygote, in a folder of its own."""
+        ours, theirs = socket.socketpair()
+        output, output_end = os.pipe()
+        faults, faults_end = os.pipe()
+        command = Command("worker", limits=limits, cpus=allowed())
+        try:
+            descriptors = [theirs.fileno(), output_end, faults_end]
+            socket.send_fds(self.control, [msgspec.msgpack.encode(command)], descriptors)
+            reply = self.await_reply("started")
+        except (OSError, SandboxError) as error:
+            for descriptor in (output, faults):
+                os.close(descriptor)
+            ours.close()
+            raise SandboxError(f"the warm process failed: {error}") from error
+        finally:
+            theirs.close()
+            os.close(output_end)
+            os.close(faults_end)
+        process = ForkedProcess(self, reply.pid, ours, output, faults, reply.folder, limits)
+        self._note(process)
+        return process
+
+    def promised(self, limits: Limits) -> tuple[str, ...]:
+        """The layers that the zygote has proven; on an accelerator those in force everywhere."""
+        layers = (*LAYERS_EVERYWHERE, *(() if limits.accelerator else self.proven))
+        return tuple(name for name in layers if name not in limits.without)
+
+    def await_reply(self, kind: str, pid: int = 0, seconds: float = 20.0) -> Reply:
+        """The next reply of this kind (for this process); processes that exited meanwhile are recorded. Raises
+        SandboxError."""
+        deadline = time.monotonic() + seconds
+        while True:
+            data = b""
+            if is_readable(self.control.fileno(), max(0.0, deadline - time.monotonic())):
+                with contextlib.suppress(OSError):
+                    data = self.control.recv(1 << 16)
+            if not data:
+                raise SandboxError("no answer")
+            reply = msgspec.msgpack.decode(data, type=Reply)
+            if reply.kind == "ended" and reply.pid in self.dismissed:
+                self.dismissed.remove(reply.pid)
+            elif reply.kind == "ended":
+                self.ended[reply.pid] = reply.status
+            if reply.kind == "refused":
+                raise SandboxError(reply.reason)
+            if reply.kind == kind and pid in (0, reply.pid):
+                return reply
+
+    def wait(self, pid: int, seconds: float) -> int | None:
+        """The wait status of a worker that is exiting, None if it does not exit."""
+        if pid not in self.ended:
+            with contextlib.suppress(SandboxError):
+                self.await_reply("ended", pid, seconds)
+        return self.ended.pop(pid, None)
+
+    def tell(self, command: Command) -> None:
+        """Has the zygote signal a worker: only the parent can be sure that the pid still is that worker's."""
+        with contextlib.suppress(OSError):
+            self.control.send(msgspec.msgpack.encode(command))
+
+
+class ForkedProcess:
+    """A worker forked by the zygote: its channel is a non-blocking socket."""
+
+    def __init__(
+        self, launcher: ForkLauncher, pid: int, channel: socket.socket, output: int, faults: int, folder: str,
+        limits: Limits,
+    ) -> None:  # fmt: skip
+        self._launcher, self._pid, self._channel, self._folder = launcher, pid, channel, folder
+        self._output, self._faults, self._limits = output, faults, limits
+        self._kept = bytearray()
+        self._unread = bytearray()
+        self._said = ""
+        self._looked = time.monotonic()
+        self._grace = 0.0
+        self._allowed = limits.call_seconds
+        self._over: int | None = None
+        self._closed = False
+        channel.setblocking(False)
+        os.set_blocking(output, False)
+        os.set_blocking(faults, False)
+
+    def send(self, data: bytes, deadline: float) -> None:
+        """Sends all of `data` while draining the worker's output: a call begins."""
+        self._allowed = deadline - time.monotonic()
+        self._look()  # its process may have gone on after its last answer
+        with contextlib.suppress(BlockingIOError):
+            if self._unread or self._channel.recv(1, socket.MSG_PEEK):
+                raise BadMessage("more answers than calls")
+            raise EOFError
+        rest = memoryview(data)
+        while rest:
+            with contextlib.suppress(BlockingIOError):
+                rest = rest[self._channel.send(rest) :]
+                continue
+            self._wait(deadline, writing=True)
+
+    def receive(self, count: int, deadline: float) -> bytes:
+        """Reads exactly `count` bytes while draining the worker's output."""
+        while len(self._unread) < count:
+            try:
+                piece = self._channel.recv(1 << 16)
+            except BlockingIOError:
+                self._wait(deadline)
+                continue
+            if not piece:
+                raise EOFError
+            self._unread += piece
+            self._left(deadline)
+        data = bytes(self._unread[:count])
+        del self._unread[:count]
+        return data
+
+    def _left(self, deadline: float) -> float:
+        """Seconds to the deadline, extended (at most GRACE ×) by the time the worker was runnable but not scheduled."""
+        left = deadline + self._grace - time.monotonic()
+        if left <= 0:
+            self._grace = min(self._starved(), GRACE * self._allowed)
+            left = deadline + self._grace - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+    def _starved(self) -> float:
+        try:
+            _ran, waited, _times = Path(f"/proc/{self._pid}/schedstat").read_text(encoding="ascii").split()
+        except (OSError, ValueError):  # not every kernel records it
+            return 0.0
+        return int(waited) / 1e9
+
+    def _wait(self, deadline: float, writing: bool = False) -> None:
+        left = self._left(deadline)
+        poll = select.poll()
+        poll.register(self._channel, select.POLLOUT if writing else select.POLLIN)
+        if self._output >= 0:
+            poll.register(self._output, select.POLLIN)
+        events = poll.poll(min(left, LOOK_EVERY) * 1000)
+        if any(descriptor == self._output for descriptor, _event in events):
+            self._drain()
+        if time.monotonic() > self._looked + LOOK_EVERY:
+            self._look()
+
+    def _look(self) -> None:
+        """Raises TooMuchWritten when it has filled its folder. The kernel bounds a file system of its own."""
+        self._looked = time.monotonic()
+        if self._folder and scratch.size(self._folder, self._limits.disk) > self._limits.disk:
+            raise TooMuchWritten
+
+    def _drain(self) -> None:
+        try:
+            piece = os.read(self._output, 1 << 16)
+        except OSError:
+            return
+        if not piece:
+            os.close(self._output)
+            self._output = -1
+        self._kept += piece[: max(0, self._limits.output - len(self._kept))]
+
+    def printed(self) -> str:
+        """Its output, truncated."""
+        if self._output >= 0:
+            self._drain()
+        return self._kept.decode("utf-8", errors="replace")
+
+    def faults(self, wait: float) -> str:
+        """The fault handler's output: it arrives in pieces, after the zygote has passed on the signal."""
+        deadline = time.monotonic() + wait
+        while not self._closed and len(self._said) < FAULTS_KEPT and is_readable(self._faults, wait):
+            try:
+                piece = os.read(self._faults, FAULTS_KEPT)
+            except OSError:
+                break
+            if not piece:
+                break
+            self._said += piece.decode("utf-8", errors="replace")
+            wait = min(0.05, max(0.0, deadline - time.monotonic()))
+        return self._said
+
+    def ask_where(self) -> None:
+        """Makes the fault handler write the learner's line."""
+        self._launcher.tell(Command("where", pid=self._pid))
+
+    def dismiss(self) -> None:
+        """Has the zygote kill it and every descendant, and remove its folder, in the background."""
+        if not self._closed and self._over is None:
+            self._launcher.dismissed.add(self._pid)
+            self._launcher.tell(Command("kill", pid=self._pid))
+        self._close()
+
+    def kill(self) -> int | None:
+        """Kills it and every descendant, and removes its folder."""
+        if not self._closed and self._over is None:
+            self._launcher.tell(Command("kill", pid=self._pid))
+            self._over = self._launcher.wait(self._pid, 5.0)
+        self._close()
+        return self._over
+
+    def ended(self) -> int | None:
+        """Its wait status, once its channel has closed; it is killed if it lives on."""
+        self._over = self._launcher.wait(self._pid, 1.0)
+        return self.kill()
+
+    def _close(self) -> None:
+        if self._closed:
+            return
+        self.printed()
+        self.faults(wait=0.0)
+        self._closed = True
+        self._channel.close()
+        os.close(self._faults)
+        if self._output >= 0:
+            os.close(self._output)
+            self._output = -1
+
+
+def is_readable(descriptor: int, seconds: float) -> bool:
+    """Whether there is something to read, after waiting up to `seconds`."""
+    poll = select.poll()  # select takes only the first 1024 descriptors
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))

@@ -1,0 +1,179 @@
+"""Loads torch, once, into the process from which all others are forked.
+
+What torch imports lazily (at the first backward pass, the first meta tensor) is imported here, so that no forked
+process pays for it again, or needs files that its sandbox hides.
+"""
+
+from __future__ import annotations
+
+import codecs
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+from grader.sandbox import no_compiler
+
+if TYPE_CHECKING:
+    import torch
+
+CODECS = ("ascii", "latin_1", "utf_8_sig", "utf_16", "idna")  # each is a module, imported lazily at its first use
+# Ops with one kernel for all devices, which calls an op that `meta` lacks, or reads a value.
+NOT_BELOW_PYTHON = (
+    "convolution", "convolution_backward", "cummax", "cummin", "linspace", "logcumsumexp", "logspace",
+    "masked_scatter_backward",
+)  # fmt: skip
+
+
+def load_torch() -> None:
+    """Imports torch and what it needs at the first backward pass and the first meta tensor. One thread."""
+    import torch
+
+    torch.set_num_threads(1)
+    importlib.import_module("torch.fx.experimental.symbolic_shapes")
+    for codec in CODECS:
+        codecs.lookup(codec)
+    if sys.platform != "win32":
+        importlib.import_module("resource")
+    torch.compile = _uncompiled
+    torch.use_deterministic_algorithms = _deterministic
+    torch.utils.data.DataLoader._get_iterator = _in_this_process  # type: ignore[method-assign,assignment]
+    no_compiler.install()
+    _meta_below_python()
+
+
+def warm_up() -> None:
+    """Runs the forward pass of typical exercises once, under every mode that a worker uses.
+
+    The first run of an op looks up its kernel and creates its Python binding; a forked process inherits both. No
+    backward pass: torch can't be forked after one.
+    """
+    import torch
+
+    from grader.calls.builtins import FAMILIES, BuiltIns
+    from grader.calls.memory import LargestStorage
+    from grader.calls.modes import OneDevice
+
+    torch.default_generator.manual_seed(0)
+    for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
+        x = torch.ones(2, 2, dtype=dtype)
+        repr((x @ x).softmax(-1).exp().sum(-1))
+    with BuiltIns(FAMILIES.keys() - {"torch"}):  # which needs no warm-up
+        _run_ops("cpu")
+        with LargestStorage():
+            _run_ops("cpu")
+        with OneDevice():  # type: ignore[no-untyped-call]
+            _run_ops("meta")
+
+
+def _run_ops(device: str) -> None:
+    """Runs the ops of attention, in the ways learners write it, and of a small GPT."""
+    import torch
+    from torch import nn
+
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear, self.drop = nn.Linear(4, 4), nn.Dropout(0.1)
+
+    part = Layer().to(device).train()
+    ids = torch.zeros(2, 3, dtype=torch.long, device=device)
+    table = nn.Embedding(5, 4).to(device)
+    x = table(ids) + torch.arange(3, device=device)[:, None]
+    x = part.drop(part.linear(x)).requires_grad_()
+    context = _run_attention(x)
+    _run_dropout_and_norm(x)
+    logits = nn.functional.linear(context, table.weight)[:, -1:, :]
+    _run_sampling(logits, ids)
+    x.float().to(torch.bfloat16).unsqueeze(0).expand(2, -1, -1, -1)
+    if device != "meta":
+        torch.multinomial(torch.softmax(logits[:, -1].detach(), -1), 1)
+        torch.isfinite(x).all().item()
+
+
+def _run_attention(x: torch.Tensor) -> torch.Tensor:
+    import torch
+    from torch.nn import functional as F
+
+    heads = x.view(2, 3, 2, 2).transpose(1, 2).contiguous()
+    scores = heads @ heads.transpose(-2, -1) / 2**0.5
+    lower = torch.tril(torch.ones(3, 3, dtype=torch.bool, device=x.device))
+    causal = lower & torch.triu(torch.ones(3, 3, device=x.device)).bool().T
+    for hidden in (scores.masked_fill(~causal, float("-inf")), torch.where(causal, scores, -1e4)):
+        shifted = hidden - hidden.max(dim=-1, keepdim=True).values
+        weights = shifted.exp() / shifted.exp().sum(-1, keepdim=True)
+        torch.softmax(hidden - hidden.amax(-1, keepdim=True).detach(), dim=-1)
+    context = (F.dropout(weights, 0.1) @ heads).permute(0, 2, 1, 3).reshape(2, 3, 4)
+    torch.einsum("bhqk,bhkd->bhqd", weights, heads)
+    torch.stack([torch.cat([heads, heads], dim=-1), torch.cat([heads, heads], dim=-1)])
+    F.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+    query, _key, _value = torch.cat([context] * 3, dim=-1).split(4, dim=2)
+    query.chunk(2, -1)
+    return context
+
+
+def _run_dropout_and_norm(x: torch.Tensor) -> None:
+    import torch
+
+    kept = torch.rand_like(x) >= 0.1
+    _made = x * kept / 0.9, torch.bernoulli(torch.full_like(x, 0.5)), torch.zeros_like(x)
+    torch.full((2,), 1.0, device=x.device)
+    spread = (x - x.mean(-1, keepdim=True)) / torch.sqrt(x.var(-1, keepdim=True, unbiased=False) + 1e-5)
+    torch.maximum(spread.rsqrt(), torch.logsumexp(x, -1, keepdim=True)).clone()
+    0.5 * x * (1 + torch.tanh(0.8 * (x + 0.04 * x**3)))
+
+
+def _run_sampling(logits: torch.Tensor, ids: torch.Tensor) -> None:
+    import torch
+    from torch.nn import functional as F
+
+    F.cross_entropy(logits.flatten(0, 1), ids[:, 0])
+    chosen = logits[:, -1].argmax(-1, keepdim=True)
+    best = torch.topk(logits[:, -1], 2).values
+    _made = torch.cat([ids, chosen], dim=1)[:, -2:], best[:, [-1]]
+
+
+def _uncompiled(model: Any = None, **options: object) -> Any:
+    """`torch.compile` where no compiler can be started, as in a sandbox: returns its argument unchanged."""
+    return (lambda function: function) if model is None else model
+
+
+def _deterministic(mode: bool, *, warn_only: bool = False) -> None:
+    """`torch.use_deterministic_algorithms` without notifying the compiler, which torch would import for that."""
+    import torch
+
+    torch._C._set_deterministic_algorithms(mode, warn_only=warn_only)
+
+
+def _in_this_process(loader: Any) -> Any:
+    """The batches of a data loader, loaded in this process: its workers can't be started in a sandbox."""
+    from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
+
+    loader.num_workers, loader.timeout = 0, 0
+    return _SingleProcessDataLoaderIter(loader)
+
+
+def _meta_below_python() -> None:
+    """Restores the C++ meta kernels that torch replaced by Python decompositions (30 × slower).
+
+    The decompositions support symbolic sizes, which only the compiler needs. An op without a working C++ meta kernel
+    keeps its decomposition.
+    """
+    import torch
+    from torch import _meta_registrations as registered
+    from torch._decomp import global_decomposition_table
+
+    registered._meta_lib_dont_use_me_use_register_meta._destroy()
+    library = registered._meta_lib_dont_use_me_use_register_meta = torch.library.Library("aten", "IMPL", "Meta")
+    for kind in ("meta", "post_autograd", "pre_autograd"):
+        for op, function in global_decomposition_table[kind].items():
+            if isinstance(op, torch._ops.OpOverload) and op.namespace == "aten" and not _has_meta(op):
+                library.impl(op, function)
+
+
+def _has_meta(op: torch._ops.OpOverload) -> bool:
+    import torch
+
+    if op.name().removeprefix("aten::").partition(".")[0] in NOT_BELOW_PYTHON:
+        return False
+    keys = ("Meta", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
+    return any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key) for key in keys)

@@ -1,0 +1,179 @@
+"""Starts a worker, limits it, times it and kills it.
+
+Deadlines are enforced here, in the judge, and never by the code that is graded. A worker is forked from the zygote
+where there is one, else spawned: slower, with the same answers.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from grader.base.limits import Limits
+from grader.calls.framing import PREFIX, BadMessage, frame, frame_sizes
+
+FAULT_LINE = re.compile(r'File "([^"\n]{1,200})", line (\d{1,7}) in ([\w<>.]{1,100})')
+FAULTS_KEPT = 16 << 10
+LAYERS_EVERYWHERE = ("process", "limits")
+SET_UP_SECONDS = 60.0  # to start a worker: never counted against a learner's code
+
+
+class NoAnswer(Exception):
+    """A worker did not answer. `why` is "late", "ended" or "full" (it wrote too much).
+
+    `place` is (file, line, function) in the submission, if known. It is what the worker reports, and not to be trusted.
+    """
+
+    def __init__(self, why: str, status: int | None = None, place: tuple[str, int, str] | None = None) -> None:
+        super().__init__(why)
+        self.why = why
+        self.status = status
+        self.place = place
+
+
+class SandboxError(RuntimeError):
+    """A worker could not be started: a fault of the grader or of the machine."""
+
+
+class TooMuchWritten(Exception):
+    """A worker has used up its disk quota."""
+
+
+class Process(Protocol):
+    """A started worker, however it was started."""
+
+    def send(self, data: bytes, deadline: float) -> None:
+        """Sends all of `data`.
+
+        Raises TimeoutError past the deadline (time.monotonic), EOFError or OSError when it has exited, TooMuchWritten,
+        and BadMessage when it has sent something unsolicited.
+        """
+
+    def receive(self, count: int, deadline: float) -> bytes:
+        """Exactly `count` bytes of its answers. Raises as `send` does."""
+
+    def printed(self) -> str:
+        """Its output so far, truncated."""
+
+    def faults(self, wait: float) -> str:
+        """The output of its fault handler, after waiting up to `wait` seconds for some."""
+
+    def ask_where(self) -> None:
+        """Makes its fault handler dump the stack, where that is possible."""
+
+    def kill(self) -> int | None:
+        """Kills it and every descendant. Returns its wait status (os.waitpid), None when unknown."""
+
+    def dismiss(self) -> None:
+        """Like `kill`, without waiting."""
+
+    def ended(self) -> int | None:
+        """Waits for a process whose channel has closed. Returns its wait status, None when unknown."""
+
+
+class Launcher(Protocol):
+    """Starts workers."""
+
+    def launch(self, limits: Limits) -> Process:
+        """A new worker. Raises SandboxError when none can be started."""
+
+    def promised(self, limits: Limits) -> tuple[str, ...]:
+        """The layers that a worker with these limits will have, determined before any learner's code runs."""
+
+    def begin_run(self) -> None:
+        """Starts a run: `in_force` covers the workers started from here on."""
+
+    def in_force(self, limits: Limits) -> tuple[str, ...]:
+        """The layers that every worker of the run had; the promised ones when none was started."""
+
+
+class RunLayers:
+    """Which layers the workers of one run had."""
+
+    def __init__(self) -> None:
+        self._had: list[tuple[str, ...]] = []
+
+    def begin_run(self) -> None:
+        """Forgets the workers so far."""
+        self._had.clear()
+
+    def in_force(self, limits: Limits) -> tuple[str, ...]:
+        """The layers that all of them had, or would have had."""
+        return tuple(name for name in self.promised(limits) if all(name in layers for layers in self._had))
+
+    def promised(self, limits: Limits) -> tuple[str, ...]:
+        """See `Launcher.promised`."""
+        raise NotImplementedError
+
+    def _note(self, process: Process) -> None:
+        self._had.append((*LAYERS_EVERYWHERE, *await_set_up(process)))
+
+
+class Worker:
+    """One worker: frames in, frames out, each within its deadline."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+
+    def exchange(self, data: bytes, seconds: float) -> tuple[bytes, bytes]:
+        """Sends a frame and waits for the answer's header and payload.
+
+        Raises NoAnswer when it timed out or the process exited, BadMessage when the answer's sizes are absurd. The
+        worker is dead after either.
+        """
+        deadline = time.monotonic() + seconds
+        try:
+            self.process.send(data, deadline)
+            header, payload = frame_sizes(self.process.receive(PREFIX.size, deadline))
+            return self.process.receive(header, deadline), self.process.receive(payload, deadline)
+        except TimeoutError:
+            self.process.ask_where()
+            place = _place(self.process.faults(wait=1.0))
+            self.process.kill()
+            raise NoAnswer("late", place=place) from None
+        except TooMuchWritten:
+            self.process.kill()
+            raise NoAnswer("full") from None
+        except BadMessage:
+            self.process.kill()
+            raise
+        except (EOFError, OSError):
+            status = self.process.ended()
+            raise NoAnswer("ended", status, _place(self.process.faults(wait=0.0))) from None
+
+    def close(self) -> None:
+        """Kills the process without waiting for it."""
+        self.process.dismiss()
+
+
+def report_set_up(layers: Sequence[str]) -> bytes:
+    """The first frame of a worker, sent before it has read any learner's code: it is confined, by these layers."""
+    return frame(msgspec.msgpack.encode(list(layers)), b"")
+
+
+def await_set_up(process: Process) -> list[str]:
+    """Waits until a new worker is confined and returns its layers.
+
+    Raises SandboxError when that fails: no learner's code has run yet, so it is never their fault.
+    """
+    deadline = time.monotonic() + SET_UP_SECONDS
+    try:
+        header, _payload = frame_sizes(process.receive(PREFIX.size, deadline))
+        return msgspec.msgpack.decode(process.receive(header, deadline), type=list[str])
+    except (TimeoutError, EOFError, OSError, ValueError, TooMuchWritten) as error:
+        process.kill()
+        said = process.printed().strip()[-300:]
+        raise SandboxError(said or f"it was not set up ({type(error).__name__})") from error
+
+
+def _place(faults: str) -> tuple[str, int, str] | None:
+    """The innermost line of the submission in the fault handler's output, which is untrusted text."""
+    for filename, line, function in FAULT_LINE.findall(faults):
+        if not os.path.isabs(filename) and not filename.startswith("<"):
+            return filename, int(line), function
+    return None

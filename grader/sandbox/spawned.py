@@ -1,0 +1,157 @@
+"""Workers spawned as new interpreters, where torch can't be forked: slower, with the same results."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from typing import IO
+
+import msgspec
+
+from grader.base.limits import Limits
+from grader.sandbox.environment import clean_environment
+from grader.sandbox.process import FAULTS_KEPT, LAYERS_EVERYWHERE, Process, RunLayers, await_set_up
+
+
+class SpawnLauncher(RunLayers):
+    """Workers started as fresh processes: macOS, Windows, and wherever forking torch is unsound."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__()
+        self.root = root
+        self._found: tuple[str, ...] | None = None if sys.platform == "linux" else LAYERS_EVERYWHERE
+
+    def launch(self, limits: Limits) -> Process:
+        """A worker in a new interpreter, in a folder of its own."""
+        process = SpawnedProcess(self.root, limits)
+        self._note(process)
+        return process
+
+    def promised(self, limits: Limits) -> tuple[str, ...]:
+        """The layers in force everywhere; on Linux, what a worker started once for this alone reports."""
+        if limits.accelerator:
+            return LAYERS_EVERYWHERE
+        if self._found is None:
+            process = SpawnedProcess(self.root, Limits())
+            self._found = (*LAYERS_EVERYWHERE, *await_set_up(process))
+            process.kill()
+        return tuple(name for name in self._found if name not in limits.without)
+
+
+class SpawnedProcess:
+    """A worker in a fresh interpreter: its channel is a pair of pipes, read by threads since not every system can poll
+    a pipe with a timeout."""
+
+    def __init__(self, root: str, limits: Limits) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="kit-", ignore_cleanup_errors=True)
+        self._limits = limits
+        start = (
+            "import sys; root, folder, limits = sys.argv[1:]; sys.path.insert(0, root)\n"
+            "from grader.sandbox import worker; worker.main(root, folder, limits)"
+        )
+        self._popen = subprocess.Popen(
+            [sys.executable, "-I", "-c", start, root, self._folder.name, msgspec.json.encode(limits).decode()],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment(),
+            start_new_session=True,
+        )  # fmt: skip
+        assert self._popen.stdin and self._popen.stdout and self._popen.stderr
+        self._requests = self._popen.stdin
+        self._answers: queue.Queue[bytes] = queue.Queue(maxsize=64)
+        self._pending = bytearray()
+        self._kept = bytearray()
+        self._over = False
+        self._pump(self._popen.stdout, self._answer)
+        self._pump(self._popen.stderr, self._keep)
+
+    def _pump(self, stream: IO[bytes], take: Callable[[bytes], None]) -> None:
+        def run() -> None:
+            with stream:
+                while piece := os.read(stream.fileno(), 1 << 16):
+                    take(piece)
+                take(b"")
+
+        threading.Thread(target=run, daemon=True).start()
+
+    def _answer(self, piece: bytes) -> None:
+        while not self._over:  # once nobody reads any more, further data is dropped
+            with contextlib.suppress(queue.Full):
+                self._answers.put(piece, timeout=0.1)
+                return
+
+    def _keep(self, piece: bytes) -> None:
+        self._kept += piece[: max(0, self._limits.output - len(self._kept))]
+
+    def send(self, data: bytes, deadline: float) -> None:
+        """Sends all of `data`, from a thread: a process that does not read must not block the judge."""
+
+        def run() -> None:
+            with contextlib.suppress(OSError, ValueError):
+                self._requests.write(data)
+                self._requests.flush()
+
+        sending = threading.Thread(target=run, daemon=True)
+        sending.start()
+        sending.join(max(0.0, deadline - time.monotonic()))
+        if sending.is_alive():
+            raise TimeoutError
+
+    def receive(self, count: int, deadline: float) -> bytes:
+        """Exactly `count` bytes."""
+        while len(self._pending) < count:
+            try:
+                piece = self._answers.get(timeout=max(0.001, deadline - time.monotonic()))
+            except queue.Empty:
+                raise TimeoutError from None
+            if not piece:
+                raise EOFError
+            self._pending += piece
+        data = bytes(self._pending[:count])
+        del self._pending[:count]
+        return data
+
+    def printed(self) -> str:
+        """Its output, truncated."""
+        return self._kept.decode("utf-8", errors="replace")
+
+    def faults(self, wait: float) -> str:
+        """The end of its standard error: the fault handler writes there too."""
+        time.sleep(wait)
+        return self.printed()[-FAULTS_KEPT:]
+
+    def ask_where(self) -> None:
+        """Makes the fault handler write the learner's line, where the system has the signal."""
+        if hasattr(signal, "SIGUSR1"):
+            with contextlib.suppress(OSError):
+                os.kill(self._popen.pid, signal.SIGUSR1)
+
+    def dismiss(self) -> None:
+        """Kills its whole session."""
+        self.kill()
+
+    def kill(self) -> int | None:
+        """Kills its whole session."""
+        self._over = True
+        if hasattr(os, "killpg"):
+            with contextlib.suppress(OSError):
+                os.killpg(self._popen.pid, signal.SIGKILL)
+        self._popen.kill()
+        return self.ended()
+
+    def ended(self) -> int | None:
+        """Its wait status, as os.waitpid would give it."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = self._popen.wait(2.0)
+            self._over = True
+            with contextlib.suppress(OSError):
+                self._requests.close()
+            self._folder.cleanup()
+            return -code if code < 0 else code << 8
+        return None

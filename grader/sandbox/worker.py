@@ -1,0 +1,180 @@
+"""The process that runs a learner's code: the only one that imports it, and it holds no secrets.
+
+It gets the learner's files as text from the judge, imports the step from memory, and answers calls until the channel is
+closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import importlib
+import io
+import os
+import re
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Mapping
+from typing import BinaryIO
+
+import msgspec
+import torch
+from torch import nn
+
+from grader.base.limits import Limits
+from grader.calls.call import Call, Options, Outcome, Raised
+from grader.calls.codec import decode_call_later, decode_load, decode_outcome, encode_call, encode_outcome
+from grader.calls.framing import PREFIX
+from grader.calls.responder import Responder
+from grader.sandbox.environment import NO_TERMINAL
+from grader.sandbox.importer import PACKAGE, BesideImporter, SubmissionImporter
+
+setprofile, settrace = sys.setprofile, sys.settrace
+INTERNALS = re.compile(r"\s*\(Triggered internally at .*\)")  # what torch says about its own source
+
+
+def serve(requests: BinaryIO, answers: BinaryIO, faults: int) -> None:
+    """Loads the submission from the first message, then answers calls until the judge closes the channel."""
+    faulthandler.enable(file=faults, all_threads=False)
+    if hasattr(faulthandler, "register"):
+        # With this signal the judge asks where a call that timed out is, and reads the stack from `faults`.
+        faulthandler.register(signal.SIGUSR1, file=faults, all_threads=False, chain=False)
+    first = _read_frame(requests)
+    if first is None:
+        return
+    load = decode_load(first[0])
+    responder, outcome = _loaded(load.module, load.sources, load.off_limits)
+    _send(answers, _encoded(outcome))
+    _answer(requests, answers, responder)
+
+
+def rehearse() -> None:
+    """Answers some calls and decodes the answers, so that processes forked from this one start warm.
+
+    Python specialises a function's bytecode after a few runs. No gradients: torch can't be forked after a backward
+    pass.
+    """
+    x, options = torch.ones(2, 3, 4), Options(largest=True, functions=True)
+    responder = Responder({"function": torch.matmul, "Module": nn.Linear}, {"function": ("softmax",)})
+    module = Call("Module", (4, 4), {"bias": False}, new_handle=1, options=Options(seed=1))
+    load = Call("load_parameters", ({"weight": x[0].mT @ x[0]}, True), handle=1)
+    for _time in range(10):
+        for call in (
+            Call("function", (x, x.mT), begin=1),
+            Call("function", (x,), {"other": x.mT}, options=options),
+            Call("function", (x, x.mT), options=Options(device="meta")),
+            Call("__call__", (x,), handle=1, first=(module, load)),
+            Call("parameters", handle=1),
+            Call("function"),
+        ):
+            answers = io.BytesIO()
+            _answer(io.BytesIO(encode_call(call)), answers, responder)
+            answers.seek(0)
+            if frame := _read_frame(answers):
+                decode_outcome(*frame)
+
+
+def _answer(requests: BinaryIO, answers: BinaryIO, responder: Responder) -> None:
+    with responder.watching():
+        while (frame := _read_frame(requests)) is not None:
+            setprofile(None)  # what follows is none of the learner's business
+            settrace(None)
+            call, due = decode_call_later(*frame)
+            outcome = responder.respond(call, due=due)
+            data = _encoded(outcome)
+            if late := responder.used_late():
+                outcome.off_limits = sorted({*outcome.off_limits, *late})
+                data = _encoded(outcome)
+            _send(answers, data)
+
+
+def _loaded(
+    module_name: str, sources: Mapping[str, tuple[str, str]], off_limits: Mapping[str, tuple[str, ...]]
+) -> tuple[Responder, Outcome]:
+    importer = SubmissionImporter(sources)
+    sys.meta_path[:] = [importer, *sys.meta_path, BesideImporter(importer)]
+    filenames = {filename for filename, _source in sources.values()}
+    _warn_of_lines_in(filenames)
+    sys.breakpointhook = _Breakpoint()
+    names: dict[str, object] = {}
+    responder = Responder(names, off_limits, filenames.__contains__)
+    outcome = Outcome()
+    try:
+        names.update(vars(importlib.import_module(f"{PACKAGE}.{module_name}")))
+    except BaseException as error:  # a learner's module may raise anything
+        outcome.raised = responder.describe(error)
+    outcome.imported = sorted(name for name in importer.imported if name != module_name)
+    return responder, outcome
+
+
+def _warn_of_lines_in(filenames: set[str]) -> None:
+    """Makes warnings name the learner's line, also where torch or the engine warns."""
+
+    def show(message: object, category: type[Warning], *place: object, **more: object) -> None:
+        frames = (frame for frame, _line in traceback.walk_stack(None))
+        own = next((frame for frame in frames if frame.f_code.co_filename in filenames), None)
+        where = f"{own.f_code.co_filename}:{own.f_lineno}: " if own else ""
+        sys.stderr.write(f"{where}{category.__name__}: {INTERNALS.sub('', str(message))}\n")
+
+    warnings.showwarning = show
+
+
+class _Breakpoint:
+    """`breakpoint()` where nobody can answer: it says so once, and the code goes on."""
+
+    said = False
+
+    def __call__(self, *args: object, **kwargs: object) -> None:
+        if not self.said:
+            print(NO_TERMINAL)
+        self.said = True
+
+
+def _read_frame(stream: BinaryIO) -> tuple[bytes, bytes] | None:
+    prefix = stream.read(PREFIX.size)
+    if len(prefix) < PREFIX.size:
+        return None
+    header, payload = PREFIX.unpack(prefix)
+    return stream.read(header), stream.read(payload)
+
+
+def _encoded(outcome: Outcome) -> bytes:
+    try:
+        return encode_outcome(outcome)
+    except Exception as error:  # a learner's object that fakes its class
+        return encode_outcome(Outcome(raised=Raised(type(error).__name__, "this answer can't be sent")))
+
+
+def _send(answers: BinaryIO, data: bytes) -> None:
+    """Sends an answer. It is bytes before anything of the learner's runs again, as a stream of their own may here."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # a learner may have closed or replaced them
+            stream.flush()  # output is lost if the process is killed before
+    answers.write(data)
+    answers.flush()
+
+
+def main(root: str, folder: str, limits: str) -> None:
+    """Serves over standard input and output: how a spawned worker runs.
+
+    This package is imported from `root`; afterwards a learner's code must find neither the package nor its folder.
+    """
+    from grader.sandbox import bounds, kernel, namespaces, preload, process
+
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    if sys.platform == "linux":
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    preload.load_torch()
+    preload.warm_up()  # some of it reads files that the sandbox hides
+    readable = kernel.readable_paths(root)
+    sys.path[:] = [entry for entry in sys.path if entry != root]
+    sys.argv[:] = sys.orig_argv[:] = [""]
+    allowed = msgspec.json.decode(limits, type=Limits)
+    spaces = None if allowed.accelerator else namespaces.make(folder, readable, kernel.library_places())
+    answers.write(process.report_set_up(bounds.restrict(allowed, folder, readable, (), spaces)))
+    answers.flush()
+    serve(requests, answers, 2)
