@@ -26,6 +26,7 @@ def sdpa(query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, trai
     """Causal attention through torch.nn.functional.scaled_dot_product_attention, which does the work here.
 
     query, key, value: (B, H, T, d) -> (B, H, T, d). B sequences, H heads, T tokens, d the width of a head.
+    float32, float64 or bfloat16; the result has the dtype of query.
     Weights are dropped with probability dropout_p while training, never otherwise.
     """
     raise NotImplementedError
@@ -36,8 +37,12 @@ def flash_attention(query: Tensor, key: Tensor, value: Tensor, is_causal: bool =
 
     query: (B, H, T_q, d), key: (B, H, T_k, d), value: (B, H, T_k, d_v) -> context: (B, H, T_q, d_v).
     T_q queries, T_k keys, of any number: also fewer than block_size, also no multiple of it.
-    is_causal: query i attends to keys 0 to i. Raises ValueError when T_q and T_k differ then.
-    Memory: no tensor, a mask included, may hold a T_q x T_k matrix. Per batch and head the largest storage has at most
-    (max(T_q, T_k) + block_size) * (max(block_size, d, d_v) + 1) elements.
+    is_causal: query i attends to keys 0 to i. When T_q and T_k differ then, that is an error (a ValueError, or any).
+    Numbers: float32, float64, bfloat16 or float16, and the result has the dtype of query. In float64 nine digits are
+    right, so nothing may be float32 on the way. Scores of 1000 and -1000 are exact in float32 and float64.
+    Gradients flow to query, key and value, once.
+    Memory: no tensor of the forward pass, a mask included, may hold a T_q x T_k matrix, nor one block of queries
+    against all keys. Per batch and head the largest storage has at most
+    2 * (T_q + T_k + block_size) * (max(d, d_v) + 1) + 2 * T_q * block_size elements.
     """
     raise NotImplementedError

@@ -28,7 +28,10 @@ class LayerNorm(nn.Module):
         raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
-        """x: (..., n_embd) -> the same shape. The variance is the biased one, and eps stands inside the root."""
+        """x: (..., n_embd) -> the same shape. The variance is the biased one, and eps stands inside the root.
+
+        Rows far from zero, as around 1000, keep their digits; the result has the dtype of x.
+        """
         raise NotImplementedError
 
 

@@ -1,0 +1,106 @@
+"""`make generate`: the trained GPT goes on with a text, each token printed as it is drawn."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from grader.base import language
+from grader.base.language import gettext as _
+from grader.labs import command as lab_command
+from grader.labs import parts
+from grader.report import console as screens
+
+from ..lab_common import programs, training
+from ..lab_common.pieces import Pieces
+
+KNOWN = 0.5  # the part of a text's letters that a checkpoint of one's own must know to be taken
+PROMPTS = {
+    "en": "Mina had a red ball. Mina put the ball in the",
+    "ko": "민아는 빨간 공을 가지고 있었습니다. 민아는 공을",
+}
+
+
+def run(given: argparse.Namespace) -> int:
+    """The command. Raises Stop."""
+    say = screens.console()
+    text = lab_command.text_of(given.text) or ""
+    file, tensors, kept = _checkpoint(given.checkpoint, text)
+    words, shape = Pieces(kept["pieces"]), training.Shape(**kept["shape"])
+    say.print(said_of(file, kept), soft_wrap=True)
+    found = lab_command.gathered(programs.GPT_NEEDS, given)
+    gpt = found["step12_gpt"]
+    say.print(gpt.said, lab_command.warning(), style="dim")
+    ids = prompt(text or kept.get("start") or PROMPTS[language.current()], words)
+    if left_out := words.unknown(text):
+        sentence = _("These characters were not in the text that it learned from, and are left out: {characters}")
+        say.print(sentence.format(characters=" ".join(left_out)))
+    with parts.blamed_on(given.submission):
+        model = gpt.GPT(*shape.sizes)
+        try:
+            training.load_parameters(model, tensors)
+        except training.Unfit as unfit:
+            raise parts.Stop(_("The parameters do not fit the model: {names}. Type: {command}").format(
+                names=unfit, command=parts.grade_command("step12_gpt")
+            )) from None  # fmt: skip
+        say.print()
+        say.print(words.decode(ids), style="bold", end="")
+        for token in drawn(gpt, model.to(given.device), ids, given):
+            say.print(words.tokens[token], end="", soft_wrap=True)
+    say.print()
+    return 0
+
+
+def _checkpoint(given: Path | None, text: str) -> tuple[Path, dict[str, Tensor], dict[str, Any]]:
+    """The one given, else the learner's own where it knows the text's letters, else the kit's. Raises Stop."""
+    shipped = programs.shipped(programs.language_of(text, language.current()))
+    candidates = [given] if given else [programs.CHECKPOINT, shipped]
+    for file in candidates:
+        if file == programs.CHECKPOINT and not given and not file.is_file():
+            continue
+        try:
+            tensors, kept = training.read(file)
+            training.Shape(**kept["shape"])
+            known = 1 - len(Pieces(kept["pieces"]).unknown(text)) / max(len(set(text)), 1)
+        except (OSError, training.Unfit, KeyError, TypeError) as error:
+            sentence = _("{file} is no checkpoint ({reason}). Type: make train")
+            raise parts.Stop(sentence.format(file=file, reason=type(error).__name__)) from None
+        if known > KNOWN or file == candidates[-1]:
+            return file, tensors, kept
+    raise AssertionError("the last candidate is taken")
+
+
+def said_of(file: Path, kept: dict[str, object]) -> str:
+    """Where the parameters are from."""
+    if file == programs.CHECKPOINT:
+        return _("Parameters: {file}, which you trained.").format(file=file)
+    if file.parent == programs.shipped("en").parent:
+        return _(
+            "Parameters: the small checkpoint that comes with the kit, trained for {steps} steps on short stories. To "
+            "train your own, type: make train"
+        ).format(
+            steps=kept.get("steps")
+        )  # fmt: skip
+    return _("Parameters: {file}").format(file=file)
+
+
+def prompt(text: str, words: Pieces) -> list[int]:
+    """The ids that it goes on from. Raises Stop where nothing of the text is known."""
+    ids = words.encode(text)
+    if not ids:
+        raise parts.Stop(_("It knows no character of this text. Type: make generate"))
+    return ids
+
+
+def drawn(gpt: parts.StepCode, model: nn.Module, ids: list[int], given: argparse.Namespace) -> Iterator[int]:
+    """So many tokens, one at a time, by step 12's `generate`."""
+    torch.manual_seed(given.seed)
+    held = torch.tensor([ids], device=given.device)
+    for _token in range(given.tokens):
+        held = gpt.generate(model, held, 1, given.temperature, given.top_k or None)
+        yield int(held[0, -1])

@@ -1,0 +1,186 @@
+"""Attention four ways: time and peak memory against the length, forward only."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from grader.base.language import gettext as _
+from grader.labs import plot as lab_plot
+from grader.labs.lab import Bench, Plot, Results, Table
+from grader.labs.parts import Need, StepCode
+
+from ...capstone.lab_common.memory import peak_bytes, warm_up
+
+SECONDS = 60.0
+LENGTHS = (256, 512, 1024, 2048, 4096)
+HEADS, WIDTH, WINDOW = 4, 64, 256
+BLOCKS = (64, 256)
+REPEATS, ENOUGH = 3, 0.5  # calls, or seconds of them, for one figure
+MEBI = 1 << 20
+
+Compute = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+class Simple:
+    """In place of step 10: blocks of queries alone, each against all keys. Memory grows with T, as step 10's does."""
+
+    @staticmethod
+    def flash_attention(
+        query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
+    ) -> Tensor:
+        """The same numbers as step 10's."""
+        done = []
+        for first in range(0, query.shape[2], block_size):
+            last = min(first + block_size, query.shape[2])
+            seen = last if is_causal else key.shape[2]
+            table = torch.matmul(query[:, :, first:last] / math.sqrt(query.shape[3]), key[:, :, :seen].mT)
+            if is_causal:
+                table += torch.full_like(table, -math.inf).triu(first + 1)
+            done.append(table.softmax(3).matmul(value[:, :, :seen]))
+        return torch.cat(done, 2)
+
+
+NEEDS = (
+    Need("step10_flash", ("flash_attention",), Simple),
+    Need("step25_window", ("window_attention",), optional=True),
+)
+
+
+def measure(bench: Bench) -> None:
+    """From short to long, so that what there is when the time is over is whole up to a length."""
+    warm_up()
+    bench.begin()
+    draws = torch.Generator().manual_seed(bench.seed)
+    contestants = _contestants(bench)
+    took: dict[str, float] = {}
+    for length in LENGTHS:
+        inputs = torch.randn(3, 1, HEADS, length, WIDTH, generator=draws).to(bench.device)
+        for name, compute in contestants.items():
+            if 12.0 * took.get(name, 0.0) > bench.left:
+                continue  # twice the length takes four times as long, and is gone through some three times
+            bench.tell(f"{name}, T = {length}", LENGTHS.index(length) / len(LENGTHS))
+            with torch.no_grad():
+                took[name] = _measure_one(bench, name, compute, inputs)
+
+
+def _measure_one(bench: Bench, name: str, compute: Compute, inputs: Tensor) -> float:
+    """One row; returns the seconds of one call."""
+    call: Callable[[], Tensor] = lambda: compute(*inputs)  # noqa: E731
+    peak = peak_bytes(call, bench.device)
+    times = []
+    while len(times) < REPEATS and sum(times) < ENOUGH:
+        times.append(_seconds(call, bench.device))
+    bench.results.add(name=name, T=inputs.shape[-2], ms=1000 * min(times), MiB=peak / MEBI)
+    return min(times)
+
+
+def _contestants(bench: Bench) -> dict[str, Compute]:
+    flash = bench.part("step10_flash").flash_attention
+    found: dict[str, Compute] = {_("PyTorch's built-in"): _built_in}
+    for block in BLOCKS:
+        found[_("step 10, blocks of {size}").format(size=block)] = lambda q, k, v, block=block: flash(
+            q, k, v, is_causal=True, block_size=block
+        )
+    window: StepCode | None = bench.parts.get("step25_window")
+    if window is not None:
+        found[_("step 25, a window of {size}").format(size=WINDOW)] = lambda q, k, v: window.window_attention(
+            q, k, v, WINDOW
+        )
+    return found | {_("naive"): _naive}  # last: where the time does not reach, it is the one to be left out
+
+
+def _built_in(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(query, key, value, is_causal=True)
+
+
+def _naive(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The whole T x T table at once."""
+    later = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).triu(1)
+    table = torch.matmul(query, key.mT) / math.sqrt(WIDTH)
+    return table.masked_fill(later, -math.inf).softmax(3).matmul(value)
+
+
+def _seconds(call: Callable[[], object], device: str) -> float:
+    """CPU time on the CPU, where other programs run too; on a GPU the time until it is done."""
+    if device == "cpu":
+        began = time.process_time()
+        call()
+        return time.process_time() - began
+    synchronise = torch.cuda.synchronize if device == "cuda" else torch.mps.synchronize
+    synchronise()
+    began = time.perf_counter()
+    call()
+    synchronise()
+    return time.perf_counter() - began
+
+
+# --- what is shown ---
+
+
+def slope(results: Results, name: str, figure: str) -> float | None:
+    """How a figure grows over the last two doublings: 1 with the length, 2 with its square. None with fewer lengths."""
+    rows = results.where(name=name)[-3:]
+    if len(rows) < 3:
+        return None
+    return math.log2(rows[-1][figure] / rows[0][figure]) / math.log2(rows[-1]["T"] / rows[0]["T"])
+
+
+def tables(results: Results) -> list[Table]:
+    """Time and memory, one row per contestant, one column per length."""
+    lengths = [str(length) for length in results.distinct("T")]
+    made = []
+    for title, figure in ((_("Milliseconds for one forward pass"), "ms"), (_("Peak memory in MiB"), "MiB")):
+        rows = []
+        for name in results.distinct("name"):
+            by_length = {str(row["T"]): f"{row[figure]:.1f}" for row in results.where(name=name)}
+            rows.append((name, *(by_length.get(length, "") for length in lengths)))
+        made.append(Table(title, (_("T ="), *lengths), rows))
+    return made
+
+
+def pictures(results: Results) -> list[Plot]:
+    """Both, on logarithmic axes, where a power of T is a straight line."""
+    made = []
+    for title, figure in ((_("Milliseconds for one forward pass"), "ms"), (_("Peak memory in MiB"), "MiB")):
+        with lab_plot.drawing() as drawing:
+            for number, name in enumerate(results.distinct("name")):
+                rows = results.where(name=name)
+                drawing.axes.plot(
+                    [row["T"] for row in rows], [row[figure] for row in rows], label=name, **lab_plot.style(number)
+                )
+            drawing.axes.set_xscale("log", base=2)
+            drawing.axes.set_yscale("log")
+            drawing.axes.set_xticks(results.distinct("T"), [str(length) for length in results.distinct("T")])
+            drawing.axes.set_xlabel(_("length T"))
+            drawing.axes.set_ylabel(title)
+            drawing.axes.legend()
+        made.append(Plot(title, drawing.svg, "; ".join(findings(results))))
+    return made
+
+
+def findings(results: Results) -> list[str]:
+    """The slopes, and how much lies between the first and the last contestant at the longest length."""
+    said = []
+    for name in results.distinct("name"):
+        power = slope(results, name, "MiB")
+        if power is not None:
+            said.append(_("{name}: memory grows as T to the power {power:.1f}.").format(name=name, power=power))
+    naive, built_in = (results.where(name=name) for name in (_("naive"), _("PyTorch's built-in")))
+    if naive and built_in and naive[-1]["T"] == built_in[-1]["T"]:
+        said.append(
+            _(
+                "At T = {length} naive takes {time:.1f} times as long as the built-in, and {memory:.0f} times the "
+                "memory."
+            ).format(
+                length=naive[-1]["T"],
+                time=naive[-1]["ms"] / built_in[-1]["ms"],
+                memory=naive[-1]["MiB"] / built_in[-1]["MiB"],
+            )  # fmt: skip
+        )
+    return said

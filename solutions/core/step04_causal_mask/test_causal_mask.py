@@ -1,0 +1,199 @@
+"""The checks of step 4: the causal mask, the softmax under a mask, and renormalised weights."""
+
+import torch
+from torch import Tensor
+
+from grader.checks.assertions import (
+    GUARDED,
+    Draw,
+    Implementation,
+    _,
+    agree,
+    exactly,
+    holds,
+    points,
+    sums_to_one,
+    unmodified,
+)
+
+OFF_LIMITS: dict[str, tuple[str, ...]] = {
+    "causal_mask": ("scaled_dot_product_attention",),
+    "masked_softmax": ("scaled_dot_product_attention",),
+    "renormalise": ("scaled_dot_product_attention",),
+}
+
+LN_2, LN_3 = 0.6931471805599453, 1.0986122886681098
+LOWER_LEFT = torch.tensor([[True, False, False], [True, True, False], [True, True, True]])
+HUGE = 10_000.0
+
+
+@points(2)
+def test_mask_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The mask of three tokens is the one you can draw by hand."""
+    exactly(student.causal_mask(3), LOWER_LEFT)
+
+
+@points(0.5)
+def test_masked_softmax_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Three rows of scores give the weights that you can work out by hand."""
+    scores = torch.tensor([[0.0, 5.0, 9.0], [LN_3, 0.0, 7.0], [0.0, 0.0, LN_2]])
+    weights = torch.tensor([[1.0, 0.0, 0.0], [0.75, 0.25, 0.0], [0.25, 0.25, 0.5]])
+    agree(student.masked_softmax(scores, LOWER_LEFT), weights, terms=3)
+
+
+@points(0.5)
+def test_renormalise_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Three rows of weights are renormalised as you can work out by hand."""
+    weights = torch.tensor([[0.2, 0.3, 0.5], [0.1, 0.4, 0.5], [0.1, 0.6, 0.3]])
+    expected = torch.tensor([[1.0, 0.0, 0.0], [0.2, 0.8, 0.0], [0.1, 0.6, 0.3]])
+    agree(student.renormalise(weights, LOWER_LEFT), expected, terms=3)
+
+
+@points(1.5)
+def test_mask_of_any_length(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The mask is right for any number of tokens, one included."""
+    for num_tokens in (1, 2, draw.integer(4, 9), draw.integer(130, 150)):
+        exactly(student.causal_mask(num_tokens), reference.causal_mask(num_tokens))
+
+
+@points(0.5)
+def test_mask_on_its_device(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The mask is made on the device that is asked for."""
+    for device in ("cpu", "meta"):
+        exactly(student.causal_mask(4, device=device), reference.causal_mask(4, device=device))
+
+
+@points(0.5)
+def test_agrees_with_fresh_draws(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Fresh scores and masks give the weights they should."""
+    cases = (
+        (draw.normal(1, 1), draw.mask(1, 1)),
+        (draw.normal(2, 4, 6), draw.mask(6)),  # one row of the mask for all
+        (draw.normal(2, 3, 4, 4, scale=3.0), draw.mask(2, 1, 4, 4)),  # one mask for the heads of a batch entry
+        (draw.normal(2, 1, 3, 2, 4), draw.mask(2, 1, 3, 2, 4)),
+    )
+    for scores, mask in cases:
+        came = student.masked_softmax(scores, mask)
+        agree(came, reference.masked_softmax(scores, mask), terms=scores.shape[-1])
+        unmodified(came)
+
+
+@points(0.5)
+def test_renormalise_agrees_with_masking(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Renormalised softmax outputs are the weights of the masked scores."""
+    for shape, mask_shape in (
+        ((1, 1), (1, 1)),
+        ((2, 3), (2, 3)),
+        ((2, 4, 70), (70,)),
+        ((2, 3, 4, 4), (2, 1, 4, 4)),
+        ((2, 2, 1, 3, 5), (2, 2, 1, 3, 5)),
+    ):
+        mask = draw.mask(*mask_shape)
+        # Hidden scores lie near 6 and visible ones near -6, so that little of each row is left before the division.
+        scores = draw.uniform(*shape) + torch.where(mask, -6.0, 6.0)
+        weights = _softmax_outputs(reference, scores)
+        came = student.renormalise(weights, mask)
+        # The weights arrive rounded, which the division does not make worse: hence the room of 16 positions.
+        agree(came, reference.masked_softmax(scores, mask), terms=16)
+        _nothing_for_hidden(came.tensor(), mask)
+        unmodified(came)
+
+
+@points(0.5)
+def test_hidden_weights_are_zero(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Each hidden position gets weight exactly 0, and each row sums to 1."""
+    for shape in ((2, 3), (2, 2, 5, 130)):
+        scores, mask = draw.normal(*shape, scale=3.0), draw.mask(*shape)
+        came = student.masked_softmax(scores, mask)
+        weights = came.tensor()
+        agree(came, reference.masked_softmax(scores, mask), terms=shape[-1])
+        _nothing_for_hidden(weights, mask)
+        sums_to_one(weights)
+
+
+@points(0.5)
+def test_large_scores(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Scores of 10000 and -10000, hidden or visible, do no harm."""
+    for scores, mask in _large_scores(draw, torch.float32):
+        asked = reference.using(gradients=True).masked_softmax(scores, mask)
+        agree(student.using(gradients=True).masked_softmax(scores, mask), asked, terms=scores.shape[-1])
+    # A score near 10000 may be rounded by 10000 eps before anything is subtracted from it; each row still sums to 1.
+    near, mask = draw.integers(-3, 4, 2, 3, 6) / 2, draw.mask(3, 6)
+    scores = near + torch.tensor([[[HUGE]], [[-HUGE]]])
+    came = student.masked_softmax(scores, mask)
+    agree(came, reference.masked_softmax(scores, mask), terms=int(HUGE) ** 2)
+    sums_to_one(came.tensor())
+
+
+@points(0.5)
+def test_dtypes(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """float64 and bfloat16 are kept and exact, float16 in the softmax too."""
+    for dtype, terms in ((torch.float64, GUARDED), (torch.bfloat16, 6), (torch.float16, 6)):
+        scores, mask = draw.normal(2, 4, 6, dtype=dtype), draw.mask(4, 6)
+        if dtype == torch.float64:
+            scores[0, 0] += HUGE  # beyond exp, in this dtype too
+        came = student.masked_softmax(scores, mask)
+        agree(came, reference.masked_softmax(scores, mask), terms=terms)
+        _nothing_for_hidden(came.tensor(), mask)
+        unmodified(came)  # a conversion to the dtype that is there already makes no copy to write over
+    large = _large_scores(draw, torch.float16)
+    for scores, mask in (*large, (large[-1][0].bfloat16(), large[-1][1])):
+        agree(student.masked_softmax(scores, mask), reference.masked_softmax(scores, mask), terms=6)
+    for dtype, terms in ((torch.float64, GUARDED), (torch.bfloat16, 6)):
+        weights, mask = _softmax_outputs(reference, draw.uniform(2, 4, 6, dtype=dtype)), draw.mask(4, 6)
+        came = student.renormalise(weights, mask)
+        agree(came, reference.renormalise(weights, mask), terms=terms)
+        unmodified(came)
+
+
+@points(0.25)
+def test_gradients(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The gradients of the scores and of the weights are right."""
+    scores, mask = draw.normal(2, 3, 5), draw.mask(3, 5)
+    weights = _softmax_outputs(reference, draw.normal(2, 3, 5))
+    for name, given in (("masked_softmax", scores), ("renormalise", weights)):
+        expected = getattr(reference.using(gradients=True), name)(given, mask)
+        agree(getattr(student.using(gradients=True), name)(given, mask), expected, terms=5)
+
+
+@points(0.25)
+def test_follows_device(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The weights stay on the device of what came in."""
+    scores, mask = draw.normal(2, 3, 4), draw.mask(3, 4)
+    note = _(
+        "The device `meta` has shapes but no values: creating a tensor on another device, or looking at "
+        "values, fails there."
+    )
+    for name, given in (("masked_softmax", scores), ("renormalise", _softmax_outputs(reference, scores))):
+        agree(getattr(student, name)(given, mask), getattr(reference, name)(given, mask), terms=4)
+        expected = getattr(reference.using(device="meta"), name)(given, mask)
+        agree(getattr(student.using(device="meta"), name)(given, mask), expected, note=note)
+
+
+def _softmax_outputs(reference: Implementation, scores: Tensor) -> Tensor:
+    return reference.masked_softmax(scores, torch.ones(scores.shape[-1], dtype=torch.bool)).tensor()
+
+
+def _nothing_for_hidden(weights: Tensor, mask: Tensor) -> None:
+    leaked = weights.masked_fill(mask, 0.0).abs().max()
+    holds(
+        leaked == 0,
+        _("A hidden position has the weight {weight:.3g}, and it should have exactly 0.").format(weight=float(leaked)),
+    )
+
+
+# Three cases: one huge score visible in each row; huge hidden scores; huge scores hidden and visible. Where visible
+# scores are huge one of them stands alone at the top of its row: rounding near 10000 has no say there.
+def _large_scores(draw: Draw, dtype: torch.dtype) -> list[tuple[Tensor, Tensor]]:
+    only = torch.zeros(3, 6, dtype=torch.bool)
+    only[torch.arange(3), draw.integers(0, 6, 3)] = True
+    signs = torch.tensor([[-1.0], [1.0], [-1.0]])
+    lonely = torch.where(only, signs * HUGE, draw.normal(2, 3, 6)).to(dtype)
+
+    mask = draw.mask(3, 6)
+    towering = torch.where(mask, draw.normal(2, 3, 6), HUGE).to(dtype)
+
+    several = only | draw.mask(3, 6)
+    lower = torch.where(draw.mask(3, 6), 0.9 * HUGE, -HUGE)
+    mixed = torch.where(only, HUGE, torch.where(several, lower, HUGE)).to(dtype)
+    return [(lonely, only), (towering, mask), (mixed, several)]

@@ -1,0 +1,243 @@
+"""The checks of step 6: causal attention with dropout on the weights."""
+
+import torch
+from torch import Tensor
+
+from grader.checks.assertions import (
+    GUARDED,
+    Draw,
+    Implementation,
+    _,
+    agree,
+    binomial_bound,
+    future_has_no_effect,
+    gradients_arrive,
+    holds,
+    must_raise,
+    points,
+    twins,
+    unmodified,
+)
+
+OFF_LIMITS = {"CausalAttention": ("scaled_dot_product_attention", "multi_head_attention", "flex_attention")}
+
+LN_3 = 1.0986122886681098
+DROPPED = 0.2  # not 0.5: there 1 / p and 1 / (1 - p) are the same
+
+
+@points(1)
+def test_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Two tokens give the context that you can work out by hand."""
+    theirs = student.CausalAttention(2, 4, 2, 0.0)
+    # Both tokens have the query (1, 0, 0, 0), so that only the keys decide, and d_out = 4 makes the scale 1 / 2.
+    theirs.load_parameters(
+        {
+            "W_query.weight": torch.tensor([[1.0, 1.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]),
+            "W_key.weight": torch.tensor([[2 * LN_3, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]),
+            "W_value.weight": torch.tensor([[4.0, 0.0], [0.0, 4.0], [8.0, 0.0], [0.0, 0.0]]),
+        }
+    )
+    theirs.eval()
+    tokens = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])
+    agree(theirs(tokens), torch.tensor([[[4.0, 0.0, 8.0, 0.0], [3.0, 1.0, 6.0, 0.0]]]), terms=4)
+
+
+@points(0.5)
+def test_agrees_with_fresh_draws(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Fresh tokens and parameters give the context they should."""
+    for batch, tokens, d_in, d_out, qkv_bias in ((1, 3, 3, 2, False), (3, 6, 4, 5, True)):
+        theirs, ours = twins(student, reference, draw, "CausalAttention", d_in, d_out, tokens, 0.0, qkv_bias=qkv_bias)
+        x = draw.normal(batch, tokens, d_in)
+        came = theirs(x)
+        agree(came, ours(x), terms=d_in + d_out + tokens)
+        unmodified(came)
+
+
+@points(1)
+def test_future_has_no_effect(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """No token sees a later one."""
+    theirs, ours = twins(student, reference, draw, "CausalAttention", 3, 4, 6, 0.0)
+    x = draw.normal(2, 6, 3)
+    future_has_no_effect(theirs, x)
+    # A context that ignores the tokens altogether keeps the rule, too. Gradients flow in eval mode as well.
+    agree(theirs.using(gradients=True)(x), ours.using(gradients=True)(x), terms=2 * 6 * 4)
+
+
+@points(0.5)
+def test_shorter_sequences_work(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Sequences shorter than `context_length` work, in any order."""
+    theirs, ours = twins(student, reference, draw, "CausalAttention", 3, 4, 8, 0.0)
+    for tokens in (1, 5, 3):
+        x = draw.normal(2, tokens, 3)
+        agree(theirs(x), ours(x), terms=3 + 4 + tokens)
+
+
+@points(0.25)
+def test_too_long_is_an_error(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """A sequence longer than `context_length` is an error."""
+    # Batch and width may well be larger than the context length: only T is compared with it.
+    theirs, ours = twins(student, reference, draw, "CausalAttention", 5, 2, 4, 0.0)
+    x = draw.normal(6, 5, 5)
+    agree(theirs(x[:, :4]), ours(x[:, :4]), terms=5 + 2 + 4)
+    reason = _("{tokens} tokens are more than the context length of {length}").format(tokens=5, length=4)
+    must_raise(lambda: theirs(x), reason)
+
+
+@points(0.5)
+def test_gradients(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The gradients of the tokens and of every parameter are right."""
+    theirs, ours = twins(student, reference, draw, "CausalAttention", 3, 4, 5, 0.0, qkv_bias=True)
+    theirs.train()  # with p = 0 the mode makes no difference
+    x = draw.normal(2, 5, 3)
+    agree(theirs.using(gradients=True)(x), ours.using(gradients=True)(x), terms=2 * 5 * 4)
+
+
+@points(0.5)
+def test_large_scores(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Scores near 200 and near -200 give the right weights."""
+    # In each sequence the scores of every other query lie near -200, of the rest near 200: no maximum but a row's own
+    # will do. Whole numbers carry no rounding there.
+    signs = torch.tensor([[-1.0, 1.0, -1.0, 1.0, -1.0], [1.0, -1.0, 1.0, -1.0, 1.0]])
+    x = torch.cat([20.0 * torch.stack([signs, torch.ones(2, 5)], -1), draw.integers(-3, 4, 2, 5, 2)], -1)  # (2, 5, 4)
+    keys = torch.tensor([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+    parameters = {
+        "W_query.weight": torch.eye(4),
+        "W_key.weight": keys,
+        "W_value.weight": draw.normal(4, 4),
+    }
+    theirs, ours = student.CausalAttention(4, 4, 5, 0.0), reference.CausalAttention(4, 4, 5, 0.0)
+    for module in (theirs, ours):
+        module.load_parameters(parameters)
+        module.eval()
+    # A score of 200 is rounded to 1e-5, and so is a weight that is made as exp(x - logsumexp(x)): hence the room.
+    agree(theirs(x), ours(x), terms=4096)
+
+
+@points(0.25)
+def test_other_dtypes(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The module works in float64 and bfloat16, also after other calls."""
+    # d_out is 4, so that a root taken in float32 is exact and passes in float64 too.
+    theirs, ours = twins(student, reference, draw, "CausalAttention", 3, 4, 6, 0.0, qkv_bias=True)
+    for dtype, terms in ((torch.float64, GUARDED), (torch.bfloat16, 3 + 4 + 5)):
+        theirs.to(dtype=dtype)
+        ours.to(dtype=dtype)
+        x = draw.normal(2, 5, 3, dtype=dtype)
+        agree(theirs(x), ours(x), terms=terms)
+    training, _ours = twins(student, reference, draw, "CausalAttention", 3, 4, 6, DROPPED)
+    training.to(dtype=x.dtype)
+    came = training.train()(x).tensor()
+    sentence = _("In training the context has dtype {came}, and it should have {expected}.")
+    holds(came.dtype == x.dtype, sentence.format(came=came.dtype, expected=x.dtype))
+
+
+@points(0.5)
+def test_follows_device(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Everything the module needs moves with it to another device."""
+    theirs, ours = twins(student, reference, draw, "CausalAttention", 3, 4, 6, 0.0)
+    x = draw.normal(2, 5, 3)
+    agree(theirs(x), ours(x), terms=3 + 4 + 5)
+    note = _("The device `meta` has shapes and no values: what stays behind is found there.")
+    theirs.to(device="meta")
+    ours.to(device="meta")
+    expected = ours(x)
+    agree(theirs(x), expected, note=note)
+    training, _ours = twins(student, reference, draw, "CausalAttention", 3, 4, 6, DROPPED)  # dropout has a mask, too
+    training.to(device="meta")
+    agree(training.train()(x), expected, note=note)
+
+
+@points(3.5)
+def test_dropout_acts_on_weights(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """In training single weights are dropped, and the others are scaled up."""
+    # The context shows the weights, twice: all scores are 0, and the values are unit vectors.
+    tokens = 32
+    parameters = {
+        "W_query.weight": torch.zeros(2 * tokens, tokens),
+        "W_key.weight": torch.zeros(2 * tokens, tokens),
+        "W_value.weight": torch.eye(tokens).repeat(2, 1),
+    }
+    theirs = student.CausalAttention(tokens, 2 * tokens, tokens, DROPPED)
+    ours = reference.CausalAttention(tokens, 2 * tokens, tokens, DROPPED)
+    theirs.load_parameters(parameters)
+    ours.load_parameters(parameters)
+    x = torch.eye(tokens).repeat(16, 1, 1)
+    plain, came = ours.eval()(x).tensor(), theirs(x).tensor()
+    holds(
+        came.shape == plain.shape,
+        _("In training the context has shape {came}, and it should have {expected}.").format(
+            came=tuple(came.shape), expected=tuple(plain.shape)
+        ),
+    )
+    holds(
+        bool(came.isfinite().all()),
+        _(
+            "In training the context holds NaN or infinity. A hidden score of -inf times 0 is NaN, and so is a row of "
+            "zeros divided by its sum. Dropout comes after the softmax, and nothing is divided after it."
+        ),
+    )
+    plain, came, copy = plain[..., :tokens], came[..., :tokens], came[..., tokens:]
+    holds(
+        (came - copy).abs().max() <= 1e-5,
+        _("Two equal columns of the values gave different columns of the context. Dropout belongs on the weights."),
+    )
+    _each_is_zero_or_scaled(came, plain)
+    dropped = came <= plain / 2
+    visible, half = torch.ones(tokens, tokens, dtype=torch.bool).tril(), tokens // 2
+    _share_is_near(
+        dropped[:, visible],
+        DROPPED,
+        _("Of {count} weights a share of {rate:.3f} was dropped, expected {expected:.3f}."),
+    )
+    # The later half of the queries sees all of the earlier half of the keys.
+    sentences = (
+        _("Two sequences lost the same weights: {rate:.3f} of {count} pairs, expected {expected:.3f}."),
+        _("Two queries lost the same keys: {rate:.3f} of {count} pairs, expected {expected:.3f}."),
+        _("Two keys were lost together: {rate:.3f} of {count} pairs, expected {expected:.3f}."),
+    )
+    for dim, sentence in enumerate(sentences):
+        first, second = dropped[:, half:, :half].chunk(2, dim)  # no weight is in two pairs
+        _share_is_near(first & second, DROPPED**2, sentence)
+
+
+@points(1.5)
+def test_dropout_only_in_training(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Dropout is random in training, and off in eval mode."""
+    theirs, ours = twins(student, reference, draw, "CausalAttention", 3, 4, 12, 0.5)  # longer than the sequences
+    x = draw.normal(4, 10, 3)
+    expected = ours(x)
+    agree(theirs(x), expected, terms=3 + 4 + 10)
+    theirs.train()
+    # 220 weights would have to fall the same way twice: that happens with probability 2 ** -220.
+    first, second = theirs(x).tensor(), theirs.using(gradients=True)(x)
+    holds(not torch.equal(first, second.tensor()), _("Two calls in training mode dropped the same weights."))
+    gradients_arrive(second)
+    theirs.eval()
+    agree(theirs(x), expected, terms=3 + 4 + 10)
+
+
+def _each_is_zero_or_scaled(came: Tensor, plain: Tensor) -> None:
+    # Fails unless every weight is either 0 or what it is without dropout, times 1 / (1 - p).
+    kept = plain / (1 - DROPPED)
+    stray = ~((came.abs() <= 1e-5) | ((came - kept).abs() <= 1e-5))
+    if not stray.any():
+        return
+    place = tuple(stray.nonzero()[0].tolist())
+    sentence = _(
+        "With dropout {p} a weight of {plain:.4f} came out as {came:.4f}. "
+        "A dropped weight is 0, and a kept one is multiplied by 1 / (1 - {p}), which makes {kept:.4f}."
+    )
+    holds(
+        False,
+        sentence.format(p=DROPPED, plain=float(plain[place]), came=float(came[place]), kept=float(kept[place])),
+    )
+
+
+def _share_is_near(happened: Tensor, expected: float, sentence: str) -> None:
+    # Fails unless it happened at the expected rate.
+    #
+    # A right answer breaks the bound less than once in ten million runs; the fifth on top is for rare events, whose
+    # number is not quite normal. Four rates are looked at: together they refuse a right answer less than once in a
+    # million.
+    rate = float(happened.double().mean())
+    room = 1.2 * binomial_bound(happened.numel(), expected)
+    holds(abs(rate - expected) <= room, sentence.format(count=happened.numel(), rate=rate, expected=expected))

@@ -1,0 +1,206 @@
+"""The checks of step 11: LayerNorm, gelu, MLP and Block."""
+
+import torch
+from torch import Tensor
+
+from grader.checks.assertions import (
+    Draw,
+    Implementation,
+    _,
+    agree,
+    binomial_bound,
+    future_has_no_effect,
+    holds,
+    points,
+    twins,
+    unmodified,
+)
+
+FAMILIES = ("layer_norm", "norms", "gelu", "transformer")
+OFF_LIMITS: dict[str, tuple[str, ...]] = {"LayerNorm": FAMILIES, "gelu": FAMILIES, "MLP": FAMILIES, "Block": FAMILIES}
+
+# Around 3000 a float32 is known to 3000 roundings, and so is its distance from the mean: sqrt(terms) = 3000.
+FAR_FROM_ZERO = 3000.0
+FAR_TERMS = int(FAR_FROM_ZERO) ** 2
+# gelu's constant is right when it was rounded to float32 as well. In float64 that leaves 1e-8: sqrt(terms) = 3e6.
+ROUNDED_CONSTANT = 9 * 10**12
+
+
+@points(1)
+def test_layer_norm_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """LayerNorm of (0, 6) with eps = 16 gives the numbers found by hand."""
+    norm = student.LayerNorm(2, eps=16.0)
+    norm.load_parameters({"weight": torch.tensor([1.0, 1.0]), "bias": torch.tensor([0.0, 0.0])})
+    agree(norm(torch.tensor([0.0, 6.0])), torch.tensor([-0.6, 0.6]), terms=2)
+    norm.load_parameters({"weight": torch.tensor([10.0, 5.0]), "bias": torch.tensor([1.0, 2.0])})
+    agree(norm(torch.tensor([[0.0, 6.0], [5.0, 5.0]])), torch.tensor([[-5.0, 5.0], [1.0, 2.0]]), terms=2)
+
+
+@points(1)
+def test_layer_norm(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Every vector gets mean 0 and variance 1, then weight and bias."""
+    for bias, shape, scale in ((True, (8,), 1.0), (False, (3, 8), 3.0), (True, (2, 3, 4, 8), 0.003)):
+        theirs, ours = twins(student, reference, draw, "LayerNorm", 8, bias=bias)
+        x = draw.normal(*shape, scale=scale)
+        came = theirs.using(gradients=True)(x)
+        agree(came, ours.using(gradients=True)(x), terms=8)
+        unmodified(came)
+
+
+@points(1)
+def test_layer_norm_far_from_zero(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Vectors far from zero, and vectors of equal numbers, are normed too."""
+    theirs, ours = twins(student, reference, draw, "LayerNorm", 16)
+    equal = torch.full((2, 16), 0.5)
+    # A way that scales first and shifts then, x * s + (b - mean * s), rounds 0.5 * s, and s is 316 here.
+    agree(theirs.using(gradients=True)(equal), ours.using(gradients=True)(equal), terms=256)
+    x = draw.normal(12, 16) + FAR_FROM_ZERO
+    agree(theirs(x), ours(x), terms=FAR_TERMS)
+
+
+@points(1)
+def test_gelu(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """gelu is GPT-2's tanh form."""
+    agree(student.gelu(torch.tensor([0.0, 1.0, -1.0])), torch.tensor([0.0, 0.841192, -0.158808]))
+    agree(student.gelu(torch.tensor([30.0, -30.0])), torch.tensor([30.0, 0.0]))
+    for shape, low, dtype, terms in (
+        ((), 1.0, torch.float32, 4),
+        ((64,), -5.0, torch.float32, 4),
+        ((2, 3, 40), -5.0, torch.float64, ROUNDED_CONSTANT),
+    ):
+        x = draw.uniform(*shape, low=low, high=5.0, dtype=dtype)
+        agree(student.using(gradients=True).gelu(x), reference.using(gradients=True).gelu(x), terms=terms)
+
+
+@points(1)
+def test_mlp(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The MLP is c_fc, gelu, c_proj, four times wider in between."""
+    for bias, shape in ((True, (2, 3, 4)), (False, (5, 4)), (True, (4,))):
+        theirs, ours = twins(student, reference, draw, "MLP", 4, bias=bias)
+        if bias:
+            theirs.train()  # with the rate 0, which is the default, the mode makes no difference
+        x = draw.normal(*shape, scale=2.0)
+        came = theirs.using(gradients=True)(x)
+        agree(came, ours.using(gradients=True)(x), terms=16)
+        unmodified(came)
+
+
+@points(1)
+def test_block(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The block adds attention, then the MLP, to the stream it reads."""
+    theirs, ours = twins(student, reference, draw, "Block", 6, 2, 5)
+    theirs.train()  # with the rate 0, which is the default, the mode makes no difference
+    for shape in ((1, 1, 6), (2, 5, 6)):
+        x = draw.normal(*shape, scale=2.0)
+        agree(theirs.using(gradients=True)(x), ours.using(gradients=True)(x), terms=64)
+    future_has_no_effect(theirs, draw.normal(2, 5, 6))
+    theirs, ours = twins(student, reference, draw, "Block", 4, 2, 8, bias=False)
+    x = draw.normal(2, 3, 4)
+    agree(theirs.using(gradients=True)(x), ours.using(gradients=True)(x), terms=64)  # in eval mode, too
+
+
+@points(1)
+def test_dropout(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """In training, and only then, both branches drop from what they add."""
+    rate = draw.integer(20, 35) / 100
+    x = draw.normal(4, 12, 16)
+    theirs, ours = twins(student, reference, draw, "MLP", 16, dropout=rate)
+    expected = ours(x)
+    theirs.train()
+    came, again = theirs(x).tensor(), theirs(x).tensor()
+    # Asked before they are judged: who mistakes one mode for the other is told apart from who drops always, or never.
+    agree(theirs.eval()(x), expected, terms=64)
+    require_dropped("MLP", came, again, expected.tensor(), rate)
+
+    theirs, ours = twins(student, reference, draw, "Block", 16, 2, 12, dropout=rate)
+    agree(theirs(x), ours(x), terms=64)
+    theirs.train()
+    values = {name: value.clone() for name, value in ours.parameters().items()}
+    for silent, heard in (("attn", "mlp"), ("mlp", "attn")):
+        muted = {name: value * (not name.startswith(f"{silent}.c_proj")) for name, value in values.items()}
+        ours.load_parameters(muted)
+        theirs.load_parameters(muted)
+        expected = ours(x)
+        came, again = theirs(x).tensor(), theirs(x).tensor()
+        # Attention also drops weights, so what it adds has no expected value: only its zeros are counted.
+        added = expected.tensor() - x if heard == "mlp" else None
+        require_dropped(f"Block.{heard}", came - x, again - x, added, rate)
+
+    # One token, one head and no bias behind it: attention adds nothing, or all that it adds without dropout, divided
+    # by 1 - rate twice, for the weight and for the output.
+    theirs, ours = twins(student, reference, draw, "Block", 16, 1, 1, rate)
+    alone = {
+        name: value * (name != "attn.c_proj.bias" and "mlp" not in name) for name, value in ours.parameters().items()
+    }
+    ours.load_parameters(alone)
+    theirs.load_parameters(alone)
+    theirs.train()
+    x = draw.normal(32, 1, 16)
+    kept = (ours(x).tensor() - x) / (1 - rate) ** 2
+    came = theirs(x).tensor() - x
+    holds(
+        ((came == 0) | torch.isclose(came, kept, rtol=1e-3, atol=1e-4)).all(),
+        _(
+            "With one token, one head and dropout {rate:.2f} attention adds 0 or what it adds without dropout, divided "
+            "by (1 - {rate:.2f}) squared, and here it added something else. Is something dropped besides weights and "
+            "output?"
+        ).format(rate=rate),
+    )
+
+
+def require_dropped(branch: str, came: Tensor, again: Tensor, expected: Tensor | None, rate: float) -> None:
+    """Fails unless `came` has zeros at the rate of dropout, each by itself, and elsewhere what is due over 1 - rate."""
+    dropped = came == 0
+    observed = float(dropped.float().mean())
+    holds(
+        abs(observed - rate) <= binomial_bound(came.numel(), rate),
+        _("With dropout {rate:.2f}, in training, {observed:.3f} of what {branch} adds was dropped.").format(
+            rate=rate, observed=observed, branch=branch
+        ),
+    )
+    holds(
+        not any(bool((dropped == dropped.narrow(dim, 0, 1)).all()) for dim in range(dropped.dim())),
+        _(
+            "Of what {branch} adds, whole rows or columns were dropped together. "
+            "Each number should have its own chance."
+        ).format(branch=branch),
+    )
+    holds(
+        not torch.equal(came == 0, again == 0),
+        _("Two calls in training dropped the same numbers of what {branch} adds. Each call should draw anew.").format(
+            branch=branch
+        ),
+    )
+    holds(
+        expected is None or torch.allclose(came[~dropped], expected[~dropped] / (1 - rate), rtol=1e-3, atol=1e-4),
+        _("What dropout keeps of what {branch} adds should be divided by 1 - {rate:.2f}, and it was not.").format(
+            branch=branch, rate=rate
+        ),
+    )
+
+
+@points(1)
+def test_dtypes_meta_and_inputs(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Every dtype, any device, and inputs left as they were."""
+    modules = {
+        "LayerNorm": twins(student, reference, draw, "LayerNorm", 4),
+        "LayerNorm without bias": twins(student, reference, draw, "LayerNorm", 4, bias=False),
+        "Block": twins(student, reference, draw, "Block", 4, 2, 6),
+    }
+    x = draw.normal(2, 5, 4, dtype=torch.float64)  # with more digits than a float32 holds
+    for theirs, _ours in modules.values():
+        unmodified(theirs(x.float()))
+    unmodified(student.gelu(x.float()))
+    for dtype in (torch.float64, torch.bfloat16):
+        given = x.to(dtype)
+        agree(student.gelu(given), reference.gelu(given), terms=ROUNDED_CONSTANT if dtype == torch.float64 else 4)
+        for name, (theirs, ours) in modules.items():
+            theirs.to(dtype=dtype)
+            ours.to(dtype=dtype)
+            terms = 64 if name != "Block" or dtype == torch.bfloat16 else ROUNDED_CONSTANT
+            agree(theirs(given), ours(given), terms=terms)
+    agree(student.using(device="meta").gelu(x), reference.using(device="meta").gelu(x))
+    for theirs, ours in modules.values():
+        theirs.to(device="meta")
+        ours.to(device="meta")
+        agree(theirs(given), ours(given))

@@ -1,0 +1,370 @@
+"""The checks of step 21: feed-forward, block, encoder, and a classifier that padding has no say in."""
+
+import torch
+from torch import Tensor
+
+from grader.checks.assertions import (
+    GUARDED,
+    Draw,
+    Handle,
+    Implementation,
+    _,
+    agree,
+    binomial_bound,
+    holds,
+    must_raise,
+    points,
+    twins,
+    unmodified,
+    with_values,
+)
+
+BUILT_INS = ("transformer", "multi_head_attention")
+OFF_LIMITS = {
+    "FeedForward": BUILT_INS,
+    "TransformerBlock": BUILT_INS,
+    "SimpleTransformer": BUILT_INS,
+    "SentimentAnalyzer": BUILT_INS,
+}
+
+VOCABULARY = 11
+WIDE = 32  # numbers per token where dropout is counted: that none or all of them fall is out of the question
+ROWS = 600
+
+
+@points(1)
+def test_feed_forward(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """FeedForward widens each token, keeps what is above 0, and comes back."""
+    values = {
+        "linear1.weight": torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]),
+        "linear1.bias": torch.tensor([0.0, 0.0, 1.0]),
+        "linear2.weight": torch.tensor([[1.0, 1.0, 0.0], [0.0, 0.0, 2.0]]),
+        "linear2.bias": torch.tensor([10.0, 20.0]),
+    }
+    theirs = with_values(student, values, "FeedForward", 2, 3)
+    agree(theirs(torch.tensor([[2.0, -1.0], [-3.0, 1.0]])), torch.tensor([[12.0, 24.0], [11.0, 20.0]]), terms=4)
+    for shape in ((4,), (3, 4), (2, 3, 4), (2, 1, 3, 4)):
+        theirs, ours = twins(student, reference, draw, "FeedForward", 4, 6)
+        x = draw.normal(*shape, scale=2.0)
+        came = theirs.using(gradients=True)(x)
+        agree(came, ours.using(gradients=True)(x), terms=64)
+        unmodified(came)
+
+
+@points(0.5)
+def test_block_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """TransformerBlock: two tokens of width 2 give the output that you can work out by hand."""
+    nothing, one = torch.zeros(2, 2), torch.eye(2)
+    values = {
+        "attention.W_q.weight": nothing,
+        "attention.W_k.weight": nothing,
+        "attention.W_v.weight": one,
+        "attention.W_o.weight": one,
+        "feed_forward.linear1.weight": torch.tensor([[0.0, 1.0]]),
+        "feed_forward.linear1.bias": torch.zeros(1),
+        "feed_forward.linear2.weight": torch.tensor([[-3.0], [0.0]]),
+        "feed_forward.linear2.bias": torch.zeros(2),
+        "ln1.weight": torch.full((2,), 10.0),
+        "ln1.bias": torch.zeros(2),
+        "ln2.weight": torch.tensor([2.0, 4.0]),
+        "ln2.bias": torch.tensor([0.0, 1.0]),
+    }
+    theirs = with_values(student, values, "TransformerBlock", 2, 1, 1)
+    expected = torch.tensor([[[2.0, -3.0], [-2.0, 5.0]]]), torch.full((1, 1, 2, 2), 0.5)
+    agree(theirs(torch.tensor([[[30.0, 10.0], [-50.0, -30.0]]])), expected, terms=4)
+
+
+@points(1.5)
+def test_block_agrees_with_fresh_draws(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """TransformerBlock: fresh tokens and parameters give the right output, weights and gradients."""
+    for batch, tokens, width, heads, hidden in ((2, 5, 6, 3, 8), (3, 3, 3, 1, 3), (1, 1, 4, 2, 5)):
+        theirs, ours = twins(student, reference, draw, "TransformerBlock", width, heads, hidden)
+        x = draw.normal(tokens, batch, width, scale=2.0).transpose(0, 1)  # a view, not contiguous
+        came = theirs.using(gradients=tokens > 1)(x)
+        agree(came, ours.using(gradients=tokens > 1)(x), terms=256)
+        unmodified(came)
+
+
+@points(0.5)
+def test_block_hands_its_mask_on(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """TransformerBlock: the mask hides keys from its attention."""
+    theirs, ours = twins(student, reference, draw, "TransformerBlock", 6, 3, 8)
+    x = draw.normal(2, 4, 6, scale=2.0)
+    for mask in (draw.mask(2, 4)[:, None, None, :], torch.ones(4, 4, dtype=torch.bool).tril(), None):
+        agree(theirs(x, mask), ours(x, mask), terms=256)
+
+
+@points(1.5)
+def test_encoder_agrees_with_fresh_draws(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """SimpleTransformer: fresh ids and parameters give the right output, and the weights of every block."""
+    for batch, tokens, layers, longest in ((2, 5, 3, 7), (4, 4, 2, 4), (3, 1, 1, 2)):
+        theirs, ours = twins(student, reference, draw, "SimpleTransformer", VOCABULARY, 6, 2, layers, 8, longest)
+        ids = draw.integers(0, VOCABULARY, batch, tokens)
+        came = theirs.using(gradients=tokens > 1)(ids)
+        agree(came, ours.using(gradients=tokens > 1)(ids), terms=1024)
+        unmodified(came)
+
+
+@points(0.5)
+def test_mask_reaches_every_block(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """SimpleTransformer: the mask hides keys in every block."""
+    theirs, ours = twins(student, reference, draw, "SimpleTransformer", VOCABULARY, 6, 2, 3, 8, 7)
+    ids = draw.integers(0, VOCABULARY, 3, 5)
+    for mask in (draw.mask(3, 5)[:, None, None, :], torch.ones(5, 5, dtype=torch.bool).tril()):
+        expected = ours(ids, mask=mask)
+        agree(theirs(ids, mask=mask), expected, terms=1024)
+        agree(theirs.using(strided=True, no_grad=True)(ids, mask=mask), expected, terms=1024)
+
+
+@points(0.5)
+def test_too_long_is_an_error(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """SimpleTransformer: more tokens than max_seq_len are an error."""
+    theirs, ours = twins(student, reference, draw, "SimpleTransformer", VOCABULARY, 4, 2, 1, 8, 4)
+    ids = draw.integers(0, VOCABULARY, 6, 5)  # more rows than max_seq_len, too: only T is compared with it
+    agree(theirs(ids[:, :4]), ours(ids[:, :4]), terms=1024)
+    reason = _("T = {num_tokens} is larger than max_seq_len = {longest}")
+    must_raise(lambda: theirs(ids), reason.format(num_tokens=5, longest=4))
+
+
+@points(1)
+def test_classifier_agrees_with_fresh_draws(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """SentimentAnalyzer: fresh ids and parameters give the right logits and gradients."""
+    for batch, tokens, classes in ((2, 5, 3), (3, 3, 2)):
+        theirs, ours = twins(student, reference, draw, "SentimentAnalyzer", VOCABULARY, 6, 2, 2, classes, 8, 7)
+        ids = draw.integers(0, VOCABULARY, batch, tokens)
+        came = theirs.using(gradients=True)(ids)
+        agree(came, ours.using(gradients=True)(ids), terms=1024)
+        unmodified(came)
+
+
+@points(1.5)
+def test_padding_has_no_effect(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """SentimentAnalyzer: neither the ids nor the number of the padding change the logits."""
+    theirs, ours = twins(student, reference, draw, "SentimentAnalyzer", VOCABULARY, 6, 2, 2, 3, 8, 9)
+    lengths = torch.tensor([[2], [5], [4]])
+    for tokens, mask in ((5, torch.arange(5) < lengths), (5, draw.mask(3, 5)), (3, draw.mask(3, 3))):
+        ids = draw.integers(0, VOCABULARY, 3, tokens)
+        came, expected = theirs(ids, mask), ours(ids, mask)
+        agree(came, expected, terms=1024)
+        unmodified(came)
+        other_ids = torch.where(mask, ids, (ids + 1 + draw.integers(0, VOCABULARY - 1, 3, tokens)) % VOCABULARY)
+        note = _("Only ids of the padding were changed since the call before.")
+        agree(theirs(other_ids, mask), expected, terms=1024, note=note)
+        longer = torch.cat([ids, draw.integers(0, VOCABULARY, 3, 3)], dim=1)
+        shown = torch.cat([mask, torch.zeros(3, 3, dtype=torch.bool)], dim=1)
+        note = _("The same sentences as before, with 3 tokens more of padding.")
+        agree(theirs(longer, mask=shown), expected, terms=1024, note=note)
+
+
+@points(0.5)
+def test_dtypes_and_device(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Encoder and classifier work in float64 and bfloat16, and follow their device."""
+    ids, mask = draw.integers(0, VOCABULARY, 3, 5), draw.mask(3, 5)
+    note = _("The device `meta` has shapes and no values: what stays behind is found there.")
+    # A head's width is 4, so that a root taken in float32 is exact and passes in float64 too.
+    for name, layers, masks in (
+        ("SimpleTransformer", (2,), (None, mask[:, None, None, :])),
+        ("SentimentAnalyzer", (1, 3), (None, mask)),
+    ):
+        theirs, ours = twins(student, reference, draw, name, VOCABULARY, 8, 2, *layers, 8, 7)
+        for dtype, terms in ((torch.float32, 1024), (torch.float64, GUARDED), (torch.bfloat16, 256)):
+            theirs.to(dtype=dtype)
+            ours.to(dtype=dtype)
+            for given in masks:
+                agree(theirs(ids, given), ours(ids, given), terms=terms)
+        theirs.to(device="meta")
+        ours.to(device="meta")
+        for given in masks:
+            agree(theirs(ids, given), ours(ids, given), note=note)
+
+
+@points(0.5)
+def test_defaults(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Encoder and classifier are made with the contract's sizes when they are not told any."""
+    for name in ("SimpleTransformer", "SentimentAnalyzer"):
+        # On the device `meta`, where millions of parameters take no memory.
+        theirs, ours = (
+            getattr(side.using(made_on_meta=True, device="meta"), name)(VOCABULARY) for side in (student, reference)
+        )
+        came, expected = _shapes(theirs), _shapes(ours)
+        for parameter, shape in expected.items():
+            sentence = _("Made as {name}({vocabulary}), {parameter} has the shape {came}, expected {expected}.")
+            said = {"name": name, "vocabulary": VOCABULARY, "parameter": parameter}
+            if came.get(parameter) != shape:
+                holds(False, sentence.format(came=came.get(parameter), expected=shape, **said))
+        missing = _("Made as {name}({vocabulary}), it has other parameters than it should: {names}.")
+        others = ", ".join(sorted(set(came) - set(expected)))
+        holds(not others, missing.format(name=name, vocabulary=VOCABULARY, names=others))
+        agree(theirs(draw.integers(0, VOCABULARY, 2, 3)), ours(draw.integers(0, VOCABULARY, 2, 3)))  # shapes: heads
+        # Defaults alone are worth nothing: a small one has to compute.
+        sizes = {"d_model": 4, "n_heads": 2, "n_layers": 1, "d_ff": 8, "max_seq_len": 4}
+        theirs, ours = twins(student, reference, draw, name, VOCABULARY, **sizes)
+        ids = draw.integers(0, VOCABULARY, 2, 3)
+        agree(theirs(ids), ours(ids), terms=64)
+
+
+@points(0.5)
+def test_dropout(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """In training, and only then, dropout acts at every place that the contract names."""
+    rate = draw.integer(30, 40) / 100
+    _feed_forward_drops(student, rate)
+    _branches_drop(student, reference, rate)
+    _encoder_drops(student, reference, rate)
+    _classifier_drops(student, reference, rate)
+
+
+def _shapes(made: Handle) -> dict[str, tuple[int, ...]]:
+    # The shape of each parameter.
+    return {name: tuple(value.shape) for name, value in made.parameters().items()}
+
+
+def _feed_forward_drops(student: Implementation, rate: float) -> None:
+    # All hidden numbers are ones, and each shows in two columns of the output.
+    values = {
+        "linear1.weight": torch.zeros(WIDE, 2 * WIDE),
+        "linear1.bias": torch.ones(WIDE),
+        "linear2.weight": torch.eye(WIDE).repeat(2, 1),
+        "linear2.bias": torch.zeros(2 * WIDE),
+    }
+    theirs = with_values(student, values, "FeedForward", 2 * WIDE, WIDE, rate)
+    x = torch.zeros(ROWS, 2 * WIDE)
+    agree(theirs(x), torch.ones(ROWS, 2 * WIDE))
+    came = _of_shape(theirs.train()(x).tensor(), (ROWS, 2 * WIDE))
+    what = _("the hidden numbers of the feed-forward")
+    holds(
+        torch.equal(came[:, :WIDE], came[:, WIDE:]),
+        _("Two equal rows of linear2 gave different results in training. Dropout belongs in front of linear2."),
+    )
+    _share_is(came == 0, rate, rate, what)
+    kept = came[came != 0]
+    holds(
+        torch.allclose(kept, torch.full_like(kept, 1 / (1 - rate)), rtol=1e-4),
+        _("What dropout keeps of {what} should be divided by 1 - {rate:.2f}, and it was not.").format(
+            what=what, rate=rate
+        ),
+    )
+
+
+# In the following a part of the model adds the same number to each of a token's WIDE columns, or drops it. A norm
+# takes away what all columns share: a column that was dropped comes out below 0, the others above it, and a token of
+# which all was kept, or all was dropped, as zeros. So what drops whole tokens (an attention weight where there is one
+# token, a hidden number of the feed-forward where there is one) shows as zeros, what drops columns as numbers below 0.
+
+
+def _branches_drop(student: Implementation, reference: Implementation, rate: float) -> None:
+    silent = _silent(reference.TransformerBlock(WIDE, 1, 1).parameters())
+    x = torch.ones(ROWS, 1, WIDE)
+    for heard, what, inner in (
+        (_attention(""), _("what attention adds"), _("the attention weights")),
+        (_feed_forward(""), _("what the feed-forward adds"), _("the hidden numbers of the feed-forward")),
+    ):
+        theirs = with_values(student, silent | heard, "TransformerBlock", WIDE, 1, 1, rate).train()
+        first, second = (theirs(x).value for _call in range(2))
+        _drops(_first(first, (ROWS, 1, WIDE)), _first(second, (ROWS, 1, WIDE)), rate, what, inner)
+
+
+def _encoder_drops(student: Implementation, reference: Implementation, rate: float) -> None:
+    silent = _silent(reference.SimpleTransformer(2, WIDE, 1, 1, 1, 1).parameters())
+    ids = torch.zeros(ROWS, 1, dtype=torch.int64)
+    # Of the embeddings it is the sum that is a one: whoever drops from one of them, or from each, leaves others.
+    summands = {
+        "token_embedding.weight": torch.full((2, WIDE), -10.0),
+        "position_embedding.weight": torch.full((1, WIDE), 11.0),
+    }
+    block = _feed_forward("transformer_blocks.0.")
+    for heard, what, inner in (
+        (summands, _("the sum of the embeddings"), ""),
+        (block, _("what the feed-forward of a block adds"), _("the hidden numbers of the feed-forward of a block")),
+    ):
+        theirs = with_values(student, silent | heard, "SimpleTransformer", 2, WIDE, 1, 1, 1, 1, rate).train()
+        first, second = (theirs(ids).value for _call in range(2))
+        _drops(_first(first, (ROWS, 1, WIDE)), _first(second, (ROWS, 1, WIDE)), rate, what, inner)
+
+
+def _classifier_drops(student: Implementation, reference: Implementation, rate: float) -> None:
+    # The logits are the hidden numbers of the classifier: first all of them ones, then ones where the sum of the
+    # embeddings was dropped.
+    given = (2, WIDE, 1, 1, WIDE, 1, 1)
+    silent = _silent(reference.SentimentAnalyzer(*given).parameters())
+    shown = torch.eye(WIDE, 128)
+    silent["classifier.3.weight"] = shown
+    ids = torch.zeros(ROWS, 1, dtype=torch.int64)
+    theirs = with_values(
+        student, silent | {"classifier.0.bias": torch.ones(128)}, "SentimentAnalyzer", *given, rate
+    ).train()
+    logits = _of_shape(theirs(ids).tensor(), (ROWS, WIDE))
+    _share_is(logits == 0, rate, rate, _("the hidden numbers of the classifier"))
+    summands = {
+        "transformer.token_embedding.weight": torch.full((2, WIDE), -10.0),
+        "transformer.position_embedding.weight": torch.full((1, WIDE), 11.0),
+        "classifier.0.weight": -shown.T,
+    }
+    theirs = with_values(student, silent | summands, "SentimentAnalyzer", *given, rate).train()
+    logits = _of_shape(theirs(ids).tensor(), (ROWS, WIDE))
+    what = _("the sum of the embeddings, as it reaches the classifier's logits,")
+    _share_is(logits > 0, rate * (1 - rate), rate, what)
+    agree(theirs.eval()(ids), torch.zeros(ROWS, WIDE), terms=64)
+
+
+def _silent(initial: dict[str, Tensor]) -> dict[str, Tensor]:
+    # Parameters of these names under which nothing adds anything, and norms have the weight 1.
+    return {
+        name: torch.ones_like(value) if ".ln" in f".{name}" and name.endswith("weight") else torch.zeros_like(value)
+        for name, value in initial.items()
+    }
+
+
+def _attention(block: str) -> dict[str, Tensor]:
+    # The block's attention adds what its norm, or the input, gives.
+    return {f"{block}attention.{name}.weight": torch.eye(WIDE) for name in ("W_v", "W_o")}
+
+
+def _feed_forward(block: str) -> dict[str, Tensor]:
+    # The block's feed-forward has one hidden number, and adds it to every column.
+    path = f"{block}feed_forward.linear"
+    return {
+        f"{block}ln1.weight": torch.zeros(WIDE),
+        f"{path}1.bias": torch.ones(1),
+        f"{path}2.weight": torch.ones(WIDE, 1),
+    }
+
+
+def _first(value: object, shape: tuple[int, ...]) -> Tensor:
+    # The first of the values that came, which should have this shape.
+    first = value[0] if isinstance(value, tuple) and value else None
+    holds(isinstance(first, Tensor), _("In training forward should return the same two values as in eval mode."))
+    assert isinstance(first, Tensor)
+    return _of_shape(first, shape)
+
+
+def _of_shape(came: Tensor, shape: tuple[int, ...]) -> Tensor:
+    sentence = _("In training the result has shape {came}, and it should have {expected}.")
+    holds(came.shape == shape, sentence.format(came=tuple(came.shape), expected=shape))
+    return came
+
+
+def _drops(first: Tensor, second: Tensor, rate: float, what: str, inner: str) -> None:
+    # Fails unless columns fall at the rate, and whole tokens where there is something inside that drops them.
+    lost = (first.abs() < 1e-3).all(dim=-1)
+    if inner:
+        _share_is(lost, rate, rate, inner)
+    _share_is(first[~lost] < -1e-3, rate, rate, what)
+    kept = first.masked_fill(first < -1e-3, torch.nan)[~lost]
+    spread = kept.nan_to_num(nan=-1e9).amax(dim=-1) - kept.nan_to_num(nan=1e9).amin(dim=-1)
+    sentence = _(
+        "In training, numbers of {what} that were kept came out in different sizes. Dropout acts once on them."
+    )
+    holds(bool((spread < 1e-2).all()), sentence.format(what=what))
+    sentence = _("Two calls in training dropped the same of {what}. Each call should draw by itself.")
+    holds(not torch.equal(first, second), sentence.format(what=what))
+
+
+def _share_is(happened: Tensor, expected: float, rate: float, what: str) -> None:
+    # Fails unless it happened at the expected rate: a right answer is refused once in ten million.
+    share = float(happened.double().mean()) if happened.numel() else 0.0
+    sentence = _(
+        "In training mode with dropout = {rate:.2f} a share of {share:.3f} of {what} looks dropped, expected "
+        "{expected:.3f}."
+    )
+    near = abs(share - expected) <= 1.2 * binomial_bound(max(happened.numel(), 1), expected)
+    holds(near, sentence.format(rate=rate, share=share, what=what, expected=expected))

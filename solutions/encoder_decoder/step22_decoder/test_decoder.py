@@ -1,0 +1,435 @@
+"""The checks of step 22: decoder block, encoder-decoder model, and the greedy translation."""
+
+import torch
+from torch import Tensor
+
+from grader.checks.assertions import (
+    GUARDED,
+    Draw,
+    Handle,
+    Implementation,
+    _,
+    agree,
+    binomial_bound,
+    exactly,
+    holds,
+    must_raise,
+    points,
+    twins,
+    unmodified,
+    with_values,
+)
+
+BUILT_INS = ("transformer", "multi_head_attention")
+OFF_LIMITS = {"DecoderBlock": BUILT_INS, "EncoderDecoderTransformer": BUILT_INS, "greedy_translate": BUILT_INS}
+
+SOURCES, TARGETS = 9, 7  # sizes of the two vocabularies
+WIDE = 32  # numbers per token where dropout is counted: that none or all of them fall is out of the question
+ROWS = 600
+BOS = 2
+NEVER = TARGETS  # an id that no row can end with
+ATTEMPTS = 20
+# Norms shrink what is not large: words should depend on the source, on their position and on the words before.
+LOUDER = {
+    "decoder_embedding.weight": 2.0,
+    "decoder_pos_embedding.weight": 3.0,
+    "decoder_blocks.0.cross_attention.W_v.weight": 3.0,
+    "decoder_blocks.0.self_attention.W_v.weight": 3.0,
+    "output_projection.weight": 3.0,
+}
+
+
+@points(0.5)
+def test_block_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """DecoderBlock: one token of width 2 gives the output that you can work out by hand."""
+    values = {name: torch.zeros_like(value) for name, value in reference.DecoderBlock(2, 1, 2).parameters().items()}
+    values |= {f"cross_attention.{name}.weight": torch.eye(2) for name in ("W_v", "W_o")}
+    values |= {f"{name}.weight": torch.full((2,), 10.0) for name in ("ln1", "ln2")}
+    values |= {"ln3.weight": torch.tensor([2.0, 4.0]), "ln3.bias": torch.tensor([0.0, 1.0])}
+    values |= {
+        "feed_forward.linear1.weight": torch.eye(2),
+        "feed_forward.linear2.weight": torch.tensor([[-3.0, 3.0], [0.0, 0.0]]),
+    }
+    theirs = with_values(student, values, "DecoderBlock", 2, 1, 2)
+    source = torch.tensor([[[60.0, 0.0], [20.0, 0.0]]])
+    agree(theirs(torch.tensor([[[10.0, 30.0]]]), source), torch.tensor([[[-2.0, 5.0]]]), terms=4)
+
+
+@points(1)
+def test_block_agrees_with_fresh_draws(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """DecoderBlock: fresh targets, sources and parameters give the right output and gradients."""
+    for batch, tokens, positions, width, heads, hidden in ((2, 4, 5, 6, 3, 8), (3, 3, 3, 3, 1, 3)):
+        theirs, ours = twins(student, reference, draw, "DecoderBlock", width, heads, hidden)
+        target = draw.normal(tokens, batch, width, scale=2.0).transpose(0, 1)  # a view, not contiguous
+        source = draw.normal(batch, positions, width, scale=2.0)
+        came = theirs.using(gradients=True)(target, source)
+        agree(came, ours.using(gradients=True)(target, source), terms=256)
+        unmodified(came)
+
+
+@points(0.5)
+def test_block_hands_its_masks_on(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """DecoderBlock: tgt_mask hides in self-attention, src_mask in cross attention."""
+    causal = torch.ones(4, 4, dtype=torch.bool).tril()
+    for positions in (4, 6):
+        theirs, ours = twins(student, reference, draw, "DecoderBlock", 6, 3, 8)
+        given = draw.normal(2, 4, 6, scale=2.0), draw.normal(2, positions, 6, scale=2.0)
+        padding = draw.mask(2, positions)[:, None, None, :]
+        for tgt_mask, src_mask in ((causal, None), (None, padding), (draw.mask(2, 1, 4, 4), padding)):
+            named = {"tgt_mask": tgt_mask, "src_mask": src_mask}
+            agree(theirs(*given, **named), ours(*given, **named), terms=256)
+
+
+@points(1)
+def test_model_agrees_with_fresh_draws(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """EncoderDecoderTransformer: fresh ids and parameters give the right logits and gradients."""
+    for batch, positions, tokens, layers, longest in ((2, 5, 4, 2, 7), (3, 3, 3, 3, 3)):
+        theirs, ours = _models(student, reference, draw, layers, longest)
+        src, tgt = draw.integers(0, SOURCES, batch, positions), draw.integers(0, TARGETS, batch, tokens)
+        came = theirs.using(gradients=True)(src, tgt)
+        agree(came, ours.using(gradients=True)(src, tgt), terms=1024)
+        unmodified(came)
+
+
+@points(2.5)
+def test_causal_mask_is_made_inside(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """EncoderDecoderTransformer: no target word sees a later one, whatever mask the caller gives."""
+    theirs, ours = _models(student, reference, draw, 2, 6)
+    src, tgt = draw.integers(0, SOURCES, 3, 4), draw.integers(0, TARGETS, 3, 5)
+    for tgt_mask in (None, _real(3, 5, draw)[:, None, None, :], torch.ones(5, 5, dtype=torch.bool)):
+        came = theirs(src, tgt, tgt_mask=tgt_mask)
+        before = came.tensor()
+        for first_changed in (1, 4):
+            changed = tgt.clone()
+            changed[:, first_changed:] = (tgt[:, first_changed:] + 1) % TARGETS
+            after = theirs(src, changed, tgt_mask=tgt_mask).tensor()
+            if after.shape == before.shape == (3, 5, TARGETS):
+                gap = (after - before)[:, :first_changed].abs().max()
+                sentence = _(
+                    "Words {changed} and later of the target were changed, and logits of earlier words changed by up "
+                    "to {gap:.2g}: they see their future."
+                )
+                holds(gap <= 1e-4, sentence.format(changed=first_changed, gap=float(gap)))
+        agree(came, ours(src, tgt, tgt_mask=tgt_mask), terms=1024)
+
+
+@points(0.5)
+def test_masks_reach_every_block(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """EncoderDecoderTransformer: src_mask and tgt_mask hide at every place where they should."""
+    for positions in (5, 4):
+        theirs, ours = _models(student, reference, draw, 2, 7)
+        src, tgt = draw.integers(0, SOURCES, 3, positions), draw.integers(0, TARGETS, 3, 4)
+        src_mask, tgt_mask = _real(3, positions, draw)[:, None, None, :], _real(3, 4, draw)[:, None, None, :]
+        joined = tgt_mask & torch.ones(4, 4, dtype=torch.bool).tril()
+        for named in (
+            {"src_mask": src_mask},
+            {"tgt_mask": tgt_mask},
+            {"src_mask": src_mask, "tgt_mask": tgt_mask},
+            {"tgt_mask": joined},
+        ):
+            expected = ours(src, tgt, **named)
+            agree(theirs(src, tgt, **named), expected, terms=1024)
+    agree(theirs.using(strided=True, no_grad=True)(src, tgt, **named), expected, terms=1024)
+
+
+@points(0.5)
+def test_too_long_is_an_error(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """EncoderDecoderTransformer: a source or a target longer than max_seq_len is an error."""
+    theirs, ours = _models(student, reference, draw, 1, 4)
+    src, tgt = draw.integers(0, SOURCES, 6, 5), draw.integers(0, TARGETS, 6, 5)
+    agree(theirs(src[:, :4], tgt[:, :4]), ours(src[:, :4], tgt[:, :4]), terms=1024)
+    reason = _("{what} = {count} is larger than max_seq_len = {longest}")
+    must_raise(lambda: theirs(src, tgt[:, :4]), reason.format(what="S", count=5, longest=4))
+    must_raise(lambda: theirs(src[:, :4], tgt), reason.format(what="T", count=5, longest=4))
+
+
+@points(0.5)
+def test_dtypes_and_device(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """EncoderDecoderTransformer: it works in float64 and bfloat16, and follows its device."""
+    # A head's width is 4, so that a root taken in float32 is exact and passes in float64 too.
+    given = SOURCES, TARGETS, 8, 2, 1, 8, 6
+    theirs, ours = twins(student, reference, draw, "EncoderDecoderTransformer", *given)
+    ids = draw.integers(0, SOURCES, 3, 5), draw.integers(0, TARGETS, 3, 4)
+    masks = _real(3, 5, draw)[:, None, None, :], _real(3, 4, draw)[:, None, None, :]
+    for dtype, terms in ((torch.float32, 1024), (torch.float64, GUARDED), (torch.bfloat16, 256)):
+        theirs.to(dtype=dtype)
+        ours.to(dtype=dtype)
+        for masked in ((), masks):
+            agree(theirs(*ids, *masked), ours(*ids, *masked), terms=terms)
+    note = _("The device `meta` has shapes and no values: what stays behind is found there.")
+    theirs.to(device="meta")
+    ours.to(device="meta")
+    for masked in ((), masks):
+        agree(theirs(*ids, *masked), ours(*ids, *masked), note=note)
+
+
+@points(0.5)
+def test_defaults(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """EncoderDecoderTransformer: it is made with the contract's sizes when it is not told any."""
+    # On the device `meta`, where millions of parameters take no memory.
+    theirs, ours = (
+        side.using(made_on_meta=True, device="meta").EncoderDecoderTransformer(SOURCES, TARGETS)
+        for side in (student, reference)
+    )
+    came, expected = _shapes(theirs), _shapes(ours)
+    for parameter, shape in expected.items():
+        sentence = _("Made with the two vocabularies alone, {parameter} has the shape {came}, expected {expected}.")
+        if came.get(parameter) != shape:
+            holds(False, sentence.format(parameter=parameter, came=came.get(parameter), expected=shape))
+    others = ", ".join(sorted(set(came) - set(expected)))
+    sentence = _("Made with the two vocabularies alone, it has other parameters than it should: {names}.")
+    holds(not others, sentence.format(names=others))
+    ids = draw.integers(0, TARGETS, 2, 3)
+    agree(theirs(ids, ids), ours(ids, ids))
+    # Defaults alone are worth nothing: a small one has to compute.
+    sizes = {"d_model": 4, "n_heads": 2, "n_layers": 1, "d_ff": 8, "max_seq_len": 4}
+    theirs, ours = twins(student, reference, draw, "EncoderDecoderTransformer", SOURCES, TARGETS, **sizes)
+    agree(theirs(ids, ids), ours(ids, ids), terms=64)
+
+
+@points(0.5)
+def test_dropout(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """In training, and only then, dropout acts at every place that the contract names."""
+    rate = draw.integer(30, 40) / 100
+    _block_drops(student, reference, rate)
+    _model_drops(student, reference, rate)
+
+
+@points(0.5)
+def test_greedy_takes_the_largest_logit(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """greedy_translate: bos_id comes first, then always the word with the largest logit."""
+    src = draw.integers(0, SOURCES, 8, 4)
+    theirs, ours = _translators(student, reference, draw, src, 6)
+    # No row ends: what ends a row is no word. The decoder reads 6 words at most, which is max_seq_len.
+    for bos_id, count in ((1, 1), (3, 6)):
+        expected = reference.greedy_translate(ours, src, bos_id, NEVER, count)
+        came = student.greedy_translate(theirs, src, bos_id, NEVER, count)
+        exactly(came, expected)
+        unmodified(came)
+    note = _("Here the CPU is not the default device: what is made without saying on which device is elsewhere.")
+    exactly(student.using(made_on_meta=True).greedy_translate(theirs, src, 3, NEVER, 6), expected, note=note)
+
+
+@points(0.5)
+def test_rows_end_by_themselves(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """greedy_translate: after its first eos_id a row holds eos_id only, while the others go on."""
+    src = draw.integers(0, SOURCES, 8, 4)
+    theirs, ours = _translators(student, reference, draw, src, 8)
+    free = _unended(reference, ours, src, 8)
+    # The row's own beginning may be the word that ends it, too.
+    for eos_id in (_telling(free), BOS):
+        came = student.greedy_translate(theirs, src, BOS, eos_id, 8)
+        note = _("bos_id is {bos_id} and eos_id is {eos_id} here.").format(bos_id=BOS, eos_id=eos_id)
+        exactly(came, reference.greedy_translate(ours, src, BOS, eos_id, 8), note=note)
+    # Every row may have ended long before the last step, and the shape is the same.
+    alone = int(free[0, 1])
+    came = student.greedy_translate(theirs, src[:1], BOS, alone, 5)
+    exactly(came, reference.greedy_translate(ours, src[:1], BOS, alone, 5))
+
+
+@points(0.5)
+def test_padding_of_the_source(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """greedy_translate: src_mask is handed to the model."""
+    # Each row three times, with more and less of it hidden: one translation does not do for all.
+    src = draw.integers(0, SOURCES, 4, 6).repeat(3, 1)
+    src_mask = (torch.arange(6) < torch.tensor([1, 3, 6]).repeat_interleave(4)[:, None])[:, None, None, :]
+    theirs, ours = _translators(student, reference, draw, src, 6, src_mask=src_mask)
+    came = student.greedy_translate(theirs, src, BOS, NEVER, 6, src_mask=src_mask)
+    exactly(came, reference.greedy_translate(ours, src, BOS, NEVER, 6, src_mask=src_mask))
+
+
+@points(0.5)
+def test_translates_in_eval_mode(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """greedy_translate: the model is evaluated in eval mode, and gets back the mode it had."""
+    src = draw.integers(0, SOURCES, 8, 4)
+    theirs, ours = _translators(student, reference, draw, src, 6, 0.5)
+    expected = reference.greedy_translate(ours, src, BOS, NEVER, 6)
+    theirs.train()
+    note = _("The model was made with dropout = 0.5 and given in training mode.")
+    exactly(student.greedy_translate(theirs, src, BOS, NEVER, 6), expected, note=note)
+    holds(
+        theirs.is_training(),
+        _("The model was given in training mode, and greedy_translate did not leave all of it in training mode."),
+    )
+    theirs.eval()
+    student.greedy_translate(theirs, src, BOS, NEVER, 1)
+    holds(
+        theirs.is_evaluating(),
+        _("The model was given in eval mode, and greedy_translate did not leave all of it in eval mode."),
+    )
+
+
+def _shapes(made: Handle) -> dict[str, tuple[int, ...]]:
+    # The shape of each parameter.
+    return {name: tuple(value.shape) for name, value in made.parameters().items()}
+
+
+def _models(
+    student: Implementation, reference: Implementation, draw: Draw, layers: int, longest: int
+) -> tuple[Handle, Handle]:
+    # Two models with the same drawn parameters.
+    given = SOURCES, TARGETS, 6, 2, layers, 8, longest
+    return twins(student, reference, draw, "EncoderDecoderTransformer", *given)
+
+
+def _translators(
+    student: Implementation,
+    reference: Implementation,
+    draw: Draw,
+    src: Tensor,
+    longest: int,
+    dropout: float = 0.0,
+    src_mask: Tensor | None = None,
+) -> tuple[Handle, Handle]:
+    # Two models in float64, where two right ways agree on the largest logit, drawn until the words that they write
+    # differ enough from row to row, from step to step, and with the mask.
+    given = SOURCES, TARGETS, 8, 2, 1, 8, longest, dropout
+    ours = reference.EncoderDecoderTransformer(*given)
+    initial = ours.parameters()
+    for _attempt in range(ATTEMPTS):
+        values = draw.parameters(initial)
+        values |= {name: factor * values[name] for name, factor in LOUDER.items()}
+        ours.load_parameters(values, evaluating=True)
+        ours.to(dtype=torch.float64)
+        free = _unended(reference, ours, src, longest)
+        changed = src_mask is None or not torch.equal(free, _unended(reference, ours, src, longest, src_mask))
+        if changed and _ends(free, _telling(free)) >= 3:
+            break
+    return with_values(student, values, "EncoderDecoderTransformer", *given).to(dtype=torch.float64), ours
+
+
+def _unended(
+    reference: Implementation, ours: Handle, src: Tensor, count: int, src_mask: Tensor | None = None
+) -> Tensor:
+    # What the reference writes when nothing ends a row.
+    return reference.greedy_translate(ours, src, BOS, NEVER, count, src_mask=src_mask).tensor()
+
+
+def _ends(free: Tensor, eos_id: int) -> int:
+    # At how many different places rows would end with this id and go on otherwise, if nothing ended them.
+    places = set()
+    for row in free[:, 1:].tolist():
+        end = row.index(eos_id) if eos_id in row else len(row)
+        if end == len(row) or set(row[end:]) != {eos_id}:
+            places.add(end)
+    return len(places)
+
+
+def _telling(free: Tensor) -> int:
+    # The id whose first places differ most from row to row. Never 0, which a learner may take for the padding.
+    return max(set(range(1, TARGETS)) - {BOS}, key=lambda eos_id: _ends(free, eos_id))
+
+
+def _real(batch: int, tokens: int, draw: Draw) -> Tensor:
+    # A mask in which the first token is always shown, so that no row of a causal mask is empty beside it.
+    mask = draw.mask(batch, tokens)
+    mask[:, 0], mask[0, tokens - 1] = True, False
+    return mask
+
+
+# In the following a part of the model adds the same number to each of a token's WIDE columns, or drops it. A norm
+# takes away what all columns share: a column that was dropped comes out below 0, the others above it, and a token of
+# which all was kept, or all was dropped, as zeros. So what drops whole tokens (an attention weight where there is one
+# token, a hidden number of the feed-forward where there is one) shows as zeros, what drops columns as numbers below 0.
+
+
+def _block_drops(student: Implementation, reference: Implementation, rate: float) -> None:
+    silent = _silent(reference.DecoderBlock(WIDE, 1, 1).parameters())
+    x = torch.ones(ROWS, 1, WIDE)
+    weights = _("the attention weights")
+    for heard, what, inner in (
+        (_attention("self_attention"), _("what self-attention adds"), weights),
+        (_attention("cross_attention") | _zeros("ln1"), _("what cross attention adds"), weights),
+        (_feed_forward("") | _zeros("ln2"), _("what the feed-forward adds"), _("the feed-forward's hidden numbers")),
+    ):
+        theirs = with_values(student, silent | heard, "DecoderBlock", WIDE, 1, 1, rate).train()
+        first, second = (_of_shape(theirs(x, x).tensor(), (ROWS, 1, WIDE)) for _call in range(2))
+        _drops(first, second, rate, what, inner)
+
+
+def _model_drops(student: Implementation, reference: Implementation, rate: float) -> None:
+    given = 2, WIDE, WIDE, 1, 1, 1, 1
+    silent = _silent(reference.EncoderDecoderTransformer(*given).parameters())
+    silent["output_projection.weight"] = torch.eye(WIDE)
+    ids = torch.zeros(ROWS, 1, dtype=torch.int64)
+    # Of the embeddings it is the sum that is a one: whoever drops from one of them, or from each, leaves others.
+    summands = {
+        "decoder_embedding.weight": torch.full((WIDE, WIDE), -10.0),
+        "decoder_pos_embedding.weight": torch.full((1, WIDE), 11.0),
+    }
+    block = _feed_forward("decoder_blocks.0.") | _zeros("decoder_blocks.0.ln2")
+    for heard, what, inner in (
+        (summands, _("the sum of the target's embeddings"), ""),
+        (block, _("what the feed-forward of a block adds"), _("the hidden numbers of the feed-forward of a block")),
+    ):
+        theirs = with_values(student, silent | heard, "EncoderDecoderTransformer", *given, rate).train()
+        first, second = (_of_shape(theirs(ids, ids).tensor(), (ROWS, 1, WIDE)) for _call in range(2))
+        _drops(first, second, rate, what, inner)
+    # The encoder's embeddings, as cross attention brings them: what was dropped there, and is kept here, is the lowest.
+    summands = {
+        "encoder.token_embedding.weight": torch.full((2, WIDE), -10.0),
+        "encoder.position_embedding.weight": torch.full((1, WIDE), 11.0),
+    } | _attention("decoder_blocks.0.cross_attention")
+    theirs = with_values(student, silent | summands, "EncoderDecoderTransformer", *given, rate).train()
+    logits = _of_shape(theirs(ids, ids).tensor(), (ROWS, 1, WIDE))
+    heard_rows = logits[(logits.abs() > 1e-3).any(dim=-1)]
+    lowest = heard_rows <= heard_rows.amin(dim=-1, keepdim=True) + 1e-2
+    _share_is(lowest, rate * (1 - rate), rate, _("the encoder's embeddings, as they reach the decoder,"))
+    agree(theirs.eval()(ids, ids), torch.zeros(ROWS, 1, WIDE), terms=64)
+
+
+def _silent(initial: dict[str, Tensor]) -> dict[str, Tensor]:
+    # Parameters of these names under which nothing adds anything, and norms have the weight 1.
+    return {
+        name: torch.ones_like(value) if ".ln" in f".{name}" and name.endswith("weight") else torch.zeros_like(value)
+        for name, value in initial.items()
+    }
+
+
+def _zeros(norm: str) -> dict[str, Tensor]:
+    # Nothing passes the norm.
+    return {f"{norm}.weight": torch.zeros(WIDE)}
+
+
+def _attention(path: str) -> dict[str, Tensor]:
+    # The attention adds the values it finds.
+    return {f"{path}.{name}.weight": torch.eye(WIDE) for name in ("W_v", "W_o")}
+
+
+def _feed_forward(block: str) -> dict[str, Tensor]:
+    # The block's feed-forward has one hidden number, and adds it to every column.
+    path = f"{block}feed_forward.linear"
+    return {f"{path}1.bias": torch.ones(1), f"{path}2.weight": torch.ones(WIDE, 1)}
+
+
+def _of_shape(came: Tensor, shape: tuple[int, ...]) -> Tensor:
+    sentence = _("In training the result has shape {came}, and it should have {expected}.")
+    holds(came.shape == shape, sentence.format(came=tuple(came.shape), expected=shape))
+    return came
+
+
+def _drops(first: Tensor, second: Tensor, rate: float, what: str, inner: str) -> None:
+    # Fails unless columns fall at the rate, and whole tokens where there is something inside that drops them.
+    lost = (first.abs() < 1e-3).all(dim=-1)
+    if inner:
+        _share_is(lost, rate, rate, inner)
+    _share_is(first[~lost] < -1e-3, rate, rate, what)
+    kept = first.masked_fill(first < -1e-3, torch.nan)[~lost]
+    spread = kept.nan_to_num(nan=-1e9).amax(dim=-1) - kept.nan_to_num(nan=1e9).amin(dim=-1)
+    sentence = _(
+        "In training, numbers of {what} that were kept came out in different sizes. Dropout acts once on them."
+    )
+    holds(bool((spread < 1e-2).all()), sentence.format(what=what))
+    sentence = _("Two calls in training dropped the same of {what}. Each call should draw by itself.")
+    holds(not torch.equal(first, second), sentence.format(what=what))
+
+
+def _share_is(happened: Tensor, expected: float, rate: float, what: str) -> None:
+    # Fails unless it happened at the expected rate: a right answer is refused once in ten million.
+    share = float(happened.double().mean()) if happened.numel() else 0.0
+    sentence = _(
+        "In training mode with dropout = {rate:.2f} a share of {share:.3f} of {what} looks dropped, expected "
+        "{expected:.3f}."
+    )
+    near = abs(share - expected) <= 1.2 * binomial_bound(max(happened.numel(), 1), expected)
+    holds(near, sentence.format(rate=rate, share=share, what=what, expected=expected))

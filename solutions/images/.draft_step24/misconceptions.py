@@ -1,0 +1,1302 @@
+"""What learners get wrong in step 24, each with the check that catches it."""
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from grader.checks.catalogue import Pair, misconception
+from solutions.images.step24_captions import reference
+
+
+class Model(reference.ImageCaptioning):
+    """The reference cut into pieces, so that each misconception replaces one of them."""
+
+    def look(self, features: Tensor) -> Tensor:
+        return self.image_encoder(features)
+
+    def causal(self, ids: Tensor) -> Tensor | None:
+        return torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device).tril()
+
+    def read(self, ids: Tensor) -> tuple[Tensor, Any]:
+        return self.text_decoder(ids, self.causal(ids))
+
+    def visible(self, mask: Tensor | None, words: int) -> Tensor | None:
+        return None if mask is None else mask[:, None, None, :]
+
+    def attend(self, text: Tensor, regions: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
+        return self.cross_attention(text, regions, regions, visible)
+
+    def join(self, text: Tensor, attended: Tensor) -> Tensor:
+        return text + attended
+
+    def finish(self, joined: Tensor) -> Tensor:
+        return self.output_projection(joined)
+
+    def give(self, logits: Tensor, weights: Tensor, own: Any) -> Any:
+        return logits, weights
+
+    def forward(self, image_features: Tensor, text_ids: Tensor, region_mask: Tensor | None = None) -> Any:
+        regions = self.look(image_features)
+        text, own = self.read(text_ids)
+        attended, weights = self.attend(text, regions, self.visible(region_mask, text_ids.shape[1]))
+        return self.give(self.finish(self.join(text, attended)), weights, own)
+
+
+# --- text: what a word may see ----------------------------------------------------------------------------------------
+
+
+class NoCausalMask(Model):
+    def causal(self, ids: Tensor) -> Tensor | None:
+        return None
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_no_word_sees_the_next")
+def no_causal_mask() -> dict[str, Any]:
+    """The text has no causal mask: a word sees the words that it is to write.
+
+    In training the next word stands in the text that is fed: whoever may look at it copies it, and has learned nothing
+    for the day when it is not there.
+
+    Which words does the model know when it writes word t?
+    """
+    return {"ImageCaptioning": NoCausalMask}
+
+
+class CausalMaskTransposed(Model):
+    def causal(self, ids: Tensor) -> Tensor | None:
+        return torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device).triu()
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_no_word_sees_the_next")
+def causal_mask_transposed() -> dict[str, Any]:
+    """The causal mask is upside down: a word sees itself and the later words.
+
+    In training the next word stands in the text that is fed: whoever may look at it copies it, and has learned nothing
+    for the day when it is not there.
+
+    Which triangle of the matrix holds the pairs (query, earlier key)?
+    """
+    return {"ImageCaptioning": CausalMaskTransposed}
+
+
+class OneWordAhead(Model):
+    def causal(self, ids: Tensor) -> Tensor | None:
+        return torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device).tril(1)
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_no_word_sees_the_next")
+def one_word_ahead() -> dict[str, Any]:
+    """The causal mask shows one word too many, the next one.
+
+    In training the next word stands in the text that is fed: whoever may look at it copies it, and has learned nothing
+    for the day when it is not there.
+
+    On which diagonal does the last visible key of a query lie?
+    """
+    return {"ImageCaptioning": OneWordAhead}
+
+
+class OwnWordHidden(Model):
+    def causal(self, ids: Tensor) -> Tensor | None:
+        count = ids.shape[1]
+        visible = torch.ones(count, count, dtype=torch.bool, device=ids.device).tril(-1)
+        visible[0, 0] = True
+        return visible
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_no_word_sees_the_next")
+def own_word_hidden() -> dict[str, Any]:
+    """The causal mask hides a word's own position, too.
+
+    The word itself is known: the model reads it and writes the one after it. And the first word would see nothing at
+    all.
+
+    Which word is the newest that the model knows at position t?
+    """
+    return {"ImageCaptioning": OwnWordHidden}
+
+
+class OnlyTheLastWord(Model):
+    def causal(self, ids: Tensor) -> Tensor | None:
+        return torch.eye(ids.shape[1], dtype=torch.bool, device=ids.device)
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_no_word_sees_the_next")
+def only_its_own_word_seen() -> dict[str, Any]:
+    """A word sees only itself, not the words before it.
+
+    A caption is a sentence: what comes next depends on all of it.
+
+    Which words does the model know when it writes word t?
+    """
+    return {"ImageCaptioning": OnlyTheLastWord}
+
+
+class EmbeddingsOnly(Model):
+    def read(self, ids: Tensor) -> tuple[Tensor, Any]:
+        decoder = self.text_decoder
+        return decoder.token_embedding(ids) + decoder.position_embedding.weight[: ids.shape[1]], []
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_no_word_sees_the_next")
+def text_decoder_skipped() -> dict[str, Any]:
+    """The words' embeddings went to cross attention, past the blocks of `text_decoder`.
+
+    Then no word knows of the words before it.
+
+    Which class makes a sentence of single words?
+    """
+    return {"ImageCaptioning": EmbeddingsOnly}
+
+
+# --- image: who looks at what -------------------------------------------------------------------------------------------
+
+
+class ImageAttendsToText(Model):
+    def attend(self, text: Tensor, regions: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
+        attended, weights = self.cross_attention(regions, text, text)
+        return attended.mean(dim=1, keepdim=True), weights.mT
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+def image_attends_to_text() -> dict[str, Any]:
+    """The regions asked, and the words answered.
+
+    It is the word that wants to know where to look: each word is a query, the regions are keys and values.
+
+    How many rows should the result of cross attention have, T or R?
+    """
+    return {"ImageCaptioning": ImageAttendsToText}
+
+
+class CrossAttentionReadsTheText(Model):
+    def attend(self, text: Tensor, regions: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
+        return self.cross_attention(text, text, text)
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+def cross_attention_reads_the_text() -> dict[str, Any]:
+    """Cross attention took keys and values from the text.
+
+    That is self-attention once more: the image never enters.
+
+    Which tensor should a word look at?
+    """
+    return {"ImageCaptioning": CrossAttentionReadsTheText}
+
+
+class OnlyKeysFromTheImage(Model):
+    def attend(self, text: Tensor, regions: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
+        return self.cross_attention(text, regions, text, visible)
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+def only_the_keys_come_from_the_image() -> dict[str, Any]:
+    """Only the keys come from the image; the values come from the text.
+
+    The weights then belong to regions, and what they gather to words.
+
+    Which tensor should be gathered from where the weights point?
+    """
+    return {"ImageCaptioning": OnlyKeysFromTheImage}
+
+
+class OnlyValuesFromTheImage(Model):
+    def attend(self, text: Tensor, regions: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
+        return self.cross_attention(text, text, regions, visible)
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+def only_the_values_come_from_the_image() -> dict[str, Any]:
+    """Only the values come from the image; the keys come from the text.
+
+    The weights then belong to words, and what they gather to regions.
+
+    Which tensor should be compared with the queries?
+    """
+    return {"ImageCaptioning": OnlyValuesFromTheImage}
+
+
+class TextNotAdded(Model):
+    def join(self, text: Tensor, attended: Tensor) -> Tensor:
+        return attended
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+def text_not_added() -> dict[str, Any]:
+    """The logits are made of what cross attention gives, without the text.
+
+    What was written so far then only decides where to look, and is lost on the way to the next word.
+
+    Which two tensors does `output_projection` get the sum of?
+    """
+    return {"ImageCaptioning": TextNotAdded}
+
+
+class ImageNotUsed(Model):
+    def join(self, text: Tensor, attended: Tensor) -> Tensor:
+        return text
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+def cross_attention_not_used() -> dict[str, Any]:
+    """What cross attention gives was not used: the logits are made of the text alone.
+
+    That is a language model, which writes the same caption under every image.
+
+    Which two tensors does `output_projection` get the sum of?
+    """
+    return {"ImageCaptioning": ImageNotUsed}
+
+
+class RegionsAveraged(Model):
+    def look(self, features: Tensor) -> Tensor:
+        return super().look(features).mean(dim=1, keepdim=True)
+
+    def visible(self, mask: Tensor | None, words: int) -> Tensor | None:
+        return None
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+def regions_averaged_before_attention() -> dict[str, Any]:
+    """The regions were averaged before attention.
+
+    With one vector for the whole image there is nothing to choose from, and every weight is 1.
+
+    How many keys does a word choose from, and how many weights should it have?
+    """
+    return {"ImageCaptioning": RegionsAveraged}
+
+
+class Activated(Model):
+    def look(self, features: Tensor) -> Tensor:
+        return torch.relu(super().look(features))
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+def activation_behind_image_encoder() -> dict[str, Any]:
+    """There is an activation behind `image_encoder`.
+
+    The contract has a linear layer there and nothing else.
+
+    What is a projected region, in the contract?
+    """
+    return {"ImageCaptioning": Activated}
+
+
+class RegionsHavePositions(Model):
+    def look(self, features: Tensor) -> Tensor:
+        regions = super().look(features)
+        return regions + self.text_decoder.position_embedding.weight[: regions.shape[1]]
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+def regions_have_positions() -> dict[str, Any]:
+    """Positions were added to the regions.
+
+    Regions are a set: a detector lists them in any order, and none of them is the first.
+
+    What would the third position mean here?
+    """
+    return {"ImageCaptioning": RegionsHavePositions}
+
+
+class NormedSum(Model):
+    def join(self, text: Tensor, attended: Tensor) -> Tensor:
+        return self.text_decoder.ln_final(text + attended)
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+def sum_normalised_once_more() -> dict[str, Any]:
+    """What cross attention gives was normalised with the text before the projection.
+
+    `text` is normalised already, and the sum goes into `output_projection` as it is.
+
+    What stands between the sum and `output_projection` in the contract?
+    """
+    return {"ImageCaptioning": NormedSum}
+
+
+class CausalOverTheRegions(Model):
+    def visible(self, mask: Tensor | None, words: int) -> Tensor | None:
+        count = self.seen
+        causal = torch.ones(words, count, dtype=torch.bool, device=self.output_projection.weight.device).tril()
+        return causal if mask is None else causal & mask[:, None, None, :]
+
+    def look(self, features: Tensor) -> Tensor:
+        self.seen = features.shape[1]
+        return super().look(features)
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+def causal_mask_over_the_regions() -> dict[str, Any]:
+    """The causal mask was used on the regions, too: word t sees regions 0 to t.
+
+    The image is there at once: nothing in it is yet to be written.
+
+    What would a mask hide here that has to be guessed?
+    """
+    return {"ImageCaptioning": CausalOverTheRegions}
+
+
+class SoftmaxOnTheLogits(Model):
+    def finish(self, joined: Tensor) -> Tensor:
+        return super().finish(joined).softmax(dim=-1)
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+def softmax_on_the_logits() -> dict[str, Any]:
+    """A softmax was taken of the logits.
+
+    The cross-entropy takes one itself, and would take it twice.
+
+    What does the contract say that `forward` returns?
+    """
+    return {"ImageCaptioning": SoftmaxOnTheLogits}
+
+
+class TextWeightsReturned(Model):
+    def give(self, logits: Tensor, weights: Tensor, own: Any) -> Any:
+        return logits, own
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+def weights_of_the_text_returned() -> dict[str, Any]:
+    """The text's own weights were returned.
+
+    They say which word looked at which word. Asked for is which word looked at which region.
+
+    Which attention has R columns?
+    """
+    return {"ImageCaptioning": TextWeightsReturned}
+
+
+class LastTextWeightsReturned(Model):
+    def give(self, logits: Tensor, weights: Tensor, own: Any) -> Any:
+        return logits, own[-1]
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+def weights_of_the_last_text_block_returned() -> dict[str, Any]:
+    """The weights of the text's last block were returned.
+
+    They say which word looked at which word. Asked for is which word looked at which region.
+
+    Which attention has R columns?
+    """
+    return {"ImageCaptioning": LastTextWeightsReturned}
+
+
+class LogitsOnly(Model):
+    def give(self, logits: Tensor, weights: Tensor, own: Any) -> Any:
+        return logits
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+def weights_not_returned() -> dict[str, Any]:
+    """The weights were not returned.
+
+    They are what is drawn when one asks where a model looked.
+
+    What does the contract say that `forward` returns?
+    """
+    return {"ImageCaptioning": LogitsOnly}
+
+
+class WeightsAveraged(Model):
+    def give(self, logits: Tensor, weights: Tensor, own: Any) -> Any:
+        return logits, weights.mean(dim=1)
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+def weights_averaged_over_the_heads() -> dict[str, Any]:
+    """The weights were averaged over the heads.
+
+    Heads look at different things, and the mean shows none of it. The contract asks for `(B, H, T, R)`.
+
+    How many dimensions do the weights have in the contract?
+    """
+    return {"ImageCaptioning": WeightsAveraged}
+
+
+class LastPositionOnly(Model):
+    def give(self, logits: Tensor, weights: Tensor, own: Any) -> Any:
+        return logits[:, -1], weights
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+def logits_of_the_last_word_only() -> dict[str, Any]:
+    """Only the last word's logits were returned.
+
+    In training every position is a question of its own. Only the greedy loop has no use for the others.
+
+    How many dimensions do the logits have in the contract?
+    """
+    return {"ImageCaptioning": LastPositionOnly}
+
+
+class RegionMaskIgnored(Model):
+    def visible(self, mask: Tensor | None, words: int) -> Tensor | None:
+        return None
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_regions_are_a_set")
+def region_mask_ignored() -> dict[str, Any]:
+    """`region_mask` was not used.
+
+    Regions that are not there then take part of every word's attention.
+
+    Where in your `forward` is the mask read?
+    """
+    return {"ImageCaptioning": RegionMaskIgnored}
+
+
+class RegionMaskInverted(Model):
+    def visible(self, mask: Tensor | None, words: int) -> Tensor | None:
+        return None if mask is None else ~mask[:, None, None, :]
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_regions_are_a_set")
+def region_mask_inverted() -> dict[str, Any]:
+    """`region_mask` was used upside down: regions that are there are hidden.
+
+    In this course True means "may attend", and here a region that is there.
+
+    What does a True in `region_mask` mean, and what does one mean in step 20's mask?
+    """
+    return {"ImageCaptioning": RegionMaskInverted}
+
+
+class RegionMaskOnFeatures(Model):
+    def forward(self, image_features: Tensor, text_ids: Tensor, region_mask: Tensor | None = None) -> Any:
+        if region_mask is not None:
+            image_features = image_features * region_mask[..., None].to(image_features.dtype)
+        return super().forward(image_features, text_ids)
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_regions_are_a_set")
+def hidden_regions_set_to_zero() -> dict[str, Any]:
+    """Hidden regions were set to zero, and not masked.
+
+    A vector of zeros is still a key: its score is 0 and its weight is not.
+
+    Which weight should a region that is not there get, exactly?
+    """
+    return {"ImageCaptioning": RegionMaskOnFeatures}
+
+
+class MaskOverHeads(Model):
+    def visible(self, mask: Tensor | None, words: int) -> Tensor | None:
+        return mask
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_regions_are_a_set")
+def region_mask_not_unsqueezed() -> dict[str, Any]:
+    """`region_mask` was handed to the attention as `(B, R)`, or with its dimensions in the wrong places.
+
+    Aligned from the right, its rows would belong to queries. It is a mask of keys, the same for all heads and words:
+    `(B, 1, 1, R)`.
+
+    Which two dimensions of `(B, H, T, R)` does the mask not have?
+    """
+    return {"ImageCaptioning": MaskOverHeads}
+
+
+class WeightsAfterwards(Model):
+    def attend(self, text: Tensor, regions: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
+        attended, weights = self.cross_attention(text, regions, regions)
+        return attended, weights if visible is None else weights * visible
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_regions_are_a_set")
+def region_mask_after_the_softmax() -> dict[str, Any]:
+    """Hidden regions lost their weights after the softmax, and the others were not raised.
+
+    The weights of a word then no longer sum to 1.
+
+    What do the weights of a word sum to, with and without a mask?
+    """
+    return {"ImageCaptioning": WeightsAfterwards}
+
+
+class OtherDefaults(Model):
+    def __init__(
+        self, vocab_size: int, d_model: int = 256, n_heads: int = 8, n_layers: int = 4, *given: Any, **named: Any
+    ) -> None:
+        super().__init__(vocab_size, d_model, n_heads, n_layers, *given, **named)
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_sizes")
+def other_default_sizes() -> dict[str, Any]:
+    """The default sizes are not the contract's.
+
+    Who makes the model without naming sizes expects those.
+
+    Which default does the contract give for each argument?
+    """
+    return {"ImageCaptioning": OtherDefaults}
+
+
+class TooLongIsCut(Model):
+    def read(self, ids: Tensor) -> tuple[Tensor, Any]:
+        return super().read(ids[:, : self.max_seq_len])
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_sizes")
+def too_long_a_text_is_cut() -> dict[str, Any]:
+    """A text longer than `max_seq_len` was cut.
+
+    Then logits are missing that the caller asked for. The contract asks for an error.
+
+    How many logits does a text of T words get?
+    """
+    return {"ImageCaptioning": TooLongIsCut}
+
+
+class DropoutNotHandedToText(Model):
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        for part in self.text_decoder.modules():
+            if isinstance(part, nn.Dropout):
+                part.p = 0.1
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_dropout")
+def dropout_not_handed_to_the_text() -> dict[str, Any]:
+    """`text_decoder` was made without the dropout rate, or with its default.
+
+    Step 21's class takes 0.1 where it is not told otherwise.
+
+    Which arguments does `text_decoder` get when it is made?
+    """
+    return {"ImageCaptioning": DropoutNotHandedToText}
+
+
+class DropoutNotHandedToCross(Model):
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.cross_attention.dropout.p = 0.1
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_dropout")
+def dropout_not_handed_to_cross_attention() -> dict[str, Any]:
+    """`cross_attention` was made without the dropout rate, or with its default.
+
+    Step 20's class takes 0.1 where it is not told otherwise.
+
+    Which arguments does `cross_attention` get when it is made?
+    """
+    return {"ImageCaptioning": DropoutNotHandedToCross}
+
+
+class DropoutOnTheSum(Model):
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.drop = nn.Dropout(self.cross_attention.dropout.p)
+
+    def join(self, text: Tensor, attended: Tensor) -> Tensor:
+        return text + self.drop(attended)
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_dropout")
+def dropout_at_other_places() -> dict[str, Any]:
+    """Dropout also acts on what cross attention adds, on the regions, or on the sum.
+
+    The contract hands it to `text_decoder` and `cross_attention`, and names no other place.
+
+    How many times does one number pass dropout in your model?
+    """
+    return {"ImageCaptioning": DropoutOnTheSum}
+
+
+class MaskInFloat32(Model):
+    def look(self, features: Tensor) -> Tensor:
+        return super().look(features.float())
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_dtypes_and_device")
+def something_always_float32() -> dict[str, Any]:
+    """Something in `forward` is always float32.
+
+    A model that was moved to float64 or bfloat16 works in that dtype from beginning to end.
+
+    Which dtype has a tensor that `torch.zeros` or `.float()` makes?
+    """
+    return {"ImageCaptioning": MaskInFloat32}
+
+
+class MadeOnTheCPU(Model):
+    def read(self, ids: Tensor) -> tuple[Tensor, Any]:
+        text, own = super().read(ids)
+        return text * torch.ones(ids.shape[1], 1, dtype=text.dtype), own
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_dtypes_and_device")
+def mask_made_on_the_cpu() -> dict[str, Any]:
+    """A tensor of the loop was made without saying on which device.
+
+    It lies on the CPU, wherever the image and the model are.
+
+    Which tensor has the right device, so that a new one can be made like it?
+    """
+    return {"ImageCaptioning": MadeOnTheCPU}
+
+
+# --- caption_loss -------------------------------------------------------------------------------------------------------
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_by_hand")
+def padding_counted(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """Padding was counted in the loss.
+
+    The model would be trained to write padding, and rewarded most where captions are short.
+
+    Which positions have a word that is to be learned?
+    """
+    return F.cross_entropy(logits.transpose(1, 2), targets)
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_by_hand")
+def divided_by_all_positions(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """The sum over the words that are there was divided by the number of all positions.
+
+    The more padding, the smaller the loss, though the model is no better.
+
+    How many positions did you add up?
+    """
+    losses = F.cross_entropy(logits.transpose(1, 2), targets, ignore_index=pad_id, reduction="none")
+    return losses.mean()
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_by_hand")
+def mean_of_each_captions_mean(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """The mean of each caption was taken, and then the mean of those.
+
+    A word of a short caption then counts more than one of a long caption. The contract takes one mean, over all words
+    of the batch.
+
+    How much does the one word of a caption of length 1 count beside those of a caption of length 10?
+    """
+    losses = F.cross_entropy(logits.transpose(1, 2), targets, ignore_index=pad_id, reduction="none")
+    return (losses.sum(dim=1) / (targets != pad_id).sum(dim=1).clamp(min=1).to(losses.dtype)).mean()
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_by_hand")
+def sum_in_place_of_the_mean(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """The losses were added up, not averaged.
+
+    The gradient would grow with the batch and with the length of its captions.
+
+    By what is the sum divided?
+    """
+    return F.cross_entropy(logits.transpose(1, 2), targets, ignore_index=pad_id, reduction="sum")
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_by_hand")
+def sum_divided_by_the_captions(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """The sum was divided by the number of captions.
+
+    The mean is over words: long captions would count more than once.
+
+    How many positions did you add up?
+    """
+    return F.cross_entropy(logits.transpose(1, 2), targets, ignore_index=pad_id, reduction="sum") / len(logits)
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_by_hand")
+def shifted_once_more(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """The targets were shifted once more.
+
+    They come already shifted: position t of the logits belongs to position t of the targets. Shifted twice, the model
+    learns to leave out every other word.
+
+    Who shifts the targets, the caller or you?
+    """
+    return F.cross_entropy(logits[:, :-1].transpose(1, 2), targets[:, 1:], ignore_index=pad_id)
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_by_hand")
+def reshaped_not_transposed(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """The logits were reshaped to `(B, V, T)`, not transposed.
+
+    A reshape keeps the numbers in their order: the logits of one word end up in several columns.
+
+    Which dimension of `(B, T, V)` has to move, and which function moves it?
+    """
+    return F.cross_entropy(logits.reshape(len(logits), logits.shape[2], -1), targets, ignore_index=pad_id)
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_agrees_with_fresh_draws")
+def softmax_over_the_words(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """The softmax ran over the positions, not over the vocabulary.
+
+    At each position the words compete with each other, not the positions for a word.
+
+    Over which dimension of `(B, T, V)` should probabilities sum to 1?
+    """
+    chosen = logits.log_softmax(dim=1).gather(2, targets[..., None])[..., 0]
+    return -chosen[targets != pad_id].mean()
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_by_hand")
+def padding_id_fixed_at_zero(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """The padding's id was taken to be 0.
+
+    0 may be a word. `pad_id` says which id is padding.
+
+    Where is `pad_id` read in your function?
+    """
+    return F.cross_entropy(logits.transpose(1, 2), targets, ignore_index=0)
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_by_hand")
+def cross_entropy_of_probabilities(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """The cross-entropy was taken of probabilities: a softmax came first.
+
+    `F.cross_entropy` takes a softmax itself. Taken twice, it can never come near 0.
+
+    What does `F.cross_entropy` expect, logits or probabilities?
+    """
+    return F.cross_entropy(logits.softmax(dim=-1).transpose(1, 2), targets, ignore_index=pad_id)
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_agrees_with_fresh_draws")
+def log_of_a_softmax(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """The logarithm was taken of a softmax that had underflowed.
+
+    With logits of 1000 a probability is 0 and its logarithm minus infinity.
+
+    Which function takes both at once, and stays finite?
+    """
+    chosen = logits.softmax(dim=-1).log().gather(2, targets[..., None])[..., 0]
+    return -chosen[targets != pad_id].mean()
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_agrees_with_fresh_draws")
+def guarded_log_of_a_softmax(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """A small number was added before the logarithm.
+
+    It keeps infinities away and caps the loss: with logits of 1000 it should be near 1000, not near 20.
+
+    How large can minus the logarithm of your guard get?
+    """
+    chosen = (logits.softmax(dim=-1) + 1e-9).log().gather(2, targets[..., None])[..., 0]
+    return -chosen[targets != pad_id].mean()
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_by_hand")
+def sign_left_out(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """The sign is wrong: the mean log-probability was returned.
+
+    A loss is to be made small, and this one would make the right words unlikely.
+
+    Is the logarithm of a probability positive or negative?
+    """
+    return -F.cross_entropy(logits.transpose(1, 2), targets, ignore_index=pad_id)
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_by_hand")
+def bits_in_place_of_nats(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """The loss was taken in bits.
+
+    Cross-entropy in torch, and here, is in nats: the natural logarithm.
+
+    Which logarithm makes 2 ln 2 of the lesson's example?
+    """
+    return F.cross_entropy(logits.transpose(1, 2), targets, ignore_index=pad_id) / math.log(2)
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_by_hand")
+def one_loss_for_each_position(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """A loss for each position was returned.
+
+    The contract asks for a scalar, the mean of them.
+
+    How many dimensions has the result in the contract?
+    """
+    return F.cross_entropy(logits.transpose(1, 2), targets, ignore_index=pad_id, reduction="none")
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_by_hand")
+def one_loss_for_each_caption(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """A loss for each caption was returned.
+
+    The contract asks for a scalar, the mean of them.
+
+    How many dimensions has the result in the contract?
+    """
+    losses = F.cross_entropy(logits.transpose(1, 2), targets, ignore_index=pad_id, reduction="none")
+    return losses.sum(dim=1) / (targets != pad_id).sum(dim=1).clamp(min=1)
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_agrees_with_fresh_draws")
+def loss_always_float32(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """The loss is always float32.
+
+    The result has the dtype of the logits.
+
+    Which dtype do the logits have, and which has the result?
+    """
+    return F.cross_entropy(logits.float().transpose(1, 2), targets, ignore_index=pad_id)
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_by_hand")
+def padding_left_out_of_the_vocabulary(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """The padding's logit was left out of the softmax.
+
+    `pad_id` is an id of the vocabulary: its probability counts, only its positions do not.
+
+    Over how many ids do the probabilities sum to 1?
+    """
+    hidden = torch.arange(logits.shape[-1], device=logits.device) == pad_id
+    return F.cross_entropy(logits.masked_fill(hidden, -1e9).transpose(1, 2), targets, ignore_index=pad_id)
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_agrees_with_fresh_draws")
+def loss_detached(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """The loss was cut off from its gradient.
+
+    A loss is there for its gradient: a number alone trains nothing.
+
+    Which call of yours makes a Python number of a tensor, or a tensor without a history?
+    """
+    return F.cross_entropy(logits.detach().transpose(1, 2), targets, ignore_index=pad_id)
+
+
+# --- greedy_caption ---------------------------------------------------------------------------------------------------
+
+
+class Loop:
+    """The reference's loop in pieces. An instance is a function."""
+
+    def __call__(
+        self,
+        model: nn.Module,
+        image_features: Tensor,
+        bos_id: int,
+        eos_id: int,
+        max_new_tokens: int,
+        region_mask: Tensor | None = None,
+    ) -> Tensor:
+        was_training = model.training
+        self.begin(model)
+        ids = torch.full((len(image_features), 1), bos_id, dtype=torch.int64, device=image_features.device)
+        ended = self.ended_at_first(ids, eos_id)
+        with torch.no_grad():
+            for _step in range(max_new_tokens):
+                next_ids = self.fill(self.choose(self.logits(model, image_features, ids, region_mask)), ended, eos_id)
+                ended = ended | (next_ids == eos_id)
+                ids = torch.cat([ids, next_ids], dim=1)
+                if self.is_over(ended):
+                    break
+        self.end(model, was_training)
+        return self.give(ids)
+
+    def begin(self, model: nn.Module) -> None:
+        model.eval()
+
+    def end(self, model: nn.Module, was_training: bool) -> None:
+        model.train(was_training)
+
+    def ended_at_first(self, ids: Tensor, eos_id: int) -> Tensor:
+        return torch.zeros_like(ids, dtype=torch.bool)
+
+    def logits(self, model: nn.Module, image_features: Tensor, ids: Tensor, region_mask: Tensor | None) -> Tensor:
+        return model(image_features, ids, region_mask)[0][:, -1]
+
+    def choose(self, logits: Tensor) -> Tensor:
+        return logits.argmax(dim=-1, keepdim=True)
+
+    def fill(self, next_ids: Tensor, ended: Tensor, eos_id: int) -> Tensor:
+        return next_ids.masked_fill(ended, eos_id)
+
+    def is_over(self, ended: Tensor) -> bool:
+        return False
+
+    def give(self, ids: Tensor) -> Tensor:
+        return ids
+
+
+class BosNotInTheResult(Loop):
+    def give(self, ids: Tensor) -> Tensor:
+        return ids[:, 1:]
+
+
+@misconception(replaces=("greedy_caption",), caught_by="test_greedy_takes_the_largest_logit")
+def bos_not_in_the_result() -> dict[str, Any]:
+    """The result begins with the first word that was written, without `bos_id`.
+
+    It has 1 + max_new_tokens columns, and the first one holds `bos_id`.
+
+    What does the model read at the very first step, and where does it stand in the result?
+    """
+    return {"greedy_caption": BosNotInTheResult()}
+
+
+class RowsGoOnAfterEos(Loop):
+    def fill(self, next_ids: Tensor, ended: Tensor, eos_id: int) -> Tensor:
+        return next_ids
+
+
+@misconception(replaces=("greedy_caption",), caught_by="test_rows_end_by_themselves")
+def rows_go_on_after_eos() -> dict[str, Any]:
+    """Rows went on after their first `eos_id`.
+
+    What follows the end of a sentence is no caption.
+
+    How does your loop remember which rows have ended?
+    """
+    return {"greedy_caption": RowsGoOnAfterEos()}
+
+
+class StopsWithTheFirstRow(Loop):
+    def is_over(self, ended: Tensor) -> bool:
+        return bool(ended.any())
+
+
+@misconception(replaces=("greedy_caption",), caught_by="test_rows_end_by_themselves")
+def stops_with_the_first_row() -> dict[str, Any]:
+    """The loop stopped when the first row ended.
+
+    The other rows then end in the middle of their sentence.
+
+    Which of `any` and `all` asks whether every row has ended?
+    """
+    return {"greedy_caption": StopsWithTheFirstRow()}
+
+
+class StopsWhenAllHaveEnded(Loop):
+    def is_over(self, ended: Tensor) -> bool:
+        return bool(ended.all())
+
+
+@misconception(replaces=("greedy_caption",), caught_by="test_rows_end_by_themselves")
+def stops_when_all_have_ended() -> dict[str, Any]:
+    """The loop stopped when all rows had ended, and the result is shorter for it.
+
+    Stopping early is fine, but the shape should not depend on the text: the rest is filled with `eos_id`.
+
+    How many columns does the result have in the contract?
+    """
+    return {"greedy_caption": StopsWhenAllHaveEnded()}
+
+
+class EndedRowsFilledWithZero(Loop):
+    def fill(self, next_ids: Tensor, ended: Tensor, eos_id: int) -> Tensor:
+        return next_ids.masked_fill(ended, 0)
+
+
+@misconception(replaces=("greedy_caption",), caught_by="test_rows_end_by_themselves")
+def ended_rows_filled_with_zero() -> dict[str, Any]:
+    """Rows that had ended were filled with 0.
+
+    Nobody said that 0 is padding; it may be a word. The contract fills with `eos_id`.
+
+    What does an ended row hold behind its first `eos_id`?
+    """
+    return {"greedy_caption": EndedRowsFilledWithZero()}
+
+
+class EndedRowsRepeatTheirBeginning(Loop):
+    def __call__(
+        self, model: nn.Module, image_features: Tensor, bos_id: int, eos_id: int, *given: Any, **named: Any
+    ) -> Tensor:
+        self.bos_id = bos_id
+        return super().__call__(model, image_features, bos_id, eos_id, *given, **named)
+
+    def fill(self, next_ids: Tensor, ended: Tensor, eos_id: int) -> Tensor:
+        return next_ids.masked_fill(ended, self.bos_id)
+
+
+@misconception(replaces=("greedy_caption",), caught_by="test_rows_end_by_themselves")
+def ended_rows_repeat_their_beginning() -> dict[str, Any]:
+    """Rows that had ended were filled with `bos_id`, or with something else than `eos_id`.
+
+    The contract fills with `eos_id`.
+
+    What does an ended row hold behind its first `eos_id`?
+    """
+    return {"greedy_caption": EndedRowsRepeatTheirBeginning()}
+
+
+class BosEndsARow(Loop):
+    def ended_at_first(self, ids: Tensor, eos_id: int) -> Tensor:
+        return ids == eos_id
+
+
+@misconception(replaces=("greedy_caption",), caught_by="test_rows_end_by_themselves")
+def bos_ends_a_row() -> dict[str, Any]:
+    """A first token that is `eos_id` ended its row.
+
+    Some models begin with the very id that ends them. Only what was written can end a row.
+
+    What does your loop do when `bos_id` equals `eos_id`?
+    """
+    return {"greedy_caption": BosEndsARow()}
+
+
+class LogitsOfFirstPosition(Loop):
+    def logits(self, model: nn.Module, image_features: Tensor, ids: Tensor, region_mask: Tensor | None) -> Tensor:
+        return model(image_features, ids, region_mask)[0][:, 0]
+
+
+@misconception(replaces=("greedy_caption",), caught_by="test_greedy_takes_the_largest_logit")
+def logits_of_first_position() -> dict[str, Any]:
+    """The logits of the first position were read.
+
+    They say what follows `bos_id`, at every step the same. What is to be written follows the last word.
+
+    Which position of `(B, t, V)` belongs to the last word?
+    """
+    return {"greedy_caption": LogitsOfFirstPosition()}
+
+
+class OnlyLastTokenFed(Loop):
+    def logits(self, model: nn.Module, image_features: Tensor, ids: Tensor, region_mask: Tensor | None) -> Tensor:
+        return model(image_features, ids[:, -1:], region_mask)[0][:, -1]
+
+
+@misconception(replaces=("greedy_caption",), caught_by="test_greedy_takes_the_largest_logit")
+def only_last_token_fed() -> dict[str, Any]:
+    """Only the last word was fed to the model.
+
+    It then forgets all words before it, and takes each for the first.
+
+    What does the model need to know to write word t?
+    """
+    return {"greedy_caption": OnlyLastTokenFed()}
+
+
+class DropoutOnWhileCaptioning(Loop):
+    def begin(self, model: nn.Module) -> None:
+        pass
+
+
+@misconception(replaces=("greedy_caption",), caught_by="test_captions_in_eval_mode")
+def dropout_on_while_captioning() -> dict[str, Any]:
+    """The model was left in training mode while it captioned.
+
+    Dropout then changes the logits at random: the same image gets another caption each time.
+
+    Which method of a module switches its dropout off?
+    """
+    return {"greedy_caption": DropoutOnWhileCaptioning()}
+
+
+class LeftInEvalMode(Loop):
+    def end(self, model: nn.Module, was_training: bool) -> None:
+        pass
+
+
+@misconception(replaces=("greedy_caption",), caught_by="test_captions_in_eval_mode")
+def left_in_eval_mode() -> dict[str, Any]:
+    """The model was left in eval mode.
+
+    Who trains on afterwards trains without dropout, and is not told.
+
+    Which mode did the model have when it came, and which has it now?
+    """
+    return {"greedy_caption": LeftInEvalMode()}
+
+
+class AlwaysPutInTrainingMode(Loop):
+    def end(self, model: nn.Module, was_training: bool) -> None:
+        model.train()
+
+
+@misconception(replaces=("greedy_caption",), caught_by="test_captions_in_eval_mode")
+def always_put_in_training_mode() -> dict[str, Any]:
+    """The model was put in training mode at the end, whatever mode it had.
+
+    Who evaluates afterwards evaluates with dropout, and is not told.
+
+    Which mode did the model have when it came, and which has it now?
+    """
+    return {"greedy_caption": AlwaysPutInTrainingMode()}
+
+
+class RegionMaskNotUsed(Loop):
+    def logits(self, model: nn.Module, image_features: Tensor, ids: Tensor, region_mask: Tensor | None) -> Tensor:
+        return model(image_features, ids)[0][:, -1]
+
+
+@misconception(replaces=("greedy_caption",), caught_by="test_regions_that_are_not_there")
+def region_mask_not_used() -> dict[str, Any]:
+    """`region_mask` was not handed to the model.
+
+    Regions that are not there then have a say in the caption.
+
+    With which arguments do you call the model?
+    """
+    return {"greedy_caption": RegionMaskNotUsed()}
+
+
+class SampledNotGreedy(Loop):
+    def choose(self, logits: Tensor) -> Tensor:
+        return torch.multinomial(logits.softmax(dim=-1), num_samples=1)
+
+
+@misconception(replaces=("greedy_caption",), caught_by="test_greedy_takes_the_largest_logit")
+def sampled_not_greedy() -> dict[str, Any]:
+    """Words were drawn from the softmax, and not taken by their logits.
+
+    Greedy means the arg max: the same image always gets the same caption.
+
+    Which function gives the place of the largest logit?
+    """
+    return {"greedy_caption": SampledNotGreedy()}
+
+
+class SmallestLogitTaken(Loop):
+    def choose(self, logits: Tensor) -> Tensor:
+        return logits.argmin(dim=-1, keepdim=True)
+
+
+@misconception(replaces=("greedy_caption",), caught_by="test_greedy_takes_the_largest_logit")
+def smallest_logit_taken() -> dict[str, Any]:
+    """The word with the smallest logit was taken.
+
+    The larger its logit, the likelier a word.
+
+    Does your search end at the largest or at the smallest?
+    """
+    return {"greedy_caption": SmallestLogitTaken()}
+
+
+class OneWordForAllRows(Loop):
+    def choose(self, logits: Tensor) -> Tensor:
+        return logits.argmax(dim=-1, keepdim=True)[:1].expand(len(logits), -1)
+
+
+@misconception(replaces=("greedy_caption",), caught_by="test_greedy_takes_the_largest_logit")
+def one_word_for_all_rows() -> dict[str, Any]:
+    """All rows got the word that was chosen for the first, or for all together.
+
+    Each row has logits of its own. With one row the mistake does not show.
+
+    Along which dimension does your arg max run, and what is left of the batch?
+    """
+    return {"greedy_caption": OneWordForAllRows()}
+
+
+class OneWordTooFew(Loop):
+    def __call__(
+        self,
+        model: nn.Module,
+        image_features: Tensor,
+        bos_id: int,
+        eos_id: int,
+        max_new_tokens: int,
+        region_mask: Tensor | None = None,
+    ) -> Tensor:
+        return super().__call__(model, image_features, bos_id, eos_id, max_new_tokens - 1, region_mask)
+
+
+@misconception(replaces=("greedy_caption",), caught_by="test_greedy_takes_the_largest_logit")
+def one_word_too_few() -> dict[str, Any]:
+    """One word too few was written: `bos_id` was counted among the new ones.
+
+    The result has 1 + max_new_tokens columns.
+
+    How many times does your loop run?
+    """
+    return {"greedy_caption": OneWordTooFew()}
+
+
+class OneWordTooManyRead(Loop):
+    def __call__(
+        self,
+        model: nn.Module,
+        image_features: Tensor,
+        bos_id: int,
+        eos_id: int,
+        max_new_tokens: int,
+        region_mask: Tensor | None = None,
+    ) -> Tensor:
+        return super().__call__(model, image_features, bos_id, eos_id, max_new_tokens + 1, region_mask)[:, :-1]
+
+
+@misconception(replaces=("greedy_caption",), caught_by="test_greedy_takes_the_largest_logit")
+def one_word_too_many_read() -> dict[str, Any]:
+    """The model read one word more than it had to: the model was called once more at the end.
+
+    With `max_new_tokens = max_seq_len` that is one more than it takes.
+
+    How many words does the model have to read to write the last one?
+    """
+    return {"greedy_caption": OneWordTooManyRead()}
+
+
+class EosNotWritten(Loop):
+    def fill(self, next_ids: Tensor, ended: Tensor, eos_id: int) -> Tensor:
+        return next_ids.masked_fill(ended | (next_ids == eos_id), 0)
+
+
+@misconception(replaces=("greedy_caption",), caught_by="test_rows_end_by_themselves")
+def eos_not_written() -> dict[str, Any]:
+    """The `eos_id` that ends a row was left out, and 0 written from there on.
+
+    The row's first `eos_id` belongs to it, and so do those after it.
+
+    What stands in a row at the step at which it ends?
+    """
+    return {"greedy_caption": EosNotWritten()}
+
+
+class IdsAsFloats(Loop):
+    def give(self, ids: Tensor) -> Tensor:
+        return ids.float()
+
+
+@misconception(replaces=("greedy_caption",), caught_by="test_greedy_takes_the_largest_logit")
+def ids_as_floats() -> dict[str, Any]:
+    """The ids came back as float32.
+
+    Ids are whole numbers, int64: an embedding takes nothing else.
+
+    Which dtype do `torch.zeros` and `torch.ones` have unless they are told?
+    """
+    return {"greedy_caption": IdsAsFloats()}
+
+
+class IdsMadeOnTheCpu(Loop):
+    def ended_at_first(self, ids: Tensor, eos_id: int) -> Tensor:
+        return torch.zeros(len(ids), 1, dtype=torch.bool)
+
+
+@misconception(replaces=("greedy_caption",), caught_by="test_greedy_takes_the_largest_logit")
+def ids_made_on_the_cpu() -> dict[str, Any]:
+    """A tensor of the loop was made without saying on which device.
+
+    It lies on the CPU, wherever the image and the model are.
+
+    Which tensor has the right device, so that a new one can be made like it?
+    """
+    return {"greedy_caption": IdsMadeOnTheCpu()}
+
+
+# --- two at once ------------------------------------------------------------------------------------------------------
+
+PAIRS = [
+    *(
+        Pair(first, second, {"ImageCaptioning": type("ImageCaptioning", (one, other), {})})
+        for first, one in ((no_causal_mask, NoCausalMask), (causal_mask_transposed, CausalMaskTransposed))
+        for second, other in (
+            (text_not_added, TextNotAdded),
+            (softmax_on_the_logits, SoftmaxOnTheLogits),
+            (cross_attention_reads_the_text, CrossAttentionReadsTheText),
+        )
+    ),
+    *(
+        Pair(first, second, {"greedy_caption": type("Both", (one, other), {})()})
+        for first, one in ((rows_go_on_after_eos, RowsGoOnAfterEos), (bos_not_in_the_result, BosNotInTheResult))
+        for second, other in (
+            (dropout_on_while_captioning, DropoutOnWhileCaptioning),
+            (left_in_eval_mode, LeftInEvalMode),
+            (region_mask_not_used, RegionMaskNotUsed),
+        )
+    ),
+]

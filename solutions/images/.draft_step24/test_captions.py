@@ -1,0 +1,376 @@
+"""The checks of step 24: the loss of a caption, the model, and the greedy caption."""
+
+import math
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from grader.checks.assertions import (
+    GUARDED,
+    Draw,
+    Handle,
+    Implementation,
+    _,
+    agree,
+    binomial_bound,
+    exactly,
+    holds,
+    must_raise,
+    points,
+    twins,
+    unmodified,
+    with_values,
+)
+
+BUILT_INS = ("transformer", "multi_head_attention")
+OFF_LIMITS = {"ImageCaptioning": BUILT_INS, "caption_loss": BUILT_INS, "greedy_caption": BUILT_INS}
+
+WORDS = 7  # size of the vocabulary
+FEATURES = 5
+WIDE = 32  # numbers per word where dropout is counted: that none or all of them fall is out of the question
+ROWS = 1000
+BOS = 2
+NEVER = WORDS  # an id that no row can end with
+ATTEMPTS = 20
+# Norms shrink what is not large: words should depend on the image, on their position and on the words before.
+LOUDER = {
+    "text_decoder.token_embedding.weight": 2.0,
+    "text_decoder.position_embedding.weight": 3.0,
+    "image_encoder.weight": 2.0,
+    "cross_attention.W_v.weight": 3.0,
+    "output_projection.weight": 3.0,
+}
+
+
+@points(0.5)
+def test_loss_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """caption_loss: three words of probability 1/2, 1/4 and 1/8 give 2 ln 2, and padding gives nothing."""
+    chances = torch.tensor([[[0.25, 0.5, 0.25], [0.2, 0.2, 0.6]], [[0.25, 0.25, 0.5], [0.5, 0.125, 0.375]]])
+    came = student.caption_loss(chances.log(), torch.tensor([[1, 2], [0, 1]]), 2)
+    agree(came, torch.tensor(2 * math.log(2)), terms=16)
+    unmodified(came)
+
+
+@points(1)
+def test_loss_agrees_with_fresh_draws(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """caption_loss: fresh logits and targets give the right mean and gradients, whatever the padding's id."""
+    for batch, words, vocabulary, scale in ((3, 5, 7, 1.0), (4, 4, 4, 2.0), (2, 6, 3, 1000.0), (5, 1, 4, 1.0)):
+        logits = draw.normal(words, batch, vocabulary, scale=scale).transpose(0, 1)  # a view, not contiguous
+        targets = draw.integers(0, vocabulary, batch, words)
+        # Captions of different lengths, so that a mean of their means is another number; and not all of them end.
+        for pad_id in (0, vocabulary - 1, int(targets[0, 0] + 1) % vocabulary):
+            kept = targets.clone()
+            kept[1, (1 if words > 1 else 0) :] = pad_id
+            kept[0, 0] = (pad_id + 1) % vocabulary
+            came = student.using(gradients=True).caption_loss(logits, kept, pad_id)
+            agree(came, reference.using(gradients=True).caption_loss(logits, kept, pad_id), terms=256)
+            unmodified(came)
+    logits, targets = draw.normal(3, 5, 7, dtype=torch.float64), draw.integers(1, 7, 3, 5)
+    targets[0, 3:], targets[2, 1:] = 3, 3
+    targets[1, 0] = 4
+    for dtype, terms in ((torch.float64, GUARDED), (torch.bfloat16, 64)):
+        expected = reference.caption_loss(logits.to(dtype), targets, 3)
+        agree(student.caption_loss(logits.to(dtype), targets, 3), expected, terms=terms)
+    # Not on the device `meta`: there torch's cross-entropy imports its compiler, which takes many seconds.
+    note = _("Here the CPU is not the default device: what is made without saying on which device is elsewhere.")
+    expected = reference.caption_loss(logits, targets, 3)
+    agree(student.using(made_on_meta=True).caption_loss(logits, targets, 3), expected, terms=GUARDED, note=note)
+
+
+@points(1)
+def test_model_agrees_with_fresh_draws(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """ImageCaptioning: fresh regions, ids and parameters give the right logits, weights and gradients."""
+    for batch, regions, words, layers in ((2, 5, 4, 2), (3, 3, 3, 1), (2, 1, 5, 2), (4, 6, 2, 1)):
+        theirs, ours = _models(student, reference, draw, layers, 6)
+        features = draw.normal(regions, batch, FEATURES, scale=2.0).transpose(0, 1)
+        ids = draw.integers(0, WORDS, batch, words)
+        came = theirs.using(gradients=True)(features, ids)
+        agree(came, ours.using(gradients=True)(features, ids), terms=1024)
+        unmodified(came)
+
+
+@points(1.5)
+def test_no_word_sees_the_next(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """ImageCaptioning: no word of the caption sees a later one; each sees itself and all before it."""
+    theirs, ours = _models(student, reference, draw, 2, 6)
+    for regions in (4, 5):
+        features, ids = draw.normal(3, regions, FEATURES, scale=2.0), draw.integers(0, WORDS, 3, 5)
+        came = theirs(features, ids)
+        before = _logits(came.value)
+        for first_changed in (1, 4):
+            changed = ids.clone()
+            changed[:, first_changed:] = (ids[:, first_changed:] + 1) % WORDS
+            after = _logits(theirs(features, changed).value)
+            if after is not None and before is not None and after.shape == before.shape == (3, 5, WORDS):
+                gap = (after - before)[:, :first_changed].abs().max()
+                sentence = _(
+                    "Words {changed} and later of the caption were changed, and logits of earlier words changed by up "
+                    "to {gap:.2g}: they see the words that they are to write."
+                )
+                holds(gap <= 1e-4, sentence.format(changed=first_changed, gap=float(gap)))
+        agree(came, ours(features, ids), terms=1024)
+
+
+@points(0.5)
+def test_regions_are_a_set(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """ImageCaptioning: every word sees every region that is there, in any order, and none that is not."""
+    for regions in (5, 4):
+        theirs, ours = _models(student, reference, draw, 2, 6)
+        features, ids = draw.normal(3, regions, FEATURES, scale=2.0), draw.integers(0, WORDS, 3, 4)
+        for mask in (draw.mask(3, regions), torch.arange(regions) < torch.tensor([[1], [3], [regions]])):
+            expected = ours(features, ids, mask)
+            came = theirs(features, ids, region_mask=mask)
+            agree(came, expected, terms=1024)
+            unmodified(came)
+            note = _("Only regions that region_mask hides were changed since the call before.")
+            other = torch.where(mask[..., None], features, 3 - 2 * features)
+            agree(theirs(other, ids, mask), expected, terms=1024, note=note)
+            agree(theirs.using(strided=True, no_grad=True)(features, ids, mask), expected, terms=1024)
+        order = draw.permutation(regions)
+        logits, weights = ours(features, ids).value
+        note = _(
+            "The regions come in another order here: the logits should not change, and the weights only their order."
+        )
+        agree(theirs(features[:, order], ids), (logits, weights[..., order]), terms=1024, note=note)
+
+
+@points(0.5)
+def test_sizes(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """ImageCaptioning: its default sizes are the contract's, and a text longer than max_seq_len is an error."""
+    theirs, ours = _models(student, reference, draw, 1, 4)
+    features, ids = draw.normal(6, 5, FEATURES), draw.integers(0, WORDS, 6, 5)
+    agree(theirs(features, ids[:, :4]), ours(features, ids[:, :4]), terms=1024)
+    reason = _("T = {count} is larger than max_seq_len = {longest}")
+    must_raise(partial(theirs, features, ids), reason.format(count=5, longest=4))
+    # On the device `meta`, where millions of parameters take no memory.
+    theirs, ours = (
+        side.using(made_on_meta=True, device="meta").ImageCaptioning(WORDS) for side in (student, reference)
+    )
+    came, expected = _shapes(theirs), _shapes(ours)
+    for parameter, shape in expected.items():
+        sentence = _("Made with the vocabulary alone, {parameter} has the shape {came}, expected {expected}.")
+        if came.get(parameter) != shape:
+            holds(False, sentence.format(parameter=parameter, came=came.get(parameter), expected=shape))
+    others = ", ".join(sorted(set(came) - set(expected)))
+    sentence = _("Made with the vocabulary alone, it has other parameters than it should: {names}.")
+    holds(not others, sentence.format(names=others))
+    features = draw.normal(2, 3, 2048)
+    agree(theirs(features, ids[:2]), ours(features, ids[:2]))  # shapes: heads
+
+
+@points(0.5)
+def test_dtypes_and_device(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """ImageCaptioning: it works in float64 and bfloat16, and follows its device."""
+    # A head's width is 4, so that a root taken in float32 is exact and passes in float64 too.
+    theirs, ours = twins(student, reference, draw, "ImageCaptioning", WORDS, 8, 2, 1, 8, FEATURES, 6)
+    features, ids = draw.normal(3, 5, FEATURES, dtype=torch.float64), draw.integers(0, WORDS, 3, 4)
+    masks = (None, draw.mask(3, 5))
+    for dtype, terms in ((torch.float32, 1024), (torch.float64, GUARDED), (torch.bfloat16, 256)):
+        theirs.to(dtype=dtype)
+        ours.to(dtype=dtype)
+        for mask in masks:
+            agree(theirs(features.to(dtype), ids, mask), ours(features.to(dtype), ids, mask), terms=terms)
+    note = _("The device `meta` has shapes and no values: what stays behind is found there.")
+    theirs.to(device="meta")
+    ours.to(device="meta")
+    for mask in masks:
+        given = features.to(torch.bfloat16), ids, mask
+        agree(theirs(*given), ours(*given), note=note)
+
+
+@points(0.5)
+def test_dropout(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """ImageCaptioning: in training only, dropout acts in the text decoder and on cross attention's weights."""
+    rate = draw.integer(30, 40) / 100
+    given = WIDE, WIDE, 1, 1, 1, 1, 1
+    silent = _silent(reference.ImageCaptioning(*given).parameters())
+    silent["output_projection.weight"] = torch.eye(WIDE)
+    features, ids = torch.zeros(ROWS, 1, 1), torch.zeros(ROWS, 1, dtype=torch.int64)
+    # The region is all ones, the text all zeros: the logits are what cross attention gives.
+    image = {"image_encoder.bias": torch.ones(WIDE), "text_decoder.ln_final.weight": torch.zeros(WIDE)}
+    image |= {f"cross_attention.{name}.weight": torch.eye(WIDE) for name in ("W_v", "W_o")}
+    theirs = with_values(student, silent | image, "ImageCaptioning", *given, rate)
+    agree(theirs(features, ids), (torch.ones(ROWS, 1, WIDE), torch.ones(ROWS, 1, 1, 1)), terms=64)
+    first, second = (_of_shape(theirs.train()(features, ids).value, (ROWS, 1, WIDE)) for _call in range(2))
+    what = _("the weights of cross attention")
+    lost = (first == 0).all(dim=-1)
+    _share_is(lost, rate, rate, what)
+    kept = first[~lost]
+    sentence = _("What dropout keeps of {what} should be divided by 1 - {rate:.2f}, and it was not.")
+    holds(torch.allclose(kept, torch.full_like(kept, 1 / (1 - rate)), rtol=1e-4), sentence.format(what=what, rate=rate))
+    _fresh(first, second, what)
+    # The sum of the text's embeddings is a one: a column that was dropped lies below 0 behind the norm.
+    summands = {
+        "text_decoder.token_embedding.weight": torch.full((WIDE, WIDE), -10.0),
+        "text_decoder.position_embedding.weight": torch.full((1, WIDE), 11.0),
+    }
+    theirs = with_values(student, silent | summands, "ImageCaptioning", *given, rate)
+    agree(theirs(features, ids), (torch.zeros(ROWS, 1, WIDE), torch.ones(ROWS, 1, 1, 1)), terms=64)
+    first, second = (_of_shape(theirs.train()(features, ids).value, (ROWS, 1, WIDE)) for _call in range(2))
+    what = _("the sum of the text's embeddings")
+    _share_is(first < -1e-3, rate, rate, what)
+    _fresh(first, second, what)
+
+
+@points(0.5)
+def test_greedy_takes_the_largest_logit(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """greedy_caption: bos_id comes first, then always the word with the largest logit."""
+    images = draw.normal(8, 4, FEATURES, scale=2.0, dtype=torch.float64)
+    theirs, ours = _captioners(student, reference, draw, images, 6)
+    # No row ends: what ends a row is no word. The model reads 6 words at most, which is max_seq_len.
+    for bos_id, count in ((1, 1), (3, 6)):
+        expected = reference.greedy_caption(ours, images, bos_id, NEVER, count)
+        came = student.greedy_caption(theirs, images, bos_id, NEVER, count)
+        exactly(came, expected)
+        unmodified(came)
+    note = _("Here the CPU is not the default device: what is made without saying on which device is elsewhere.")
+    exactly(student.using(made_on_meta=True).greedy_caption(theirs, images, 3, NEVER, 6), expected, note=note)
+
+
+@points(0.5)
+def test_rows_end_by_themselves(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """greedy_caption: after its first eos_id a row holds eos_id only, while the others go on."""
+    images = draw.normal(8, 4, FEATURES, scale=2.0, dtype=torch.float64)
+    theirs, ours = _captioners(student, reference, draw, images, 8)
+    free = _unended(reference, ours, images, 8)
+    # The row's own beginning may be the word that ends it, too.
+    for eos_id in (_telling(free), BOS):
+        came = student.greedy_caption(theirs, images, BOS, eos_id, 8)
+        note = _("bos_id is {bos_id} and eos_id is {eos_id} here.").format(bos_id=BOS, eos_id=eos_id)
+        exactly(came, reference.greedy_caption(ours, images, BOS, eos_id, 8), note=note)
+    # Every row may have ended long before the last step, and the shape is the same.
+    alone = int(free[0, 1])
+    came = student.greedy_caption(theirs, images[:1], BOS, alone, 5)
+    exactly(came, reference.greedy_caption(ours, images[:1], BOS, alone, 5))
+
+
+@points(0.5)
+def test_regions_that_are_not_there(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """greedy_caption: region_mask is handed to the model."""
+    # Each image three times, with more and less of it hidden: one caption does not do for all.
+    images = draw.normal(4, 6, FEATURES, scale=2.0, dtype=torch.float64).repeat(3, 1, 1)
+    mask = torch.arange(6) < torch.tensor([1, 3, 6]).repeat_interleave(4)[:, None]
+    theirs, ours = _captioners(student, reference, draw, images, 6, region_mask=mask)
+    came = student.greedy_caption(theirs, images, BOS, NEVER, 6, region_mask=mask)
+    exactly(came, reference.greedy_caption(ours, images, BOS, NEVER, 6, region_mask=mask))
+
+
+@points(0.5)
+def test_captions_in_eval_mode(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """greedy_caption: the model is evaluated in eval mode, and gets back the mode it had."""
+    images = draw.normal(8, 4, FEATURES, scale=2.0, dtype=torch.float64)
+    theirs, ours = _captioners(student, reference, draw, images, 6, 0.5)
+    expected = reference.greedy_caption(ours, images, BOS, NEVER, 6)
+    theirs.train()
+    note = _("The model was made with dropout = 0.5 and given in training mode.")
+    exactly(student.greedy_caption(theirs, images, BOS, NEVER, 6), expected, note=note)
+    holds(
+        theirs.is_training(),
+        _("The model was given in training mode, and greedy_caption did not leave all of it in training mode."),
+    )
+    theirs.eval()
+    student.greedy_caption(theirs, images, BOS, NEVER, 1)
+    holds(
+        theirs.is_evaluating(),
+        _("The model was given in eval mode, and greedy_caption did not leave all of it in eval mode."),
+    )
+
+
+def _shapes(made: Handle) -> dict[str, tuple[int, ...]]:
+    # The shape of each parameter.
+    return {name: tuple(value.shape) for name, value in made.parameters().items()}
+
+
+def _logits(value: object) -> Tensor | None:
+    # The first of a pair.
+    first = value[0] if isinstance(value, tuple) and value else value
+    return first if isinstance(first, Tensor) else None
+
+
+def _models(
+    student: Implementation, reference: Implementation, draw: Draw, layers: int, longest: int
+) -> tuple[Handle, Handle]:
+    # Two models with the same drawn parameters.
+    return twins(student, reference, draw, "ImageCaptioning", WORDS, 6, 2, layers, 8, FEATURES, longest)
+
+
+def _captioners(
+    student: Implementation,
+    reference: Implementation,
+    draw: Draw,
+    images: Tensor,
+    longest: int,
+    dropout: float = 0.0,
+    region_mask: Tensor | None = None,
+) -> tuple[Handle, Handle]:
+    # Two models in float64, where two right ways agree on the largest logit, drawn until the words that they write
+    # differ enough from row to row, from step to step, and with the mask.
+    given = WORDS, 8, 2, 1, 8, FEATURES, longest, dropout
+    ours = reference.ImageCaptioning(*given)
+    initial = ours.parameters()
+    for _attempt in range(ATTEMPTS):
+        values = draw.parameters(initial)
+        values |= {name: factor * values[name] for name, factor in LOUDER.items()}
+        ours.load_parameters(values, evaluating=True)
+        ours.to(dtype=torch.float64)
+        free = _unended(reference, ours, images, longest)
+        changed = region_mask is None or not torch.equal(free, _unended(reference, ours, images, longest, region_mask))
+        if changed and _ends(free, _telling(free)) >= 3:
+            break
+    return with_values(student, values, "ImageCaptioning", *given).to(dtype=torch.float64), ours
+
+
+def _unended(
+    reference: Implementation, ours: Handle, images: Tensor, count: int, region_mask: Tensor | None = None
+) -> Tensor:
+    # What the reference writes when nothing ends a row.
+    return reference.greedy_caption(ours, images, BOS, NEVER, count, region_mask=region_mask).tensor()
+
+
+def _ends(free: Tensor, eos_id: int) -> int:
+    # At how many different places rows would end with this id and go on otherwise, if nothing ended them.
+    places = set()
+    for row in free[:, 1:].tolist():
+        end = row.index(eos_id) if eos_id in row else len(row)
+        if end == len(row) or set(row[end:]) != {eos_id}:
+            places.add(end)
+    return len(places)
+
+
+def _telling(free: Tensor) -> int:
+    # The id whose first places differ most from row to row. Never 0, which a learner may take for the padding.
+    return max(set(range(1, WORDS)) - {BOS}, key=lambda eos_id: _ends(free, eos_id))
+
+
+def _silent(initial: dict[str, Tensor]) -> dict[str, Tensor]:
+    # Parameters of these names under which nothing adds anything, and norms have the weight 1.
+    return {
+        name: torch.ones_like(value) if ".ln" in name and name.endswith("weight") else torch.zeros_like(value)
+        for name, value in initial.items()
+    }
+
+
+def _of_shape(value: object, shape: tuple[int, ...]) -> Tensor:
+    first = _logits(value)
+    came = tuple(getattr(first, "shape", ()))
+    sentence = _("In training the result has shape {came}, and it should have {expected}.")
+    holds(first is not None and came == shape, sentence.format(came=came, expected=shape))
+    assert first is not None
+    return first
+
+
+def _share_is(happened: Tensor, expected: float, rate: float, what: str) -> None:
+    # Fails unless it happened at the expected rate: a right answer is refused once in ten million.
+    share = float(happened.double().mean())
+    sentence = _(
+        "In training mode with dropout = {rate:.2f} a share of {share:.3f} of {what} looks dropped, expected "
+        "{expected:.3f}."
+    )
+    near = abs(share - expected) <= 1.2 * binomial_bound(happened.numel(), expected)
+    holds(near, sentence.format(rate=rate, share=share, what=what, expected=expected))
+
+
+def _fresh(first: Tensor, second: Tensor, what: str) -> None:
+    sentence = _("Two calls in training dropped the same of {what}. Each call should draw by itself.")
+    holds(not torch.equal(first, second), sentence.format(what=what))

@@ -1,0 +1,295 @@
+"""The checks of step 27: the cache, attention and a model that go on from it, and what generating with it costs."""
+
+import torch
+
+from grader.checks.assertions import (
+    GUARDED,
+    Answer,
+    Draw,
+    Handle,
+    Implementation,
+    _,
+    agree,
+    exactly,
+    holds,
+    must_raise,
+    points,
+    twins,
+    unmodified,
+)
+
+OFF_LIMITS: dict[str, tuple[str, ...]] = {}
+VOCABULARY, BLOCK, LAYERS, HEADS, WIDTH = 11, 32, 2, 2, 16
+# Larger token embeddings: what follows depends on every token, and one logit is well above the others.
+TOKEN_WEIGHT = 4.0
+MOST = 1.5  # times the matrix products of one pass over all tokens
+
+
+def kept(implementation: Implementation, max_length: int, device: str = "cpu") -> Handle:
+    """An empty cache."""
+    cache = implementation.using(keep=True, device=device).KVCache(max_length)
+    holds(isinstance(cache, Handle), _("KVCache(…) should make an object with update, reset and length."))
+    return cache  # type: ignore[return-value]  # seen to be one
+
+
+def require_length(cache: Handle, expected: int) -> None:
+    """Fails unless the cache says that it holds this many tokens."""
+    came = cache.attribute("length").value
+    holds(
+        type(came) is int and came == expected,
+        _("`length` should be {expected} here, and it is {came}.").format(expected=expected, came=came),
+    )
+
+
+@points(0.5)
+def test_cache_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """A cache gives back all that it was given so far, in order, and says how many tokens it holds."""
+    cache = kept(student, 4)
+    require_length(cache, 0)
+    key, value = torch.tensor([1.0, 2.0]).view(1, 1, 2, 1), torch.tensor([10.0, 20.0]).view(1, 1, 2, 1)
+    exactly(cache.method("update", key, value), (key, value))
+    require_length(cache, 2)
+    came = cache.method("update", torch.full((1, 1, 1, 1), 3.0), torch.full((1, 1, 1, 1), 30.0))
+    exactly(came, (torch.tensor([1.0, 2.0, 3.0]).view(1, 1, 3, 1), torch.tensor([10.0, 20.0, 30.0]).view(1, 1, 3, 1)))
+    require_length(cache, 3)
+
+
+@points(0.5)
+def test_cache_keeps_every_bit(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Any shape, dtype, strides and device, bit for bit, without a gradient, and two caches share nothing."""
+    for dtype in (torch.float64, torch.bfloat16, torch.float32):
+        first, second = kept(student, 9), kept(student, 9)
+        keys, values = draw.normal(2, 9, 3, 4, dtype=dtype).transpose(1, 2), draw.normal(2, 3, 9, 5, dtype=dtype)
+        other = draw.normal(1, 2, 2, 3, dtype=torch.float32)
+        start = 0
+        for tokens in (3, 1, 5):
+            stop = start + tokens
+            came = first.using(gradients=True).method("update", keys[:, :, start:stop], values[:, :, start:stop])
+            exactly(came, (keys[:, :, :stop], values[:, :, :stop]))
+            unmodified(came)
+            holds(
+                all(gradient is None for gradient in came.gradients.values()),
+                _("A gradient flows through what the cache gives back. What it holds should be detached."),
+            )
+            start = stop
+        exactly(second.method("update", other, other), (other, other))
+        require_length(first, 9)
+        require_length(second, 2)
+    on_meta = kept(student, 4, "meta")
+    came = on_meta.method("update", other, other)
+    on_reference = kept(reference, 4, "meta")
+    exactly(came, on_reference.method("update", other, other))
+
+
+@points(0.5)
+def test_cache_is_full(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """A cache takes max_length tokens and no more; one that refuses stays as it was."""
+    cache, small = kept(student, 4), kept(student, 1)
+    key, value = draw.normal(5, 2, 8, 3), draw.normal(5, 2, 8, 3)  # more rows than tokens: only tokens count
+    too_many = _("{count} tokens in a cache of {max_length}")
+    exactly(cache.method("update", key[:, :, :3], value[:, :, :3]), (key[:, :, :3], value[:, :, :3]))
+    for tokens in (2, 5):
+        must_raise(
+            lambda tokens=tokens: cache.method("update", key[:, :, :tokens], value[:, :, :tokens]),
+            too_many.format(count=3 + tokens, max_length=4),
+        )
+        require_length(cache, 3)
+    exactly(cache.method("update", key[:, :, 3:4], value[:, :, 3:4]), (key[:, :, :4], value[:, :, :4]))
+    must_raise(lambda: cache.method("update", key[:, :, 4:5], value[:, :, 4:5]), too_many.format(count=5, max_length=4))
+    must_raise(lambda: small.method("update", key, value), too_many.format(count=8, max_length=1))
+    require_length(small, 0)
+    exactly(small.method("update", key[:, :, :1], value[:, :, :1]), (key[:, :, :1], value[:, :, :1]))
+
+
+@points(0.5)
+def test_cache_is_reset(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """After reset the cache is empty, and takes another batch size, width or dtype."""
+    cache = kept(student, 3)
+    for shape, dtype in (((2, 2, 3, 4), torch.float32), ((2, 2, 2, 4), torch.float32), ((3, 1, 3, 5), torch.float64)):
+        key, value = draw.normal(*shape, dtype=dtype), draw.normal(*shape, dtype=dtype)
+        exactly(cache.method("update", key[:, :, :1], value[:, :, :1]), (key[:, :, :1], value[:, :, :1]))
+        exactly(cache.method("update", key[:, :, 1:], value[:, :, 1:]), (key, value))
+        cache.method("reset")
+        require_length(cache, 0)
+
+
+@points(0.5)
+def test_repeat_kv(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Each head is repeated in place: 0, 0, 1, 1."""
+    x = torch.arange(4.0).view(1, 2, 1, 2)
+    by_hand = torch.tensor([[0.0, 1.0], [0.0, 1.0], [2.0, 3.0], [2.0, 3.0]]).view(1, 4, 1, 2)
+    exactly(student.repeat_kv(x, 2), by_hand)
+    for shape, n_rep in (((2, 3, 4, 2), 2), ((3, 2, 2, 5), 3), ((2, 2, 3, 4), 1), ((2, 1, 3, 3), 4)):
+        x = draw.normal(*shape)
+        expected = reference.using(gradients=True).repeat_kv(x, n_rep)
+        came = student.using(gradients=True).repeat_kv(x, n_rep)
+        agree(came, expected, terms=n_rep)
+        unmodified(came)
+
+
+@points(1)
+def test_grouped_attention(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Query heads share heads of keys and values; n_head of them is multi-head, one is multi-query attention."""
+    for n_embd, n_head, n_kv_heads, bias in ((8, 4, 2, False), (12, 6, 2, True), (8, 2, 2, False), (12, 3, 1, False)):
+        theirs, ours = twins(student, reference, draw, "GroupedQueryAttention", n_embd, n_head, n_kv_heads, bias)
+        for batch, tokens in ((1, 1), (2, 5), (n_head, n_head)):
+            x = draw.normal(batch, tokens, n_embd)
+            came = theirs.using(gradients=True)(x)
+            agree(came, ours.using(gradients=True)(x), terms=8 * n_embd)
+            unmodified(came)
+    for sizes in ((10, 4, 2), (12, 4, 3)):
+        n_embd, n_head, n_kv_heads = sizes
+        reason = _("n_embd = {n_embd}, n_head = {n_head}, n_kv_heads = {n_kv_heads}")
+        must_raise(
+            lambda sizes=sizes: student.GroupedQueryAttention(*sizes),
+            reason.format(n_embd=n_embd, n_head=n_head, n_kv_heads=n_kv_heads),
+        )
+
+
+@points(2)
+def test_grouped_attention_in_pieces(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Fed in pieces, with a cache, a text gives what it gives at once; the cache holds n_kv_heads heads."""
+    for n_kv_heads, pieces in ((2, (1, 1, 1)), (2, (3, 1, 1)), (1, (2, 3, 2)), (4, (1, 4, 2))):
+        theirs, ours = twins(student, reference, draw, "GroupedQueryAttention", 16, 4, n_kv_heads)
+        x = draw.normal(2, sum(pieces), 16)
+        whole = ours(x).tensor()
+        cache, start = kept(student, 12), 0
+        for tokens in pieces:
+            stop = start + tokens
+            came = theirs(x[:, start:stop], cache)
+            agree(came, whole[:, start:stop], terms=128, note=_the_pieces(pieces, start))
+            require_length(cache, stop)
+            start = stop
+        one = torch.zeros(2, n_kv_heads, 1, 4)
+        held = cache.method("update", one, one).tensors(2)
+        holds(
+            all(tensor.shape == (2, n_kv_heads, start + 1, 4) for tensor in held),
+            _("The cache holds tensors of shape {came}, and they should have shape {expected}.").format(
+                came=tuple(held[0].shape), expected=(2, n_kv_heads, start + 1, 4)
+            ),
+        )
+
+
+def _the_pieces(pieces: tuple[int, ...], start: int) -> str:
+    sentence = _("The text came in pieces of {pieces} tokens; this one begins at token {start}.")
+    return sentence.format(pieces=", ".join(map(str, pieces)), start=start)
+
+
+def models(student: Implementation, reference: Implementation, draw: Draw, dropout: float = 0.0) -> list[Handle]:
+    """The learner's model and the reference's, with the same weights, in float64 and eval mode."""
+    sizes = (VOCABULARY, BLOCK, LAYERS, HEADS, WIDTH, dropout)
+    pair = twins(student, reference, draw, "CachedGPT", *sizes)
+    values = draw.parameters(pair[1].parameters())
+    values["wte.weight"] = values["lm_head.weight"] = TOKEN_WEIGHT * values["wte.weight"]
+    for model in pair:
+        model.load_parameters(values, evaluating=True)
+        model.to(dtype=torch.float64)
+    return list(pair)
+
+
+@points(0.5)
+def test_gpt_without_caches(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Without caches CachedGPT is step 12's GPT, and gives the logits alone."""
+    theirs, ours = models(student, reference, draw)
+    for batch, tokens in ((1, 1), (2, 5), (3, BLOCK)):
+        idx = draw.integers(0, VOCABULARY, batch, tokens)
+        agree(theirs(idx), ours(idx), terms=GUARDED)
+    idx = draw.integers(0, VOCABULARY, 1, BLOCK + 1)
+    must_raise(
+        lambda: theirs(idx),
+        _("{count} tokens, and block_size = {block_size}").format(count=BLOCK + 1, block_size=BLOCK),
+    )
+
+
+@points(2)
+def test_gpt_in_pieces(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Fed in pieces, with a cache for each layer, a text has the logits that it has at once."""
+    theirs, ours = models(student, reference, draw)
+    for pieces in ((1, 1, 1), (4, 1, 1), (2, 3, 4)):
+        idx = draw.integers(0, VOCABULARY, 2, sum(pieces))
+        whole = ours(idx).tensor()
+        caches, start = tuple(kept(student, BLOCK) for _layer in range(LAYERS)), 0
+        for tokens in pieces:
+            stop = start + tokens
+            agree(
+                theirs(idx[:, start:stop], caches), whole[:, start:stop], terms=GUARDED, note=_the_pieces(pieces, start)
+            )
+            start = stop
+        for cache in caches:
+            require_length(cache, start)
+    caches = tuple(kept(student, 2 * BLOCK) for _layer in range(LAYERS))
+    idx = draw.integers(0, VOCABULARY, 1, BLOCK)
+    agree(theirs(idx[:, :20], caches), ours(idx[:, :20]), terms=GUARDED)
+    must_raise(
+        lambda: theirs(idx[:, :13], caches),
+        _("{count} tokens, and block_size = {block_size}").format(count=33, block_size=BLOCK),
+    )
+
+
+@points(1)
+def test_generate(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """generate_cached appends, token by token, the one with the largest logit."""
+    theirs, ours = models(student, reference, draw)
+    for batch, tokens, count in ((1, 1, 3), (3, 4, 6), (2, 5, 1), (2, 3, BLOCK - 3)):
+        idx = draw.integers(0, VOCABULARY, batch, tokens)
+        came = student.generate_cached(theirs, idx, count)
+        exactly(came, reference.generate_cached(ours, idx, count))
+        unmodified(came)
+    reason = _("{count} tokens, and block_size = {block_size}").format(count=BLOCK + 1, block_size=BLOCK)
+    must_raise(lambda: student.generate_cached(theirs, idx, BLOCK - 2), reason)
+
+
+@points(2)
+def test_every_token_goes_through_once(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """All matrix products take at most 1.5 times those of one pass over all tokens."""
+    theirs, ours = models(student, reference, draw)
+    for tokens in (8, 1):
+        idx = draw.integers(0, VOCABULARY, 2, tokens)
+        came = student.using(products=True).generate_cached(theirs, idx, BLOCK - tokens)
+        expected = reference.generate_cached(ours, idx, BLOCK - tokens)
+        exactly(came, expected)
+        once = _operations(ours.using(products=True)(expected.tensor()))
+        ratio = _operations(came) / once
+        holds(
+            ratio <= MOST,
+            _(
+                "{count} tokens after {tokens} took {ratio:.1f} times the matrix products of one pass over all "
+                "{total}. "
+                "At most {most} times are allowed: every token goes through the model once."
+            ).format(count=BLOCK - tokens, tokens=tokens, ratio=ratio, total=BLOCK, most=MOST),
+        )
+
+
+def _operations(answer: Answer) -> int:
+    return sum(answer.products.values())
+
+
+@points(0.5)
+def test_mode_is_restored(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """generate_cached evaluates in eval mode and restores the mode it found."""
+    theirs, ours = models(student, reference, draw, dropout=0.5)
+    idx = draw.integers(0, VOCABULARY, 8, 3)
+    expected = reference.generate_cached(ours, idx, 5)
+    theirs.train()
+    note = _("The model was made with dropout = 0.5 and given in training mode.")
+    exactly(student.generate_cached(theirs, idx, 5), expected, note=note)
+    holds(
+        theirs.is_training(),
+        _("The model was given in training mode, and generate_cached did not leave all of it in training mode."),
+    )
+    theirs.eval()
+    exactly(student.generate_cached(theirs, idx, 5), expected)
+    holds(
+        theirs.is_evaluating(),
+        _("The model was given in eval mode, and generate_cached did not leave all of it in eval mode."),
+    )
+
+
+@points(0.5)
+def test_cache_bytes(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The bytes of the keys and values of all layers."""
+    agree(student.kv_cache_bytes(1, 1, 1, 1, 1), 4.0)
+    agree(student.kv_cache_bytes(2, 3, 5, 7, 11, bytes_per_element=4), 18480.0)
+    sizes = [draw.integer(2, 9) for _size in range(5)]
+    agree(student.kv_cache_bytes(*sizes, 1), float(reference.kv_cache_bytes(*sizes, 1).value))
+    agree(student.kv_cache_bytes(*sizes), float(reference.kv_cache_bytes(*sizes).value))

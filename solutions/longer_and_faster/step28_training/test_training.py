@@ -1,0 +1,354 @@
+"""The checks of step 28: checkpoints, the learning rate, the optimizer, a step of training, and evaluation."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from grader.calls.responder import cotangents
+from grader.checks.assertions import (
+    GUARDED,
+    Answer,
+    Draw,
+    Handle,
+    Implementation,
+    _,
+    agree,
+    holds,
+    must_raise,
+    points,
+    twins,
+)
+
+OFF_LIMITS: dict[str, tuple[str, ...]] = {}
+VOCABULARY, BLOCK, WIDTH = 7, 6, 8
+# A clipping of one's own may go without clip_grad_norm_'s guard of 1e-6: the room is then 1e-6 of a parameter's size.
+STEPS = 10**17
+RATE = 0.01
+Batches = tuple[tuple[Tensor, Tensor], ...]
+
+
+def models(
+    student: Implementation, reference: Implementation, draw: Draw, *, layers: int = 2, dtype: str = "float64"
+) -> tuple[Handle, Handle]:
+    """The learner's GPT and the reference's, with the same weights, in training mode and without dropout."""
+    pair = twins(student, reference, draw, "GPT", VOCABULARY, BLOCK, layers, 2, WIDTH)
+    for model in pair:
+        model.to(dtype=getattr(torch, dtype))
+        model.train()
+    return pair
+
+
+def texts(draw: Draw, *sizes: tuple[int, int]) -> Batches:
+    """Batches of inputs and targets."""
+    return tuple((draw.integers(0, VOCABULARY, *size), draw.integers(0, VOCABULARY, *size)) for size in sizes)
+
+
+def optimizers(student: Implementation, reference: Implementation, theirs: Handle, ours: Handle) -> list[Handle]:
+    """The optimizers of both models."""
+    made = [side.using(keep=True).make_optimizer(model) for side, model in ((student, theirs), (reference, ours))]
+    holds(isinstance(made[0], Handle), _("make_optimizer should return an optimizer."))
+    return made  # type: ignore[return-value]  # seen to be one
+
+
+def same_model(theirs: Handle, ours: Handle, *, note: str) -> None:
+    """Fails unless both models give the same logits: their parameters are the same, after the same steps."""
+    idx = torch.arange(2 * BLOCK).view(2, BLOCK) % VOCABULARY
+    agree(theirs(idx), ours(idx), terms=STEPS, note=note)
+
+
+@points(0.5)
+def test_checkpointed_is_the_same_model(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Logits, loss, gradients and errors of CheckpointedGPT are those of GPT, in training and in eval mode."""
+    pair = twins(student, reference, draw, "CheckpointedGPT", VOCABULARY, BLOCK, 3, 2, WIDTH)
+    theirs, ours = (model.to(dtype=torch.float64) for model in pair)
+    (inputs, targets), (short, _targets) = texts(draw, (2, BLOCK), (3, 2))
+    for mode in ("train", "eval"):
+        for model in (theirs, ours):
+            getattr(model, mode)()
+        agree(theirs.using(gradients=True)(inputs, targets), ours.using(gradients=True)(inputs, targets), terms=GUARDED)
+        agree(theirs(short), ours(short), terms=GUARDED)
+    too_long = draw.integers(0, VOCABULARY, 1, BLOCK + 1)
+    for model in (theirs.train(), theirs.eval()):
+        must_raise(
+            lambda model=model: model(too_long),
+            _("{count} tokens, and block_size = {block_size}").format(count=BLOCK + 1, block_size=BLOCK),
+        )
+
+
+@points(1)
+def test_checkpointed_saves_memory(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """In training each further block saves at most one tensor of its input's size."""
+    few, many, batch = 2, 6, 3
+    ((inputs, targets),) = texts(draw, (batch, BLOCK))
+    saved, plain = [], []
+    for layers in (few, many):
+        pair = twins(student, reference, draw, "CheckpointedGPT", VOCABULARY, BLOCK, layers, 2, WIDTH)
+        theirs, ours = (model.train() for model in pair)
+        came = theirs.using(gradients=True, saved=True)(inputs, targets)
+        agree(came, ours.using(gradients=True)(inputs, targets), terms=1000)
+        saved.append(came.saved)
+        usual = reference.GPT(VOCABULARY, BLOCK, layers, 2, WIDTH)
+        plain.append(usual.using(gradients=True, saved=True)(inputs, targets).saved)
+    growth, usual_growth = ((counts[1] - counts[0]) / (many - few) for counts in (saved, plain))
+    allowed = batch * BLOCK * WIDTH
+    holds(
+        growth <= allowed,
+        _(
+            "Each further block saved {growth:.0f} numbers for its backward pass. Its input has {allowed}, and no more "
+            "than that is allowed; a block of GPT without checkpoints saves {usual:.0f}."
+        ).format(growth=growth, allowed=allowed, usual=usual_growth),
+    )
+
+
+@points(1)
+def test_second_run_draws_the_same_dropout(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """With dropout the gradients are the slopes of the loss under the same masks."""
+    model = twins(student, reference, draw, "CheckpointedGPT", VOCABULARY, BLOCK, 3, 2, WIDTH, dropout=0.3)[0]
+    model.to(dtype=torch.float64)
+    ((inputs, targets),) = texts(draw, (2, BLOCK))
+    values = {name: value.double() for name, value in model.parameters().items()}
+    names = sorted(values)
+    directions = {name: draw.normal(*values[name].shape, dtype=torch.float64) for name in names}
+    directions["lm_head.weight"] = directions["wte.weight"]
+    seed, step = draw.seed(), 1e-5
+
+    def at(shift: float) -> Answer:
+        model.load_parameters({name: value + shift * directions[name] for name, value in values.items()})
+        model.train()
+        return model.using(seed=seed, gradients=True)(inputs, targets)
+
+    ahead, behind, here = (_back_propagated(at(shift)) for shift in (step, -step, 0.0))
+    slope = (ahead[0] - behind[0]) / (2 * step)
+    along = sum(
+        float((gradient * directions[name]).sum())
+        for name, gradient in here[1].items()
+        if name in directions and name != "lm_head.weight" and gradient is not None
+    )
+    holds(
+        abs(along - slope) <= 1e-5 * max(abs(slope), 1.0),
+        _(
+            "With dropout = 0.3 and one seed what is differentiated rises by {slope:.6f} along a direction, and the "
+            "gradients say {along:.6f}. Did the second run draw other masks than the first?"
+        ).format(slope=slope, along=along),
+    )
+    holds(model.is_training(), _("The model was in training mode, and forward left a part of it in eval mode."))
+    unlike = _back_propagated(model.using(seed=seed + 1, gradients=True)(inputs, targets))[0]
+    holds(unlike != here[0], _("In training with dropout = 0.3 another seed gave the same loss: nothing was dropped."))
+
+
+def _back_propagated(answer: Answer) -> tuple[float, dict[str, Tensor | None]]:
+    """The number whose gradients an answer holds, and these."""
+    outputs = list(answer.tensors(2))
+    number = sum(float((output * pattern).sum()) for output, pattern in zip(outputs, cotangents(outputs), strict=True))
+    return number, answer.gradients
+
+
+@points(1)
+def test_learning_rate(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The learning rate warms up, falls along half a cosine, and stays at min_lr."""
+    for step, expected in ((0, 0.25), (1, 0.5), (3, 1.0), (4, 1.0), (6, 0.55), (8, 0.1), (9, 0.1), (100, 0.1)):
+        agree(student.learning_rate(step, 1.0, 4, 8, 0.1), expected, terms=100)
+    agree(student.learning_rate(5, 1.0, 4, 8), (1 + math.sqrt(0.5)) / 2, terms=100)
+    warmup, total = draw.integer(1, 9), draw.integer(20, 60)
+    for options in ((3e-4, warmup, total, 1e-5), (0.1, 0, total, 0.02), (0.5, warmup, total)):
+        for step in (0, 1, warmup - 1, warmup, warmup + 1, total // 2, total - 1, total, total + 1, 3 * total):
+            expected = reference.learning_rate(step, *options)
+            agree(student.learning_rate(step, *options), expected, terms=100)
+
+
+@points(1)
+def test_optimizer(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """AdamW with betas (0.9, 0.95) moves all parameters, and only those of two or more dimensions decay."""
+    batches = texts(draw, (2, BLOCK))
+    for decay in (0.1, 2.0, 0.0):
+        theirs, ours = models(student, reference, draw)
+        options = {} if decay == 0.1 else {"weight_decay": decay}
+        made = student.using(keep=True).make_optimizer(theirs, **options)
+        holds(isinstance(made, Handle), _("make_optimizer should return an optimizer."))
+        right = reference.using(keep=True).make_optimizer(ours, **options)
+        for _step in range(3):
+            student.train_step(theirs, made, batches, 0.05, 1e9)
+            reference.train_step(ours, right, batches, 0.05, 1e9)
+        note = _("After three steps with learning rate {rate} and weight_decay = {decay}.").format(
+            rate=0.05, decay=decay
+        )
+        same_model(theirs, ours, note=note)
+
+
+@points(1)
+def test_train_step(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """A step returns the loss before it and the norm of the gradients, and moves the parameters by lr."""
+    theirs, ours = models(student, reference, draw)
+    made, right = optimizers(student, reference, theirs, ours)
+    for rate in (RATE, 0.1, 0.0):
+        batches = texts(draw, (3, BLOCK))
+        expected = reference.train_step(ours, right, batches, rate, 1e9)
+        agree(student.train_step(theirs, made, batches, rate, 1e9), expected, terms=GUARDED)
+        same_model(theirs, ours, note=_("After a step with learning rate {rate}.").format(rate=rate))
+    holds(theirs.is_training(), _("The model was in training mode, and train_step did not leave all of it there."))
+
+
+@points(1)
+def test_micro_batches(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """n micro-batches give the step of the one large batch."""
+    whole = texts(draw, (6, BLOCK))
+    for count in (2, 3):
+        theirs, ours = models(student, reference, draw)
+        made, right = optimizers(student, reference, theirs, ours)
+        inputs, targets = (tensor.chunk(count) for tensor in whole[0])
+        parts = tuple(zip(inputs, targets, strict=True))
+        for _step in range(2):
+            # What clipping does depends on the norm: a sum in place of a mean is clipped more.
+            expected = reference.train_step(ours, right, whole, RATE, 0.5)
+            agree(student.train_step(theirs, made, parts, RATE, 0.5), expected, terms=10**11)
+        same_model(theirs, ours, note=_("After two steps, each on {count} micro-batches.").format(count=count))
+
+
+@points(0.5)
+def test_clipping(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Gradients of a norm above max_norm, all together, are scaled down to it, and smaller ones stay."""
+    theirs, ours = models(student, reference, draw)
+    made, right = optimizers(student, reference, theirs, ours)
+    # Adam does not see a factor that all steps share: the second step's norm is another part of max_norm.
+    for norm, batches in ((0.01, texts(draw, (2, 3))), (1e9, texts(draw, (2, BLOCK))), (0.3, texts(draw, (1, 2)))):
+        expected = reference.train_step(ours, right, batches, RATE, norm)
+        agree(student.train_step(theirs, made, batches, RATE, norm), expected, terms=STEPS)
+        same_model(theirs, ours, note=_("max_norm = {norm}").format(norm=norm))
+    batches = texts(draw, (1, 1))  # the norm of one token is above 1
+    expected = reference.train_step(ours, right, batches, RATE)
+    agree(student.train_step(theirs, made, batches, RATE), expected, terms=STEPS)
+    same_model(theirs, ours, note=_("max_norm is left to its default."))
+
+
+@points(0.5)
+def test_earlier_gradients_do_not_count(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Gradients that are there before the step do not count."""
+    theirs, ours = models(student, reference, draw)
+    made, right = optimizers(student, reference, theirs, ours)
+    batches = texts(draw, (2, BLOCK), (2, BLOCK))
+    theirs.using(gradients=True)(batches[0][0])  # a backward pass, whose gradients stay
+    expected = reference.train_step(ours, right, batches, RATE)
+    agree(student.train_step(theirs, made, batches, RATE), expected, terms=GUARDED)
+    same_model(theirs, ours, note=_("After a step, with gradients left from before."))
+
+
+@points(1)
+def test_bfloat16(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """With precision="bfloat16" most matrix products are in bfloat16, and the parameters stay in float32."""
+    theirs, ours = models(student, reference, draw, dtype="float32")
+    made, right = optimizers(student, reference, theirs, ours)
+    before = theirs.parameters()
+    batches = texts(draw, (2, BLOCK), (2, BLOCK))
+    expected = reference.train_step(ours, right, batches, RATE, 1.0, "bfloat16").value
+    came = student.using(products=True).train_step(theirs, made, batches, RATE, 1.0, "bfloat16")
+    value = came.value
+    holds(
+        isinstance(value, tuple) and len(value) == 2 and all(isinstance(number, float) for number in value),
+        _("train_step should return two Python floats, (loss, norm)."),
+    )
+    share = came.products.get("bfloat16", 0) / max(sum(came.products.values()), 1)
+    holds(
+        share > 0.8,
+        _("{share:.0%} of the work of matrix products was done in bfloat16, and it should be nearly all.").format(
+            share=share
+        ),
+    )
+    for what, number, right_one in zip((_("loss"), _("norm")), value, expected, strict=True):
+        holds(
+            abs(number - right_one) <= 0.05 * abs(right_one),
+            _("In bfloat16 the {what} is {came:.4f}, and it should be within 5 % of {expected:.4f}.").format(
+                what=what, came=number, expected=right_one
+            ),
+        )
+    after = theirs.parameters()
+    kinds = {str(value.dtype).removeprefix("torch.") for value in after.values()}
+    holds(
+        kinds == {"float32"},
+        _("The parameters were float32, and after the step they are {came}.").format(came=", ".join(sorted(kinds))),
+    )
+    moved = [name for name in after if not torch.equal(after[name], before[name])]
+    holds(bool(moved), _("The step in bfloat16 left all parameters as they were."))
+    plain = student.using(products=True).train_step(theirs, made, batches, RATE)
+    holds("bfloat16" not in plain.products, _("Without a precision some matrix products were in bfloat16."))
+
+
+@points(1)
+def test_scaler(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """With a scaler the step is the same, and one that overflows changes nothing but the scale."""
+    theirs, ours = models(student, reference, draw, dtype="float32")
+    made, right = optimizers(student, reference, theirs, ours)
+    scaler = student.using(keep=True).GradScaler("cpu", init_scale=1024.0)
+    holds(isinstance(scaler, Handle), _("The file should have the name GradScaler, from torch.amp."))
+    for norm in (1e9, 0.02):
+        batches = texts(draw, (2, BLOCK), (2, BLOCK))
+        expected = reference.train_step(ours, right, batches, RATE, norm).value
+        came = student.train_step(theirs, made, batches, RATE, norm, "float32", scaler).value
+        holds(
+            isinstance(came, tuple) and len(came) == 2 and all(isinstance(number, float) for number in came),
+            _("train_step should return two Python floats, (loss, norm)."),
+        )
+        for what, number, right_one in zip((_("loss"), _("norm")), came, expected, strict=True):
+            holds(
+                abs(number - right_one) <= 1e-3 * abs(right_one),
+                _("With a scaler the {what} is {came:.4g}, and it should be {expected:.4g}, as without one.").format(
+                    what=what, came=number, expected=right_one
+                ),
+            )
+    _overflow(student, reference, draw)
+
+
+def _overflow(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """A loss scaled by 2 ** 127 has infinite gradients where they are above 2."""
+    theirs, ours = models(student, reference, draw, dtype="float32")
+    values = ours.parameters()
+    values["ln_f.weight"] = 100 * values["ln_f.weight"]
+    theirs.load_parameters(values)
+    theirs.train()
+    made = student.using(keep=True).make_optimizer(theirs)
+    scaler = student.using(keep=True).GradScaler("cpu", init_scale=2.0**127)
+    batches = texts(draw, (2, BLOCK))
+    student.train_step(theirs, made, batches, RATE, 1.0, "float32", scaler)
+    after = theirs.parameters()
+    changed = [name for name in values if not torch.equal(after[name], values[name])]
+    holds(
+        not changed,
+        _("The gradients overflowed, and the step changed {name} all the same.").format(name=", ".join(changed[:1])),
+    )
+    scale = scaler.method("get_scale").value
+    holds(
+        isinstance(scale, float) and scale < 2.0**127,
+        _(
+            "The gradients overflowed, and the scale stayed as it was. It should become lower, so that the next step "
+            "fits."
+        ),
+    )
+
+
+@points(0.5)
+def test_evaluate(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The mean loss over all tokens of batches of any size, in eval mode, without a graph."""
+    pair = twins(student, reference, draw, "GPT", VOCABULARY, BLOCK, 1, 2, WIDTH, dropout=0.5)
+    theirs, ours = (model.to(dtype=torch.float64) for model in pair)
+    before = theirs.parameters()
+    for sizes in (((2, BLOCK),), ((3, BLOCK), (1, 2), (1, BLOCK))):
+        batches = texts(draw, *sizes)
+        expected = reference.evaluate(ours, batches)
+        theirs.train()
+        came = student.using(saved=True).evaluate(theirs, batches)
+        agree(
+            came, expected, terms=GUARDED, note=_("The model was made with dropout = 0.5 and given in training mode.")
+        )
+        holds(came.saved == 0, _("evaluate kept {count} numbers for a backward pass.").format(count=came.saved))
+        holds(
+            theirs.is_training(),
+            _("The model was given in training mode, and evaluate did not leave all of it in training mode."),
+        )
+        theirs.eval()
+        agree(student.evaluate(theirs, batches), expected, terms=GUARDED)
+        holds(
+            theirs.is_evaluating(),
+            _("The model was given in eval mode, and evaluate did not leave all of it in eval mode."),
+        )
+    after = theirs.parameters()
+    holds(all(torch.equal(after[name], before[name]) for name in before), _("evaluate changed the model's parameters."))

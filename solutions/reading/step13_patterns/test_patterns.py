@@ -1,0 +1,222 @@
+"""The checks of step 13: five patterns of attention, and what can be read off weights."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from grader.checks.assertions import Answer, Draw, Implementation, _, agree, exactly, points, sums_to_one, unmodified
+
+PATTERNS = ("attention_diagonal", "attention_uniform", "attention_first", "attention_causal", "attention_local")
+INF, NAN = float("inf"), float("nan")
+# The contract's 1e-5 as `terms`, which count roundings: those of float32 and of float64.
+WITHIN_1E5 = {torch.float32: 64, torch.float64: 10**19, torch.bfloat16: 16}
+
+
+@points(1)
+def test_fixed_patterns_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Three tokens attend to themselves, to all alike, and to the first, as you can draw by hand."""
+    agree(student.attention_diagonal(3), torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))
+    agree(student.attention_uniform(4), torch.full((4, 4), 0.25))
+    agree(student.attention_first(3), torch.tensor([[1.0, 0.0, 0.0]]).repeat(3, 1))
+
+
+@points(0.5)
+def test_causal_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Each of four tokens attends alike to itself and to every earlier one."""
+    third = 1 / 3
+    expected = [[1.0, 0.0, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0], [third, third, third, 0.0], [0.25, 0.25, 0.25, 0.25]]
+    agree(student.attention_causal(4), torch.tensor(expected))
+
+
+@points(1)
+def test_local_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Each of four tokens attends alike to itself and its neighbours, and the edge rows sum to 1 too."""
+    third = 1 / 3
+    expected = [[0.5, 0.5, 0.0, 0.0], [third, third, third, 0.0], [0.0, third, third, third], [0.0, 0.0, 0.5, 0.5]]
+    agree(student.attention_local(4), torch.tensor(expected))
+
+
+@points(1)
+def test_patterns_of_any_size(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The patterns are right for any number of tokens and any radius, and each row sums to 1."""
+    for tokens, radius in ((7, 3), (9, 2), (1, 0), (draw.integer(6, 9), 0), (5, 4), (4, 4), (3, 5), (40, 12), (2, 100)):
+        came = student.attention_local(tokens, radius)
+        agree(came, reference.attention_local(tokens, radius))
+        sums_to_one(came.tensor())
+    for num_tokens in (1, 2, draw.integer(5, 9), draw.integer(130, 150)):
+        for name in PATTERNS:
+            came = getattr(student, name)(num_tokens)
+            agree(came, getattr(reference, name)(num_tokens))
+            sums_to_one(came.tensor())
+    agree(student.attention_local(6, radius=2), reference.attention_local(6, radius=2))
+
+
+@points(0.5)
+def test_patterns_on_their_device(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The patterns are made on the device that is asked for."""
+    for name in PATTERNS:
+        for device in ("cpu", "meta"):
+            agree(getattr(student, name)(4, device=device), getattr(reference, name)(4, device=device))
+
+
+@points(0.5)
+def test_validate_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Each row of weights is reported with its own faults, and no other."""
+    weights = torch.tensor([[0.25, 0.75, 0.0], [0.5, 0.25, 0.0], [-0.25, 0.75, 0.5], [1.5, -0.5, 0.0], [0.0, NAN, 1.0]])
+    expected = {
+        "not_finite": torch.tensor([False, False, False, False, True]),
+        "negative": torch.tensor([False, False, True, True, False]),
+        "above_one": torch.tensor([False, False, False, True, False]),
+        "sum": torch.tensor([False, True, False, False, True]),
+    }
+    exactly(student.validate_attention(weights), expected)
+
+
+@points(0.5)
+def test_validate_each_fault(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Faults are found in any shape and dtype, each by itself, an infinity by its sign."""
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        weights = _faulty_rows(draw, dtype)
+        for given in (
+            weights,
+            weights[:, 0],
+            weights[0, 0],
+            weights.transpose(0, 1),
+            weights[..., :6, :].mT,
+            weights.unflatten(2, (3, 4)),
+        ):
+            came = student.validate_attention(given)
+            exactly(came, reference.validate_attention(given))
+            unmodified(came)
+    for tokens in (1, 300):
+        weights = draw.normal(2, 3, tokens).softmax(dim=-1)
+        exactly(student.validate_attention(weights), reference.validate_attention(weights))
+    weights = draw.normal(2, 3, 4)
+    came = student.using(device="meta").validate_attention(weights)
+    exactly(came, reference.using(device="meta").validate_attention(weights))
+
+
+@points(0.5)
+def test_validate_tolerance(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The tolerance counts where it should, and the sum is taken in float32 at least."""
+    off = torch.tensor([0.0, 0.4, -0.4, 3.0, -3.0])
+    for tolerance in (1e-5, 1e-3, 0.05):
+        for dtype in (torch.float32, torch.float64):
+            one_key = torch.zeros(5, 3, dtype=dtype)
+            one_key[:, draw.integer(0, 2)] = 1 + tolerance * off.to(dtype)  # a single weight is around 1
+            shared = torch.full((5, 4), 0.25, dtype=dtype)
+            shared[:, draw.integer(0, 3)] += tolerance * off.to(dtype)  # only the sum is
+            below = torch.zeros(5, 3, dtype=dtype)
+            below[:, 1], below[:, 2] = 1.0, 0.4 * tolerance * off.to(dtype)  # a little below 0 is below 0
+            for weights in (one_key, shared, below):
+                came = student.validate_attention(weights, tolerance)
+                exactly(came, reference.validate_attention(weights, tolerance))
+    for keys in (3, 6, 7, 11):  # in bfloat16 these shares sum to 1 only when the sum is rounded as well
+        weights = torch.full((2, keys), 1 / keys, dtype=torch.bfloat16)
+        for tolerance in (1e-5, 0.1):
+            came = student.validate_attention(weights, tolerance=tolerance)
+            exactly(came, reference.validate_attention(weights, tolerance=tolerance))
+
+
+@points(0.5)
+def test_top_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The two strongest keys of two queries, largest first, in any shape."""
+    weights = torch.tensor([[0.1, 0.2, 0.4, 0.3], [0.7, 0.1, 0.05, 0.15]])
+    expected = (torch.tensor([[0.4, 0.3], [0.7, 0.15]]), torch.tensor([[2, 3], [0, 3]]))
+    exactly(student.top_attended(weights, 2), expected)
+    for shape, k in (((3, 3), 2), ((2, 3, 5), 1), ((2, 4, 2, 6), 3), ((5, 2), 2), ((2, 3, 7), 6), ((2, 1, 3, 2, 4), 3)):
+        weights = draw.normal(*shape).softmax(dim=-1)
+        for given in (weights, weights.mT):
+            came = student.top_attended(given, k)
+            exactly(came, reference.top_attended(given, k))
+            unmodified(came)
+
+
+@points(0.5)
+def test_top_of_equals(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Of equal weights the earlier key comes first, and a k larger than the number of keys gives them all."""
+    tokens = draw.integer(50, 70)
+    alike = reference.attention_causal(tokens).tensor()
+    for weights, k in (
+        (alike, tokens),
+        (alike, 5),
+        (draw.integers(0, 4, 2, 3, 60) / 4, 40),
+        (draw.integers(0, 3, 2, 2, 3, 5) / 4, 9),
+        (draw.normal(1, 1), 2),
+    ):
+        exactly(student.top_attended(weights, k), reference.top_attended(weights, k))
+
+
+@points(0.5)
+def test_entropy(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """A weight of 1 has entropy 0, four equal ones have ln 4, and fresh weights have theirs."""
+    weights = torch.tensor([[0.0, 1.0, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25], [0.5, 0.0, 0.5, 0.0]])
+    _near(student.attention_entropy(weights), torch.tensor([0.0, math.log(4), math.log(2)]))
+    for shape in ((4, 4), (2, 3), (3, 2, 5), (2, 3, 4, 70), (2, 1, 2, 3, 4), (1, 1)):
+        weights = draw.normal(*shape, scale=2.0, dtype=torch.float64).softmax(dim=-1)
+        hidden = weights.where(draw.mask(*shape), 0.0)  # rows need not sum to 1 for this
+        for given in (weights, weights.float(), hidden, hidden.float().mT):
+            came = student.attention_entropy(given)
+            _near(came, reference.attention_entropy(given))
+            unmodified(came)
+
+
+@points(0.5)
+def test_distance(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """The mean distance of two queries to three keys, and of fresh weights with any offset."""
+    weights = torch.tensor([[0.5, 0.0, 0.5], [0.0, 0.25, 0.75]])  # distances: 0.5 * 2 = 1, and 0.75 * 1
+    agree(student.attention_distance(weights), torch.tensor(0.875), terms=3)
+    agree(student.attention_distance(weights, 2), torch.tensor((1.0 + 1.25) / 2), terms=3)
+    for shape, offset in (
+        ((4, 4), 0),
+        ((2, 3, 5), 0),
+        ((3, 3, 3), 2),
+        ((2, 3, 1, 6), 5),
+        ((2, 2, 4, 40), 36),
+        ((2, 1, 3, 2, 5), 1),
+    ):
+        weights = draw.normal(*shape, scale=2.0).softmax(dim=-1)
+        for given in (weights, weights.mT):
+            came = student.attention_distance(given, offset=offset)
+            agree(came, reference.attention_distance(given, offset=offset), terms=max(shape) ** 2)
+            unmodified(came)
+
+
+@points(0.5)
+def test_dtypes_gradients_and_devices(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """What is read off the weights keeps their dtype and device, and lets gradients through."""
+    note = _("The device `meta` has shapes and no values: what is made elsewhere, or looks at values, fails there.")
+    for name, arguments in (("top_attended", (2,)), ("attention_entropy", ()), ("attention_distance", (1,))):
+        for dtype in (torch.bfloat16, torch.float64):
+            weights = draw.normal(2, 3, 5, dtype=dtype).softmax(dim=-1)
+            came, expected = (getattr(side, name)(weights, *arguments) for side in (student, reference))
+            agree(came, expected, terms=WITHIN_1E5[dtype] if name == "attention_entropy" else 15)
+        # Not halves: weights near 0 have large logarithms. Rows that do not sum to 1 show where a row was divided.
+        weights = draw.uniform(2, 3, 5, low=0.1, high=1.0)
+        came, expected = (
+            getattr(side.using(gradients=True), name)(weights, *arguments) for side in (student, reference)
+        )
+        agree(came, expected, terms=64)
+        came, expected = (
+            getattr(side.using(device="meta"), name)(weights, *arguments) for side in (student, reference)
+        )
+        agree(came, expected, note=note)
+
+
+def _near(came: Answer, expected: Answer | Tensor) -> None:
+    dtype = came.tensor().dtype
+    agree(came, expected, terms=WITHIN_1E5.get(dtype, 1))
+
+
+# Rows without a fault, with one and with several, in every order of faults: `(2, 2, 12, 4)`.
+def _faulty_rows(draw: Draw, dtype: torch.dtype) -> Tensor:
+    rows = [
+        [0.5, 0.25, 0.125, 0.125], [0.0, 1.0, 0.0, 0.0], [0.5, 0.25, 0.0, 0.125], [0.5, 0.5, 0.25, 0.5],
+        [-0.5, 0.5, 0.5, 0.5], [1.5, -0.5, 0.0, 0.0], [2.0, 0.0, 0.0, 0.0], [-0.25, 0.25, 0.25, 0.25],
+        [NAN, 0.5, 0.5, 0.0], [INF, 0.0, 0.0, 0.0], [-INF, 0.5, 0.5, 1.0], [INF, -INF, 1.0, 0.0],
+        [NAN, -0.5, 1.5, 0.0], [NAN, INF, 0.0, 0.0],
+    ]  # fmt: skip
+    table = torch.tensor(rows, dtype=dtype)
+    picked = torch.stack([draw.permutation(len(rows))[:12] for _row in range(4)])
+    return table[picked][..., draw.permutation(4)].unflatten(0, (2, 2))
