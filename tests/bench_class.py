@@ -25,13 +25,14 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from grader import course
-from grader.implementation import LocalBackend
-from grader.responder import Responder
-from grader.verdict import run_check
+from grader.base import paths
+from grader.calls.responder import Responder
+from grader.checks.backends import LocalBackend
+from grader.checks.trial import run_check
+from grader.course import steps as course
 from tests.bench_grade import descendants
 
-EXAMPLES = course.ROOT / "examples" / "course" / "submissions"
+EXAMPLES = paths.ROOT / "examples" / "course" / "submissions"
 RIGHT = ("ada", "김민서")
 WRONG = ("chen wei", "dora", "emre", "fatima", "박서연")
 LOOPS = ("박서연/step10_flash.py",)  # an endless loop costs nbgrader 30 seconds and us 10: neither is the point here
@@ -75,7 +76,7 @@ def leanest(folder: Path | None) -> dict[str, object]:
         return v4.new_code_cell(source, metadata={"nbgrader": {"grade_id": f"{kind}_{step.name}", **about}})
 
     cells = [
-        v4.new_code_cell(f"import sys\nsys.path.insert(0, {str(course.ROOT)!r})\nfrom tests.bench_class import points")
+        v4.new_code_cell(f"import sys\nsys.path.insert(0, {str(paths.ROOT)!r})\nfrom tests.bench_class import points")
     ]
     for step in course.steps():
         answer = "raise NotImplementedError" if folder is None else answered(folder, step)
@@ -88,7 +89,7 @@ def leanest(folder: Path | None) -> dict[str, object]:
 
 def released(folder: Path | None, *, per_step: bool = False) -> dict[str, object]:
     """The notebooks that `make release` makes, one for all steps or one a step. None: their sources."""
-    from grader import release
+    from grader.instructor import release
 
     made = {}
     for steps in [[step] for step in course.steps()] if per_step else [course.steps()]:
@@ -135,7 +136,7 @@ def quiet(folder: Path, *arguments: str) -> tuple[float, float]:
         cwd=folder,
         capture_output=True,
         text=True,
-        env=os.environ | {"PATH": tools, "KIT_HOME": str(course.ROOT)},
+        env=os.environ | {"PATH": tools, "KIT_HOME": str(paths.ROOT)},
     )
     if done.returncode:
         raise SystemExit(f"{' '.join(arguments)} failed:\n{done.stderr[-3000:]}")
@@ -157,7 +158,7 @@ def graded(submissions: Path, out: Path, jobs: int, pages: str = "Pss") -> tuple
     watching.start()
     try:
         arguments = ("class", str(submissions), "--out", str(out), "--seed", str(SEED), "--device", "cpu")
-        wall, cpu = quiet(course.ROOT, "-m", "grader", *arguments, "--jobs", str(jobs))
+        wall, cpu = quiet(paths.ROOT, "-m", "grader", *arguments, "--jobs", str(jobs))
     finally:
         done.set()
         watching.join()
@@ -180,11 +181,11 @@ def same_scores(folder: Path, out: Path) -> bool:
     """Whether both gave the same scores to those whom nbgrader graded: the same work was done."""
     from nbgrader.api import Gradebook
 
-    from grader import classroom
+    from grader.instructor import class_run
 
     with Gradebook(f"sqlite:///{folder / 'gradebook.db'}") as gradebook:
         theirs = {one.student.id: one.score for one in gradebook.assignment_submissions("attention")}
-    reports = {name: classroom.load(out, name) for name in theirs}
+    reports = {name: class_run.load(out, name) for name in theirs}
     ours = {name: entry.report.score for name, entry in reports.items() if entry and entry.report}
     for name in sorted(theirs):
         if theirs[name] != ours.get(name):

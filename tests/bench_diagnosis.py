@@ -15,8 +15,9 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
-from grader import course, preload
-from grader.catalogue import Misconception
+from grader.checks.catalogue import Misconception
+from grader.oracle.live import solutions
+from grader.sandbox import preload
 from tests.clinic import Clinic
 
 SEEDS = 50
@@ -60,7 +61,7 @@ def tally(name: str, seeds: int) -> Tally:
     """One step's misconceptions, each diagnosed under `seeds` seeds, its pairs, and its strangers."""
     preload.load_torch()
     warnings.simplefilter("ignore")  # of torch's, about what wrong ways do
-    step = next(step for step in course.steps() if step.name == name)
+    step = next(step for step in solutions() if step.name == name)
     result = Tally(step.name, seeds)
     for seed in range(1, seeds + 1):
         clinic = Clinic(step)
@@ -89,7 +90,7 @@ def main(seeds: int = SEEDS, only: str = "") -> int:
         f"{'step':26}{'wrong ways':>11}{'named':>8}{'among two':>11}{'missed':>8}{'pairs':>7}{'named':>8}"
         f"{'strangers named':>17}   ({seeds} seeds)"
     )
-    names = [step.name for step in course.steps() if only in step.name]
+    names = [step.name for step in solutions() if only in step.name]
     processes = multiprocessing.get_context("spawn")  # torch does not survive a fork
     missed = 0
     with ProcessPoolExecutor(min(2, os.cpu_count() or 1), processes) as pool:

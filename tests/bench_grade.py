@@ -15,8 +15,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from grader import exercises, grading, isolation, submission
-from grader.limits import Limits
+from grader.base.limits import Limits
+from grader.course import choice, exercises, submissions
+from grader.judge import grader as grading
+from grader.sandbox import kernel
 
 ROUNDS = 7
 PYTHON = sys.executable
@@ -44,9 +46,9 @@ def command(*arguments: str) -> Callable[[], object]:
     return lambda: subprocess.run([PYTHON, *arguments], check=True, stdout=subprocess.DEVNULL)
 
 
-def overhead(grader: grading.Grader, read: submission.Submission) -> float:
+def overhead(grader: grading.Grader, read: submissions.Submission) -> float:
     """What all layers but the process itself add to a warm grade of everything, as a share of one without them."""
-    times: dict[tuple[str, ...], list[float]] = {(): [], isolation.LAYERS[1:]: []}
+    times: dict[tuple[str, ...], list[float]] = {(): [], kernel.LAYERS[1:]: []}
     for without in [*times, *times, *times]:
         grader.limits = Limits(without=without)
         times[without].append(timed(lambda: grader.grade(read, seed=1)))
@@ -91,7 +93,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         solved = Path(folder) / "solved"
         exercises.write_solved(solved)
-        read = submission.read(solved)
+        read = submissions.read(solved)
         ratios: dict[str, list[float]] = {name: [] for name in BOUNDS}
         with grading.Grader() as grader:
             grader.grade(read)
@@ -101,7 +103,7 @@ def main() -> None:
                 grade = ("-m", "grader", "grade", "--submission", str(solved))
                 ratios["cold, twelve steps"].append(timed(command(*grade)) / torch)
                 ratios["cold, one step"].append(timed(command(*grade, "--step", "step04_causal_mask")) / torch)
-                ones = [timed(lambda name=name: grader.grade(read, [name])) for name in grading.step_names()]
+                ones = [timed(lambda name=name: grader.grade(read, [name])) for name in choice.step_names()]
                 ratios["warm, the middle step"].append(statistics.median(ones) / torch)
                 ratios["warm, the slowest step"].append(max(ones) / torch)
                 ratios["warm, twelve steps"].append(timed(lambda: grader.grade(read)) / torch)
@@ -109,9 +111,7 @@ def main() -> None:
                 ratios["warm, seed seen before"].append(timed(lambda: grader.grade(read, seed=1)) / torch)
                 # One step is always the first judge's work: it has to have seen all of them under this seed.
                 for _time in range(2):
-                    ones = [
-                        timed(lambda name=name: grader.grade(read, [name], seed=1)) for name in grading.step_names()
-                    ]
+                    ones = [timed(lambda name=name: grader.grade(read, [name], seed=1)) for name in choice.step_names()]
                 ratios["the slowest, seed seen before"].append(max(ones) / torch)
             rss, pss = resident(os.getpid())
             overheads = [overhead(grader, read) for _round in range(ROUNDS)]

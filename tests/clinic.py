@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from grader.catalogue import Misconception
-from grader.course import Step
-from grader.diagnose import Diagnostician, Question, Witness
-from grader.implementation import Backend, LocalBackend
-from grader.messages import Call, Outcome
-from grader.remembered import Remembered
-from grader.tape import Tape
-from grader.verdict import Verdict, run_check
+from msgspec.structs import replace
+
+from grader.calls.call import Call, Outcome
+from grader.checks.backends import Backend, LocalBackend
+from grader.checks.catalogue import Misconception
+from grader.checks.trial import Verdict, run_check
+from grader.oracle.cache import Remembered
+from grader.oracle.diagnostician import Diagnostician
+from grader.oracle.live import Solution
+from grader.oracle.tape import Tape
+from grader.oracle.witness import Question, Witness
 
 
 class OtherDraws(LocalBackend):
@@ -36,7 +38,7 @@ class Clinic:
     `witness` knows what the misconceptions answer, for instance a tape; by default they are asked themselves.
     """
 
-    def __init__(self, step: Step, witness: Witness | None = None) -> None:
+    def __init__(self, step: Solution, witness: Witness | None = None) -> None:
         self.step = step
         self._reference = Remembered(step.oracle())
         self._witness = witness or step.witness(self._reference)

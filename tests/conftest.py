@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from grader.grading import Grader
-from grader.limits import Limits
+from grader.base.limits import Limits
+from grader.judge.grader import Grader
 
 
 def pytest_configure() -> None:

@@ -5,24 +5,25 @@ Each line it prints names what is wrong and the command that mends it.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from grader import authoring, course, exercises, translations
-from tests import misconceptions_page, security_page
+from grader.author import lint, pages, translations
+from grader.base import paths
+from grader.course import exercises, stubs
+from grader.course import steps as course
+from tests import floors
 
-ROOT = course.ROOT
+ROOT = paths.ROOT
 TELLING = 24  # characters from which a line of a solution is told from everyday Python
-LISTED = re.compile(r"^\| `(step\w+)` \|.*\| ([\d.]+) \|$", re.MULTILINE)  # a step and its points in a README's table
 SHIPPED = ("exercises", "grader", "docs", "examples", "README.md", "README.ko.md", "CONTRIBUTING.md", "CHANGELOG.md")
 
 
 def solution_lines(step: course.Step) -> set[str]:
     """The telling lines inside the solution regions of a step, without comments and surrounding space."""
     source = (step.folder / "reference.py").read_text(encoding="utf-8")
-    inside = (line.partition("#")[0].strip() for line, solution in course.regions(source) if solution)
+    inside = (line.partition("#")[0].strip() for line, solution in stubs.regions(source) if solution)
     return {line for line in inside if len(line) >= TELLING and not line.startswith(("raise ", "class ", "def ", "@"))}
 
 
@@ -48,33 +49,24 @@ def shipped_files() -> Iterator[Path]:
 def left_behind() -> list[str]:
     """Stubs of steps that were renamed or removed."""
     names = {step.name for step in course.steps()}
-    left = [path.name for path in sorted(course.EXERCISES.glob("step*.py")) if path.stem not in names]
+    left = [path.name for path in sorted(paths.EXERCISES.glob("step*.py")) if path.stem not in names]
     return [f"exercises/{name} belongs to no step: remove it, or give the step its old name" for name in left]
 
 
-def unlisted() -> list[str]:
-    """Steps that the table of a README does not list with their points, and what it lists that is no step."""
-    found = []
-    steps = {step.name: f"{step.points:g}" for step in course.steps()}
-    for name in ("README.md", "README.ko.md"):
-        listed = dict(LISTED.findall((ROOT / name).read_text(encoding="utf-8")))
-        found += [
-            f"{name}: give `{step}` a line with its {points} points in the table of steps"
-            for step, points in steps.items()
-            if listed.get(step) != points
-        ]
-        found += [f"{name}: take `{step}` out of the table of steps" for step in listed if step not in steps]
-    return found
+def undrawn() -> list[str]:
+    """The picture of the engine's floors, where it is not what the import contracts say."""
+    if floors.PICTURE.is_file() and floors.PICTURE.read_text(encoding="utf-8") == floors.picture():
+        return []
+    return [f"{floors.PICTURE.relative_to(ROOT)} is stale: run `make readme`"]
 
 
 def problems() -> list[str]:
     """Everything that is stale or out of place; of a step that is not whole, only what it lacks."""
-    if found := authoring.problems():
+    if found := lint.problems():
         return found
     stale = [f"exercises/{name}.py is stale: run `make exercises`" for name in exercises.stale()]
-    pages = [f"{path.relative_to(ROOT)} is stale: run `make misconceptions`" for path in misconceptions_page.stale()]
-    proofs = [f"{path.relative_to(ROOT)} is stale: run `make security`" for path in security_page.stale()]
-    return [*stale, *left_behind(), *unlisted(), *pages, *proofs, *translations.problems(), *leaks()]
+    tables = [f"{file.name} is stale: run `make readme`" for file in pages.stale()]
+    return [*stale, *left_behind(), *tables, *undrawn(), *translations.problems(), *leaks()]
 
 
 if __name__ == "__main__":

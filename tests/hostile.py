@@ -26,13 +26,13 @@ from pathlib import Path
 
 import msgspec
 
-from grader.grading import ROOT, Grader
-from grader.limits import Limits
-from grader.report import plain
-from grader.results import Report, as_json
-from grader.sandbox import GRACE
-from grader.scratch import BASE
-from grader.submission import Submission
+from grader.base.limits import Limits
+from grader.base.results import Report, as_json
+from grader.course.submissions import Submission
+from grader.judge.grader import ROOT, Grader
+from grader.report.terminal import plain
+from grader.sandbox.forked import GRACE
+from grader.sandbox.scratch import BASE
 
 STEP = "step02_softmax"
 GOOD = """

@@ -29,6 +29,7 @@ def main(python: str) -> None:
     extras = project["optional-dependencies"]
     sets = {
         "requirements.lock": [TORCH, *project["dependencies"]],
+        "requirements-lab.lock": extras["lab"],
         "requirements-instructor.lock": extras["instructor"],
         "requirements-test.lock": [*extras["cluster"], *extras["postgresql"], *extras["test"]],
     }

@@ -1,17 +1,18 @@
-"""`make misconceptions`: the pages that list every wrong way that the kit knows, one a language."""
+"""`make docs`: the pages that list every wrong way that the kit knows, one per language."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-from grader import authoring, course
-from grader.language import LANGUAGES, use
-from grader.language import gettext as _
+from grader.author import lint
+from grader.base import paths
+from grader.base.language import LANGUAGES, use
+from grader.base.language import gettext as _
+from grader.oracle.live import Solution, solutions
 
-DOCS = course.ROOT / "docs"
+DOCS = paths.ROOT / "dist" / "docs"
 FILES = {"en": DOCS / "misconceptions.md", "ko": DOCS / "misconceptions.ko.md"}
-GENERATED = "<!-- Generated from solutions/ by `make misconceptions`: edit misconceptions.py of the step instead. -->"
+GENERATED = "<!-- Generated from solutions/ by `make docs`: edit misconceptions.py of the step instead. -->"
 # The few sentences of the page itself.
 HEADINGS = {
     "en": (
@@ -32,7 +33,7 @@ HEADINGS = {
 
 def page(spoken: str) -> str:
     """The whole page in one language."""
-    steps = course.steps()
+    steps = solutions()
     title, introduction, columns = HEADINGS[spoken]
     count = sum(len(step.misconceptions) for step in steps)
     with use(spoken):
@@ -41,7 +42,7 @@ def page(spoken: str) -> str:
     return "\n".join(parts)
 
 
-def _section(step: course.Step, columns: tuple[str, ...]) -> str:
+def _section(step: Solution, columns: tuple[str, ...]) -> str:
     rows = [
         columns,
         ("---",) * len(columns),
@@ -51,18 +52,11 @@ def _section(step: course.Step, columns: tuple[str, ...]) -> str:
     return f"## {step.number}. {_(step.title)}\n\n" + "\n".join(lines) + "\n"
 
 
-def stale() -> list[Path]:
-    """The pages that are not what the step folders give."""
-    return [
-        path for spoken, path in FILES.items() if not path.is_file() or path.read_text(encoding="utf-8") != page(spoken)
-    ]
-
-
 def main() -> None:
     """Writes the pages, of steps that are whole."""
-    if authoring.main():
+    if lint.main():
         sys.exit(2)
-    DOCS.mkdir(exist_ok=True)
+    DOCS.mkdir(parents=True, exist_ok=True)
     for spoken in LANGUAGES:
         FILES[spoken].write_text(page(spoken), encoding="utf-8")
 

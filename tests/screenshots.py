@@ -23,13 +23,18 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from grader import class_page, course, exercises, kit, language, page, report, students, submission
-from grader.grading import Grader
-from grader.results import Graded, Report
-from grader.standings import standing
+from grader.author import kit
+from grader.base import language
+from grader.base.results import Graded, Report
+from grader.course import exercises, steps
+from grader.course import submissions as submission
+from grader.instructor import class_page, roster
+from grader.instructor.standings import standing
+from grader.judge.grader import Grader
+from grader.report import page, terminal
 from tests.watched import POINTS, Session
 
-IMAGES = course.ROOT / "docs" / "images"
+IMAGES = steps.ROOT / "docs" / "images"
 WIDTH = 80
 SEED = 4
 FOOT = 40  # pixels below the last line of a page
@@ -79,7 +84,7 @@ def renormalise(weights, mask):
 def first_steps(folder: Path) -> None:
     """A learner on the way: three steps done, the fourth with its mask upside down."""
     exercises.write(folder)
-    for step in course.steps()[:3]:
+    for step in steps.steps()[:3]:
         (folder / f"{step.name}.py").write_text(step.solved(), encoding="utf-8")
     (folder / f"{MASK}.py").write_text(UPSIDE_DOWN, encoding="utf-8")
 
@@ -111,7 +116,7 @@ def _in_columns(match: re.Match[str]) -> str:
 def in_terminal(shown: Report) -> Console:
     """`make grade` as a terminal shows it."""
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False)
-    console.print(report.terminal(shown))
+    console.print(terminal.terminal(shown))
     console.print()  # the descenders of the last line need room
     return console
 
@@ -140,9 +145,9 @@ def watched(folder: Path, spoken: str) -> dict[str, Console]:
 
 def a_class(grader: Grader) -> str:
     """The page of the class that comes with the kit."""
-    submissions = course.ROOT / "examples" / "course" / "submissions"
+    submissions = steps.ROOT / "examples" / "course" / "submissions"
     standings = []
-    for student in students.students(submissions, students.folders(submissions), "attention"):
+    for student in roster.students(submissions, roster.folders(submissions), "attention"):
         shown = grader.grade(student.submission, device="cpu", seed=SEED)
         standings.append(standing(Graded(student=student.name, file=student.file, key="", report=shown)))
     return class_page.html(standings, seed=SEED, submissions="examples/course/submissions")

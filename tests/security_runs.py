@@ -20,8 +20,9 @@ from pathlib import Path
 
 import msgspec
 
-from grader import version
-from grader.grading import ROOT, Grader, GraderError
+from grader.instructor import fingerprint
+from grader.judge.grader import ROOT, Grader
+from grader.judge.launcher import GraderError
 from tests import hostile
 from tests.hostile import KERNELS, Attack
 
@@ -255,7 +256,7 @@ class _Progress:
 
     @staticmethod
     def _of(attack: Attack) -> str:
-        return f"{attack.digest} {version.fingerprint()} {platform.release()}"
+        return f"{attack.digest} {fingerprint.fingerprint()} {platform.release()}"
 
 
 if __name__ == "__main__":

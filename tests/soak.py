@@ -21,9 +21,9 @@ from typing import Any
 
 import msgspec
 
-from grader import course
-from grader.grading import Grader
-from grader.submission import Submission
+from grader.course.submissions import Submission
+from grader.judge.grader import Grader
+from grader.oracle.live import Solution, solutions
 from tests import hostile
 
 SEED = 11  # of the run and of all draws
@@ -62,12 +62,12 @@ class Soaked:
         return statistics.median(values[-third:]) - statistics.median(values[:third])
 
 
-def right(step: course.Step) -> Submitted:
+def right(step: Solution) -> Submitted:
     """The reference."""
     return Submitted("right", step.name, lambda grader: _status(grader, step.name, step.solved(), "pass"))
 
 
-def wrong(step: course.Step, name: str, source: str) -> Submitted:
+def wrong(step: Solution, name: str, source: str) -> Submitted:
     """The reference with one function in a way that is known to be wrong."""
     return Submitted("wrong", f"{step.name}:{name}", lambda grader: _status(grader, step.name, source, "fail"))
 
@@ -81,7 +81,7 @@ def attacking(attack: hostile.Attack) -> Submitted:
 def mixed(count: int, seed: int = SEED) -> list[Submitted]:
     """So many submissions, a third of each kind, in an order drawn by the seed."""
     draw = random.Random(seed)
-    steps = course.steps()
+    steps = solutions()
     wrongs = [[wrong(step, name, source) for name, source in _wrong_sources(step)] for step in steps]
     wrongs = [some for some in wrongs if some]
     attacks = [attacking(attack) for attack in hostile.attacks()]
@@ -100,7 +100,7 @@ def soak(count: int, on_graded: Callable[[int, Soaked], None] = lambda number, s
     soaked = Soaked()
     begin = time.monotonic()
     with Grader(1, LIMITS) as grader:
-        for step in course.steps():  # warms up: the judge remembers the reference's answers, by design
+        for step in solutions():  # warms up: the judge remembers the reference's answers, by design
             soaked.wrong += right(step).graded(grader)
         for number, submitted in enumerate(mixed(count), 1):
             said = [*submitted.graded(grader), *hostile.left_behind(grader)]
@@ -114,7 +114,7 @@ def soak(count: int, on_graded: Callable[[int, Soaked], None] = lambda number, s
 
 def _status(grader: Grader, step: str, source: str, expected: str) -> list[str]:
     grader.limits = hostile.PATIENT
-    sources = {other.name: other.solved() for other in course.steps()} | {step: source}
+    sources = {other.name: other.solved() for other in solutions()} | {step: source}
     submitted = Submission("soak", {name: (f"soak/{name}.py", text) for name, text in sources.items()})
     (result,) = grader.grade(submitted, [step], device="cpu", seed=SEED).steps
     if result.status == expected and "error" not in {check.status for check in result.checks}:
@@ -122,7 +122,7 @@ def _status(grader: Grader, step: str, source: str, expected: str) -> list[str]:
     return [f"{step} is {result.status}, not {expected}"]
 
 
-def _wrong_sources(step: course.Step) -> list[tuple[str, str]]:
+def _wrong_sources(step: Solution) -> list[tuple[str, str]]:
     """The misconceptions that are one function or class and need no name that a submission does not have."""
     found = []
     for misconception in step.misconceptions:

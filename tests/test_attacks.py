@@ -12,12 +12,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from grader.grading import ROOT, Grader
-from grader.isolation import LAYERS
-from grader.limits import Limits
-from grader.submission import Submission
+from grader.base.limits import Limits
+from grader.course.submissions import Submission
+from grader.judge.grader import ROOT, Grader
+from grader.oracle.live import solutions
+from grader.sandbox.kernel import LAYERS
 from tests import hostile
 from tests.hostile import GOOD, LIMITS, PATIENT, STEP, Attack, descendants, one_file, zygote_pid
+from tests.whole import sample
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the layers are Linux's")
 
@@ -34,7 +36,7 @@ def warm() -> Iterator[Grader]:
     del os.environ["KIT_TEST_SECRET_TOKEN"]
 
 
-@pytest.mark.parametrize("attack", hostile.attacks(), ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", sample(hostile.attacks()), ids=lambda attack: attack.name)
 def test_attack(attack: Attack, warm: Grader) -> None:
     """Its own outcome, in time, and nothing is left of it: a good submission is graded right afterwards."""
     wrong = hostile.tried(attack, warm, PATIENT) if attack.is_honest else hostile.tried_in_short(attack, warm, LIMITS)
@@ -60,12 +62,12 @@ def test_attacks_as_an_ordinary_user() -> None:
         hostile.require_ordinary_user()
     except hostile.NoOtherUser as error:
         pytest.skip(f"no process of another user can be started: {error}")
-    attacks = [f"{__file__}::test_attack[{attack.name}]" for attack in hostile.attacks()]
+    attacks = [f"{__file__}::test_attack[{attack.name}]" for attack in sample(hostile.attacks())]
     attacks.append(f"{__file__}::test_layers_are_reported")
     parts = [attacks[start::4] for start in range(4)]  # side by side, for time's sake: most wait for a deadline
     running = [
         subprocess.Popen(
-            hostile.as_an_ordinary_user([sys.executable, "-m", "pytest", "-q", "-x", *part]),
+            hostile.as_an_ordinary_user([sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *part]),
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT,
             env=os.environ | {"HOME": "/nonexistent"},
         )
@@ -77,15 +79,17 @@ def test_attacks_as_an_ordinary_user() -> None:
 
 # Goes at the end of every right solution: from there on the process answers now and then what it likes.
 LIAR = """
-import random as _random, torch as _torch
-from grader import responder as _responder
-from grader.messages import HandleId as _HandleId, Opaque as _Opaque, Placed as _Placed
+import random as _random, numpy as _numpy, torch as _torch
+from grader.calls import responder as _responder
+from grader.calls.values import HandleId as _HandleId, Opaque as _Opaque, Placed as _Placed
 _rng = _random.Random({seed})
 _float = lambda *shape, **how: _Placed(_torch.zeros(*shape, **how), "cpu")
 _values = [
     None, True, -1, 2**62, 1.5, float("nan"), "text", _HandleId(1), _HandleId(-3), _Opaque("thing"), (), (None,),
     _float(3), _float(0), _float(2, 3), _float(1, 0, 3), _float(4, dtype=_torch.int64), _float(2, dtype=_torch.bool),
     _Placed(_torch.tensor(float("nan")), "nowhere"), _Placed(_torch.empty(2, 3, device="meta"), "meta"),
+    _numpy.ones((2, 3), _numpy.float32), _numpy.ones(3)[None], _numpy.zeros((0, 2), bool), 1 << 4000, -(1 << 70),
+    {{"a": {{"b": (_float(2), _numpy.ones(1))}}, "": None}}, {{}},
     dict(missing=5, extra=None, misshapen=["x"]), dict(weight=_float(2)), (_float(1), _float(1)),
 ]
 _respond = _responder.Responder.respond
@@ -109,13 +113,12 @@ _responder.Responder.respond = _lie
 @pytest.mark.parametrize("share", [0.05, 0.5, 1.0])
 def test_a_lie_is_never_taken_for_our_fault(warm: Grader, share: float) -> None:
     """Whatever a process answers in whichever step: a fault of ours costs nothing, so that none may be provoked."""
-    from grader import course
 
     warm.limits = PATIENT
     for seed in (1, 2):
         sources = {
             step.name: (f"liar/{step.name}.py", step.solved() + LIAR.format(seed=seed, share=share))
-            for step in course.steps()
+            for step in solutions()
         }
         report = warm.grade(Submission("liar", sources), device="cpu", seed=seed)
         errors = [f"{s.name}.{c.name}: {c.message}" for s in report.steps for c in s.checks if c.status == "error"]
@@ -127,7 +130,7 @@ def test_memory_holds_nothing_of_a_reference(warm: Grader) -> None:
     """Every byte that a worker has in memory, searched for sentences of the references and of the checks."""
     said = [
         line.strip().lstrip("# ").encode()
-        for path in sorted((ROOT / "solutions").glob("step*/*.py"))
+        for path in sorted((ROOT / "solutions").glob("*/step*/*.py"))
         for line in path.read_text(encoding="utf-8").splitlines()
         if line.strip().startswith("# ") and len(line.strip()) > 60
     ]

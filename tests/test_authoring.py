@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from grader import authoring, course, language
-from grader.checks import deadline, points
+from grader.author import lint, pages
+from grader.base import language, paths
+from grader.checks.assertions import deadline, points
+from grader.oracle.live import Solution
 from tests import fresh
 
 STEP = "step13_scores"
@@ -23,8 +25,10 @@ Mistake = Callable[[Path], object]
 
 def copy(folder: Path, name: str = STEP) -> Path:
     """Step 1 as a step of another name in the folder `solutions` below `folder`."""
-    step = folder / "solutions" / name
-    shutil.copytree(course.SOLUTIONS / MODEL, step, ignore=shutil.ignore_patterns("__pycache__", "*.safetensors"))
+    step = folder / "solutions" / "core" / name
+    shutil.copytree(
+        paths.SOLUTIONS / "core" / MODEL, step, ignore=shutil.ignore_patterns("__pycache__", "*.safetensors")
+    )
     (step / "test_scores.py").rename(step / f"test_{name.partition('_')[2]}.py")
     for file in step.glob("*.py"):
         file.write_text(file.read_text(encoding="utf-8").replace(MODEL, name), encoding="utf-8")
@@ -35,9 +39,9 @@ def copy(folder: Path, name: str = STEP) -> Path:
 def step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A course of one step, a thirteenth, which can be imported."""
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(authoring, "SOLUTIONS", tmp_path / "solutions")
+    monkeypatch.setattr(lint, "SOLUTIONS", tmp_path / "solutions")
     yield copy(tmp_path)
-    for name in [name for name in sys.modules if name.startswith(f"solutions.{STEP}")]:
+    for name in [name for name in sys.modules if name.startswith(f"solutions.core.{STEP}")]:
         del sys.modules[name]
 
 
@@ -78,19 +82,19 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "a marker misspelt": (put("reference.py", "BEGIN SOLUTION", "BEGIN SOLUTIONS"), "this ### END SOLUTION has no"),
     "no region": (
         lambda step: (step / "reference.py").write_text("def dot_product_scores(query, key):\n    return query\n"),
-        "nothing is left for the learner to write",
+        "there is nothing for the learner to write",
     ),
-    "no Python": (put("test_scores.py", "@points", "x = = 1\n@points"), "this is no Python (invalid syntax): mend it."),
+    "no Python": (put("test_scores.py", "@points", "x = = 1\n@points"), "not valid Python (invalid syntax): fix it."),
     "a reference that is no Python": (put("reference.py", "import math", "import = math"), "reference.py:"),
     "a module imported": (
-        put("reference.py", "import math", "from solutions.step01_scores import reference\nimport math"),
+        put("reference.py", "import math", "from solutions.core.step01_scores import reference\nimport math"),
         "by name.",
     ),
     "a step that is not there": (
-        put("reference.py", "import math", "from solutions.step07_head.reference import split_heads\nimport math"),
-        "step07_head is no earlier step",
+        put("reference.py", "import math", "from solutions.core.step07_head.reference import split_heads\nimport math"),
+        "step07_head is not an earlier step",
     ),
-    "an import that fails": (first_check("import grader.chekcs"), "No module named 'grader.chekcs': mend it."),
+    "an import that fails": (first_check("import grader.chekcs"), "No module named 'grader.chekcs': fix it."),
     "no check": (
         lambda step: (step / "test_scores.py").write_text('"""Checks."""\n'),
         "test_scores.py holds no check",
@@ -105,7 +109,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     ),
     "another fixture": (
         first_check("@points(1)\ndef test_more(student, reference, drawn):\n    '''More.'''"),
-        "test_more has to take student, reference, draw, and nothing else.",
+        "test_more must take student, reference, draw and nothing else.",
     ),
     "two of one name": (
         first_check("@points(1)\ndef test_scores_by_hand(student, reference, draw):\n    '''More.'''"),
@@ -116,20 +120,20 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
             "import pytest\n@pytest.mark.parametrize('n', [1])\n@points(1)\n"
             "def test_more(student, reference, draw):\n    '''More.'''"
         ),
-        "test_more runs once: take pytest's marks off it",
+        "test_more runs once: remove pytest's marks",
     ),
     "negative points": (put("test_scores.py", "@points(1)", "@points(-1)"), "@points(…) takes a number above 0"),
     "an unknown family": (
         put("test_scores.py", "@points", "OFF_LIMITS = {'dot_product_scores': ('sofmax',)}\n\n\n@points"),
-        "OFF_LIMITS of dot_product_scores has no family “sofmax”: take of softmax, ",
+        "OFF_LIMITS of dot_product_scores names an unknown family “sofmax”: choose from ",
     ),
     "a family without its tuple": (
         first_check("OFF_LIMITS = {'dot_product_scores': ('softmax')}"),
-        'OFF_LIMITS of dot_product_scores is no tuple: write ("softmax",).',
+        'OFF_LIMITS of dot_product_scores is not a tuple: write ("softmax",).',
     ),
     "off limits in what is not there": (
         first_check("OFF_LIMITS = {'dot_products': ('softmax',)}"),
-        "OFF_LIMITS names dot_products, which the reference does not define: take of dot_product_scores",
+        "OFF_LIMITS names dot_products, which the reference does not define: choose from dot_product_scores",
     ),
     "caught by no check": (put("misconceptions.py", 'caught_by="test_', 'caught_by="tset_'), "there is no such check"),
     "replaces what is not there": (
@@ -145,12 +149,12 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
 
 def test_a_whole_step_has_no_problem(step: Path) -> None:
     """Nothing is said of a step that is as it should be, nor of the steps of the course."""
-    assert authoring.problems() == []
+    assert lint.problems() == []
 
 
 def test_the_course_has_no_problem() -> None:
     """Each step of the course is whole."""
-    assert authoring.problems() == []
+    assert lint.problems() == []
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -158,11 +162,11 @@ def test_a_mistake_is_one_line(step: Path, mistake: str) -> None:
     """The file and what to do, in both languages; no traceback."""
     make, said = MISTAKES[mistake]
     make(step)
-    (line,) = authoring.problems("13")
+    (line,) = lint.problems("13")
     assert said in line
     assert line.startswith(str(step))
     with language.use("ko"):
-        (korean,) = authoring.problems("13")
+        (korean,) = lint.problems("13")
     assert korean != line
     assert korean.startswith(str(step))
 
@@ -171,22 +175,20 @@ def test_a_mistake_is_one_line(step: Path, mistake: str) -> None:
 def test_a_folder_that_is_no_step(step: Path, name: str) -> None:
     """A misspelt name is not passed over."""
     step.rename(step.with_name(name))
-    (line,) = authoring.problems()
-    assert f"{name} is no step, so it is left out" in line
+    (line,) = lint.problems()
+    assert f"{name} is not a step and is ignored" in line
 
 
 def test_two_steps_of_one_number(step: Path, tmp_path: Path) -> None:
     """Both are named."""
     copy(tmp_path, "step13_more")
-    (line,) = authoring.problems("13")
+    (line,) = lint.problems("13")
     assert "step13_more" in line and STEP in line and "have the same number" in line
 
 
 def test_no_such_step(step: Path) -> None:
     """A step that is not there proves nothing, and is not passed over."""
-    assert authoring.problems("14") == [
-        f"There is no step 14. The steps are {STEP} to {STEP}. Type: make prove STEP={STEP}"
-    ]
+    assert lint.problems("14") == [f"There is no step 14. The steps are {STEP} to {STEP}. Type: make prove STEP={STEP}"]
 
 
 @pytest.mark.parametrize("number", [0, -1, float("nan"), float("inf"), "2", None, test_no_such_step])
@@ -201,7 +203,7 @@ def test_prove_knows_a_step_by_its_number() -> None:
     """`make prove STEP=2` proves step 2 and not nothing."""
     listed = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "--collect-only", "tests/test_course.py"],
-        capture_output=True, text=True, cwd=course.ROOT, env=os.environ | {"KIT_ONLY": "2"}, timeout=120,
+        capture_output=True, text=True, cwd=paths.ROOT, env=os.environ | {"KIT_ONLY": "2"}, timeout=120,
     )  # fmt: skip
     assert "step02_softmax" in listed.stdout
     assert "step01_scores" not in listed.stdout
@@ -209,22 +211,24 @@ def test_prove_knows_a_step_by_its_number() -> None:
 
 def test_grading_says_what_is_wrong_with_a_step(tmp_path: Path) -> None:
     """A mistake in one step is no failure of the judge's: every command says whose file it is, and grades nothing."""
-    shutil.copytree(course.ROOT / "grader", tmp_path / "grader", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(paths.ROOT / "grader", tmp_path / "grader", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "exercises").mkdir()
     step = copy(tmp_path)
     first_check("@points(1)\ndef test_more(student, reference, draw):\n    pass")(step)
     graded = _command(tmp_path, "grade")
     assert graded.returncode == 2
     assert graded.stderr.splitlines() == [
-        f"solutions/{STEP}/test_scores.py:{_line(step, 'test_more')}: test_more has no title: write a docstring.",
-        "That is for whoever writes the step. Type: make prove",
+        f"solutions/core/{STEP}/test_scores.py:{_line(step, 'test_more')}: test_more has no title: write a docstring.",
+        "This is for the author of the step. Type: make prove",
     ]
     _start_again(step)
     put("test_scores.py", "@points", "OFF_LIMITS = {'dot_product_scores': ('sofmax',)}\n\n\n@points")(step)
-    (tmp_path / "exercises" / f"{STEP}.py").write_text(course.Step(course.SOLUTIONS / MODEL).solved(), encoding="utf-8")
+    (tmp_path / "exercises" / f"{STEP}.py").write_text(
+        Solution(paths.SOLUTIONS / "core" / MODEL).solved(), encoding="utf-8"
+    )
     graded = _command(tmp_path, "grade")  # of right code: it must not be refused for that
     assert graded.returncode == 2
-    assert "has no family “sofmax”: take of softmax" in graded.stderr
+    assert "names an unknown family “sofmax”" in graded.stderr
     copy(tmp_path, "step13_more")
     assert "have the same number" in _command(tmp_path, "grade", "--step", "13").stderr
     shutil.rmtree(step.with_name("step13_more"))
@@ -232,13 +236,13 @@ def test_grading_says_what_is_wrong_with_a_step(tmp_path: Path) -> None:
     for command in ("exercises", "kit", "grade"):
         done = _command(tmp_path, command)
         assert done.returncode == 2
-        assert f"solutions/{STEP}/reference.py is missing: write it." in done.stderr
+        assert f"solutions/core/{STEP}/reference.py is missing: write it." in done.stderr
         assert "Traceback" not in done.stderr
 
 
 def _start_again(step: Path) -> None:
     shutil.rmtree(step)
-    copy(step.parent.parent)
+    copy(step.parents[2])
 
 
 def _command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -255,28 +259,18 @@ def _line(step: Path, check: str) -> int:
 
 def test_a_stub_of_no_step_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a step left behind that was renamed or removed is named."""
-    shutil.copytree(course.EXERCISES, tmp_path / "exercises", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(paths.EXERCISES, tmp_path / "exercises", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "exercises" / "step07_splitting.py").touch()
-    monkeypatch.setattr(course, "EXERCISES", tmp_path / "exercises")
+    monkeypatch.setattr(paths, "EXERCISES", tmp_path / "exercises")
     assert fresh.left_behind() == [
         "exercises/step07_splitting.py belongs to no step: remove it, or give the step its old name"
     ]
 
 
-def test_the_readme_lists_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With its points, in both languages, and no other."""
-    assert fresh.unlisted() == []
-    others = [course.Step(step.folder) for step in course.steps() if step.name != MODEL]
-    others[0].__dict__["checks"] = others[0].checks[1:]  # worth less
-    added = course.Step(course.SOLUTIONS / "step13_more")
-    added.__dict__["checks"] = others[1].checks
-    monkeypatch.setattr(course, "steps", lambda: [*others, added])
-    assert fresh.unlisted() == [
-        line
-        for name in ("README.md", "README.ko.md")
-        for line in (
-            f"{name}: give `{others[0].name}` a line with its {others[0].points:g} points in the table of steps",
-            f"{name}: give `step13_more` a line with its {added.points:g} points in the table of steps",
-            f"{name}: take `{MODEL}` out of the table of steps",
-        )
-    ]
+def test_the_readmes_list_every_track(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With its steps and points, in both languages; one that says something else is named as stale."""
+    assert pages.stale() == []
+    old = tmp_path / "README.md"
+    old.write_text(pages.READMES["en"].read_text(encoding="utf-8").replace("| 100 |", "| 99 |"), encoding="utf-8")
+    monkeypatch.setitem(pages.READMES, "en", old)
+    assert pages.stale() == [old]

@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from grader import chance
-from grader.messages import Outcome, Placed
+from grader.calls.call import Outcome
+from grader.calls.values import Placed
+from grader.oracle import randomness
 
 X = torch.arange(1.0, 4097.0).reshape(64, 64) / 1000
 
@@ -29,7 +30,7 @@ def dropped(x: Tensor, seed: int, p: float = 0.3, shape: tuple[int, ...] = (64, 
 def alike(first: Tensor, second: Tensor) -> bool:
     """Whether the two are taken for two draws of one manner."""
     one, other = (Outcome(Placed(value, "cpu")) for value in (first, second))
-    return chance.alike(chance.profile(one), chance.profile(other), chance.shapes(one))
+    return randomness.alike(randomness.profile(one), randomness.profile(other), randomness.shapes(one))
 
 
 def test_two_draws_are_one_manner() -> None:
@@ -68,7 +69,7 @@ def test_draws_that_may_not_look_alike() -> None:
         (X, False),
         (0 * X, False),
     ):
-        assert chance.may_miss(chance.profile(Outcome(Placed(value, "cpu")))) is missed
+        assert randomness.may_miss(randomness.profile(Outcome(Placed(value, "cpu")))) is missed
 
 
 def test_a_choice_by_value_is_no_draw() -> None:

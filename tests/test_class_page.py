@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import random
 import re
+from collections import Counter
 from html.parser import HTMLParser
 
 import pytest
 
-from grader import class_page, class_table, language
-from grader.report import status_word
-from grader.results import Status
-from grader.standings import Standing, StepStanding
+from grader.base import language
+from grader.base.results import CheckResult, Graded, Report, Status, StepResult, step_status
+from grader.instructor import class_page, class_table
+from grader.instructor.standings import Standing, StepStanding, standing
+from grader.report.terminal import status_word
 
 MASK, DROPOUT = "step04_causal_mask", "step05_dropout"
 
@@ -88,19 +91,24 @@ def test_it_says_what_to_say_tomorrow() -> None:
     assert found[0].step == MASK and [one.student for one in found[0].students] == ["김민서", "<b>bob</b>"]
     assert len(found[1].wordings) == 2  # one of two that can't be told apart
     said = page().text
-    assert "The most common mistake is in step04_causal_mask, of 2 of 8 students" in said
+    assert "The most common mistake is in step04_causal_mask, made by 2 of 8 students" in said
     assert found[0].wordings[0].what in said and found[0].wordings[0].why in said and found[0].wordings[0].nudge in said
 
 
 def test_who_needs_a_look_is_named_with_the_reason() -> None:
-    """An error, a timeout, something off limits or damaged, nothing handed in, our own fault; and nobody else."""
+    """An error, a timeout, something off limits or damaged, nothing handed in; and nobody else, each under a reason."""
     with language.use("en"):
-        concerns = {one.standing.student: " ".join(one.reasons) for one in class_page.concerns(CLASS)}
-    assert set(concerns) == {"<b>bob</b>", "=1+1", "nobody", "ours", "broken", "damaged"}
-    assert concerns["damaged"] == "What was handed in can't be used as it is: attention.ipynb is damaged."
-    assert "in time" in concerns["<b>bob</b>"] and "off limits" in concerns["=1+1"]
-    assert "nothing" in concerns["nobody"] and "grader itself" in concerns["ours"]
-    assert "no score" in concerns["broken"] and "killed" in concerns["broken"]
+        told = {
+            concern.reason: {one.student: about for one, about in concern.students}
+            for concern in class_page.concerns(CLASS)
+        }
+    assert told == {
+        "Could not be graded, and has no score": {"broken": "its process was killed"},
+        "No step was begun": {"nobody": ""},
+        "Files that can't be used as they are": {"damaged": "attention.ipynb is damaged."},
+        "A built-in that is off limits was used": {"=1+1": MASK},
+        "The code timed out": {"<b>bob</b>": DROPOUT},
+    }
 
 
 def test_who_could_not_be_graded_is_in_no_figure() -> None:
@@ -202,7 +210,105 @@ def test_a_diagnosis_without_words_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     assert finding.wordings[0].what == "some_name"
 
 
-def test_a_fault_of_the_grader_is_told_as_it_is() -> None:
-    """Its points were given: whoever reads the page must not give them once more."""
-    (concern,) = class_page.concerns([student("ours", step(MASK, "error"))])
-    assert "no points were taken" in concern.reasons[0]
+def report_of(name: str, *checks: CheckResult, **more: object) -> Standing:
+    """A student whose only step has these checks."""
+    result = StepResult(
+        name=MASK, title=MASK, status=step_status(list(checks)), score=0.0, max_score=4.0, seconds=0.0,
+        checks=list(checks), **more,  # type: ignore[arg-type]
+    )  # fmt: skip
+    report = Report(
+        submission=name, seed=1, isolation=[], devices={}, score=0.0, max_score=4.0, steps=[result],
+        unread={"step05.zip": "it is an archive"} if name == "packed" else {},
+    )  # fmt: skip
+    return standing(Graded(student=name, file=name, key="", report=report))
+
+
+def check(title: str, message: str, status: Status = "fail", **more: object) -> CheckResult:
+    """A check that does not pass."""
+    return CheckResult(
+        name=title, title=title, device="cpu", status=status, points=0.0, max_points=2.0, message=message,
+        **more,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def test_what_is_no_mistake_of_the_subject_is_under_needs_a_look() -> None:
+    """A file that does not parse, one that can't be imported, tampering, an archive: none is “not recognised”."""
+    invalid = "importing a.py raised SyntaxError: '(' was never closed"
+    missing = "importing a.py raised ModuleNotFoundError: No module named 'numpy'"
+    whole = [
+        report_of("invalid", check("one", invalid), check("two", invalid)),
+        report_of("missing", check("one", missing), check("two", missing)),
+        report_of("odd", check("one", "its process was killed"), check("two", "no answer", "timeout"), odd=True),
+        report_of("packed", check("one", "expected 1"), check("two", "expected 2")),
+    ]
+    with language.use("en"):
+        told = {
+            concern.reason.split(",")[0]: [one.student for one, _about in concern.students]
+            for concern in class_page.concerns(whole)
+        }
+        assert [one.student for finding in class_page.unexplained(whole) for one in finding.students] == ["packed"]
+    assert told == {
+        "Files that were not read": ["packed"],
+        "The file is not valid Python": ["invalid"],
+        "The file can't be imported": ["missing"],
+        "The code ended its own process": ["odd"],
+    }
+
+
+MISTAKES = ["masked_after_softmax", "future_instead_of_past", "hidden_marked_true"]
+
+
+def drawn(seed: int, size: int) -> list[Standing]:
+    """A class that somebody drew."""
+    draw = random.Random(seed)
+
+    def one(name: str) -> StepStanding:
+        status = draw.choice(["pass", "fail", "fail", "timeout", "todo"])
+        mistakes = [(draw.choice(MISTAKES),)] if status == "fail" and draw.random() < 0.6 else []
+        return step(name, status, *mistakes, off_limits=status == "fail" and draw.random() < 0.2)  # type: ignore[arg-type]
+
+    return [student(f"s{number}", one(MASK), one(DROPOUT)) for number in range(size)]
+
+
+@pytest.mark.parametrize(("seed", "size"), [(seed, 13) for seed in range(40)] + [(1, 300), (2, 300)])
+def test_each_sentence_is_true_of_the_class(seed: int, size: int) -> None:
+    """The sentences at the top, the headings of reasons and of findings, read back and counted in the data."""
+    whole = drawn(seed, size)
+    with language.use("en"):
+        said = class_page._sentences(whole, class_page.findings(whole))
+        told = class_page.concerns(whole)
+    made = Counter((one.name, names) for each in whole for one in each.steps for names in one.diagnoses)
+    most = max(made.values())
+    first = Counter(
+        next((one.name for one in each.steps if one.status != "pass"), None)
+        for each in whole
+        if not each.nothing_handed_in
+    )
+    del first[None]
+    for sentence in said:
+        count = int(re.search(r"(\d+) of \d+ students", sentence)[1])  # type: ignore[index]
+        named = set(re.findall(r"step\d\d_\w+", sentence))
+        if "mistake" in sentence:
+            tied = [key for key, value in made.items() if value == most]
+            assert count == most and named == {name for name, _names in tied}
+            assert ("The most common" in sentence) == (len(tied) == 1)
+        else:
+            assert count == max(first.values()) and named == {name for name in first if first[name] == count}
+            assert ("most often one of" in sentence) == (len(named) > 1)
+    assert len(said) >= (most > 1)
+    for concern in told:
+        if "off limits" in concern.reason:
+            meant = [each.student for each in whole if any(one.off_limits for one in each.steps)]
+        elif "timed out" in concern.reason:
+            meant = [each.student for each in whole if any(one.status == "timeout" for one in each.steps)]
+        else:
+            assert concern.reason == "No step was begun"
+            meant = [each.student for each in whole if each.nothing_handed_in]
+        assert [one.student for one, _about in concern.students] == meant
+
+
+def test_a_large_class_folds_its_lists() -> None:
+    """Nobody scrolls past three hundred names to what comes next."""
+    whole = page(drawn(1, 300))
+    assert sum(tag == "details" for tag, _attributes in whole.tags) >= 2
+    assert whole.open == []

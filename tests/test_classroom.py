@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
+import json
 import os
 import shutil
 import signal
@@ -14,17 +15,20 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from grader import classroom, course, pools, students, version
-from grader.classroom import Request
-from grader.grading import GraderError
-from grader.limits import Limits
-from grader.pools import Answer, Pool, Task
-from grader.results import Graded
-from grader.submission import Submission
+from grader.base import paths
+from grader.base.limits import Limits
+from grader.base.results import Graded
+from grader.course.submissions import Submission
+from grader.instructor import class_run, fingerprint, roster
+from grader.instructor import pool as pools
+from grader.instructor.class_run import Request
+from grader.instructor.pool import Pool, Task, TaskResult
+from grader.judge.launcher import GraderError
 
 STEP = "step01_scores"
 RIGHT = """def dot_product_scores(q, k):
@@ -51,8 +55,8 @@ def asked(submissions: Path, out: Path, **changed: object) -> Request:
 
 def graded(request: Request) -> tuple[dict[str, Graded], int]:
     """What a run keeps of each student, by name, and how many of them it did not have to grade."""
-    done = classroom.run(request, lambda total: nullcontext(lambda graded, kept: None))
-    entries = [classroom.load(request.out, standing.file) for standing in done.standings]
+    done = class_run.run(request, lambda total: nullcontext(lambda graded, kept: None))
+    entries = [class_run.load(request.out, standing.file) for standing in done.standings]
     return {entry.student: entry for entry in entries if entry}, done.kept
 
 
@@ -64,10 +68,10 @@ def scores(entries: dict[str, Graded]) -> dict[str, float | None]:
 # --- who is in it ----------------------------------------------------------------------------------------------------
 
 
-def found(submissions: Path, assignment: str = "attention") -> dict[str, students.Student]:
+def found(submissions: Path, assignment: str = "attention") -> dict[str, roster.Student]:
     """The students of a folder, by name."""
-    names = students.folders(submissions)
-    return {student.name: student for student in students.students(submissions, names, assignment)}
+    names = roster.folders(submissions)
+    return {student.name: student for student in roster.students(submissions, names, assignment)}
 
 
 @pytest.mark.parametrize("inside", ["", "exercises", "attention", "submission", "ada-main", "attention/exercises"])
@@ -113,14 +117,14 @@ ODD_NAMES = [
 
 def test_every_name_gets_a_file_name_of_its_own(tmp_path: Path) -> None:
     """None leads out of the folder, none is refused by Windows, no two are one, and an ordinary one is itself."""
-    names = [students.file_name(name) for name in ODD_NAMES]
+    names = [roster.file_name(name) for name in ODD_NAMES]
     assert len({name.casefold() for name in names}) == len(names)
     for name in names:
         assert not set(name) & set('<>:"/\\|?*\n\t') and name.strip(". ") == name
-        assert not students.RESERVED.fullmatch(name)
+        assert not roster.RESERVED.fullmatch(name)
         assert len(name.encode()) + len(".html") < 255
         (tmp_path / f"{name}.json").write_text("")
-    assert [students.file_name(name) for name in ("ada", "김민서", "chen wei", "=1+1")] == ODD_NAMES_KEPT
+    assert [roster.file_name(name) for name in ("ada", "김민서", "chen wei", "=1+1")] == ODD_NAMES_KEPT
     assert len(list(tmp_path.iterdir())) == len(names)
 
 
@@ -130,7 +134,7 @@ ODD_NAMES_KEPT = ["ada", "김민서", "chen wei", "=1+1"]
 @pytest.mark.parametrize("name", ["..", ".", "../../x", "/etc/passwd", "..\\x", "", "a/../b"])
 def test_no_name_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
     """Whatever a folder could be called elsewhere."""
-    assert (tmp_path / students.file_name(name)).resolve().parent == tmp_path.resolve()
+    assert (tmp_path / roster.file_name(name)).resolve().parent == tmp_path.resolve()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
@@ -201,7 +205,7 @@ def test_a_kept_report_that_was_edited_is_graded_anew(edited: str, tmp_path: Pat
         bob.report.steps.clear()
     else:
         bob.student = "ada"
-    classroom.path(request.out, classroom.REPORTS, bob.file).write_bytes(msgspec.json.encode(bob))
+    class_run.path(request.out, class_run.REPORTS, bob.file).write_bytes(msgspec.json.encode(bob))
     after, kept = graded(request)
     assert kept == 1
     assert scores(after) == scores(before)
@@ -209,15 +213,15 @@ def test_a_kept_report_that_was_edited_is_graded_anew(edited: str, tmp_path: Pat
 
 def test_the_key_is_all_that_a_report_depends_on(tmp_path: Path) -> None:
     """Another source, seed, device, step, language, kit or limit is another key."""
-    student = students.Student("ada", "ada", Submission("ada", {STEP: ("ada/x.py", RIGHT)}))
-    plan = classroom.Plan(seed=1, steps=[STEP], device="cpu", language="en", kit="1", assignment="attention")
-    key = classroom._key(student, plan, Limits())
+    student = roster.Student("ada", "ada", Submission("ada", {STEP: ("ada/x.py", RIGHT)}))
+    plan = class_run.Plan(seed=1, steps=[STEP], device="cpu", language="en", kit="1", assignment="attention")
+    key = class_run._key(student, plan, Limits())
     other = dataclasses.replace(student, submission=Submission("ada", {STEP: ("ada/x.py", WRONG)}))
-    assert classroom._key(other, plan, Limits()) != key
+    assert class_run._key(other, plan, Limits()) != key
     for changed in ({"seed": 2}, {"steps": []}, {"device": "all"}, {"language": "ko"}, {"kit": "2"}):
-        assert classroom._key(student, msgspec.structs.replace(plan, **changed), Limits()) != key
-    assert classroom._key(student, plan, Limits(patience=2.0)) != key
-    assert classroom._key(student, msgspec.structs.replace(plan, assignment="other"), Limits()) == key
+        assert class_run._key(student, msgspec.structs.replace(plan, **changed), Limits()) != key
+    assert class_run._key(student, plan, Limits(patience=2.0)) != key
+    assert class_run._key(student, msgspec.structs.replace(plan, assignment="other"), Limits()) == key
 
 
 # --- when something fails --------------------------------------------------------------------------------------------
@@ -225,10 +229,10 @@ def test_the_key_is_all_that_a_report_depends_on(tmp_path: Path) -> None:
 
 def task(name: str) -> tuple[str, Task]:
     """A task that a stand-in for the grader knows by its name."""
-    return name, Task(Submission(name), [STEP], "cpu", 1, "en", Limits(), version.fingerprint())
+    return name, Task(Submission(name), [STEP], "cpu", 1, "en", Limits(), fingerprint.fingerprint())
 
 
-def threads(grade: Callable[[Task], Answer], monkeypatch: pytest.MonkeyPatch) -> Pool:
+def threads(grade: Callable[[Task], TaskResult], monkeypatch: pytest.MonkeyPatch) -> Pool:
     """A pool of threads in which `grade` stands for the grader."""
     monkeypatch.setattr(pools, "grade", grade)
     return Pool(lambda: ThreadPoolExecutor(2), 2)
@@ -238,14 +242,14 @@ def test_what_fails_is_tried_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault that goes away is no fault; one that stays is an error of that submission, and of no other."""
     tried: list[str] = []
 
-    def grade(asked: Task) -> Answer:
+    def grade(asked: Task) -> TaskResult:
         name = asked.submission.name
         tried.append(name)
         if name == "always" or (name == "once" and tried.count("once") == 1):
-            return Answer(error="the judge failed")
+            return TaskResult(error="the judge failed")
         if name == "raises":
             raise RuntimeError("unforeseen")
-        return Answer(b"report")
+        return TaskResult(b"report")
 
     names = ["a", "once", "always", "raises", "b", "c"]
     answers = dict(pools.answers(threads(grade, monkeypatch), map(task, names)))
@@ -256,8 +260,8 @@ def test_what_fails_is_tried_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_refusal_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """What nobody can be graded without is not said of each student in turn."""
-    pool = threads(lambda asked: Answer(error="no landlock here", refused=True), monkeypatch)
-    with pytest.raises(pools.Refused, match="no landlock"):
+    pool = threads(lambda asked: TaskResult(error="no landlock here", refused=True), monkeypatch)
+    with pytest.raises(pools.NobodyGraded, match="no landlock"):
         list(pools.answers(pool, map(task, "abc")))
 
 
@@ -288,7 +292,7 @@ class Counted:
 def graders(monkeypatch: pytest.MonkeyPatch) -> pools._Graders:
     """Graders that are stand-ins, as are their sources."""
     monkeypatch.setattr(pools, "Grader", Counted)
-    monkeypatch.setattr(pools.judges, "start", Counted)
+    monkeypatch.setattr(pools.launcher, "start", Counted)
     return pools._Graders()
 
 
@@ -372,9 +376,9 @@ def test_nothing_starts_after_a_stop(graders: pools._Graders) -> None:
 def test_a_new_pool_looks_at_the_kit_again(graders: pools._Graders, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its judges read the checks as they are by now."""
     monkeypatch.setattr(pools, "GRADERS", graders)
-    version.fingerprint()
+    fingerprint.fingerprint()
     with pools.processes(1, Limits()).opened():
-        assert version.fingerprint.cache_info().currsize == 0
+        assert fingerprint.fingerprint.cache_info().currsize == 0
 
 
 # --- the command, with real processes --------------------------------------------------------------------------------
@@ -385,7 +389,7 @@ def command(submissions: Path, out: Path, *more: str) -> subprocess.Popen[str]:
     arguments = [str(submissions), "--out", str(out), "--step", "1", "--jobs", "2", "--device", "cpu", *more]
     return subprocess.Popen(
         [sys.executable, "-m", "grader", "class", *arguments],
-        cwd=course.ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        cwd=paths.ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         env={"PATH": "/usr/bin:/bin", "COLUMNS": "100", "NO_COLOR": "1", "LANG": "C.UTF-8", "HOME": str(out.parent)},
     )  # fmt: skip
 
@@ -465,7 +469,7 @@ def test_a_run_that_is_stopped_leaves_nothing_and_goes_on(
         assert code == 130 and f"{kept} of 6" in said and "Traceback" not in said
     else:  # the hardest way to stop
         again, said = ended(command(slow_class, tmp_path / "out"))
-        assert again == 0 and f"6 graded, {kept} of them kept" in said
+        assert again == 0 and f"6 graded ({kept} of them reused" in said
 
 
 @needs_proc
@@ -488,10 +492,10 @@ def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
     """The second says so in one line; when the first is over, or was killed, the folder is free."""
     hand_in(tmp_path / "in" / "ada", RIGHT)
     first = asked(tmp_path / "in", tmp_path / "out")
-    with classroom._alone_in(first):
+    with class_run._alone_in(first):
         code, said = ended(command(tmp_path / "in", tmp_path / "out"))
     assert code == 2 and "Another run" in said and len(said.splitlines()) == 1
-    with classroom._alone_in(first):
+    with class_run._alone_in(first):
         pass
 
 
@@ -533,20 +537,20 @@ def test_what_was_handed_in_packed_or_beside_the_folders_is_told_of(tmp_path: Pa
     for loose in ("carl_12_attention.ipynb", "dora.tar.gz", "notes.txt"):
         (tmp_path / "in" / loose).write_text("")
     silent = nullcontext(lambda graded, kept: None)
-    done = classroom.run(asked(tmp_path / "in", tmp_path / "out"), lambda total: silent)
+    done = class_run.run(asked(tmp_path / "in", tmp_path / "out"), lambda total: silent)
     assert [(one.student, one.score, one.error) for one in done.standings] == [
         ("ada", 6.0, ""), ("bob", None, "bob holds an archive and no answer: unpack mine.ZIP there."),
     ]  # fmt: skip
     assert done.left_out == ["carl_12_attention.ipynb", "dora.tar.gz"]
     for folder in ("ada", "bob"):
         shutil.rmtree(tmp_path / "in" / folder)
-    with pytest.raises(classroom.Impossible, match="a student is a folder"):
+    with pytest.raises(class_run.Impossible, match="each student needs a folder"):
         graded(asked(tmp_path / "in", tmp_path / "out"))
 
 
 @pytest.mark.parametrize(
     "file",
-    ["step01_scores (1).py", "Step01_Scores.py", "step01_scores.py.txt", "step01_score.py", "a/b/c/d/step01_scores.py",
+    ["step01_scores.py.txt", "step01_score.py", "a/b/c/d/step01_scores.py",
      "report.docx", "other.ipynb"],
 )  # fmt: skip
 def test_files_and_no_answer_are_no_zero(file: str, tmp_path: Path) -> None:
@@ -554,7 +558,7 @@ def test_files_and_no_answer_are_no_zero(file: str, tmp_path: Path) -> None:
     (tmp_path / "bob" / file).parent.mkdir(parents=True)
     (tmp_path / "bob" / file).write_text('{"cells": []}' if file.endswith(".ipynb") else RIGHT)
     problem = found(tmp_path)["bob"].problem
-    assert problem.startswith(f"In bob no answer is found, but there is {Path(file).name}. Put the notebook")
+    assert problem.startswith(f"No answer was found in bob, only {Path(file).name}. Put the notebook")
 
 
 def test_an_empty_folder_is_a_zero(tmp_path: Path) -> None:
@@ -571,7 +575,7 @@ def test_what_is_to_be_typed_can_be_typed(tmp_path: Path) -> None:
     graded(asked(tmp_path / "my class", tmp_path / "out"))
     page = html.unescape((tmp_path / "out" / "index.html").read_text(encoding="utf-8"))
     assert f"class '{tmp_path / 'my class'}' --out {tmp_path / 'out'} --step {STEP} --seed" in page
-    with pytest.raises(classroom.Impossible, match="class '.*my class' --out dist/class"):
+    with pytest.raises(class_run.Impossible, match="class '.*my class' --out dist/class"):
         graded(asked(tmp_path / "my class", tmp_path / "my class" / "out"))
 
 
@@ -593,12 +597,56 @@ def test_a_dask_cluster_gives_the_same_reports(tmp_path: Path) -> None:
     assert [without_times(entry) for entry in there.values()] == [without_times(entry) for entry in here.values()]
 
 
+def dask_process(kind: str, *arguments: str, with_kit: bool = True) -> subprocess.Popen[bytes]:
+    """`dask scheduler` or `dask worker`, as they are typed; without the kit, as it is where nobody set PYTHONPATH."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if with_kit:
+        environment["PYTHONPATH"] = str(paths.ROOT)
+    command = [sys.executable, "-m", "distributed.cli.dask_" + kind, *arguments]
+    return subprocess.Popen(command, env=environment, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("with_kit", [True, False])
+def test_dask_as_it_is_documented(with_kit: bool, tmp_path: Path) -> None:
+    """A scheduler and two workers, each a program of its own; a scheduler without the kit is refused in one line."""
+    pytest.importorskip("distributed")
+    hand_in(tmp_path / "in" / "ada", RIGHT)
+    file = tmp_path / "scheduler.json"
+    started = [dask_process("scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(file),
+                            with_kit=with_kit)]  # fmt: skip
+    try:
+        until(file.exists, 60.0)
+        address = json.loads(file.read_text())["address"]
+        for _number in range(2 if with_kit else 0):
+            started.append(dask_process("worker", address, "--nthreads", "1", "--no-dashboard"))
+        request = asked(tmp_path / "in", tmp_path / "out", seed=3, scheduler=address)
+        if with_kit:
+            with distributed_client(address) as client:
+                client.wait_for_workers(2, timeout=60)
+            entries, _kept = graded(request)
+            assert [entry.error for entry in entries.values()] == [""]
+        else:
+            with pytest.raises(class_run.Impossible, match="The scheduler at .* does not have this version"):
+                graded(request)
+    finally:
+        for process in started:
+            process.terminate()
+            process.wait(30)
+
+
+def distributed_client(address: str) -> Any:
+    """A client that waits for workers."""
+    from distributed import Client
+
+    return Client(address, set_as_default=False)
+
+
 def test_a_scheduler_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says what to type."""
     pytest.importorskip("distributed")
     monkeypatch.setattr(pools, "BEGINNING", 0.5)
     hand_in(tmp_path / "in" / "ada", RIGHT)
-    with pytest.raises(classroom.Impossible, match="Type: dask scheduler"):
+    with pytest.raises(class_run.Impossible, match="Type: dask scheduler"):
         graded(asked(tmp_path / "in", tmp_path / "out", scheduler="tcp://127.0.0.1:9"))
 
 
@@ -607,7 +655,7 @@ def test_what_is_no_address_of_a_scheduler(address: str, tmp_path: Path) -> None
     """It is told at once, before Dask makes a client of it."""
     pytest.importorskip("distributed")
     hand_in(tmp_path / "in" / "ada", RIGHT)
-    with pytest.raises(classroom.Impossible, match="is no address of a Dask scheduler .*--scheduler tcp://HOST:8786"):
+    with pytest.raises(class_run.Impossible, match="is no address of a Dask scheduler .*--scheduler tcp://HOST:8786"):
         graded(asked(tmp_path / "in", tmp_path / "out", scheduler=address))
 
 
@@ -615,7 +663,7 @@ def test_without_dask_it_says_how_to_install_it(tmp_path: Path, monkeypatch: pyt
     """The class needs it only with --scheduler."""
     monkeypatch.setitem(sys.modules, "distributed", None)
     hand_in(tmp_path / "in" / "ada", RIGHT)
-    with pytest.raises(classroom.Impossible, match="pip install distributed"):
+    with pytest.raises(class_run.Impossible, match="pip install distributed"):
         graded(asked(tmp_path / "in", tmp_path / "out", scheduler="tcp://127.0.0.1:9"))
 
 
@@ -641,6 +689,6 @@ def test_a_gradebook_that_can_not_be_written_is_one_line(tmp_path: Path) -> None
     """What was graded is kept, and the line says where."""
     pytest.importorskip("nbgrader.api")
     (tmp_path / "in" / "ada").mkdir(parents=True)
-    with pytest.raises(classroom.Impossible, match="Everything is in .*Type: python -m grader class"):
+    with pytest.raises(class_run.Impossible, match="Everything is in .*Type: python -m grader class"):
         graded(asked(tmp_path / "in", tmp_path / "out", jobs=1, gradebook="nonsense://x"))
     assert (tmp_path / "out" / "index.html").is_file()

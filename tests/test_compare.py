@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from grader.compare import Tolerance, require_agreement, require_close, require_gradients
-from grader.failure import CheckFailed
-from grader.messages import Opaque, Placed
+from grader.base.errors import CheckFailed
+from grader.calls.values import Opaque, Placed
+from grader.checks.compare import Tolerance, require_agreement, require_close, require_gradients
 
 
 def on_cpu(tensor: torch.Tensor) -> Placed:
@@ -47,7 +47,7 @@ def test_rounding_agrees_and_more_does_not() -> None:
     near, far = ONES * (1 + 5e-7), ONES * (1 + 1e-5)
     require_agreement(on_cpu(near), on_cpu(ONES), Tolerance())
     assert "6 of 6 values differ" in refusal(on_cpu(far), on_cpu(ONES))
-    assert "they part at [0, 0]" in refusal(on_cpu(near), on_cpu(ONES), Tolerance(exact=True))
+    assert "first difference at [0, 0]" in refusal(on_cpu(near), on_cpu(ONES), Tolerance(exact=True))
 
 
 def test_longer_sums_have_more_room() -> None:
@@ -59,7 +59,7 @@ def test_longer_sums_have_more_room() -> None:
 def test_nan_never_agrees(dtype: torch.dtype) -> None:
     """NaN fails, even where NaN was expected."""
     broken = torch.tensor([1.0, float("nan")], dtype=dtype)
-    assert "came nan" in refusal(on_cpu(broken), on_cpu(torch.ones(2, dtype=dtype)))
+    assert "got nan" in refusal(on_cpu(broken), on_cpu(torch.ones(2, dtype=dtype)))
     refusal(on_cpu(broken), on_cpu(broken))
 
 
@@ -76,6 +76,8 @@ def test_other_kinds_of_value() -> None:
     assert "a tuple of 2 values" in refusal((on_cpu(ONES),), (on_cpu(ONES), on_cpu(ONES)))
     refusal(True, 1)
     refusal(None, on_cpu(ONES))
+    refusal(1 << 4000, 2.5)
+    refusal(float("nan"), 2.5)
 
 
 def test_the_differing_place_is_shown() -> None:
@@ -84,22 +86,22 @@ def test_the_differing_place_is_shown() -> None:
     came = expected.clone()
     came[2, 17] = 0.5
     said = refusal(on_cpu(came), on_cpu(expected))
-    assert "they part at [2, 17]: expected 0.0, came 0.5000" in said
+    assert "first difference at [2, 17]: expected 0.0, got 0.5000" in said
     assert "[2, :] = […" in said.replace("[… ", "[…")
 
 
 def test_a_single_number_has_no_place() -> None:
     """It is shown once, with as many digits as tell the two apart."""
     said = refusal(on_cpu(torch.tensor(0.12502)), on_cpu(torch.tensor(0.12500)))
-    assert said == "expected  0.125\ncame      0.12502"
+    assert said == "expected  0.125\ngot       0.12502"
 
 
 def test_numbers_that_look_alike_get_more_digits() -> None:
-    """Never "expected 0.1250, came 0.1250"."""
+    """Never "expected 0.1250, got 0.1250"."""
     said = refusal(on_cpu(torch.tensor([0.12500])), on_cpu(torch.tensor([0.12502])))
-    assert "expected 0.12502, came 0.125" in said
+    assert "expected 0.12502, got 0.125" in said
     broken = torch.tensor([float("nan")])
-    assert "expected nan, came nan" in refusal(on_cpu(broken), on_cpu(broken))
+    assert "expected nan, got nan" in refusal(on_cpu(broken), on_cpu(broken))
 
 
 def test_gradients() -> None:

@@ -12,13 +12,14 @@ from types import ModuleType
 
 import pytest
 
-from grader import course
-from grader.checks import deadline, points
-from grader.failure import CheckFailed
-from grader.grading import Grader
-from grader.limits import Limits
-from grader.messages import Call, Load
-from grader.student import Student
+from grader.base.errors import CheckFailed
+from grader.base.limits import Limits
+from grader.calls.call import Call, Load
+from grader.checks.assertions import deadline, points
+from grader.course import steps
+from grader.judge.grader import Grader
+from grader.judge.worker_backend import WorkerBackend
+from grader.oracle.live import solutions
 from tests.hostile import GOOD, STEP, one_file
 
 HOGS = 3  # busy processes on one processor
@@ -54,11 +55,11 @@ def test_a_check_states_its_own() -> None:
     def check() -> None:
         """A check that takes its time."""
 
-    assert course.as_check(check).deadline == 30.0
+    assert steps.as_check(check).deadline == 30.0
     limits = Limits(call_seconds=2.0, step_seconds=100.0, patience=2.0).of_step(None)
-    for stated, expected in ((course.as_check(check).deadline, 60.0), (None, 4.0)):
+    for stated, expected in ((steps.as_check(check).deadline, 60.0), (None, 4.0)):
         late = Late()
-        student = Student(late, Load(STEP, {STEP: ("file", GOOD)}, {}), limits)  # type: ignore[arg-type]
+        student = WorkerBackend(late, Load(STEP, {STEP: ("file", GOOD)}, {}), limits)  # type: ignore[arg-type]
         student.allow(stated)
         with pytest.raises(CheckFailed, match=f"no answer within {expected:.0f} s"):
             student.ask(Call("softmax"))
@@ -67,7 +68,7 @@ def test_a_check_states_its_own() -> None:
 
 def test_a_step_states_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """`DEADLINE` beside the checks is for all calls of the step together."""
-    step = course.steps()[1]
+    step = solutions()[1]
     assert step.deadline is None
     module = ModuleType("checks")
     module.DEADLINE = 5.0  # type: ignore[attr-defined]
@@ -76,7 +77,7 @@ def test_a_step_states_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (limits.call_seconds, limits.step_seconds) == (30.0, 15.0)
     late = Late()
     with pytest.raises(CheckFailed, match="no answer within 15 s"):
-        Student(late, Load(STEP, {STEP: ("file", GOOD)}, {}), limits).ask(Call("softmax"))  # type: ignore[arg-type]
+        WorkerBackend(late, Load(STEP, {STEP: ("file", GOOD)}, {}), limits).ask(Call("softmax"))  # type: ignore[arg-type]
 
 
 @pytest.fixture

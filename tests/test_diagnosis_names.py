@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from grader import course, recorder
-from grader.diagnose import name_of
-from grader.grading import Grader
-from grader.submission import Submission
-from grader.tape import Tape
+from grader.author import recorder
+from grader.course.submissions import Submission
+from grader.judge.grader import Grader
+from grader.oracle.diagnostician import name_of
+from grader.oracle.live import Solution, solutions
+from grader.oracle.tape import Tape
 from tests.clinic import Clinic
 
 SEED = recorder.SEEDS[0]
@@ -205,7 +206,7 @@ every_stranger = pytest.mark.parametrize(("step", "code", "names"), STRANGERS.va
 @every_stranger
 def test_a_wrong_file_is_called_what_it_is_or_nothing(grader: Grader, step: str, code: str, names: set[str]) -> None:
     """Where the solutions are."""
-    files = {other.name: (f"mine/{other.name}.py", other.solved()) for other in course.steps() if other.name < step}
+    files = {other.name: (f"mine/{other.name}.py", other.solved()) for other in solutions() if other.name < step}
     files[step] = (f"mine/{step}.py", f"{_step(step).solved()}\n\n{code}")
     graded = grader.grade(Submission("mine", files), [step], device="cpu", seed=SEED).steps[0]
     assert graded.status == "fail"
@@ -237,5 +238,5 @@ def test_a_tape_calls_it_the_same(tape_of: Tapes, step: str, code: str, names: s
     assert {name_of(matching) for matching in found.values()} == names
 
 
-def _step(name: str) -> course.Step:
-    return next(step for step in course.steps() if step.name == name)
+def _step(name: str) -> Solution:
+    return next(step for step in solutions() if step.name == name)

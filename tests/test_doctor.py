@@ -9,21 +9,25 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from grader import doctor, grading, language
-from grader.doctor import Finding, TorchFacts
+from grader.base import language, paths
+from grader.course import choice
+from grader.judge import grader
+from grader.judge.launcher import GraderError
+from grader.learner import doctor
+from grader.learner.doctor import Examined, TorchFacts
 
 
 def test_machine_that_works(tmp_path: Path) -> None:
     """Everything is looked at, and where the tests run grading works."""
-    for name in grading.step_names():
+    for name in choice.step_names():
         (tmp_path / f"{name}.py").touch()
     ran = subprocess.run(
         [sys.executable, "-m", "grader", "doctor", "--submission", str(tmp_path), "--lang", "en"],
-        cwd=grading.ROOT, capture_output=True, text=True, timeout=300,
+        cwd=paths.ROOT, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    for what in ("Python", "packages", "exercises", "torch", "devices", "grading", "isolation", "notification",
-                 "language", "terminal", "vocabularies"):  # fmt: skip
+    for what in ("Python", "packages", "exercises", "torch", "devices", "grading", "isolation", "language",
+                 "terminal", ):  # fmt: skip
         assert f"\n{what} " in ran.stdout
     assert ran.stdout.endswith("Type: make grade\n")
     assert max(map(len, ran.stdout.splitlines())) <= 80
@@ -37,7 +41,7 @@ def test_torch_that_does_not_import(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     torch = next(finding for finding in findings if finding.what == "torch")
     assert torch.state == "broken"
     assert "torch_of_nowhere" in torch.says
-    assert "pip install" in torch.mend
+    assert "pip install" in torch.fix
     assert not doctor.works(findings)
 
 
@@ -62,13 +66,13 @@ def test_grader_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """A judge that does not start is found out."""
 
     def refuse(*arguments: object) -> None:
-        raise grading.GraderError("The judge could not be started: no more processes")
+        raise GraderError("The judge could not be started: no more processes")
 
-    monkeypatch.setattr(grading, "Grader", refuse)
+    monkeypatch.setattr(grader, "Grader", refuse)
     (finding,) = doctor.trial_run()
     assert finding.state == "broken"
     assert "no more processes" in finding.says
-    assert finding.mend.startswith("KIT_DEBUG=1 make grade")
+    assert finding.fix.startswith("KIT_DEBUG=1 make grade")
 
 
 def test_packages(tmp_path: Path) -> None:
@@ -81,14 +85,14 @@ def test_packages(tmp_path: Path) -> None:
     finding = doctor.packages(lock)
     assert finding.state == "broken"
     assert "no-such-package-anywhere" in finding.says
-    assert doctor.packages(grading.ROOT / "requirements.lock").state == "works"
+    assert doctor.packages(paths.ROOT / "requirements.lock").state == "works"
 
 
 def test_exercises(tmp_path: Path) -> None:
     """No folder breaks grading, a missing file does not."""
     assert doctor.exercises(tmp_path / "nowhere").state == "broken"
     assert doctor.exercises(tmp_path).state == "limited"
-    assert "make exercises" in doctor.exercises(tmp_path).mend
+    assert "make exercises" in doctor.exercises(tmp_path).fix
 
 
 def test_devices() -> None:
@@ -102,26 +106,18 @@ def test_devices() -> None:
 def test_language_and_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """A language that is not there, and a terminal that can't show marks."""
     monkeypatch.setenv("KIT_LANG", "tlh")
-    assert doctor.spoken() == Finding("language", "broken", "KIT_LANG=tlh: en or ko", "export KIT_LANG=en")
+    assert doctor.spoken() == Examined("language", "broken", "KIT_LANG=tlh: en or ko", "export KIT_LANG=en")
     monkeypatch.setattr(sys, "stdout", type("Output", (), {"encoding": "ascii"})())
-    assert doctor.screen().mend == "export PYTHONUTF8=1"
-
-
-def test_notification_that_does_not_come(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Polling is said to take its place."""
-    monkeypatch.setenv("WATCHFILES_FORCE_POLLING", "1")
-    finding = doctor.notification(tmp_path)
-    assert finding.state == "limited"
-    assert "make watch looks at the folder" in finding.says
+    assert doctor.screen().fix == "export PYTHONUTF8=1"
 
 
 def test_table_fits() -> None:
     """80 columns are enough, in either language; a state is a word as well as a mark."""
     findings = [
-        Finding(
+        Examined(
             "temporary folder", "broken", "none can be written to " * 8, "mkdir -p ~/tmp && TMPDIR=~/tmp make grade"
         ),
-        Finding("torch", "works", "2.13"),
+        Examined("torch", "works", "2.13"),
     ]
     for name in language.LANGUAGES:
         with language.use(name):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import io
 import json
@@ -18,9 +17,12 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-from grader import course, exports, github, gradescope, submission
-from grader.results import CheckResult, Graded, Report, Status, StepResult
-from grader.standings import Standing, standing
+from grader.base import language, paths
+from grader.base.results import CheckResult, Graded, Report, Status, StepResult
+from grader.course import submissions
+from grader.instructor import exports, gradescope, roster
+from grader.instructor.standings import Standing, standing
+from grader.report import classroom50, page
 
 STEPS = ["step01_scores", "step02_softmax"]
 
@@ -232,8 +234,8 @@ def test_the_autograder_runs_as_gradescope_runs_it(tmp_path: Path) -> None:
         modes = {entry.filename: entry.external_attr >> 16 for entry in archive.infolist()}
     assert modes["setup.sh"] & modes["run_autograder"] & 0o111
     assert subprocess.run(["bash", "-n", place / "source" / "setup.sh"]).returncode == 0
-    (place / "venv").symlink_to(course.ROOT / ".venv")
-    shutil.copytree(course.ROOT / "examples" / "course" / "submissions" / "brook", place / "submission" / "homework")
+    (place / "venv").symlink_to(paths.ROOT / ".venv")
+    shutil.copytree(paths.ROOT / "examples" / "course" / "submissions" / "brook", place / "submission" / "homework")
     for extra in list((place / "submission" / "homework").glob("step0[2-9]*")):
         extra.unlink()
     done = subprocess.run(
@@ -254,7 +256,7 @@ class Failing:
     def __exit__(self, *exception: object) -> None:
         pass
 
-    def grade(self, handed_in: submission.Submission) -> Report:
+    def grade(self, handed_in: submissions.Submission, steps: list[str] | None = None) -> Report:
         """A report with a step that is an error."""
         return report(step(STEPS[0], check("error", 0.0), status="error"))
 
@@ -263,39 +265,100 @@ def test_a_fault_of_the_grader_is_no_zero_on_gradescope(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """There are no results then, which Gradescope shows as a failure of the autograder."""
-    monkeypatch.setattr("grader.gradescope.grading.Grader", Failing)
+    monkeypatch.setattr("grader.judge.grader.Grader", Failing)
     (tmp_path / "submission").mkdir()
     assert gradescope.main([str(tmp_path / "submission"), str(tmp_path / "results.json")]) == 1
     assert not (tmp_path / "results.json").exists() and STEPS[0] in capsys.readouterr().err
     assert gradescope.main([str(tmp_path / "missing"), str(tmp_path / "results.json")]) == 1
 
 
-# --- GitHub Classroom ------------------------------------------------------------------------------------------------
+# --- Classroom 50 ----------------------------------------------------------------------------------------------------
+
+RUNNER = {
+    "CLASSROOM": "deep-learning", "ASSIGNMENT": "attention", "SUBMISSION_TAG": "submit/2026-06-01T14-32-05Z-a1b2c3d",
+    "COMMIT_URL": "https://github.com/o/r/commit/a1b2c3d", "RELEASE_URL": "https://github.com/o/r/releases/tag/submit",
+    "REVIEW_URL": "",
+}  # fmt: skip
 
 
-def test_github_classroom_reads_the_points_of_each_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One line for a workflow's outputs; its tests add up to the score, part of a step's points included."""
+def test_classroom_50_reads_the_points_of_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its collector asks of a result: text that is there, whole numbers, sums, nothing above its maximum."""
+    for name, value in RUNNER.items():
+        monkeypatch.setenv(name, value)
     (tmp_path / "report.json").write_bytes(msgspec.json.encode(HALF))
-    github.main([str(tmp_path / "report.json")])
-    [line] = capsys.readouterr().out.splitlines()
-    results = json.loads(base64.b64decode(line.removeprefix("result=")))
-    assert results["max_score"] == HALF.max_score and results["status"] == "fail"
-    assert [test["score"] for test in results["tests"]] == [2.0, 0.0]
-    assert github.results(FULL)["status"] == "pass"
+    assert classroom50.main([str(tmp_path / "report.json"), str(tmp_path / "result.json")]) == 0
+    made = json.loads((tmp_path / "result.json").read_bytes())
+    assert made["schema"] == "classroom50/result/v1" and made["classroom"] == "deep-learning"
+    for field in ("assignment", "submission", "commit", "release", "review", "datetime"):
+        assert isinstance(made[field], str) and made[field]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", made["datetime"])
+    for scored in (made, *made["tests"]):
+        assert type(scored["score"]) is type(scored["max-score"]) is int and 0 <= scored["score"] <= scored["max-score"]
+    assert [test["score"] for test in made["tests"]] == [200, 0]
+    assert made["score"] == sum(test["score"] for test in made["tests"]) == HALF.score * 100
+    assert not any(test["passed"] for test in made["tests"])
 
 
-def test_the_workflow_calls_what_there_is() -> None:
-    """Its commands are this kit's, and the reporter is given the name under which the result is put out."""
-    workflow = (course.ROOT / "grader" / "templates" / "classroom.yml").read_text()
-    [runner] = re.findall(r"runners: (\w+)", workflow)
-    assert (
-        f"id: {runner}" in workflow
-        and f"{runner.upper()}_RESULTS: ${{{{ steps.{runner}.outputs.result }}}}" in workflow
-    )
-    for module in re.findall(r"python -m (grader\S*)", workflow):
-        assert (course.ROOT / f"{module.replace('.', '/')}.py").is_file() or module == "grader"
+def test_a_fault_of_the_grader_is_no_zero_in_classroom_50(tmp_path: Path) -> None:
+    broken = msgspec.structs.replace(FULL, steps=[msgspec.structs.replace(FULL.steps[0], status="error", score=None)])
+    (tmp_path / "report.json").write_bytes(msgspec.json.encode(broken))
+    assert classroom50.main([str(tmp_path / "report.json"), str(tmp_path / "result.json")]) == 1
+    assert not (tmp_path / "result.json").exists()
+
+
+def test_its_autograder_calls_what_there_is() -> None:
+    autograder = (paths.ROOT / "grader" / "author" / "templates" / "classroom50_autograder.py").read_text()
+    for module in re.findall(r'run\("(grader[.\w]*)"', autograder):
+        assert (paths.ROOT / f"{module.replace('.', '/')}.py").is_file() or module == "grader"
 
 
 def test_a_standing_keeps_what_a_diagnosis_says() -> None:
     """Of alternatives, what all have in common is certain; the rest stays a choice."""
     assert standing(graded("b", HALF)).steps[0].diagnoses == (("a",), ("b", "c"))
+
+
+# --- what platforms hand out -----------------------------------------------------------------------------------------
+
+
+def test_a_flat_download_of_canvas(tmp_path: Path) -> None:
+    """Each student once, with the ID and whether it was late, also two of one login; canvas.csv finds them by ID."""
+    for name in (
+        "kimminseo_LATE_1235_98766_step01_scores-1.py",
+        "kimminseo_LATE_1235_98767_step02_softmax.py",
+        "leejun_77_98768_attention (1).ipynb",
+        "leejun_78_98769_step01_scores.py",
+        "park_79_98770_work.zip",
+    ):
+        (tmp_path / name).write_text("x = 1\n")
+    names = roster.folders(tmp_path)
+    assert names == ["kimminseo", "leejun_77", "leejun_78", "park"]
+    assert roster.left_out(tmp_path) == []
+    found = list(roster.students(tmp_path, names, "attention"))
+    assert [(one.canvas_id, one.late) for one in found] == [("1235", True), ("77", False), ("78", False), ("79", False)]
+    assert {"step01_scores", "step02_softmax"} <= found[0].submission.sources.keys()
+    assert "work.zip" in found[3].problem
+    kim = standing(Graded(student="kimminseo", file="kimminseo", key="", report=FULL, canvas_id="1235", late=True))
+    row = table(exports.canvas_csv([kim, standing(graded("ada"))], "attention", 4))[1:]
+    assert [(one["ID"], one["SIS Login ID"]) for one in row] == [("1235", ""), ("", "ada")]
+    assert table(exports.class_csv([kim], STEPS))[0]["late"] == "late"
+
+
+def test_a_file_and_a_text_in_moodle_are_one_row(tmp_path: Path) -> None:
+    for kind in ("file", "onlinetext"):
+        (tmp_path / f"Ada_12_assignsubmission_{kind}").mkdir()
+    (tmp_path / "Bo_13_assignsubmission_onlinetext").mkdir()
+    (tmp_path / "Ada_12_assignsubmission_file" / "step01_scores.py").write_text("x = 1\n")
+    names = roster.folders(tmp_path)
+    assert names == ["Ada_12_assignsubmission_file", "Bo_13_assignsubmission_onlinetext"]
+    ada = next(iter(roster.students(tmp_path, names, "attention")))
+    assert list(ada.submission.unread) == ["Ada_12_assignsubmission_onlinetext/"]
+
+
+def test_what_a_student_reads_names_the_student_and_no_seed() -> None:
+    """Neither the seed of the class nor a command of the instructor's."""
+    result = msgspec.structs.replace(HALF, submission="ada", seed=987654321)
+    with language.use("en"):
+        read = page.html(result, of_class=True)
+    assert "ada" in read and "987654321" not in read and "python -m" not in read and "make grade" not in read
+    assert "987654321" not in str(exports.gradescope(result))
+    assert "987654321" not in page.fragment(result)

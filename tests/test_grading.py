@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from grader import course, exercises, grading, submission
-from grader.grading import Grader
-from grader.limits import Limits
-from grader.submission import Submission
+from grader.base import paths
+from grader.base.limits import Limits
+from grader.course import choice, exercises, submissions
+from grader.course import steps as course
+from grader.course.submissions import Submission
+from grader.judge.grader import Grader
 
-ROOT = course.ROOT
+ROOT = paths.ROOT
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -44,16 +46,16 @@ def stubs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_references_have_full_marks(grader: Grader, solved: Path) -> None:
     """All of the points, through sandboxed workers."""
-    report = grader.grade(submission.read(solved), seed=5)
+    report = grader.grade(submissions.read(solved), seed=5)
     assert [step.name for step in report.steps if step.status != "pass"] == []
     assert report.score == report.max_score == sum(step.points for step in course.steps())
 
 
 def test_stubs_are_to_do(grader: Grader, stubs: Path) -> None:
     """No points, every step to do, nothing run."""
-    report = grader.grade(submission.read(stubs))
+    report = grader.grade(submissions.read(stubs))
     assert {step.status for step in report.steps} == {"todo"}
-    assert (report.score, report.max_score) == (0.0, sum(step.points for step in course.steps()))
+    assert (report.score, report.max_score) == (0.0, 100.0)
 
 
 def test_workers_have_random_numbers_of_their_own() -> None:
@@ -75,12 +77,12 @@ def test_answers_are_bounded_together(grader: Grader) -> None:
     finally:
         grader.limits = before
     assert step.status == "fail"
-    assert [check.name for check in step.checks if "are larger than 1 MiB together" in check.message]
+    assert [check.name for check in step.checks if "exceed 1 MiB in total" in check.message]
 
 
 def test_a_seed_repeats_a_run(grader: Grader) -> None:
     """The same seed gives the same report, another seed other numbers."""
-    wrong = submission.read(Path(__file__).parent / "situations" / "patched_allclose")
+    wrong = submissions.read(Path(__file__).parent / "situations" / "patched_allclose")
     first, again, other = (grader.grade(wrong, ["step02_softmax"], seed=seed) for seed in (3, 3, 4))
     messages = [[check.message for check in report.steps[0].checks] for report in (first, again, other)]
     assert messages[0] == messages[1] != messages[2]
@@ -88,9 +90,9 @@ def test_a_seed_repeats_a_run(grader: Grader) -> None:
 
 def test_what_is_remembered_changes_no_verdict(grader: Grader, solved: Path) -> None:
     """The reference's answers are kept under a seed: a short run, a full one and another submission agree with them."""
-    everything = submission.read(solved)
+    everything = submissions.read(solved)
     steps = ["step06_causal_attention", "step12_gpt"]
-    wrong = submission.read(Path(__file__).parent / "situations" / "blocked_by_an_earlier_step")
+    wrong = submissions.read(Path(__file__).parent / "situations" / "blocked_by_an_earlier_step")
     first = [(step.score, step.status) for step in grader.grade(wrong, steps, seed=21).steps]
     assert [step.score for step in grader.grade(everything, steps, seed=21).steps] == [10.0, 8.0]
     assert [step.score for step in grader.grade(everything, steps, seed=21).steps] == [10.0, 8.0]
@@ -99,7 +101,7 @@ def test_what_is_remembered_changes_no_verdict(grader: Grader, solved: Path) -> 
 
 def test_checks_add_up_to_the_step(grader: Grader) -> None:
     """A step's score is the sum of its checks' points, at most what it is worth."""
-    half = submission.read(Path(__file__).parent / "situations" / "half_done")
+    half = submissions.read(Path(__file__).parent / "situations" / "half_done")
     step = grader.grade(half, ["step01_scores"]).steps[0]
     assert step.score == sum(check.points for check in step.checks)
     assert sum(check.max_points for check in step.checks) == step.max_score == 6
@@ -107,7 +109,7 @@ def test_checks_add_up_to_the_step(grader: Grader) -> None:
 
 def test_a_missing_device_is_said_and_not_failed(grader: Grader, solved: Path) -> None:
     """Without a GPU the report says so; when nothing else was asked for, the steps are skipped."""
-    report = grader.grade(submission.read(solved), ["step02_softmax"], device="mps")
+    report = grader.grade(submissions.read(solved), ["step02_softmax"], device="mps")
     if report.devices["mps"] == "not available":
         assert report.steps[0].status == "skipped"
 
@@ -116,8 +118,8 @@ def test_spawned_workers_give_the_same_verdicts(solved: Path) -> None:
     """Where nothing can be forked, a judge and its workers are programs of their own."""
     limits = Limits(call_seconds=20.0, step_seconds=40.0)
     with Grader(1, limits, fork=False) as spawning:
-        good = spawning.grade(submission.read(solved), ["step02_softmax", "step10_flash"])
-        loop = submission.read(Path(__file__).parent / "situations" / "leaves_the_process")
+        good = spawning.grade(submissions.read(solved), ["step02_softmax", "step10_flash"])
+        loop = submissions.read(Path(__file__).parent / "situations" / "leaves_the_process")
         bad = spawning.grade(loop, ["step02_softmax"])
     for step in good.steps:  # flash meets ops that read files when they first run, which a sandbox hides
         assert step.status == "pass", [check.message for check in step.checks]
@@ -127,7 +129,7 @@ def test_spawned_workers_give_the_same_verdicts(solved: Path) -> None:
 def test_a_warning_names_the_learners_line(grader: Grader) -> None:
     """Not the line of ours that called torch for it, nor torch's own source."""
     code = "def dot_product_scores(query, key):\n    return query @ key.T\n"
-    mine = submission.Submission("mine", {"step01_scores": ("mine/step01_scores.py", code)})
+    mine = submissions.Submission("mine", {"step01_scores": ("mine/step01_scores.py", code)})
     said = grader.grade(mine, ["step01_scores"], device="cpu").steps[0].output
     assert "mine/step01_scores.py:2: UserWarning: The use of `x.T`" in said
     assert "offlimits.py" not in said
@@ -138,7 +140,7 @@ def test_command_line_on_stubs(stubs: Path) -> None:
     """A report on standard output within 80 columns, without colour, and exit code 0."""
     done = run("grade", "--submission", str(stubs), "--seed", "7")
     assert done.returncode == 0, done.stderr
-    assert f"0 of {sum(step.points for step in course.steps()):g}: start with step01_scores" in done.stdout
+    assert "0 of 100: start with step01_scores" in done.stdout
     assert "\x1b[" not in done.stdout
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
 
@@ -185,8 +187,8 @@ def test_bad_input_is_one_line(arguments: list[str]) -> None:
 )
 def test_steps_are_found_by_what_people_type(wanted: str, found: int | None) -> None:
     """A number, a prefix, a unique part; what fits several steps fits none."""
-    names = grading.step_names()
-    assert grading.match_step(wanted, names) == (None if found is None else names[found])
+    names = choice.step_names()
+    assert choice.match_step(wanted, names) == (None if found is None else names[found])
 
 
 def test_work_is_never_overwritten(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from itertools import pairwise
 
 import pytest
 
-from grader import heat_map
-from grader.heat_map import Drawing, Panel
-from grader.results import Parting
+from grader.base.results import Parting
+from grader.report import heat_map
+from grader.report.heat_map import Drawing, Panel
 
 LARGEST = 1.7976931348623157e308
 READABLE = 4.5  # WCAG's least contrast of text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -12,17 +13,22 @@ from pathlib import Path
 
 import pytest
 
-from grader import cli, isolation, watch
-from grader.grading import ROOT, Grader, NotIsolated, UnknownLayer, required_layers
-from grader.judge import Channel, Unmet
-from grader.limits import Limits
-from grader.plugin import Session
-from grader.sandbox import ForkLauncher
+from grader.base.limits import Limits
+from grader.cli import common, main
+from grader.judge.grader import ROOT, Grader, NotIsolated, UnknownLayer, required_layers
+from grader.judge.messages import Channel, Unmet
+from grader.judge.session import Session
+from grader.learner import background
+from grader.sandbox import kernel
+from grader.sandbox.forked import ForkLauncher
 from tests.hostile import STEP, one_file
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the layers are Linux's")
 
-START = f"import sys; sys.path.insert(0, {str(ROOT)!r})\nfrom grader import isolation\nimport json, os, socket\n"
+START = (
+    f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+    "from grader.sandbox import kernel as isolation\nimport json, os, socket\n"
+)
 TRIES = """
 def held(attempt):
     try:
@@ -54,7 +60,7 @@ def tried(bound: str, folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize("abi", range(1, 8))
 def test_landlock_of_every_version(abi: int, tmp_path: Path) -> None:
     """An older kernel's Landlock still hides files; only what came later is missing."""
-    if isolation.landlock_abi() < abi:
+    if kernel.landlock_abi() < abi:
         pytest.skip("this kernel's Landlock is older")
     paths = f"isolation.readable_paths({str(ROOT)!r})"
     came = tried(f"assert isolation.restrict_files({str(tmp_path)!r}, {paths}, abi={abi})", tmp_path)
@@ -66,7 +72,7 @@ def test_landlock_of_every_version(abi: int, tmp_path: Path) -> None:
 
 def test_filter_alone(tmp_path: Path) -> None:
     """What is refused is refused with PermissionError, and files are as before."""
-    if not isolation.can_filter():
+    if not kernel.can_filter():
         pytest.skip("no filter on this system")
     came = tried("assert isolation.filter_calls()", tmp_path)
     assert came["socket"] == came["fork"] == "PermissionError"
@@ -75,22 +81,22 @@ def test_filter_alone(tmp_path: Path) -> None:
 
 def test_nothing_where_the_kernel_has_none(tmp_path: Path) -> None:
     """A missing layer is said to be missing."""
-    assert isolation.restrict_files(str(tmp_path), [], abi=0) is False
+    assert kernel.restrict_files(str(tmp_path), [], abi=0) is False
 
 
 def test_course_is_not_readable() -> None:
     """No path that is opened leads to the solutions, wherever packages are installed."""
     solutions = ROOT / "solutions"
-    for path in isolation.readable_paths(str(ROOT)):
+    for path in kernel.readable_paths(str(ROOT)):
         assert not solutions.is_relative_to(path), path
 
 
 @pytest.mark.parametrize("column", [1, 2], ids=["x86-64", "aarch64"])
 def test_tables(column: int) -> None:
     """No call stands twice, and none that harms is among them."""
-    numbers = [entry[column] for entry in isolation.ALLOWED if entry[column] is not None]
+    numbers = [entry[column] for entry in kernel.ALLOWED if entry[column] is not None]
     assert len(numbers) == len(set(numbers))
-    assert max(number for number in numbers if isinstance(number, int)) < isolation.FIRST_UNKNOWN
+    assert max(number for number in numbers if isinstance(number, int)) < kernel.FIRST_UNKNOWN
     harmful = {
         "socket",
         "ptrace",
@@ -104,32 +110,39 @@ def test_tables(column: int) -> None:
         "chmod",
         "io_uring_setup",
     }
-    assert not harmful & {entry[0] for entry in isolation.ALLOWED}
+    assert not harmful & {entry[0] for entry in kernel.ALLOWED}
 
 
 # --- namespaces ------------------------------------------------------------------------------------------------------
 
 JOINED = f"""
 import sys; sys.path.insert(0, {str(ROOT)!r})
-from grader import isolation, namespaces
+from grader.sandbox import kernel
+from grader.sandbox import namespaces
 import json, os, socket
 base = os.getcwd()
-spaces = namespaces.make(base, isolation.readable_paths({str(ROOT)!r}), isolation.library_places())
+spaces = namespaces.make(base, kernel.readable_paths({str(ROOT)!r}), kernel.library_places())
 os.mkdir("own"), os.mkdir("other")
 if spaces is None:
     print("null")
 else:
-    spaces.join(os.path.join(base, "own"))
+    spaces.join(1 << 20)
     open("mine", "w").close()
-    isolation.drop_privileges()
+    try:
+        full = open("large", "wb").write(bytes(2 << 20))
+    except OSError as error:
+        full = error.errno
+    os.unlink("large")
+    kernel.drop_privileges()
     print(json.dumps({{
         "interfaces": [name for _number, name in socket.if_nameindex()],
         "there": [place for place in ({str(ROOT / "grader")!r}, "/etc/passwd", "/proc/self", base + "/other")
                   if os.path.exists(place)],
         "libraries": os.path.exists(json.__file__) and os.path.exists(os.path.join(sys.prefix)),
         "uid": os.getuid(),
-        "again": [isolation.libc().unshare(namespaces.NEW_USER), namespaces.make(os.getcwd(), [], [])],
+        "again": [kernel.libc().unshare(namespaces.NEW_USER), namespaces.make(os.getcwd(), [], [])],
         "left": os.listdir("."),
+        "full": full,
         "root is for reading": not os.access("/", os.W_OK),
         "descriptors": len(os.listdir("/dev")) > 0 and spaces.descriptors != () and not any(
             os.path.exists(f"/proc/self/fd/{{number}}") for number in spaces.descriptors),
@@ -148,7 +161,8 @@ def test_namespaces(tmp_path: Path) -> None:
     assert came["there"] == []
     assert came["libraries"] and came["root is for reading"] and came["descriptors"]
     assert (came["uid"], came["again"], came["left"]) == (os.getuid(), [-1, None], ["mine"])
-    assert (tmp_path / "own" / "mine").exists()
+    assert came["full"] == errno.ENOSPC
+    assert not (tmp_path / "own" / "mine").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "own"]
 
 
@@ -186,13 +200,13 @@ def test_an_accelerator_has_what_holds_everywhere() -> None:
 def test_a_worker_refuses_to_go_on_without(tmp_path: Path) -> None:
     """The last to look is the process that the code would run in."""
     bound = (
-        "from grader import sandbox; from grader.limits import Limits\n"
-        f"sandbox.restrict(Limits(accelerator=True, required=('landlock',)), {str(tmp_path)!r})"
+        "from grader.sandbox import bounds; from grader.base.limits import Limits\n"
+        f"bounds.restrict(Limits(accelerator=True, required=('landlock',)), {str(tmp_path)!r})"
     )
     source = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{bound}"
     ran = subprocess.run([sys.executable, "-I", "-c", source], capture_output=True, text=True)
     assert ran.returncode != 0
-    assert ran.stderr.splitlines()[-1] == "grader.isolation.NotIsolated: landlock"
+    assert ran.stderr.splitlines()[-1] == "grader.sandbox.kernel.LayerNotInForce: landlock"
 
 
 @pytest.mark.parametrize("text", ["landlok", "landlock,", "seccomp;landlock"])
@@ -205,8 +219,8 @@ def test_unknown_layers_are_refused(text: str) -> None:
 def test_the_command_refuses_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 2, and the command to type next."""
     monkeypatch.setattr(sys, "argv", ["grader", "grade", "--step", "2", "--require-isolation", "landlock"])
-    monkeypatch.setattr(cli, "_limits", lambda *asked: Limits(required=("landlock",), without=("landlock",)))
-    assert cli.main() == 2
+    monkeypatch.setattr(common, "limits", lambda *asked: Limits(required=("landlock",), without=("landlock",)))
+    assert main.main() == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert len(said.err.strip().splitlines()) == 1
@@ -221,11 +235,11 @@ def test_watch_refuses_in_one_line(
 ) -> None:
     """It ends before a line of the learner's code has run, with the exit code and the words of `grade`."""
     (tmp_path / f"{STEP}.py").write_text(LOOP, encoding="utf-8")
-    monkeypatch.setattr(watch, "LIMITS", Limits(call_seconds=60.0, without=("landlock",)))
+    monkeypatch.setattr(background, "LIMITS", Limits(call_seconds=60.0, without=("landlock",)))
     asked = ["watch", "2", "--submission", str(tmp_path), "--require-isolation", "limits,landlock", "--lang", spoken]
     monkeypatch.setattr(sys, "argv", ["grader", *asked])
     begin = time.monotonic()
-    assert cli.main() == 2
+    assert main.main() == 2
     assert time.monotonic() - begin < 45.0
     said = capsys.readouterr().err.strip()
     assert len(said.splitlines()) == 1
@@ -236,5 +250,5 @@ def test_watch_refuses_in_one_line(
 def test_watch_names_the_layers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """A misspelt layer is refused with the command to type in its place."""
     monkeypatch.setattr(sys, "argv", ["grader", "watch", "--require-isolation", "landlok", "--lang", "en"])
-    assert cli.main() == 2
+    assert main.main() == 2
     assert capsys.readouterr().err.strip().endswith("python -m grader watch --require-isolation landlock,seccomp")

@@ -16,10 +16,13 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from grader import cli, course, exercises, grading, language, lessons, stubs
+from grader.base import language, paths
+from grader.cli import main
+from grader.course import exercises, lessons, stubs
+from grader.course import steps as course
 
-SOLUTIONS = grading.ROOT / "solutions"
-LESSONS = sorted(SOLUTIONS.glob("*/lesson.*.md"))
+SOLUTIONS = paths.ROOT / "solutions"
+LESSONS = sorted(SOLUTIONS.glob("*/step*/lesson.*.md"))
 STEP = "step04_causal_mask"
 MOMENT = datetime(2026, 1, 2, 3, 4, 5)
 
@@ -38,7 +41,7 @@ def command(*arguments: str) -> int:
     """Runs the command line in this process."""
     before, sys.argv = sys.argv, ["grader", *arguments]
     try:
-        return cli.main()
+        return main.main()
     finally:
         sys.argv = before
 
@@ -65,8 +68,8 @@ def test_three_hints(path: Path) -> None:
 
 def test_lesson_in_another_language(tmp_path: Path) -> None:
     """A lesson that is not translated is shown in English; one that is not there is said to be missing."""
-    (tmp_path / STEP).mkdir()
-    (tmp_path / STEP / "lesson.en.md").write_text("# A mask\n\n## Ideas\n\n1. Not a hint.\n")
+    (tmp_path / "core" / STEP).mkdir(parents=True)
+    (tmp_path / "core" / STEP / "lesson.en.md").write_text("# A mask\n\n## Ideas\n\n1. Not a hint.\n")
     with language.use("ko"):
         assert lessons.lesson(STEP, tmp_path).startswith("# A mask")
         with pytest.raises(lessons.NoLesson):
@@ -117,7 +120,7 @@ def test_reset_keeps_every_backup(tmp_path: Path) -> None:
         restored = lessons.reset(STEP, tmp_path, now=lambda: MOMENT)
         assert restored.backup is not None
         assert restored.backup.read_bytes() == work
-        assert file.read_text() == stubs.original(SOLUTIONS / STEP)
+        assert file.read_text() == stubs.original(SOLUTIONS / "core" / STEP)
     names = sorted(path.name for path in (tmp_path / ".backup").iterdir())
     assert names == [f"{STEP}.20260102-030405-1.py", f"{STEP}.20260102-030405.py"]
 
@@ -140,11 +143,11 @@ def test_reset_that_cannot_keep_the_work(tmp_path: Path) -> None:
 
 def test_stub_where_no_reference_is(tmp_path: Path) -> None:
     """In a kit without references the stub is shipped as it is; without either there is none."""
-    (tmp_path / STEP).mkdir()
+    (tmp_path / "core" / STEP).mkdir(parents=True)
     with pytest.raises(lessons.NoStub):
         lessons.reset(STEP, tmp_path, tmp_path)
     for spoken in language.LANGUAGES:
-        stubs.shipped(tmp_path / STEP, spoken).write_text(f"stub = '{spoken}'\n")
+        stubs.shipped(tmp_path / "core" / STEP, spoken).write_text(f"stub = '{spoken}'\n")
     for spoken in language.LANGUAGES:
         with language.use(spoken):
             assert lessons.reset(STEP, tmp_path, tmp_path).file.read_text() == f"stub = '{spoken}'\n"
@@ -183,7 +186,7 @@ def test_korean_stubs_have_korean_headings(step: course.Step) -> None:
 def test_swapping_the_language_of_the_stubs(tmp_path: Path) -> None:
     """What nobody has written in speaks the other language; work, and a note beside the stub, stay as they are."""
     exercises.write(tmp_path)
-    steps = course.steps()
+    steps = [step for step in course.steps() if step.track == "core"]
     work, note = (tmp_path / f"{step.name}.py" for step in steps[:2])
     work.write_text(steps[0].solved())
     noted = note.read_text() + "# why not x - x.max()?\n"
@@ -202,14 +205,16 @@ def test_reset_speaks_the_language_in_use(tmp_path: Path) -> None:
     with language.use("ko"):
         restored = lessons.reset(STEP, tmp_path)
     assert restored == lessons.Restored(tmp_path / f"{STEP}.py", None, changed=True)
-    assert restored.file.read_text() == stubs.original(SOLUTIONS / STEP, "ko")
+    assert restored.file.read_text() == stubs.original(SOLUTIONS / "core" / STEP, "ko")
 
 
 # --- the command line ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["hint", "lesson", "reset", "watch"])
-@pytest.mark.parametrize(("step", "says"), [("99", "There is no step 99."), ("step", "There is no step step.")])
+@pytest.mark.parametrize(
+    ("step", "says"), [("99", "There is no step 99."), ("step", "step fits several steps: step01_scores, ")]
+)
 def test_unknown_step(capsys: pytest.CaptureFixture[str], name: str, step: str, says: str) -> None:
     """One line, which ends in the command to type next."""
     assert command(name, step) == 2
@@ -218,7 +223,7 @@ def test_unknown_step(capsys: pytest.CaptureFixture[str], name: str, step: str, 
     assert error.endswith(f"Type: python -m grader {name} step01_scores\n")
 
 
-@pytest.mark.parametrize("name", ["hint", "lesson", "reset"])
+@pytest.mark.parametrize("name", ["reset"])
 def test_no_step(capsys: pytest.CaptureFixture[str], name: str) -> None:
     """Without a step it is asked for."""
     assert command(name) == 2

@@ -14,17 +14,21 @@ from typing import Any
 
 import hypothesis.strategies as st
 import msgspec
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, assume, given, settings, target
 
-from grader import messages, worker
-from grader.failure import CheckFailed
-from grader.frames import MAX_HEADER, MAX_PAYLOAD, PREFIX, BadMessage, frame_sizes
-from grader.implementation import Answer, Exchange, Implementation
-from grader.messages import Call, HandleId, Opaque, Outcome, Placed, Raised, decode_outcome, encode_outcome
-from grader.responder import Responder
-from grader.show import show_value
+from grader.base.errors import CheckFailed
+from grader.calls import codec
+from grader.calls.call import Call, Outcome, Raised
+from grader.calls.codec import decode_outcome, encode_outcome
+from grader.calls.framing import MAX_HEADER, MAX_PAYLOAD, PREFIX, BadMessage, frame_sizes
+from grader.calls.responder import Responder
+from grader.calls.values import HandleId, Opaque, Placed
+from grader.checks.implementation import Answer, Exchange, Implementation
+from grader.checks.value_text import show_value
+from grader.sandbox import worker
 
 # No database of examples: a checkout may be read-only, and stays as it was.
 settings.register_profile("kit", database=None, deadline=None)
@@ -34,7 +38,27 @@ GUIDED = settings(FEW, max_examples=int(os.environ.get("KIT_FUZZ", "300")))  # `
 
 numbers = st.one_of(st.integers(-(2**63), 2**64 - 1), st.integers(-3, 70), st.floats())
 names = st.sampled_from(
-    ["t", "i", "d", "h", "o", "f", "0", "1", "9", "meta", "cpu", "float32", "F32", "load", "nan", "1e999", ""]
+    [
+        "t",
+        "m",
+        "a",
+        "n",
+        "i",
+        "d",
+        "h",
+        "o",
+        "0",
+        "1",
+        "9",
+        "meta",
+        "cpu",
+        "float32",
+        "F32",
+        "load",
+        "nan",
+        "0x1e999",
+        "",
+    ]
 )
 scalars = st.none() | st.booleans() | numbers | names | st.text(max_size=20) | st.binary(max_size=20)
 anything = st.recursive(
@@ -43,20 +67,16 @@ anything = st.recursive(
     max_leaves=25,
 )
 sizes = st.lists(st.integers(0, 5) | st.sampled_from([2**20, 2**48, 2**63, -1]), max_size=5)
-tensors = st.tuples(
-    st.just("t"),
-    st.sampled_from([None, "0", "1", "x"]),
-    sizes,
-    names,
-    names,
-    st.none() | st.lists(st.integers(-2, 5), max_size=5),
-)
+keys = st.sampled_from(["0", "1", "x"])
+orders = st.none() | st.lists(st.integers(-2, 5), max_size=5)
+tensors = st.tuples(st.just("t"), keys, names, orders) | st.tuples(st.just("m"), sizes, names)
 values = st.recursive(
     scalars
     | tensors
     | st.tuples(st.just("h"), numbers)
     | st.tuples(st.just("o"), st.text())
-    | st.tuples(st.just("f"), names),
+    | st.tuples(st.just("a"), keys, orders)
+    | st.tuples(st.just("n"), names | st.sampled_from(["-0xff", "f" * 1032, "f" * 1033])),
     lambda inner: (
         st.tuples(st.just("i"), st.lists(inner, max_size=5))
         | st.tuples(st.just("d"), st.dictionaries(names, inner, max_size=3))
@@ -65,7 +85,7 @@ values = st.recursive(
 )
 outcomes = st.tuples(
     values | anything, st.none() | anything, st.dictionaries(names, st.none() | tensors, max_size=3) | anything,
-    *[st.just([]) | anything] * 4, st.just(0) | numbers, st.none() | numbers,
+    *[st.just([]) | anything] * 4, st.just(0) | numbers, st.none() | numbers, st.none() | numbers,
 )  # fmt: skip
 tables = st.dictionaries(
     st.sampled_from(["0", "1", "__metadata__", "x"]),
@@ -154,7 +174,7 @@ def lines_run(header: bytes, payload: bytes) -> int:
     seen: set[int] = set()
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
-        if frame.f_code.co_filename != messages.__file__:
+        if frame.f_code.co_filename != codec.__file__:
             return None
         seen.add(frame.f_lineno)
         return trace
@@ -174,7 +194,18 @@ def test_damaged_answers(place: int, byte: int, cut: int) -> None:
     """An honest answer with one byte changed, and its end cut off."""
     whole = encode_outcome(
         Outcome(
-            (Placed(torch.arange(6.0).reshape(2, 3), "cpu"), 1, 2.5, "text", None, HandleId(3), Opaque("what")),
+            (
+                Placed(torch.arange(6.0).reshape(2, 3), "cpu"),
+                1,
+                2.5,
+                "text",
+                None,
+                HandleId(3),
+                Opaque("what"),
+                np.ones((2, 3), np.float32).T,
+                1 << 90,
+                {"name": (1,)},
+            ),  # fmt: skip
             Raised("ValueError", "message", "file", 3, "function", "source", ["x: (2,)"]),
             {"0": Placed(torch.ones(2, dtype=torch.bfloat16), "cpu"), "weight": None},
         )
@@ -197,8 +228,9 @@ def test_sizes(prefix: bytes) -> None:
 
 
 @given(st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**62), 2**62) | st.floats(allow_nan=False) | st.text(max_size=50),
-    lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=10,
+    st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.floats(allow_nan=False) | st.text(max_size=50),
+    lambda inner: st.lists(inner, max_size=3).map(tuple) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    max_leaves=10,
 ))  # fmt: skip
 def test_values_come_back(value: Any) -> None:
     """What an honest answer holds arrives as it was."""
@@ -218,6 +250,30 @@ def test_nests_are_shallow() -> None:
         decode_outcome(header, b"")
 
 
+HOSTILE: dict[str, tuple[Any, dict[str, Any]]] = {
+    "a tensor that is not there": (["t", "7", "cpu", None], {}),
+    "a layout of another size": (["t", "0", "cpu", [0, 1]], {"dtype": "F32", "shape": [2]}),
+    "a layout that names a dimension twice": (["a", "0", [0, 0]], {"dtype": "F32", "shape": [2, 1]}),
+    "an array of a dtype that NumPy has not": (["a", "0", None], {"dtype": "BF16", "shape": [4]}),
+    "a dtype by another name": (["m", [2], "load"], {}),
+    "a dtype as torch calls it": (["m", [2], "float32"], {}),
+    "a tensor of too many elements": (["m", [1 << 30, 1 << 30], "F32"], {}),
+    "more digits than an integer may have": (["n", "f" * 1100], {}),
+    "no digits": (["n", "0x"], {}),
+    "an array of objects": (["a", "0", None], {"dtype": "O", "shape": [1]}),
+    "a long name": (["d", {"n" * 201: None}], {}),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_what_is_no_value_is_refused(case: str) -> None:
+    """Whatever it is: nothing is looked up, allocated or made by a worker's word."""
+    value, table = HOSTILE[case]
+    tables = {"0": table | {"data_offsets": [0, 8]}} if table else {}
+    with pytest.raises(BadMessage):
+        decode_outcome(msgspec.msgpack.encode([value, None, {}, [], [], [], [], 0]), payload_of(tables, b"\0" * 8))
+
+
 NOTHING = b"\x98\xc0\xc0\x80\x90\x90\x90\x90\x00"  # the header of an outcome that holds nothing
 LONG_TABLE = {str(i): {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for i in range(200_000)}
 COSTLY = {
@@ -232,7 +288,7 @@ COSTLY = {
         payload_of({"0": {"dtype": "U8", "shape": [0] * 60_000, "data_offsets": [0, 0]}}, b""),
     ),
     "rows without an element": (
-        msgspec.msgpack.encode([["t", "0", [1 << 25, 0], "float32", "cpu", None], None, {}, [], [], [], [], 0]),
+        msgspec.msgpack.encode([["t", "0", "cpu", None], None, {}, [], [], [], [], 0]),
         payload_of({"0": {"dtype": "F32", "shape": [1 << 25, 0], "data_offsets": [0, 0]}}, b""),
     ),
     "a nested table": (NOTHING, struct.pack("<Q", 900_008) + b'{"0":' + b"[" * 900_003),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -12,12 +15,13 @@ from torch._decomp import decomposition_table
 from torch.ao.nn import quantizable
 from torch.distributions.transforms import SoftmaxTransform
 from torch.nn import functional as F
+from torch.overrides import handle_torch_function
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from grader.messages import Call
-from grader.offlimits import FAMILIES, BuiltIns, banned
-from grader.responder import Responder
+from grader.calls.builtins import FAMILIES, BuiltIns, FunctionNames, banned
+from grader.calls.call import Call, Options
+from grader.calls.responder import Responder
 
 X = torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(0))
 CPU = torch._C.DispatchKey.CPU
@@ -97,6 +101,19 @@ def flex() -> object:
 
 
 SEEN: dict[str, tuple[str, Callable[[], object]]] = {
+    "patches taken out": ("patches", lambda: F.unfold(torch.ones(1, 2, 4, 4), 2)),
+    "patches put back": ("patches", lambda: F.fold(torch.ones(1, 8, 4), (4, 4), 2, stride=2)),
+    "a module that takes patches out": ("patches", lambda: nn.Unfold(2)(torch.ones(1, 2, 4, 4))),
+    "pixels shuffled": ("patches", lambda: F.pixel_shuffle(torch.ones(1, 4, 2, 2), 2)),
+    "pixels shuffled back": ("patches", lambda: nn.PixelUnshuffle(2)(torch.ones(1, 1, 4, 4))),
+    "any method of a tensor": ("torch", lambda: X.exp()),
+    "a shape": ("torch", lambda: X.shape),
+    "an array made a tensor": ("torch", lambda: torch.from_numpy(X.numpy())),
+    "a list made a tensor": ("torch", lambda: torch.tensor([1.0])),
+    "a tensor made of nothing": ("torch", lambda: torch.zeros(2)),
+    "a tensor among arrays": ("torch", lambda: np.asarray(X) + 1),
+    "any op past torch's hooks": ("torch", behind_torchs_back),
+    "any module": ("torch", lambda: nn.Linear(6, 2)(X)),
     "a method": ("softmax", lambda: X.softmax(-1)),
     "an op": ("softmax", lambda: torch.ops.aten._softmax(X, -1, False)),
     "an overload": ("softmax", lambda: torch.ops.aten.softmax.int(X, -1)),
@@ -140,6 +157,10 @@ SEEN: dict[str, tuple[str, Callable[[], object]]] = {
     "flex": ("flex_attention", flex),
     "in place": ("dropout", lambda: F.dropout(X.clone(), 0.5, inplace=True)),
     "whole channels": ("dropout", lambda: F.dropout1d(X, 0.5)),
+    "a norm of one group": ("norms", lambda: F.group_norm(X, 1)),
+    "a norm of each": ("norms", lambda: F.instance_norm(X[None], use_input_stats=True)),
+    "a norm of columns": ("norms", lambda: F.batch_norm(X.mT, None, None, training=True)),
+    "a norm without a mean": ("norms", lambda: F.rms_norm(X, (6,))),
     "a norm": ("layer_norm", lambda: nn.LayerNorm(6)(X)),
     "gelu": ("gelu", lambda: nn.GELU(approximate="tanh")(X)),
     "an encoder": ("transformer", lambda: nn.TransformerEncoderLayer(6, 2)(X)),
@@ -162,6 +183,69 @@ def test_a_built_in_is_seen(way: str) -> None:
         assert not seen.names  # nobody looked
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_ops_of_other_namespaces_are_seen() -> None:
+    """Also where this machine has no kernel for them."""
+    with BuiltIns(["softmax", "layer_norm"]) as seen:
+        with suppress(NotImplementedError, RuntimeError):
+            torch.ops.quantized.softmax(torch.quantize_per_tensor(X, 0.1, 0, torch.quint8), -1, 0.1, 0)
+        with suppress(NotImplementedError, RuntimeError):
+            torch.ops.static_runtime.layer_norm(X, [6], None, None, 1e-5, False)
+    assert {"softmax", "layer_norm"} <= seen.names
+
+
+def scaled_dot_product_attention(x: Tensor) -> Tensor:
+    """None of torch's, whatever its name says."""
+    return x
+
+
+def test_a_name_alone_is_no_function_of_torchs() -> None:
+    """What is required is not met by a function with its name."""
+    with FunctionNames() as called:
+        handle_torch_function(scaled_dot_product_attention, (X,), X)
+        handle_torch_function(operator.matmul, (X,), X, X.mT)
+        F.softmax(X, -1)
+    assert "scaled_dot_product_attention" not in called.names
+    assert "softmax" in called.names
+
+
+class ReadiesItself(nn.Module):
+    """Does in `eval` what it may not do."""
+
+    def __init__(self, late: bool = False) -> None:
+        super().__init__()
+        self.late = late
+
+    def eval(self) -> ReadiesItself:
+        torch.softmax(X, -1)
+        return self
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+
+def test_every_call_on_a_module_is_watched() -> None:
+    """Not its forward alone."""
+    responder = Responder({"ReadiesItself": ReadiesItself}, {"ReadiesItself": ("softmax",)})
+    assert responder.respond(Call("ReadiesItself", new_handle=1)).off_limits == []
+    assert responder.respond(Call("eval", handle=1)).off_limits
+    assert responder.respond(Call("__call__", (X,), handle=1)).off_limits == []
+
+
+def test_what_runs_after_the_call_counts() -> None:
+    """Until its answer is bytes for this call, then for the next."""
+    responder = Responder({"f": lambda x: x, "free": lambda x: torch.softmax(x, -1)}, {"f": ("softmax",)})
+    with responder.watching():
+        assert responder.respond(Call("f", (X,))).off_limits == []
+        torch.softmax(X, -1)
+        assert responder.used_late()
+        torch.softmax(X, -1)
+        assert responder.respond(Call("f", (X,))).off_limits
+        responder.used_late()
+        assert responder.respond(Call("free", (X,))).off_limits == responder.used_late() == []
+        assert responder.respond(Call("f", (X,))).off_limits == []
+
+
 class Softmax(torch.autograd.Function):
     @staticmethod
     def forward(ctx: object, x: Tensor) -> Tensor:
@@ -179,6 +263,7 @@ def softmax(x: Tensor) -> Tensor:
 
 UNSEEN: dict[str, Callable[[], object]] = {
     "a function of one's own with the name": lambda: softmax(X.clone().requires_grad_()).sum().backward(),
+    "patches cut as a view": lambda: X.unfold(1, 2, 2).exp(),
     "a module of one's own with the name": lambda: type("LayerNorm", (nn.Linear,), {})(6, 6)(X),
     "a module that is made and not run": lambda: (nn.Softmax(-1), nn.MultiheadAttention(6, 2), nn.LayerNorm(6)),
     "what computes the same": lambda: (X - X.logsumexp(-1, keepdim=True)).exp() * (torch.rand_like(X) > 0.1),
@@ -188,9 +273,18 @@ UNSEEN: dict[str, Callable[[], object]] = {
 @pytest.mark.parametrize("way", UNSEEN)
 def test_work_of_ones_own_is_not_taken_for_one(way: str) -> None:
     """A name proves nothing."""
-    with BuiltIns(FAMILIES) as seen:
+    families = FAMILIES.keys() - {"torch"}
+    with BuiltIns(families) as seen:
         UNSEEN[way]()
-    assert not banned(seen.names, FAMILIES)
+    assert not banned(seen.names, families)
+
+
+def test_arrays_alone_are_no_torch() -> None:
+    """Nor is what brings the arguments there and the answer back."""
+    responder = Responder({"f": lambda x: np.exp(x), "g": torch.from_numpy}, {"f": ("torch",), "g": ("torch",)})
+    options = Options(strided=True, peak=True)
+    assert responder.respond(Call("f", (X.numpy(),), options=options)).off_limits == []
+    assert responder.respond(Call("g", (X.numpy(),))).off_limits
 
 
 def test_looking_changes_nothing() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from grader import course
-from grader.implementation import LocalBackend
+from grader.checks.backends import LocalBackend
+from grader.oracle.live import solutions
 from tests.clinic import Clinic
 
 SEEDS = (1, 2, 3)
@@ -189,7 +189,7 @@ WRONG = {
 @pytest.mark.parametrize(("step", "check", "code"), WRONG.values(), ids=WRONG.keys())
 def test_wrong_in_one_regime_is_refused_there(step: str, check: str, code: str) -> None:
     """Under every seed, by the check that asks about the regime, and by no other before it."""
-    chosen = next(other for other in course.steps() if other.name == step)
+    chosen = next(other for other in solutions() if other.name == step)
     name = code.removeprefix("def ").removeprefix("class ").partition("(")[0]
     mine: dict[str, Any] = {"right": getattr(chosen.reference, name)}
     exec(f"import torch\n{code}", mine)

@@ -1,4 +1,4 @@
-"""A judge and its worker on one processor, and only for as long as a step takes."""
+"""A judge and its worker on one CPU, and only for as long as a step takes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from grader import processor
-from grader.grading import Grader
-from grader.places import ROOT
-from grader.submission import Submission
+from grader.base.paths import ROOT
+from grader.course.submissions import Submission
+from grader.judge.grader import Grader
+from grader.sandbox import cpus
 from tests.hostile import eventually
 
 SAYS_WHERE = """import os
@@ -20,42 +20,42 @@ def dot_product_scores(query, key):
     return query
 """
 TAKES = """import sys, time
-root, board = sys.argv[1:]
+root, cpu_claims = sys.argv[1:]
 sys.path.insert(0, root)
-from grader import processor
-with processor.one_processor(int(board)):
-    print(*processor.allowed(), flush=True)
+from grader.sandbox import cpus
+with cpus.pinned_to_one_cpu(int(cpu_claims)):
+    print(*cpus.allowed(), flush=True)
     time.sleep(60)
 """
 
-pytestmark = pytest.mark.skipif(len(processor.allowed()) < 2, reason="one processor, or a system that does not say")
+pytestmark = pytest.mark.skipif(len(cpus.allowed()) < 2, reason="one CPU, or a system that does not tell")
 
 
 def test_for_a_while() -> None:
     """One of those that were allowed, and all of them again afterwards, whatever happened meanwhile."""
-    before = processor.allowed()
-    with pytest.raises(ZeroDivisionError), processor.one_processor():
-        inside = processor.allowed()
-        with processor.one_processor():
-            assert processor.allowed() == inside
+    before = cpus.allowed()
+    with pytest.raises(ZeroDivisionError), cpus.pinned_to_one_cpu():
+        inside = cpus.allowed()
+        with cpus.pinned_to_one_cpu():
+            assert cpus.allowed() == inside
         raise ZeroDivisionError
     assert len(inside) == 1
     assert inside < before
-    assert processor.allowed() == before
+    assert cpus.allowed() == before
 
 
-def test_judges_keep_off_each_others_processor() -> None:
-    """Also when the system has put both on one; and who ends, however it ends, leaves its processor to others."""
-    board, before = processor.board(), processor.allowed()
+def test_judges_keep_off_each_others_cpu() -> None:
+    """Also when the system has put both on one; and who ends, however it ends, leaves its CPU to others."""
+    cpu_claims, before = cpus.cpu_claims(), cpus.allowed()
 
     def chosen_from(current: int) -> set[int]:
-        processor.stay({current})
-        processor.stay(before)
-        with processor.one_processor(board):
-            return processor.allowed()
+        cpus.pin({current})
+        cpus.pin(before)
+        with cpus.pinned_to_one_cpu(cpu_claims):
+            return cpus.allowed()
 
-    command = [sys.executable, "-c", TAKES, str(ROOT), str(board)]
-    with subprocess.Popen(command, pass_fds=[board], stdout=subprocess.PIPE, text=True) as other:
+    command = [sys.executable, "-c", TAKES, str(ROOT), str(cpu_claims)]
+    with subprocess.Popen(command, pass_fds=[cpu_claims], stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         theirs = int(other.stdout.readline())
         for _step in range(3):
@@ -66,19 +66,19 @@ def test_judges_keep_off_each_others_processor() -> None:
 
 
 def test_a_python_without_files_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that was built for old systems: the board is a temporary file."""
+    """One that was built for old systems: the claims are in a temporary file."""
     monkeypatch.delattr(os, "memfd_create")
-    board = processor.board.__wrapped__()
-    with processor.one_processor(board):
-        assert len(processor.allowed()) == 1
-    os.close(board)
+    cpu_claims = cpus.cpu_claims.__wrapped__()
+    with cpus.pinned_to_one_cpu(cpu_claims):
+        assert len(cpus.allowed()) == 1
+    os.close(cpu_claims)
 
 
 def test_a_processor_that_is_not_there_changes_nothing() -> None:
     """As when it was switched off."""
-    before = processor.allowed()
-    processor.stay({max(os.sched_getaffinity(0)) + 1000})
-    assert processor.allowed() == before
+    before = cpus.allowed()
+    cpus.pin({max(os.sched_getaffinity(0)) + 1000})
+    assert cpus.allowed() == before
 
 
 def test_a_worker_runs_where_its_judge_does() -> None:

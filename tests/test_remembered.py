@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from grader import course
-from grader.messages import Call
-from grader.remembered import Remembered
+from grader.calls.call import Call
+from grader.oracle.cache import Remembered
+from grader.oracle.live import solutions
 
-FIRST = course.steps()[0]
+FIRST = solutions()[0]
 
 
 def test_draws_are_the_oracles_own_and_nobody_changes_them() -> None:

@@ -9,16 +9,17 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from grader import language, report
-from grader import screen as screen  # mends rich
-from grader.results import CheckResult, Parting, Report, StepResult
+from grader.base import language
+from grader.base.results import CheckResult, Parting, Report, StepResult
+from grader.report import console as screen  # mends rich
+from grader.report import terminal
 
 
 def drawn(spoken: str, *, colour: bool = False) -> str:
     """A report with a failing step, as it is printed 80 columns wide."""
     check = CheckResult(
         name="test_by_hand", title="A title that is " + "long " * 15, device="cpu", status="fail", points=0.0,
-        max_points=2.0, message="called    softmax([1.0, 2.0])\nthey part at [0]: \x1b[31m[red]1.0[/red]",
+        max_points=2.0, message="called    softmax([1.0, 2.0])\nfirst difference at [0]: \x1b[31m[red]1.0[/red]",
         parting=Parting(
             expected=[[0.25, 0.75]], came=[[0.5, None]], differs=[[True, True]], slice=[], place=[0, 0]
         ),
@@ -38,7 +39,7 @@ def drawn(spoken: str, *, colour: bool = False) -> str:
     screen = io.StringIO()
     console = Console(file=screen, width=80, force_terminal=colour, no_color=not colour, highlight=False)
     with language.use(spoken):
-        console.print(report.terminal(whole))
+        console.print(terminal.terminal(whole))
     return screen.getvalue()
 
 
@@ -74,7 +75,7 @@ def test_a_name_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("failing", "said"),
-    [(2, "One other check of this step does not pass either."), (3, "2 other checks of this step do not pass either.")],
+    [(2, "1 more check of this step fails."), (3, "2 more checks of this step fail.")],
 )
 def test_other_checks_are_counted(failing: int, said: str) -> None:
     """One is one."""
@@ -88,7 +89,7 @@ def test_other_checks_are_counted(failing: int, said: str) -> None:
         name="step02_softmax", title="", status="fail", score=0.0, max_score=8.0, seconds=0.1, checks=checks
     )
     screen = io.StringIO()
-    Console(file=screen, width=80).print(report.detail(step))
+    Console(file=screen, width=80).print(terminal.detail(step))
     assert said in screen.getvalue()
 
 
@@ -105,7 +106,7 @@ def test_narrow_screens_lose_no_word(spoken: str) -> None:
         steps=[titled],
     )  # fmt: skip
     with language.use(spoken):
-        Console(file=screen, width=60, highlight=False).print(report.steps_table(whole))
+        Console(file=screen, width=60, highlight=False).print(terminal.steps_table(whole))
     assert "…" not in screen.getvalue()
 
 

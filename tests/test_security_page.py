@@ -1,4 +1,4 @@
-"""docs/security.md says what the recorded runs gave, about every attack that there is, and no run gave a surprise."""
+"""The security page says what the recorded runs gave, about every attack that there is, and no run gave a surprise."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from grader.grading import ROOT
-from grader.language import LANGUAGES
+from grader.base.language import LANGUAGES
+from grader.judge.grader import ROOT
 from tests import hostile, security_page, security_runs
 from tests.hostile import KERNELS, STEP, Attack
 from tests.security_runs import Record, Run, Tried
@@ -31,9 +31,13 @@ def test_every_attack_was_run_as_it_is() -> None:
     assert not changed, f'not what was run: {", ".join(changed)}. Type: make security ATTACKS="{" ".join(changed)}"'
 
 
-def test_pages_are_fresh() -> None:
-    """They are what the generator makes of the runs."""
-    assert not security_page.stale(), "Type: python -m tests.security_page pages"
+def test_pages_are_made_of_the_record(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """In both languages, with a row for every attack."""
+    monkeypatch.setattr(security_page, "FILES", {spoken: tmp_path / "docs" / f"{spoken}.md" for spoken in LANGUAGES})
+    assert security_page._written(security_runs.recorded()) == 0
+    for page in security_page.FILES.values():
+        text = page.read_text(encoding="utf-8")
+        assert all(f"`{attack.name}`" in text for attack in hostile.attacks())
 
 
 def test_every_set_of_layers_was_run() -> None:

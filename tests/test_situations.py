@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from grader import submission
-from grader.grading import Grader
+from grader.course import submissions
+from grader.judge.grader import Grader
 
 SITUATIONS = sorted(path for path in (Path(__file__).parent / "situations").iterdir() if path.is_dir())
 
@@ -17,10 +17,10 @@ SITUATIONS = sorted(path for path in (Path(__file__).parent / "situations").iter
 def test_situation(folder: Path, grader: Grader) -> None:
     """The status, the score and the words are those that the situation calls for."""
     expected = json.loads((folder / "expected.json").read_text())
-    report = grader.grade(submission.read(folder), list(expected), device="cpu", seed=11)
+    report = grader.grade(submissions.read(folder), list(expected), device="cpu", seed=11)
     for step in report.steps:
         wanted = expected[step.name]
-        said = "\n".join([step.message, *(check.message for check in step.checks)])
+        said = "\n".join([step.message, step.note, *(check.message for check in step.checks)])
         assert step.status == wanted["status"], said
         assert wanted.get("score", step.score) == step.score, said
         assert (step.score > 0) == bool(wanted.get("score") or wanted.get("some_points"))

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from grader.grading import Grader
+from grader.judge.grader import Grader
 from tests import hostile
 from tests.soak import LIMITS, ROOM, Soaked, held, mixed, soak
 

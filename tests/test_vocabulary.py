@@ -10,7 +10,7 @@ import pytest
 import tiktoken
 import tiktoken.load
 
-from grader import vocabulary
+from solutions.core.lab_generate import vocabulary
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,9 @@ def test_small_vocabulary_is_what_training_writes() -> None:
     """The file that ships is the one that the texts give, byte for byte."""
     texts = [vocabulary.sample_text(language) for language in vocabulary.TEXTS]
     ranks = vocabulary.train(texts, vocabulary.SIZE - 1)
-    assert vocabulary.ranks_file(ranks) == vocabulary.RANKS.read_bytes(), "type: python -m grader.vocabulary train"
+    assert vocabulary.ranks_file(ranks) == vocabulary.RANKS.read_bytes(), (
+        "type: python -m solutions.core.lab_generate.vocabulary train"
+    )
 
 
 def test_every_byte_is_a_token() -> None:

@@ -8,15 +8,16 @@ import pytest
 import torch
 from torch import nn
 
-from grader.checks import Draw, Implementation, agree, must_raise, twins
-from grader.failure import CheckFailed
-from grader.frames import PREFIX
-from grader.implementation import LocalBackend
-from grader.limits import Limits
-from grader.messages import Call, Load, decode_call, encode_call
-from grader.responder import Responder
-from grader.student import Student
-from grader.verdict import Verdict, run_check
+from grader.base.errors import CheckFailed
+from grader.base.limits import Limits
+from grader.calls.call import Call, Load
+from grader.calls.codec import decode_call, encode_call
+from grader.calls.framing import PREFIX
+from grader.calls.responder import Responder
+from grader.checks.assertions import Draw, Implementation, agree, must_raise, twins
+from grader.checks.backends import LocalBackend
+from grader.checks.trial import Verdict, run_check
+from grader.judge.worker_backend import WorkerBackend
 
 
 class Right(nn.Module):
@@ -155,7 +156,7 @@ def test_numbers_that_a_twin_begins_with_are_not_its_answers() -> None:
 def test_twin_counts_as_its_class() -> None:
     """A class whose making hangs is not made again: a call of a module of it says why, at once."""
     made = Call("Part", new_handle=1)
-    student = Student(None, Load("", {}, {}), Limits())  # type: ignore[arg-type]  # nothing is started
+    student = WorkerBackend(None, Load("", {}, {}), Limits())  # type: ignore[arg-type]  # nothing is started
     student._lost["Part"] = CheckFailed("it hung")
     with pytest.raises(CheckFailed, match="it hung"):
         student.ask(Call("__call__", handle=1, first=(made,)))

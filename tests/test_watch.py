@@ -18,16 +18,19 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from grader import board as boards
-from grader import grading, keys, language, lessons, saves, stubs, submission
-from grader import watch as watching
-from grader.limits import Limits
-from grader.results import CheckResult, StepResult
-from grader.watch import Key, Look, Verdict, Watch, half_written
+from grader.base import language, paths
+from grader.base.limits import Limits
+from grader.base.results import CheckResult, StepResult
+from grader.course import choice, lessons, stubs, submissions
+from grader.learner import keyboard, saves
+from grader.learner import watch as watching
+from grader.learner import watch_view as boards
+from grader.learner.background import BackgroundGrader, Key, Look, StepDone
+from grader.learner.watch import Watch, half_written
 from tests.watched import CONTROL, PATIENCE, POINTS, Session
 
 STEP = "step04_causal_mask"
-RIGHT = (grading.ROOT / "solutions" / STEP / "reference.py").read_text(encoding="utf-8")
+RIGHT = (paths.ROOT / "solutions" / "core" / STEP / "reference.py").read_text(encoding="utf-8")
 WRONG = RIGHT.replace(".tril()", ".triu()")
 HALF = RIGHT.replace(".tril()", ".tril(")
 ENDLESS = RIGHT.replace("return torch.ones(", "while True: pass\n    return torch.ones(")
@@ -40,8 +43,10 @@ def folder(tmp_path: Path) -> Path:
     """A folder of untouched stubs."""
     exercises = tmp_path / "exercises"
     exercises.mkdir()
-    for name in grading.step_names():
-        (exercises / f"{name}.py").write_text(stubs.original(grading.ROOT / "solutions" / name), encoding="utf-8")
+    for name in choice.step_names(None, choice.CORE):
+        (exercises / f"{name}.py").write_text(
+            stubs.original(paths.ROOT / "solutions" / "core" / name), encoding="utf-8"
+        )
     return exercises
 
 
@@ -117,8 +122,8 @@ def test_session_in_a_terminal(folder: Path, start: Callable[..., Session]) -> N
 
 
 def test_session_in_a_pipe(folder: Path, start: Callable[..., Session]) -> None:
-    """Without a terminal and without notifications: lines are appended, and a save within the same second is seen."""
-    session = start(folder, "4", terminal=False, WATCHFILES_FORCE_POLLING="true")
+    """Without a terminal: lines are appended, and a save within the same second is seen."""
+    session = start(folder, "4", terminal=False)
     session.until("to do", f"of {POINTS} points")
     (folder / f"{STEP}.py").write_text(HALF)
     time.sleep(0.3)
@@ -151,7 +156,7 @@ def test_ended_while_torch_loads(
 # --- what is graded, and in what order -------------------------------------------------------------------------------
 
 
-class FakeDesk:
+class FakeGrader:
     """Notes what it is asked to grade."""
 
     def __init__(self) -> None:
@@ -162,7 +167,7 @@ class FakeDesk:
         """Counts."""
         self.dropped += 1
 
-    def grade(self, read: submission.Submission, name: str, seed: int) -> None:
+    def grade(self, read: submissions.Submission, name: str, seed: int) -> None:
         """Notes the step and the source it was given."""
         self.asked.append((name, read.sources[name][1]))
 
@@ -186,17 +191,17 @@ def watch(folder: Path) -> Watch:
 
 def test_newest_save_wins(folder: Path, watch: Watch) -> None:
     """What was saved while a step was graded is graded next, as it is by then, before all that waited."""
-    desk = FakeDesk()
-    watch.start_next(desk)  # type: ignore[arg-type]
-    assert [name for name, _source in desk.asked] == [STEP]
+    grading = FakeGrader()
+    watch.start_next(grading)  # type: ignore[arg-type]
+    assert [name for name, _source in grading.asked] == [STEP]
     for text in ("first = 1\n", "second = 2\n", "third = 33\n"):
         (folder / "step09_fused_qkv.py").write_text(text)
         watch.take(Look())
-    watch.start_next(desk)  # type: ignore[arg-type]
-    assert len(desk.asked) == 1
-    watch.take(Verdict(STEP, result(STEP)))
-    watch.start_next(desk)  # type: ignore[arg-type]
-    assert desk.asked[1:] == [("step09_fused_qkv", "third = 33\n")]
+    watch.start_next(grading)  # type: ignore[arg-type]
+    assert len(grading.asked) == 1
+    watch.take(StepDone(STEP, result(STEP)))
+    watch.start_next(grading)  # type: ignore[arg-type]
+    assert grading.asked[1:] == [("step09_fused_qkv", "third = 33\n")]
     assert watch.board.current == "step09_fused_qkv"
 
 
@@ -204,14 +209,14 @@ def test_a_mended_loop_is_not_waited_for(folder: Path, watch: Watch, monkeypatch
     """The save that mends it ends the run that hangs, long before its deadline."""
     monkeypatch.setattr(watching, "LIMITS", Limits(call_seconds=600.0, step_seconds=600.0))
     file = folder / f"{STEP}.py"
-    desk = watching.Desk(watch.events.put, "cpu")
+    grading = BackgroundGrader(watch.events.put, "cpu")
     watch.waiting = [STEP]
 
     def until(met: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE
         while not met():
             assert time.monotonic() < deadline
-            watch.start_next(desk)
+            watch.start_next(grading)
             watch.take(watch._event(0.1))
 
     try:
@@ -224,25 +229,25 @@ def test_a_mended_loop_is_not_waited_for(folder: Path, watch: Watch, monkeypatch
         assert watch.board.results[STEP].status == "pass"
         assert not watch.dropped
     finally:
-        desk.close()
+        grading.close()
 
 
 def test_a_slow_run_is_not_dropped_twice(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor the first one of a session, for which torch loads."""
     monkeypatch.setattr(watching, "LONG", 0.0)
-    desk = FakeDesk()
-    watch.start_next(desk)  # type: ignore[arg-type]
+    grading = FakeGrader()
+    watch.start_next(grading)  # type: ignore[arg-type]
     watch.take(Key("r"))
-    watch.start_next(desk)  # type: ignore[arg-type]
-    assert desk.dropped == 0
-    watch.take(Verdict(STEP, result(STEP)))
+    watch.start_next(grading)  # type: ignore[arg-type]
+    assert grading.dropped == 0
+    watch.take(StepDone(STEP, result(STEP)))
     for _save in range(3):
-        watch.start_next(desk)  # type: ignore[arg-type]
+        watch.start_next(grading)  # type: ignore[arg-type]
         watch.take(Key("r"))
-        watch.start_next(desk)  # type: ignore[arg-type]
-        if desk.dropped:
+        watch.start_next(grading)  # type: ignore[arg-type]
+        if grading.dropped:
             watch.take(watching.Dropped(STEP))
-    assert desk.dropped == 1
+    assert grading.dropped == 1
 
 
 def test_step_that_came_right_reopens_later_ones(watch: Watch) -> None:
@@ -250,17 +255,17 @@ def test_step_that_came_right_reopens_later_ones(watch: Watch) -> None:
     watch.waiting.clear()
     for name in watch.board.names:
         watch.board.results[name] = result(name, "fail" if name in (STEP, "step06_causal_attention") else "todo")
-    watch.take(Verdict(STEP, result(STEP)))
+    watch.take(StepDone(STEP, result(STEP)))
     assert watch.waiting == ["step06_causal_attention"]
     watch.waiting.clear()
-    watch.take(Verdict(STEP, result(STEP)))
+    watch.take(StepDone(STEP, result(STEP)))
     assert watch.waiting == []
 
 
 def test_grader_that_fails_does_not_end_the_session(watch: Watch) -> None:
     """A fault of ours is said, and the next save is graded."""
     watch.grading = STEP
-    watch.take(Verdict(STEP, None, "its process has ended"))
+    watch.take(StepDone(STEP, None, "its process has ended"))
     assert "its process has ended" in watch.board.notice
     assert watch.grading is None
     watch.take(Key("r"))
@@ -280,7 +285,7 @@ def test_grader_that_fails_does_not_end_the_session(watch: Watch) -> None:
 )
 def test_half_written(source: str, said: str) -> None:
     """What does not parse yet is one line, a warning is none."""
-    line = half_written(submission.Submission("ex", {STEP: ("ex/a.py", source)}), STEP)
+    line = half_written(submissions.Submission("ex", {STEP: ("ex/a.py", source)}), STEP)
     assert bool(line) == bool(said)
     assert said in line
     assert "\n" not in line
@@ -306,27 +311,7 @@ def test_folder_names_what_changed(folder: Path) -> None:
     (folder / "helper.py").unlink()
     seen.changed()
     folder.rename(folder.with_name("gone"))
-    assert len(seen.changed()) == len(grading.step_names()) - 1
-
-
-def test_notifications_fall_back(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing is told, the folder is looked at more often; the probe file is not left behind."""
-    with saves.Notifications(folder, lambda: None) as told:
-        assert told.pause == saves.NOT_TOLD
-        if told.reason is None and told.arrive.wait(PATIENCE):
-            assert told.pause == saves.TOLD
-    assert not list(folder.glob(".kit-probe*"))
-    monkeypatch.setenv("WATCHFILES_FORCE_POLLING", "1")
-    with saves.Notifications(folder, lambda: None) as silent:
-        assert silent.reason == "WATCHFILES_FORCE_POLLING is set"
-        assert silent.pause == saves.NOT_TOLD
-    monkeypatch.delenv("WATCHFILES_FORCE_POLLING")
-    with saves.Notifications(folder / "nowhere", lambda: None) as lost:
-        deadline = time.monotonic() + PATIENCE
-        while lost.reason is None and time.monotonic() < deadline:
-            time.sleep(0.01)
-    assert lost.reason
-    assert lost.pause == saves.NOT_TOLD
+    assert len(seen.changed()) == len(choice.step_names(None, choice.CORE)) - 1
 
 
 def test_terminal_is_put_back_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,7 +321,7 @@ def test_terminal_is_put_back_after_an_error(monkeypatch: pytest.MonkeyPatch) ->
     heard: list[str] = []
     with os.fdopen(theirs, "r", closefd=False) as terminal:
         monkeypatch.setattr(sys, "stdin", terminal)
-        with pytest.raises(ZeroDivisionError), keys.listening(heard.append) as there:
+        with pytest.raises(ZeroDivisionError), keyboard.listening(heard.append) as there:
             assert there
             os.write(ours, b"\x1b[A")
             time.sleep(0.1)
@@ -346,7 +331,7 @@ def test_terminal_is_put_back_after_an_error(monkeypatch: pytest.MonkeyPatch) ->
                 time.sleep(0.01)
             1 / 0  # noqa: B018
         monkeypatch.undo()
-    assert [keys.meaning(key) for key in heard] == ["h", "n"]
+    assert [keyboard.meaning(key) for key in heard] == ["h", "n"]
     assert termios.tcgetattr(theirs) == before
     os.close(ours)
     os.close(theirs)
@@ -355,7 +340,7 @@ def test_terminal_is_put_back_after_an_error(monkeypatch: pytest.MonkeyPatch) ->
 def test_no_keys_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Standard input that is no terminal gives no keys and is not read."""
     monkeypatch.setattr(sys, "stdin", io.StringIO("q"))
-    with keys.listening(lambda key: pytest.fail(key)) as there:
+    with keyboard.listening(lambda key: pytest.fail(key)) as there:
         assert not there
 
 
@@ -368,7 +353,7 @@ def test_no_keys_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_screens_fit(speech: str, view: boards.View, status: str) -> None:
     """No screen is wider than 80 columns or, apart from a long message, higher than 24 lines; none needs colour."""
     console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True, no_color=True)
-    board = boards.Board(Path("exercises"), grading.step_names(), keys=True, current=STEP, view=view)
+    board = boards.Board(Path("exercises"), choice.step_names(None, choice.CORE), keys=True, current=STEP, view=view)
     board.results = {name: result(name, status) for name in board.names}
     board.busy, board.notice, board.at = STEP, "A notice.", "12:00:00"
     with language.use(speech), console.capture() as captured:

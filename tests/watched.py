@@ -13,10 +13,11 @@ import time
 from pathlib import Path
 from typing import Self
 
-from grader import course, grading
+from grader.base import paths
+from grader.course import steps
 
 PATIENCE = 120.0  # seconds: a machine that does much else at the same time
-POINTS = f"{sum(step.points for step in course.steps()):g}"  # what the course is worth, as a screen shows it
+POINTS = f"{sum(step.points for step in steps.steps()):g}"  # what the course is worth, as a screen shows it
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 CLEARED = "\x1b[2J\x1b[H"  # what every screen begins with
 
@@ -25,7 +26,7 @@ class Session:
     """One session, and what it has shown: `shown` without control sequences, `raw` with them."""
 
     def __init__(
-        self, folder: Path | str, *arguments: str, terminal: bool = True, root: Path = grading.ROOT, **environment: str
+        self, folder: Path | str, *arguments: str, terminal: bool = True, root: Path = paths.ROOT, **environment: str
     ) -> None:
         command = [sys.executable, "-m", "grader", "watch", *arguments, "--submission", str(folder)]
         left_out = ("COLUMNS", "LINES", "KIT_LANG", "NO_COLOR", "PYTHONPATH")

@@ -2,7 +2,7 @@
 # expect: fail
 # rests on: process and limits
 # A perfect judge: a backward pass that exits ends its own process.
-# 완벽한 심판: 역전파에서 exit하면 자기 프로세스만 끝납니다.
+# 완벽한 심판: 역전파에서 exit하면 자기 프로세스만 종료됩니다.
 import os
 
 def honest(x, dim=-1):

@@ -2,7 +2,7 @@
 # expect: fail or timeout
 # rests on: process and limits
 # A perfect judge: nothing lives on when the process has ended.
-# 완벽한 심판: 프로세스가 끝나면 아무것도 남아 있지 않습니다.
+# 완벽한 심판: 프로세스가 종료되면 아무것도 남아 있지 않습니다.
 import os, time
 
 def softmax(x, dim=-1):

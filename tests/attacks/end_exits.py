@@ -2,7 +2,7 @@
 # expect: fail
 # rests on: process and limits
 # A perfect judge: the code ended its own process (exit status 0).
-# 완벽한 심판: 코드가 자기 프로세스를 끝냈습니다(종료 상태 0).
+# 완벽한 심판: 코드가 자기 프로세스를 종료했습니다(종료 상태 0).
 import os
 
 def softmax(x, dim=-1):

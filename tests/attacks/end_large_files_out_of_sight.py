@@ -2,7 +2,7 @@
 # expect: fail
 # rests on: process and limits
 # A perfect judge: files below a path that is too long to look at are too much: the process is ended.
-# 완벽한 심판: 경로가 너무 길어 들여다볼 수 없는 곳에 파일을 쌓으면 한도를 넘은 것으로 보고 프로세스를 끝냅니다.
+# 완벽한 심판: 경로가 너무 길어 들여다볼 수 없는 곳에 파일을 쌓으면 한도를 넘은 것으로 보고 프로세스를 종료합니다.
 import os
 
 

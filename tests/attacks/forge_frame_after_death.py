@@ -2,7 +2,7 @@
 # expect: fail
 # rests on: process and limits
 # A perfect judge: what a process leaves in its channel when it ends is no right answer.
-# 완벽한 심판: 프로세스가 끝나면서 채널에 남긴 것은 정답이 되지 않습니다.
+# 완벽한 심판: 프로세스가 종료되면서 채널에 남긴 것은 정답이 되지 않습니다.
 import os, stat, struct, sys
 
 for CHANNEL in range(3, 64):
@@ -19,7 +19,8 @@ def send(header, payload=b"", header_size=None, payload_size=None):
     while data:
         data = data[os.write(CHANNEL, data):]
 
-from grader.messages import Outcome, encode_outcome
+from grader.calls.call import Outcome
+from grader.calls.codec import encode_outcome
 
 def softmax(x, dim=-1):
     os.write(CHANNEL, encode_outcome(Outcome(value=None)) * 10)

@@ -2,12 +2,12 @@
 # expect: fail
 # rests on: process and limits
 # A perfect judge: a gradient that can be spread over the expected one, to gigabytes, takes no more than a judge may.
-# 완벽한 심판: 기대한 값에 맞춰 펼치면 수십 기가바이트가 되는 기울기를 받아도 채점 프로세스는 정해진 메모리만 씁니다.
+# 완벽한 심판: 예상 값에 맞춰 펼치면 수십 기가바이트가 되는 기울기를 받아도 채점 프로세스는 정해진 메모리만 씁니다.
 import torch
 from torch import nn
 
-from grader import responder
-from grader.messages import Placed
+from grader.calls import responder
+from grader.calls.values import Placed
 
 
 def dropout(x, p=0.5, training=True):

@@ -5,7 +5,7 @@
 # 완벽한 심판: 채점기의 예외와 이름이 같은 예외도 그저 예외입니다.
 class CheckFailed(Exception):
     status, message, points, max_points = "pass", "pass", 8, 8
-CheckFailed.__module__ = "grader.failure"
+CheckFailed.__module__ = "grader.base.errors"
 
 def softmax(x, dim=-1):
     raise CheckFailed("pass", "pass")

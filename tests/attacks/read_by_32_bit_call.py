@@ -2,12 +2,12 @@
 # expect: pass or fail
 # rests on: process and limits
 # A perfect judge: the 32-bit way of making a call is refused, or kills the process where the kernel has none.
-# 완벽한 심판: 32비트 방식의 호출은 거부되며, 커널이 지원하지 않으면 프로세스가 끝납니다.
+# 완벽한 심판: 32비트 방식의 호출은 거부되며, 커널이 지원하지 않으면 프로세스가 종료됩니다.
 import ctypes, mmap, platform
 
 import pathlib, sys
-ROOT = pathlib.Path(sys.modules["grader.worker"].__file__).parents[1]
-SECRET = ROOT / "solutions" / "step02_softmax" / "reference.py"
+ROOT = pathlib.Path(sys.modules["grader.sandbox.worker"].__file__).parents[2]
+SECRET = ROOT / "solutions" / "core" / "step02_softmax" / "reference.py"
 
 def honest(x, dim=-1):
     exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()

@@ -11,7 +11,7 @@ def honest(x, dim=-1):
 
 
 def attempt():
-    return [name for name in sys.modules if name.startswith(("solutions", "grader.course", "grader.verdict", "grader.compare", "pytest"))]
+    return [name for name in sys.modules if name.startswith(("solutions", "grader.course.steps", "grader.checks.trial", "grader.checks.compare", "pytest"))]
 
 
 def softmax(x, dim=-1):

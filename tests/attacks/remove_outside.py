@@ -4,8 +4,8 @@
 # A perfect judge: removing, moving or making anything outside (it would fail for another reason) is refused; the rest is right and counts.
 # 완벽한 심판: 자기 폴더 밖에서 (다른 이유로도 실패할 것을) 지우거나 옮기거나 만들려는 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
 import pathlib, sys
-ROOT = pathlib.Path(sys.modules["grader.worker"].__file__).parents[1]
-SECRET = ROOT / "solutions" / "step02_softmax" / "reference.py"
+ROOT = pathlib.Path(sys.modules["grader.sandbox.worker"].__file__).parents[2]
+SECRET = ROOT / "solutions" / "core" / "step02_softmax" / "reference.py"
 import errno, os
 
 def honest(x, dim=-1):

@@ -1,0 +1,42 @@
+# step: step02_softmax
+# expect: fail
+# rests on: process and limits
+# A perfect judge: a built-in is seen in the handler of a signal, too.
+# 완벽한 심판: 시그널 처리기 안에서 쓴 금지된 내장 함수도 알아냅니다.
+import signal
+
+import torch
+
+WAITING = []
+
+
+class Later(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x, dim):
+        context.save_for_backward(x)
+        context.dim = dim
+        return torch.zeros_like(x)
+
+    @staticmethod
+    def backward(context, gradient):
+        (x,) = context.saved_tensors
+        weights = (x - x.amax(dim=context.dim, keepdim=True)).exp()
+        weights = weights / weights.sum(dim=context.dim, keepdim=True)
+        return weights * (gradient - (weights * gradient).sum(dim=context.dim, keepdim=True)), None
+
+
+def fill():
+    while WAITING:
+        result, x, dim = WAITING.pop()
+        result.copy_(torch.softmax(x, dim=dim))
+
+
+signal.signal(signal.SIGALRM, lambda number, frame: fill())
+
+
+
+def softmax(x, dim=-1):
+    result = Later.apply(x, dim)
+    WAITING.append((result.detach(), x.detach(), dim))
+    signal.setitimer(signal.ITIMER_REAL, 1e-5)
+    return result

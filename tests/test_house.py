@@ -1,0 +1,86 @@
+"""The house stays one that people can live in: small rooms, short modules, short functions, and light workers."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.base.paths import ROOT
+from grader.course import submissions
+from grader.judge.grader import Grader
+
+MODULES = 14  # in one folder
+MODULE_LINES = 400
+FUNCTION_LINES = 40
+LONG_FOR_A_REASON = re.compile(r"#.*\blong: \w+")  # on the line of the `def`
+
+LOADED = re.compile(r"LOADED (grader[^E]*) END")
+ENGINE = sorted((ROOT / "grader").rglob("*.py"))
+INHERITED = """
+import sys
+import torch
+
+NOTED = ("grader", "solutions", "pytest", "_pytest", "rich", "jinja2")
+
+
+def dot_product_scores(query, key):
+    loaded = sorted(name for name in sys.modules if name.partition(".")[0] in NOTED)
+    raise ValueError("LOADED " + " ".join(loaded) + " END")
+"""
+
+
+def test_no_folder_is_too_full_to_take_in_at_one_look() -> None:
+    modules = Counter(path.parent for path in ENGINE if path.name != "__init__.py")
+    assert {str(folder): count for folder, count in modules.items() if count > MODULES} == {}
+
+
+def test_no_module_is_too_long() -> None:
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in ENGINE}
+    assert {name: lines for name, lines in lengths.items() if lines > MODULE_LINES} == {}
+
+
+def _long_functions(path: Path) -> Iterator[str]:
+    source = path.read_text(encoding="utf-8")
+    lines = source.splitlines()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > FUNCTION_LINES and not LONG_FOR_A_REASON.search(lines[node.lineno - 1]):
+                yield f"{path.relative_to(ROOT)}:{node.lineno} {node.name} has {length} lines"
+
+
+def test_functions_fit_a_screen() -> None:
+    """Or say beside their `def` why not: `# long: one case per line`."""
+    assert [line for path in ENGINE for line in _long_functions(path)] == []
+
+
+def test_a_public_class_name_means_one_thing() -> None:
+    names = Counter(
+        node.name
+        for path in ENGINE
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("fork", [True, False], ids=["forked", "spawned"])
+def test_what_a_worker_has_inherited(tmp_path: Path, fork: bool) -> None:
+    """Looked at from inside: nothing that knows an answer, a check, a step or a report."""
+    (tmp_path / "step01_scores.py").write_text(INHERITED, encoding="utf-8")
+    with Grader(1, fork=fork) as grader:
+        report = grader.grade(submissions.read(tmp_path), ["step01_scores"], device="cpu", seed=1)
+    told = next(found for check in report.steps[0].checks if (found := LOADED.search(check.message)))
+    loaded = set(told[1].split())
+    assert {name.partition(".")[0] for name in loaded} == {"grader"}
+    rooms = {name.split(".")[1] for name in loaded if name.startswith("grader.")}
+    assert "grader.sandbox.worker" in loaded
+    assert rooms <= {"base", "calls", "sandbox", "judge"}
+    assert {name for name in loaded if name.startswith("grader.judge.")} <= {
+        f"grader.judge.{name}" for name in ("zygote", "process", "messages", "fork_memory")
+    }

@@ -1,0 +1,316 @@
+"""Labs: what each shows, whose code it runs, what becomes of Ctrl-C, and a page that needs nothing else."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from grader.base import language
+from grader.cli import main as command_line
+from grader.labs import command as lab_command
+from grader.labs import lab, parts
+from grader.labs import page as lab_page
+from grader.labs import plot as lab_plot
+from grader.oracle.live import solutions
+
+LABS = {one.name: one for one in lab.labs()}
+SEEDS = (1, 2, 3)
+
+
+def bench(name: str, seconds: float, seed: int = 1, text: str | None = None, own: bool = False) -> lab.Bench:
+    """A bench with the references, or with the labs' own simple parts."""
+    needs = LABS[name].module.NEEDS
+    if own:
+        found = {
+            need.step: parts.StepCode(need.step, "kit", {each: getattr(need.own, each) for each in need.names})
+            for need in needs
+            if need.own is not None and not need.graded_only
+        }
+    else:
+        found = parts.gather(needs, Path("nowhere"), "kit", lambda steps: {})
+    return lab.Bench(found, seconds, seed, text=text)
+
+
+def solved(folder: Path, *numbers: int) -> Path:
+    """A folder of exercises where these steps are solved and all others are stubs."""
+    folder.mkdir()
+    for step in solutions():
+        if step.track == "core":
+            source = step.solved() if step.number in numbers else step.stub()
+            (folder / f"{step.name}.py").write_text(source, encoding="utf-8")
+    return folder
+
+
+# --- what each shows ---
+
+
+def test_flash_memory_grows_with_the_square_or_with_the_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = LABS["flash"].module
+    monkeypatch.setattr(module, "LENGTHS", (256, 512, 1024))
+    held = bench("flash", 100.0)
+    module.measure(held)
+    slopes = {name: module.slope(held.results, name, "MiB") for name in held.results.distinct("name")}
+    assert slopes["naive"] == pytest.approx(2.0, abs=0.1)
+    assert slopes["step 10, blocks of 64"] < 1.2
+    assert slopes["PyTorch's built-in"] < 1.3
+    peaks = {row["name"]: row["MiB"] for row in held.results.where(T=1024)}
+    assert peaks["naive"] > 5 * peaks["step 10, blocks of 256"] > 5 * peaks["PyTorch's built-in"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_scale_saturates_without_it(seed: int) -> None:
+    held = bench("scale", 1.0, seed)
+    LABS["scale"].module.measure(held)
+    with_it, without = held.results.where(scaled=True), held.results.where(scaled=False)
+    assert [row["entropy"] for row in without] == sorted((row["entropy"] for row in without), reverse=True)
+    assert without[-1]["entropy"] < 1 < 4 < with_it[-1]["entropy"]
+    assert without[-1]["gradient"] < 0.1 * with_it[-1]["gradient"]
+    assert with_it[0]["gradient"] == pytest.approx(with_it[-1]["gradient"], rel=0.4)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_two_heads_name_two_tokens_and_one_does_not(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = LABS["heads"].module
+    monkeypatch.setattr(module, "HEADS", (1, 2))
+    held = bench("heads", 100.0, seed, text="some words to learn from, " * 40)
+    module.measure(held, steps=150, text_steps=2)
+    made = module.last(held.results, module.MADE)
+    assert made[1]["right"] < 0.5
+    assert made[2]["right"] > 0.9
+    assert held.results.extra[2].shape == (2, module.LENGTH, module.LENGTH)
+    # Each of the two heads has an offset of its own.
+    maps = held.results.extra[2]
+    looked_at = {offset for one in maps for offset in module.OFFSETS if one.diagonal(-offset).mean() > 0.5}
+    assert looked_at >= set(module.OFFSETS)
+
+
+@pytest.mark.parametrize("seed", SEEDS[:2])
+def test_without_the_mask_training_is_easy_and_writing_is_not(seed: int) -> None:
+    module = LABS["mask"].module
+    held = bench("mask", 1000.0, seed, own=True)
+    module.measure(held, most_steps=150)
+    masked, open_ = (held.results.where(name=name)[-1] for name in ("with the mask", "without the mask"))
+    assert open_["loss"] < 0.5 * masked["loss"]
+    assert open_["writing"] > masked["writing"] + 0.5
+    assert abs(masked["writing"] - masked["loss"]) < 0.6
+
+
+def test_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = LABS["costs"].module
+    monkeypatch.setattr(module, "LENGTHS", (128, 256, 512))
+    held = bench("costs", 100.0)
+    module.measure(held)
+    last = {row["name"]: row for row in held.results.where(T=512)}
+    assert (last["recurrent"]["reach"], last["convolution"]["reach"], last["attention"]["reach"]) == (512, 3, 512)
+    assert (last["recurrent"]["steps"], last["attention"]["steps"]) == (512, 1)
+    assert module.slope(held.results, "attention", "MiB") > 1.6
+    assert module.slope(held.results, "recurrent", "MiB") < 1.2
+
+
+@pytest.mark.parametrize(("text", "spoken"), [(None, "en"), (None, "ko"), ("Jun put the red hat in the box.", "en")])
+def test_maps_are_causal_and_look_back(
+    text: str | None, spoken: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In the shipped checkpoints some heads look far back, at one token."""
+    monkeypatch.chdir(tmp_path)
+    module = LABS["maps"].module
+    with language.use(spoken):
+        held = bench("maps", 10.0, text=text)
+        module.measure(held)
+        maps = held.results.extra["maps"]
+        assert torch.equal(maps, maps.tril())
+        torch.testing.assert_close(maps.sum(-1), torch.ones(maps.shape[:-1]))
+        assert max(row["look"] for row in held.results.rows) > 0.8
+        assert all(row["query"] - row["key"] >= module.FAR for row in held.results.rows)
+        assert all("<svg" in picture.svg for picture in module.pictures(held.results))
+
+
+@pytest.mark.parametrize(("text", "first"), [("The model looks at", "The"), ("모델은 모든 토큰을", "모")])
+def test_generate_learns_and_goes_on_with_whole_syllables(
+    text: str, first: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    module = LABS["generate"].module
+    held = bench("generate", 100.0, text=text, own=True)
+    module.measure(held, most_steps=60)
+    tokens, likely = module.tables(held.results)
+    assert tokens.rows[0][1].startswith(first)
+    assert not any(row[1].startswith("bytes") for row in tokens.rows)
+    assert len(likely.rows) == module.SHOWN
+    losses = [row["loss"] for row in held.results.rows]
+    assert losses[-1] < losses[0] - 1
+    assert text in module.findings(held.results)[-1]
+
+
+# --- the labs' own simple parts are right ---
+
+
+def test_own_parts_give_the_references_numbers() -> None:
+    query, key, value = torch.randn(3, 2, 4, 70, 16)
+    for step, name in (("flash", "flash_attention"),):
+        reference = bench(step, 1.0).part("step10_flash")
+        own = bench(step, 1.0, own=True).part("step10_flash")
+        for is_causal in (True, False):
+            expected = getattr(reference, name)(query, key, value, is_causal=is_causal)
+            torch.testing.assert_close(getattr(own, name)(query, key, value, is_causal=is_causal), expected)
+    reference, own = (bench("scale", 1.0, own=one).part("step03_attention") for one in (False, True))
+    one_head = (*query[:, 0][None], *key[:, 0][None], *value[:, 0][None])
+    torch.testing.assert_close(own.attention(*one_head)[1], reference.attention(*one_head)[1])
+    reference, own = (bench("heads", 1.0, own=one).part("step08_multi_head") for one in (False, True))
+    layers = [one.MultiHeadAttention(16, 16, 70, 0.0, 4) for one in (reference, own)]
+    layers[1].load_state_dict(layers[0].state_dict())
+    torch.testing.assert_close(layers[1](query[:, 0]), layers[0](query[:, 0]))
+
+
+def test_own_gpt_gives_the_references_numbers() -> None:
+    reference, own = (bench("maps", 1.0, own=one).part("step12_gpt") for one in (False, True))
+    models = [one.GPT(30, 12, 2, 2, 16) for one in (reference, own)]
+    models[1].load_state_dict(models[0].state_dict())
+    ids = torch.randint(30, (2, 12))
+    for expected, got in zip(models[0](ids, ids), models[1](ids, ids), strict=True):
+        torch.testing.assert_close(got, expected)
+    for drawn in ((0.0, None), (0.7, 1)):  # without a draw: the two draw from tables of other shapes
+        assert torch.equal(own.generate(models[1], ids, 8, *drawn), reference.generate(models[0], ids, 8, *drawn))
+    batches = [list(one.next_token_batches(torch.arange(50), 12, 3)) for one in (reference, own)]
+    assert all(
+        torch.equal(a, b) for first, second in zip(*batches, strict=True) for a, b in zip(first, second, strict=True)
+    )
+
+
+# --- whose code runs ---
+
+
+def test_what_is_written_runs_and_what_is_not_is_the_kits(tmp_path: Path) -> None:
+    folder = solved(tmp_path / "mine", 3)
+    asked: list[list[str]] = []
+
+    def grade(steps: list[str]) -> parts.Statuses:
+        asked.append(steps)
+        return dict.fromkeys(steps, ("pass", 8.0, 8.0))
+
+    needs = (*LABS["scale"].module.NEEDS, *LABS["flash"].module.NEEDS)
+    found = parts.gather(needs, folder, None, grade)
+    assert asked == [["step03_attention"]]
+    assert {step: part.whose for step, part in found.items()}.items() >= {
+        ("step03_attention", "yours"), ("step10_flash", "reference"),
+    }  # fmt: skip
+    assert found["step03_attention"].attention.__module__ == "exercises.step03_attention"
+
+
+def test_a_step_that_is_wrong_is_not_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`make lab NAME=flash` where step 10 fails a check: it says so, and no page is written."""
+    folder = solved(tmp_path / "mine", 10)
+    file = folder / "step10_flash.py"
+    source = file.read_text(encoding="utf-8")
+    wrong = source.replace("num_tokens * num_tokens", "num_tokens")
+    assert wrong != source
+    file.write_text(wrong, encoding="utf-8")
+    monkeypatch.setattr(
+        "sys.argv",
+        ["grader", "lab", "flash", "--submission", str(folder), "--out", str(tmp_path / "out"), "--lang", "en"],
+    )
+    assert command_line.main() == 2
+    said = capsys.readouterr().err
+    assert re.search(
+        r"mine/step10_flash.py does not pass yet \([\d.]+ of [\d.]+ points\), so nothing is measured", said
+    )
+    assert said.rstrip().endswith("python -m grader grade --step step10_flash")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_error_of_the_learners_is_one_line(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "step03_attention.py").write_text("def attention(query, key, value, mask=None):\n    return query @ 3\n")
+    found = parts.gather(LABS["scale"].module.NEEDS, folder, None, lambda steps: {})
+    held = lab.Bench(found, 1.0)
+    with pytest.raises(parts.Stop) as stop:
+        lab.run(LABS["scale"], held, guard=parts.blamed_on(folder))
+    assert str(stop.value).startswith("mine/step03_attention.py, line 2, in attention: TypeError")
+    assert str(stop.value).endswith("python -m grader grade --step step03_attention")
+
+
+def test_mine_asks_for_what_is_not_written(tmp_path: Path) -> None:
+    folder = solved(tmp_path / "mine")
+    with pytest.raises(parts.Stop, match="step03_attention.py is not written yet"):
+        parts.gather(LABS["scale"].module.NEEDS, folder, "mine", lambda steps: {})
+
+
+# --- the runner ---
+
+
+def test_every_lab_has_a_lesson_in_both_languages() -> None:
+    for one in LABS.values():
+        cut = []
+        for spoken in language.LANGUAGES:
+            with language.use(spoken):
+                cut.append(one.lesson)
+        assert len(cut[0].answers) == len(cut[1].answers) >= 2, one.name
+        assert all(part.title and part.about and part.question and part.to_see for part in cut), one.name
+
+
+def test_ctrl_c_keeps_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = bench("scale", 10.0)
+    monkeypatch.setattr(held, "tell", lambda what, done=None: _interrupt_at(done))
+    outcome = lab.run(LABS["scale"], held, "it vanishes")
+    assert outcome.stopped
+    assert held.results.distinct("d") == [4, 16]
+    page = lab.write(outcome, tmp_path).read_text(encoding="utf-8")
+    assert "It was stopped early" in page
+    assert "it vanishes" in page
+
+
+def _interrupt_at(done: float | None) -> None:
+    if done is not None and done >= 0.4:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("spoken", language.LANGUAGES)
+def test_a_page_needs_nothing_else(spoken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with language.use(spoken):
+        outcome = lab.run(LABS["scale"], bench("scale", 0.5), "<b>3</b>")
+        page = lab.write(outcome, tmp_path).read_text(encoding="utf-8")
+        assert outcome.lesson.title in page
+        assert f'<html lang="{spoken}">' in page
+    assert "<script" not in page
+    assert "<b>3</b>" not in page
+    assert not re.search(r'(src|href)="(?!#|https://arxiv|https://transformer)', page.replace("xlink:", ""))
+    assert "prefers-color-scheme: dark" in page
+    assert "var(--series-1)" in page
+    assert not re.search("#0[01][01]1", page), "a colour that does not follow the page"
+    assert (tmp_path / "scale.json").is_file()
+
+
+def test_predictions() -> None:
+    lesson = LABS["scale"].lesson
+    assert lab.predicted(" 3 ", lesson) == lesson.answers[2]
+    assert lab.predicted("9", lesson) == "9"
+    assert lab.predicted("no idea", lesson) == "no idea"
+
+
+def test_texts(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("어떤 글", encoding="utf-8")
+    assert lab_command.text_of(str(file)) == "어떤 글"
+    assert lab_command.text_of("some words") == "some words"
+    assert lab_command.text_of(None) is None
+    file.write_bytes(b"\xff\xfe\x00")
+    for wrong in (str(file), str(tmp_path / "b.txt")):
+        with pytest.raises(parts.Stop, match="Type: TEXT="):
+            lab_command.text_of(wrong)
+
+
+def test_lessons_markdown_is_no_html() -> None:
+    assert "<script>" not in lab_page.markdown("a <script>alert(1)</script> **b**")
+
+
+def test_a_heat_map_leaves_out_what_is_nothing() -> None:
+    with lab_plot.drawing(lab_plot.NARROW) as drawing:
+        lab_plot.shade(drawing.axes, [[1.0, 0.0], [0.5, math.e / 1000]], largest=1.0)
+    assert drawing.svg.count("var(--series-1)") == 2

@@ -1,0 +1,91 @@
+"""Files that a browser, an editor or a platform has renamed are read where they are the only answer, else named."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from grader.course import submissions
+from grader.course.renamed import step_meant
+from grader.instructor import roster
+
+STEPS = ["step02_softmax", "step03_attention", "step06_causal_attention", "step11_gpt_block", "step12_gpt"]
+
+
+@pytest.mark.parametrize(
+    ("stem", "step"),
+    [
+        ("step02_softmax-1", "step02_softmax"),
+        ("step03_attention (1)", "step03_attention"),
+        ("Step12_GPT", "step12_gpt"),
+        ("step12_gpt - Copy", "step12_gpt"),
+        ("step12_gpt copy 2", "step12_gpt"),
+        ("doejane_LATE_81_4711_step02_softmax-2", "step02_softmax"),
+        ("홍길동_step02_softmax 복사본", "step02_softmax"),
+        ("step11_gpt_block", "step11_gpt_block"),
+        ("step12_gpt_block", None),
+        ("step02_softmax_test", None),
+        ("mystep02_softmax", None),
+        ("softmax", None),
+    ],
+)
+def test_which_step_is_meant(stem: str, step: str | None) -> None:
+    assert step_meant(stem, STEPS) == step
+
+
+def write(folder: Path, **files: str) -> submissions.Submission:
+    for name, text in files.items():
+        (folder / name.replace("__", " ")).write_text(text, encoding="utf-8")
+    return submissions.read(folder)
+
+
+def test_the_only_answer_is_read(tmp_path: Path) -> None:
+    """Also beside an untouched stub of the right name."""
+    stub = "def softmax(x):\n    raise NotImplementedError\n"
+    read = write(tmp_path, **{"step02_softmax.py": stub, "step02_softmax-1.py": "x = 1\n"})
+    assert read.sources["step02_softmax"] == (f"{tmp_path.name}/step02_softmax-1.py", "x = 1\n")
+    assert not read.problems
+    assert not read.unread
+
+
+def test_two_different_answers_are_a_problem_and_no_zero(tmp_path: Path) -> None:
+    read = write(tmp_path, **{"step02_softmax-1.py": "x = 1\n", "step02_softmax (2).py": "x = 2\n"})
+    assert "step02_softmax" not in read.sources
+    assert "answered twice" in read.problems["step02_softmax"]
+
+
+def test_what_is_not_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "step03_attention.py").write_text("")
+    files = {"step02_softmax.py": "x = 1\n", "step02_softmax-1.py": "x = 2\n", "work.zip": "", "my answer.py": ""}
+    read = write(tmp_path, **files)
+    assert read.sources["step02_softmax"][1] == "x = 1\n"
+    assert set(read.unread) == {"step02_softmax-1.py", "work.zip", "my answer.py", "more/"}
+
+
+def test_many_are_named_in_short(tmp_path: Path) -> None:
+    read = write(tmp_path, **{f"{number}.zip": "" for number in range(40)})
+    assert len(read.unread) == submissions.MAX_UNREAD + 1
+
+
+def test_one_folder_is_nobody_elses_problem(tmp_path: Path) -> None:
+    """A thousand nested folders, a link to itself: the others are graded."""
+    (tmp_path / "ada").mkdir()
+    (tmp_path / "ada" / "step02_softmax.py").write_text("x = 1\n")
+    (tmp_path / "deep").mkdir()
+    here = os.open(tmp_path / "deep", os.O_RDONLY)
+    for _level in range(1200):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    (tmp_path / "loop").symlink_to("loop")
+    found = {one.name: one for one in roster.students(tmp_path, roster.folders(tmp_path), "attention")}
+    assert not found["ada"].problem
+    assert "step02_softmax" in found["ada"].submission.sources
+    assert set(found) >= {"ada", "deep"}
+    subprocess.run(["rm", "-r", tmp_path / "deep"], check=True)  # too deep for pytest to tidy up

@@ -1,0 +1,17 @@
+"""How much is tried: `make test` takes few seeds and a sample of the attacks, `make check` and CI take everything."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TypeVar
+
+WHOLE = bool(os.environ.get("KIT_WHOLE"))
+SAMPLED = 6  # one in so many
+
+Item = TypeVar("Item")
+
+
+def sample(items: Sequence[Item]) -> Sequence[Item]:
+    """All of them, or one in some: the same ones each time."""
+    return items if WHOLE else items[::SAMPLED]
