@@ -1,4 +1,4 @@
-"""Pins what pip picks today for the ranges of pyproject.toml: for learners, then for instructors, then for the tests.
+"""Pins what pip picks today for the ranges of pyproject.toml: for learners, labs, instructors, the site, and the tests.
 
 Run by `make lock` with the Python of a fresh virtual environment.
 """
@@ -24,13 +24,14 @@ def installed(python: str) -> list[str]:
 
 
 def main(python: str) -> None:
-    """Installs the three sets in turn and writes a file for each, every one beginning with the one before."""
+    """Installs the sets in turn and writes a file for each, every one beginning with the one before."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     sets = {
         "requirements.lock": [TORCH, *project["dependencies"]],
         "requirements-lab.lock": extras["lab"],
         "requirements-instructor.lock": extras["instructor"],
+        "requirements-site.lock": extras["site"],
         "requirements-test.lock": [*extras["cluster"], *extras["postgresql"], *extras["test"]],
     }
     pinned: list[str] = []

@@ -13,7 +13,8 @@ import msgspec
 
 Status = Literal["pass", "fail", "error", "timeout", "skipped", "todo"]
 
-VERSION = 1
+VERSION = 1  # of the report's form; `SCHEMA` counts further: a new key its second number, a corrected text its third
+SCHEMA = "1.1.0"
 # What a terminal obeys or does not show: C1 controls, marks of direction, letters without a width.
 OBEYED = re.compile(
     r"[\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
@@ -167,6 +168,12 @@ def as_json(report: Report) -> str:
     """
     text = msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
     return OBEYED.sub(lambda match: _escaped(match[0]), text) + "\n"
+
+
+def schema() -> str:
+    """The JSON schema of a report, as text."""
+    described = msgspec.json.schema(Report) | {"$id": f"attention-from-scratch/report/{SCHEMA}", "title": "Report"}
+    return msgspec.json.format(msgspec.json.encode(described, order="deterministic"), indent=2).decode() + "\n"
 
 
 def _escaped(letter: str) -> str:

@@ -12,7 +12,7 @@ from grader.base.language import gettext as _
 from grader.cli.common import N_, said_of_steps, speak, spoken
 from grader.cli.parser import BadInput, Misunderstood, Parser, Subcommand, page
 
-CALLED = "python -m grader"
+CALLED = language.typed("python -m grader ").strip()
 GROUPS = {
     "learner": N_("Commands"),
     "labs": N_("Labs"),
