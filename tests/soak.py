@@ -136,7 +136,7 @@ def _wrong_sources(step: Solution) -> list[tuple[str, str]]:
 def _written(made: Any, name: str, there: dict[str, Any]) -> str | None:
     """The source of a function or class under this name; None where it uses what is not `there`."""
     names = vars(sys.modules[made.__module__])
-    if names.get(made.__name__) is not made:  # it was made inside another function
+    if names.get(getattr(made, "__name__", "")) is not made:  # an object, or made inside another function
         return None
     definition = ast.parse(textwrap.dedent(inspect.getsource(made))).body[0]
     assert isinstance(definition, ast.FunctionDef | ast.ClassDef)

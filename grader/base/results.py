@@ -146,10 +146,10 @@ def total(steps: Iterable[StepResult]) -> tuple[float, float]:
 
 
 def leading(checks: Iterable[CheckResult]) -> CheckResult | None:
-    """The failing check to tell of first: the first that says something. What is not written yet comes last, since
-    that is known; None where every check passes."""
+    """The failing check to tell of first: the first that says something. What is skipped comes later, and what is not
+    written yet last, since that is known; None where every check passes."""
     failing = [check for check in checks if check.status != "pass"]
-    return next((check for check in failing if not check.unwritten), failing[0] if failing else None)
+    return min(failing, key=lambda check: (check.unwritten, check.status == "skipped"), default=None)
 
 
 def step_status(checks: list[CheckResult]) -> Status:
