@@ -5,11 +5,13 @@ A tape holds everything that a learner's kit needs to grade and diagnose without
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import multiprocessing
 import os
 import warnings
 import zlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -20,7 +22,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from grader import __version__
-from grader.base.paths import SOLUTIONS, TAPE
+from grader.base import files
+from grader.base.paths import ROOT, SOLUTIONS, TAPE
 from grader.calls.call import Call, Outcome, Raised
 from grader.calls.codec import packed, packed_outcome
 from grader.calls.values import copied as copied_value
@@ -36,6 +39,7 @@ from grader.oracle.tape import INDEX, Fingerprint, Index, KnownPair, KnownWay, R
 from grader.oracle.witness import OTHER_STREAM, in_stream
 from grader.sandbox import preload
 
+KEPT = ROOT / "dist" / "tapes"
 SEEDS = (20170612, 20190214)
 Drawn = TypeVar("Drawn", Tensor, int)
 
@@ -50,14 +54,15 @@ def record_all(
 ) -> None:  # fmt: skip
     """Writes the tape of every step, or of these steps, into its folder below `folder`.
 
-    `on_step` is called with each step and its size in bytes. Raises NotRecorded when a reference fails one of its
-    checks.
+    Tapes of steps that have not changed are taken from dist/tapes/. `on_step` is called with each step and its size in
+    bytes. Raises NotRecorded when a reference fails one of its checks.
     """
     chosen = [step for step in solutions() if not steps or step.name in steps]
     longest_first = sorted(chosen, key=lambda step: -step.number)
+    common = _digest([*(ROOT / "grader").rglob("*.py"), *SOLUTIONS.glob("*/*/reference.py")])
     processes = multiprocessing.get_context("spawn")  # torch can't be forked once it is in use
     with ProcessPoolExecutor(min(2, os.cpu_count() or 1), processes) as pool:
-        recorded = {step.name: pool.submit(_record, step.folder) for step in longest_first}
+        recorded = {step.name: pool.submit(_record, step.folder, common) for step in longest_first}
         for step in chosen:
             tape = recorded[step.name].result()
             path = folder / step.track / step.name / TAPE
@@ -66,9 +71,27 @@ def record_all(
             on_step(step.name, len(tape))
 
 
-def _record(folder: Path) -> bytes:
+def _record(folder: Path, common: str) -> bytes:
+    """The tape of the step in this folder: the one that was made of the same files, or a new one, which is kept."""
+    kept = KEPT / f"{folder.name}-{_digest(folder.glob('*.py'), common)}"
+    if kept.is_file():
+        return kept.read_bytes()
     preload.load_torch()
-    return record(Solution(folder))
+    tape = record(Solution(folder))
+    with contextlib.suppress(OSError):  # a read-only checkout keeps none
+        KEPT.mkdir(parents=True, exist_ok=True)
+        for stale in KEPT.glob(f"{folder.name}-*"):
+            stale.unlink(missing_ok=True)
+        files.write(kept, tape)
+    return tape
+
+
+def _digest(sources: Iterable[Path], begun: str = "") -> str:
+    """What the content of these files is known by; torch's version counts, since its arithmetic may differ."""
+    seen = hashlib.sha256(f"{begun}{torch.__version__}{__version__}".encode())
+    for path in sorted(sources):
+        seen.update(path.read_bytes())
+    return seen.hexdigest()[:32]
 
 
 def record(step: Solution, seeds: tuple[int, ...] = SEEDS) -> bytes:

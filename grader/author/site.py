@@ -1,4 +1,4 @@
-"""The site: lessons, the catalogue of mistakes, labs, guides and documents, in both languages, built by mkdocs-material.
+"""The site: lessons, the catalogue of mistakes, labs, guides and documents, in both languages, by mkdocs-material.
 
 The pages are collected in a folder as Markdown, one folder for each language, and built into one site that opens from
 disk: no font, script or count comes from elsewhere, and the search index lies beside the pages.
@@ -141,8 +141,9 @@ def _configuration(pages: Pages) -> str:
     import json
 
     home = {"en": "", "ko": "../"}[pages.language]
+    korean = "./index.html" if home else "ko/index.html"
     other = [{"name": "English", "link": f"{home or './'}index.html", "lang": "en"},
-             {"name": "한국어", "link": f"{home}ko/index.html" if not home else "./index.html", "lang": "ko"}]  # fmt: skip
+             {"name": "한국어", "link": korean, "lang": "ko"}]  # fmt: skip
     scheme = [
         {"media": f"(prefers-color-scheme: {name})", "scheme": scheme, "primary": "indigo",
          "toggle": {"icon": f"material/{icon}", "name": said}}
@@ -201,12 +202,8 @@ def dead_links(folder: Path) -> Iterator[str]:
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             if target.is_dir():
                 target /= "index.html"
-            if (
-                not target.exists()
-                or parts.fragment
-                and target in pages
-                and unquote(parts.fragment) not in pages[target].names
-            ):
+            known = not parts.fragment or target not in pages or unquote(parts.fragment) in pages[target].names
+            if not target.exists() or not known:
                 yield f"{path.relative_to(folder.resolve())}: {link}"
 
 
