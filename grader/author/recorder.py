@@ -32,9 +32,10 @@ from grader.checks.catalogue import Misconception
 from grader.checks.compare import dtype_name
 from grader.checks.draws import Draw
 from grader.checks.trial import run_check
+from grader.course import steps as course
 from grader.oracle import randomness
 from grader.oracle.likeness import size_measured
-from grader.oracle.live import Solution, solutions
+from grader.oracle.live import Solution
 from grader.oracle.tape import INDEX, Fingerprint, Index, KnownPair, KnownWay, Recording, copied, fingerprint
 from grader.oracle.witness import OTHER_STREAM, in_stream
 from grader.sandbox import preload
@@ -57,33 +58,36 @@ def record_all(
     Tapes of steps that have not changed are taken from dist/tapes/. `on_step` is called with each step and its size in
     bytes. Raises NotRecorded when a reference fails one of its checks.
     """
-    chosen = [step for step in solutions() if not steps or step.name in steps]
-    longest_first = sorted(chosen, key=lambda step: -step.number)
+    chosen = [step for step in course.steps() if not steps or step.name in steps]
     common = _digest([*(ROOT / "grader").rglob("*.py"), *SOLUTIONS.glob("*/*/reference.py")])
+    kept = {step.name: KEPT / f"{step.name}-{_digest(step.folder.glob('*.py'), common)}" for step in chosen}
+    new = [step for step in reversed(chosen) if not kept[step.name].is_file()]  # the later, the longer it takes
     processes = multiprocessing.get_context("spawn")  # torch can't be forked once it is in use
-    with ProcessPoolExecutor(min(2, os.cpu_count() or 1), processes) as pool:
-        recorded = {step.name: pool.submit(_record, step.folder, common) for step in longest_first}
+    with ProcessPoolExecutor(min(2, os.cpu_count() or 1), processes) as pool:  # starts none where nothing is new
+        recorded = {step.name: pool.submit(_record, step.folder) for step in new}
         for step in chosen:
-            tape = recorded[step.name].result()
+            made = recorded.get(step.name)
+            tape = made.result() if made else kept[step.name].read_bytes()
+            if made:
+                _keep(kept[step.name], step.name, tape)
             path = folder / step.track / step.name / TAPE
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(tape)
             on_step(step.name, len(tape))
 
 
-def _record(folder: Path, common: str) -> bytes:
-    """The tape of the step in this folder: the one that was made of the same files, or a new one, which is kept."""
-    kept = KEPT / f"{folder.name}-{_digest(folder.glob('*.py'), common)}"
-    if kept.is_file():
-        return kept.read_bytes()
+def _record(folder: Path) -> bytes:
     preload.load_torch()
-    tape = record(Solution(folder))
-    with contextlib.suppress(OSError):  # a read-only checkout keeps none
-        KEPT.mkdir(parents=True, exist_ok=True)
-        for stale in KEPT.glob(f"{folder.name}-*"):
+    return record(Solution(folder))
+
+
+def _keep(path: Path, name: str, tape: bytes) -> None:
+    """Keeps the tape, in place of the step's older one. A read-only checkout keeps none."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for stale in path.parent.glob(f"{name}-*"):
             stale.unlink(missing_ok=True)
-        files.write(kept, tape)
-    return tape
+        files.write(path, tape)
 
 
 def _digest(sources: Iterable[Path], begun: str = "") -> str:
