@@ -173,7 +173,7 @@ gradescope: .venv/ready ## Build the autograder for Gradescope: dist/gradescope.
 
 .PHONY: docs
 docs: .venv/ready-test ## Build the pages made of code and of recorded runs: dist/docs/
-	@$(VENV) -m grader.author.mistakes_page
+	@$(VENV) -m grader.publish.mistakes_page
 	@$(VENV) -m tests.security_page pages
 	@echo "dist/docs/ has the catalogue of mistakes and what isolation was shown to hold, in English and Korean"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.author import site
 from grader.course import steps
+from grader.publish import site
 
 ELSEWHERE = re.compile(r"""<(?:script|link|img|iframe)[^>]*?(?:src|href)=["'](?:https?:)?//""")
 

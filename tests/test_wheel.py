@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -10,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from grader.author import kit, wheel
-from grader.author.templates import attention_console as console
+from grader.author import kit
+from grader.base.language import use
 from grader.oracle.live import solutions
+from grader.publish import colab, wheel
+from grader.publish.templates import attention_console as console
 from tests.fresh import solution_lines
 
 CHOSEN = ("step01_scores",)
@@ -106,3 +109,28 @@ def test_instructors_bundle_is_the_repository(tmp_path: Path) -> None:
         names = {name.partition("/")[2] for name in archive.namelist()}
     assert {"Makefile", "solutions/core/step01_scores/reference.py", "docs/instructor.md"} <= names
     assert not [name for name in names if name.startswith((".venv", "dist", ".kit"))]
+
+
+def test_a_notebook_installs_the_wheel_and_grades(installed: Path, tmp_path: Path) -> None:
+    """In a real kernel: its first cell as it stands, a reference in an answer cell, and the verdict below it."""
+    nbclient = pytest.importorskip("nbclient")
+    shutil.copy2(next(installed.parent.glob("*.whl")), tmp_path)
+    with use("ko"):
+        notebook = colab.notebook("core")
+    step = next(step for step in solutions() if step.name == CHOSEN[0])
+    wanted = [cell for cell in notebook.cells if not cell.id.startswith("step") or cell.id.startswith(step.name)]
+    answer = next(cell for cell in wanted if cell.id == f"{step.name}-answer")
+    assert "NotImplementedError" in answer.source and not solution_lines(step) & set(answer.source.split("\n"))
+    answer.source = f"# {step.name}\n{step.solved()}"
+    notebook.cells = wanted
+    # The packages that the wheel needs are here already; pip must not put the wheel among them.
+    there = {"PIP_TARGET": str(tmp_path / "packages"), "PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1"}
+    settings = os.environ | there | {"PYTHONPATH": str(tmp_path / "packages")}
+    client = nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}})
+    client.create_kernel_manager()
+    client.start_new_kernel(env=settings)
+    with client.setup_kernel():
+        for number, cell in enumerate(notebook.cells):
+            client.execute_cell(cell, number)
+    said = str(next(cell for cell in wanted if cell.id == f"{step.name}-check").outputs)
+    assert f"{step.points:g}" in said and "NotImplementedError" not in said and "Traceback" not in said

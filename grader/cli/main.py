@@ -18,6 +18,7 @@ GROUPS = {
     "labs": N_("Labs"),
     "instructor": N_("For instructors"),
     "author": N_("For authors"),
+    "publish": N_("For publishers"),
 }
 
 

@@ -1,5 +1,5 @@
-"""What is released: the learner's kit as one file, the same as a wheel with the command `attention`, and the
-instructor's bundle.
+"""What is released: the learner's kit as one file, the same as a wheel with the command `attention`, notebooks that
+install it, and the instructor's bundle.
 
 The wheel is a small console module and the kit's zip file; it installs what the kit needs, so that a course folder
 made by it needs no environment of its own.
@@ -21,10 +21,11 @@ from typing import Any
 from grader.author import kit
 from grader.base.files import pack
 from grader.base.paths import ROOT
+from grader.publish import colab
 
 PACKAGE = "attention_from_scratch"
 COMMANDS = ("attention", "attention-from-scratch")  # the second is what `uvx attention-from-scratch` runs
-CONSOLE = Path(__file__).parent / "templates" / "attention_console.py"
+TEMPLATES = Path(__file__).parent / "templates"
 # In the wheel's kit its pages say `attention grade` where a cloned one says `make grade`.
 TYPED = re.compile(rf"\bmake (?=(?:{'|'.join(name for name in kit.TARGETS if name.isalpha() or '2' in name)})\b)")
 
@@ -34,7 +35,7 @@ class NoBuilder(RuntimeError):
 
 
 def release(folder: Path) -> list[Path]:
-    """Writes the learner's kit, the wheel and the instructor's bundle into `folder`, and returns their paths.
+    """Writes the learner's kit, the wheel, the notebooks and the instructor's bundle; returns their paths.
 
     Raises NotOverwritten, NotRecorded (see kit.build) and NoBuilder.
     """
@@ -43,7 +44,8 @@ def release(folder: Path) -> list[Path]:
     built = kit.build(folder / "kit")
     learners = folder / f"{kit.TOP}-{version}.zip"
     shutil.copy2(built, learners)
-    return [learners, wheel(built, folder), instructors_bundle(folder / f"{kit.TOP}-instructor-{version}.zip")]
+    bundle = instructors_bundle(folder / f"{kit.TOP}-instructor-{version}.zip")
+    return [learners, wheel(built, folder), bundle, *colab.write(folder / "notebooks")]
 
 
 def metadata() -> dict[str, Any]:
@@ -59,10 +61,10 @@ def wheel(kit_zip: Path, folder: Path) -> Path:
     package = source / PACKAGE
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(f'"""{metadata()["description"]}"""\n', encoding="utf-8")
-    shutil.copy2(CONSOLE, package / "console.py")
+    shutil.copy2(TEMPLATES / "attention_console.py", package / "console.py")
     pack(package / "kit.zip", _for_the_wheel(kit_zip))
     shutil.copy2(ROOT / "LICENSE", source / "LICENSE")
-    (source / "README.md").write_bytes((kit.TEMPLATES / "wheel_readme.md").read_bytes())
+    (source / "README.md").write_bytes((TEMPLATES / "wheel_readme.md").read_bytes())
     (source / "pyproject.toml").write_text(_pyproject(), encoding="utf-8")
     code = f"from flit_core import buildapi; print(buildapi.build_wheel({str(folder.resolve())!r}))"
     built = subprocess.run([sys.executable, "-c", code], cwd=source, capture_output=True, text=True)

@@ -17,12 +17,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from grader.author import kit, mistakes_page
+from grader.author import kit
 from grader.base import language
 from grader.base.language import LANGUAGES
 from grader.base.language import gettext as _
 from grader.base.paths import ROOT
 from grader.course import steps, tracks
+from grader.publish import mistakes_page
 
 DOCUMENTS = ("instructor", "design", "security", "torch_in_the_sandbox", "benchmarks", "cuda")
 TEMPLATES = Path(__file__).parent / "templates"
