@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Self
 
 from grader.base import paths
-from grader.course import choice, steps
+from grader.course import steps
 
 PATIENCE = 120.0  # seconds: a machine that does much else at the same time
-CORE = set(choice.step_names(None, choice.CORE))  # what is graded where no elective was begun
-POINTS = f"{sum(step.points for step in steps.steps() if step.name in CORE):g}"  # its points, as a screen shows them
+CORE_POINTS = sum(step.points for step in steps.steps() if step.track == "core")
+POINTS = f"{CORE_POINTS:g}"  # what a screen shows where no elective was begun
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 CLEARED = "\x1b[2J\x1b[H"  # what every screen begins with
 
