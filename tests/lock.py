@@ -44,5 +44,15 @@ def main(python: str) -> None:
         before = f"-r {file}\n"
 
 
+def ranges() -> str:
+    """Every range of pyproject.toml but torch's, for an environment without pins."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    return "\n".join(one for one in wanted if not one.startswith("torch>="))
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    if sys.argv[1] == "--ranges":
+        print(ranges())
+    else:
+        main(sys.argv[1])
