@@ -61,8 +61,8 @@ def test_odd_widths(student: Implementation, reference: Implementation, draw: Dr
 @points(0.5)
 def test_far_positions(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The encoding is right up to position 4096."""
-    for width in (6, 32):
-        agree(student.sinusoidal_encoding(4097, width), reference.sinusoidal_encoding(4097, width), terms=FAR)
+    for count, width in ((4097, 6), (700, 32)):
+        agree(student.sinusoidal_encoding(count, width), reference.sinusoidal_encoding(count, width), terms=FAR)
 
 
 @points(0.5)
@@ -130,7 +130,7 @@ def test_lengths(student: Implementation, reference: Implementation, draw: Draw)
     too_long = draw.normal(2, 7, 4)
     must_raise(lambda: theirs(too_long), _("{tokens} tokens are more than max_len = {most}").format(tokens=7, most=6))
     theirs, ours = twins(student, reference, draw, "PositionalEncoding", 2)
-    x, too_long = draw.normal(1, 5000, 2), draw.normal(5001, 2)
+    x, too_long = torch.zeros(1, 5000, 2), torch.zeros(5001, 2)  # the same under each seed: tapes hold them once
     agree(theirs(x), ours(x), terms=FAR)
     reason = _("{tokens} tokens are more than max_len = {most}").format(tokens=5001, most=5000)
     must_raise(lambda: theirs(too_long), reason)
