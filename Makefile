@@ -62,8 +62,9 @@ repro: .venv/ready ## Run the failing call in a process of your own, where break
 	@$(RUN) repro $(STEP)
 
 .PHONY: lesson
-lesson: .venv/ready ## Read the lesson of the current step, or of STEP=4
-	@$(RUN) lesson $(STEP)
+lesson: .venv/ready ## Read the lesson of the current step, or of STEP=4 (PAGE=1: in the browser, pictures drawn)
+	@$(if $(PAGE),mkdir -p dist)
+	@$(RUN) lesson $(STEP) $(if $(PAGE),--html dist/lesson.html --open)
 
 .PHONY: reset
 reset: .venv/ready ## Back to the stub, your work kept beside it: STEP=4

@@ -25,7 +25,8 @@ class Parting(msgspec.Struct, kw_only=True):
     """Where an answer differs from the expected one: two matrices of one shape, row by row, NaN and infinities as null.
 
     `differs` marks the entries outside the check's tolerance; `slice` is the index of the matrices in a larger answer,
-    `place` the row and column of the first difference.
+    `place` the row and column of the first difference. `drawn_as`: what the numbers are, where the check says so:
+    pairs of columns that are `arrows`, or columns that are `curves`.
     """
 
     expected: list[list[float | bool | None]]
@@ -33,6 +34,7 @@ class Parting(msgspec.Struct, kw_only=True):
     differs: list[list[bool]]
     slice: list[int]
     place: list[int]
+    drawn_as: Literal["", "arrows", "curves"] = ""
 
 
 class CheckResult(msgspec.Struct, kw_only=True):

@@ -26,6 +26,8 @@ from grader.course import lessons, stubs
 from grader.course import steps as course
 from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA
 from grader.course.choice import CORE
+from grader.oracle import pictures
+from grader.report import lesson_page
 
 ADJOINING = re.compile(rf"^ *{stubs.END}\n\s*^{stubs.BEGIN}\n", re.MULTILINE)
 SETUP = """\
@@ -146,8 +148,10 @@ def _cells(step: course.Step) -> list[NotebookNode]:
     check = f'check("{step.name}")'
     points = f'from grader.notebook import points\n\npoints("{step.name}")'
     note = _("# Locked: the points of this step.")
+    lesson, attachments = lesson_page.in_a_cell(_lesson(step), pictures.pictures(step.folder))
+    drawn = {"attachments": attachments} if attachments else {}
     return [
-        v4.new_markdown_cell(_lesson(step), id=f"{step.name}-lesson"),
+        v4.new_markdown_cell(lesson, id=f"{step.name}-lesson", **drawn),
         v4.new_code_cell(answer(step), id=f"{step.name}-answer", metadata=_marks(step.name, solution=True)),
         v4.new_code_cell(check, id=f"{step.name}-check"),
         v4.new_code_cell(

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from markupsafe import Markup
 
+from grader.base.language import N_
 from grader.base.language import gettext as _
 from grader.base.results import Parting
 from grader.report.heat_map import short
@@ -29,6 +30,8 @@ WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM = 340, 170, 52, 16, 44  # of a panel of curve
 SIDE, REACH = 230, 78  # of a panel of arrows: its side, and the radius of its circle
 MOST_PANELS, MOST_ARROWS = 4, 8  # of one answer in a report
 TICKS = 5
+CLOSEST = 10  # two labels
+AXES = N_("query"), N_("key"), N_("position"), N_("row"), N_("column")  # what a picture may name its axes
 
 
 class Matrices(msgspec.Struct, tag="matrices", kw_only=True):
@@ -232,16 +235,19 @@ def _arrows(picture: Arrows, title: str, sets: Sequence[Sequence[Point]]) -> Mar
             _short(middle[0]), _short(middle[1]), REACH
         ),
     ]
+    labelled: list[Point] = []
     for number, points in enumerate(sets):
         for place, (u, v) in enumerate(points):
             end = middle[0] + REACH * u / longest, middle[1] - REACH * v / longest
             inside.append(_line([middle, end], number, ' stroke-linecap="round"'))
             inside.append(_tip(end, number))
-            if number == 0 or len(sets) > 1:
-                away = (16 if number == 0 else 28) / (math.hypot(u, v) / longest * REACH or 1)
-                label = end[0] + (end[0] - middle[0]) * away, end[1] + (end[1] - middle[1]) * away + 4
-                style = f' style="fill:{_colour(number)}" font-size="11"'
-                inside.append(_text(*label, picture.labels[place], style))
+            away = (14 if number == 0 else 26) / (math.hypot(u, v) / longest * REACH or 1)
+            label = end[0] + (end[0] - middle[0]) * away, end[1] + (end[1] - middle[1]) * away + 4
+            if all(math.dist(label, other) > CLOSEST for other in labelled):
+                labelled.append(label)
+                inside.append(
+                    _text(*label, picture.labels[place], f' style="fill:{_colour(number)}" font-size="11"')
+                )
     return _svg(SIDE, top + SIDE, title, inside)
 
 
