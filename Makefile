@@ -84,7 +84,7 @@ doctor: .venv/ready ## What works here, what does not, and how to fix it
 
 .PHONY: lab
 lab: .venv/ready-lab ## Labs: experiments with your own code (NAME=flash runs one)
-	@$(RUN) lab $(NAME) $(LAB_OPTIONS) $(if $(PREDICT),--predict "$(PREDICT)")
+	@$(RUN) lab $(NAME) $(LAB_OPTIONS) $(if $(PREDICT),--predict "$(PREDICT)") $(if $(LOG),--log $(LOG))
 
 .PHONY: train
 train: .venv/ready-lab ## Train your own GPT (TEXT=file, SECONDS=120, RESUME=1)

@@ -56,10 +56,13 @@ def test_no_lesson_names_a_picture_that_nobody_draws(folder: Path) -> None:
 
 
 @each_pictured
-def test_a_page_of_a_lesson_needs_nothing_else(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_of_a_lesson_needs_nothing_else(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its pictures are in it, in the page's colours, and it has no script."""
     file = tmp_path / "lesson.html"
-    assert main.main(["lesson", folder.name, "--html", str(file), "--lang", "ko"]) == 0
+    monkeypatch.setattr("sys.argv", ["grader", "lesson", folder.name, "--html", str(file), "--lang", "ko"])
+    assert main.main() == 0
     text = file.read_text(encoding="utf-8")
     assert str(file) in capsys.readouterr().out
     assert '<html lang="ko">' in text

@@ -128,7 +128,7 @@ class Graded(msgspec.Struct, kw_only=True):
     """The result of one student of a class: a report, or one sentence that says why there is none.
 
     `key` says what was graded, by what and under which seed; `file` is what the files about the student are called;
-    `canvas_id` and `late` are what Canvas says of the student.
+    `canvas_id` and `late` are what Canvas says of the student, `labs` what the student's own list names.
     """
 
     student: str
@@ -138,6 +138,7 @@ class Graded(msgspec.Struct, kw_only=True):
     error: str = ""
     canvas_id: str = ""
     late: bool = False
+    labs: tuple[str, ...] = ()
 
 
 def total(steps: Iterable[StepResult]) -> tuple[float, float]:

@@ -81,7 +81,7 @@ def build(folder: Path, chosen: Collection[str] = (), *, per_step: bool = False)
         made = {f"{ASSIGNMENT}.ipynb": notebook(steps)}
     source = folder / "source" / ASSIGNMENT
     for path in source.glob("*.ipynb"):
-        if not _as_written(path):
+        if not as_written(path):
             raise NotOverwritten(str(path))
     source.mkdir(parents=True, exist_ok=True)
     for path in source.glob("*.ipynb"):
@@ -107,7 +107,7 @@ def notebook(steps: Iterable[course.Step]) -> NotebookNode:
     for step in steps:
         cells += _cells(step)
     made = v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL, "language_info": {"name": "python"}})
-    made.metadata["attention"] = {"digest": _digest(made)}
+    made.metadata["attention"] = {"digest": digest(made)}
     nbformat.validate(made)
     return NotebookNode(made)
 
@@ -181,16 +181,16 @@ def _lesson(step: course.Step) -> str:
     return "\n\n".join([text, *folded])
 
 
-def _digest(made: NotebookNode) -> str:
+def digest(made: NotebookNode) -> str:
     """A digest of what an author could have changed in a notebook: not of outputs, nor of the kernel's name."""
     said = [[cell.cell_type, cell.source, cell.metadata.get("nbgrader", {})] for cell in made.cells]
     return hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()
 
 
-def _as_written(path: Path) -> bool:
+def as_written(path: Path) -> bool:
     """Whether a notebook is as it was written here."""
     try:
         there = nbformat.read(path, as_version=4)
-        return bool(there.metadata["attention"]["digest"] == _digest(there))
+        return bool(there.metadata["attention"]["digest"] == digest(there))
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return False
