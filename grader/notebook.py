@@ -1,4 +1,4 @@
-"""`from grader.notebook import check, lab`: the door for notebooks that were handed out; the rooms are learner/ and labs/."""
+"""`from grader.notebook import check, lab`: the door for notebooks that were handed out, into learner/ and labs/."""
 
 from typing import Any
 

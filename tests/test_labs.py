@@ -13,9 +13,11 @@ import pytest
 import torch
 
 from grader.base import files, language
+from grader.base.results import Graded
 from grader.cli import main as command_line
 from grader.course import lab_log
-from grader.instructor import lab_notebooks
+from grader.instructor import class_page, lab_notebooks, roster
+from grader.instructor.standings import standing
 from grader.labs import command as lab_command
 from grader.labs import lab, parts
 from grader.labs import notebook as lab_notebook
@@ -402,6 +404,28 @@ def test_a_lab_in_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         lab_notebook.lab("nothing")
     with pytest.raises(lab_notebook.Refusal, match="There is no folder"):
         lab_notebook.lab("scale", folder="nowhere")
+
+
+@pytest.mark.parametrize("spoken", language.LANGUAGES)
+def test_the_class_page_counts_who_ran_which(spoken: str, tmp_path: Path) -> None:
+    """As the students' own lists say; a page of a class without lists says nothing of labs."""
+    for name, ran in (("ada", ["flash", "maps"]), ("bo", ["flash", "flash"]), ("cy", [])):
+        folder = solved(tmp_path / name, 1)
+        if ran:
+            lab_log.begin(folder)
+        for lab_name in ran:
+            lab_log.add(folder, lab_name, predicted=True, stopped=False)
+    standings = [
+        standing(Graded(student=one.name, file=one.file, key="", labs=one.labs))
+        for one in roster.students(tmp_path, ["ada", "bo", "cy"], "attention")
+    ]
+    assert [one.labs for one in standings] == [("flash", "maps"), ("flash",), ()]
+    assert class_page.labs(standings) == [("flash", 2), ("maps", 1)]
+    with language.use(spoken):
+        page = class_page.html(standings, seed=1, submissions="class")
+        assert 'id="labs"' in page
+        assert page.index("flash") < page.index("maps")
+        assert 'id="labs"' not in class_page.html(standings[2:], seed=1, submissions="class")
 
 
 @pytest.mark.parametrize("spoken", language.LANGUAGES)

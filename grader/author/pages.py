@@ -9,7 +9,6 @@ from grader.base import files
 from grader.base.language import LANGUAGES, use
 from grader.base.language import gettext as _
 from grader.base.paths import ROOT
-from grader.course.choice import numbers
 from grader.course.steps import Step, steps
 from grader.course.tracks import Track, tracks
 

@@ -86,8 +86,8 @@ def html(standings: Sequence[Standing], *, seed: int, submissions: str) -> str:
             command=f"python -m grader class {submissions} --seed {seed} --again"
         ),
         common=common[:shown], others=common[shown:], unexplained=unexplained(graded), columns=columns(graded),
-        tracks=_tracks(graded), labs=labs(standings), bins=bins(graded), concerns=concerns(standings), standings=_by_score(standings),
-        graded=graded,
+        tracks=_tracks(graded), labs=labs(standings), bins=bins(graded), concerns=concerns(standings),
+        standings=_by_score(standings), graded=graded,
         number=reports.number, coded=coded, link=_link, STATUSES=STATUSES,
         marks={status: mark for status, (mark, _style) in reports.MARKS.items()}, status_word=reports.status_word,
         of=_of, of_students=_of_students, percent=_percent, short=_short, points=_points,

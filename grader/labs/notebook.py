@@ -48,7 +48,11 @@ class ShownLab:
     def _repr_html_(self) -> str:
         module, results = self.outcome.lab.module, self.outcome.bench.results
         with language.use(self._spoken):
-            shown = [Markup("<ul>"), *(Markup("<li>{}</li>").format(said) for said in self._sentences()), Markup("</ul>")]
+            shown = [
+                Markup("<ul>"),
+                *(Markup("<li>{}</li>").format(said) for said in self._sentences()),
+                Markup("</ul>"),
+            ]
             for plot in module.pictures(results):
                 address = pictures.standalone(COLOUR.sub(lambda found: COLOURS[found[1]], plot.svg))
                 shown.append(Markup("<h4>{}</h4><img src='{}' alt='{}'>").format(plot.title, address, plot.alt))

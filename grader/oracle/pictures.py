@@ -1,7 +1,7 @@
 """The pictures of a step's lesson: drawn from the reference, or kept as numbers where there is none.
 
-A step may have `pictures.py` with `pictures(reference)`, which returns a picture by name. The lesson shows one in a line
-of its own, with what to see in it: `![What to see](picture:name)`.
+A step may have `pictures.py` with `pictures(reference)`, which returns a picture by name. The lesson shows one in a
+line of its own, with what to see in it: `![What to see](picture:name)`.
 """
 
 from __future__ import annotations

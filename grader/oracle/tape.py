@@ -1,8 +1,8 @@
 """A step's tape: recorded inputs, right answers and misconceptions, used where the solutions are absent.
 
 A tape is one safetensors file. Its tensors are the inputs and the right answers, deduplicated, concatenated by dtype
-and compressed; one more, `index`, holds everything else as compressed MessagePack. Of a misconception's answers it keeps
-fingerprints: enough to recognise an answer, not enough to reconstruct it.
+and compressed; one more, `index`, holds everything else as compressed MessagePack. Of a misconception's answers it
+keeps fingerprints: enough to recognise an answer, not enough to reconstruct it.
 """
 
 from __future__ import annotations
@@ -229,8 +229,8 @@ def _cut(stored: dict[str, Tensor], pieces: list[tuple[str, list[int]]]) -> Iter
 
 
 def compressed(values: Tensor) -> Tensor:
-    """The bytes of a vector, compressed: (n,) of any dtype -> uint8. The first bytes of all entries come first, then the
-    second ones: signs and exponents repeat, the last bytes of fractions do not."""
+    """The bytes of a vector, compressed: (n,) of any dtype -> uint8. The first bytes of all entries come first, then
+    the second ones: signs and exponents repeat, the last bytes of fractions do not."""
     raw = values.view(torch.uint8).reshape(len(values), values.element_size())
     packed = zlib.compress(raw.t().contiguous().numpy().tobytes(), 9)
     return torch.frombuffer(bytearray(packed), dtype=torch.uint8)

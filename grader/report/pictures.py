@@ -214,8 +214,8 @@ class _Axes:
             return [10.0**power for power in range(first, last + 1, step)]
         rough = (high - low) / TICKS or 1.0
         power = 10.0 ** math.floor(math.log10(rough))
-        step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
-        return [round(number * step, 10) for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
+        width = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+        return [round(number * width, 10) for number in range(math.ceil(low / width), math.floor(high / width) + 1)]
 
     def _part(self, value: float, low: float, high: float) -> float:
         if self.logarithmic:
@@ -245,9 +245,7 @@ def _arrows(picture: Arrows, title: str, sets: Sequence[Sequence[Point]]) -> Mar
             label = end[0] + (end[0] - middle[0]) * away, end[1] + (end[1] - middle[1]) * away + 4
             if all(math.dist(label, other) > CLOSEST for other in labelled):
                 labelled.append(label)
-                inside.append(
-                    _text(*label, picture.labels[place], f' style="fill:{_colour(number)}" font-size="11"')
-                )
+                inside.append(_text(*label, picture.labels[place], f' style="fill:{_colour(number)}" font-size="11"'))
     return _svg(SIDE, top + SIDE, title, inside)
 
 

@@ -6,6 +6,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -99,9 +100,9 @@ def measure(bench: Bench) -> None:
         writer(ids[:, : length - 1], caches)
         took: dict[str, list[float]] = {WITH: [], WITHOUT: []}
         for end in range(length, length + REPEATS):
-            seconds, one = _timed(lambda end=end: writer(ids[:, end - 1 : end], caches), bench.device)
+            seconds, one = _timed(partial(writer, ids[:, end - 1 : end], caches), bench.device)
             took[WITH].append(seconds)
-            seconds, whole = _timed(lambda end=end: writer(ids[:, :end]), bench.device)
+            seconds, whole = _timed(partial(writer, ids[:, :end]), bench.device)
             took[WITHOUT].append(seconds)
         apart = float((_logits(one)[:, -1] - _logits(whole)[:, -1]).abs().max())
         for way, seconds_each in took.items():
@@ -204,5 +205,7 @@ def findings(results: Results) -> list[str]:
     rows = results.where(way=WITH)
     if rows:
         apart = max(row["apart"] for row in rows)
-        said.append(_("The logits of both ways differ by at most {apart:.0e}: it is the same model.").format(apart=apart))
+        said.append(
+            _("The logits of both ways differ by at most {apart:.0e}: it is the same model.").format(apart=apart)
+        )
     return said

@@ -154,7 +154,9 @@ def measure(bench: Bench, steps: int = STEPS) -> None:
                 one.optimizer.step()
             if step % POINT == 0:
                 part = max(step / steps, bench.elapsed / bench.seconds)
-                bench.tell(_("learning from texts of {count} letters, step {step}").format(count=TRAINED, step=step), part)
+                bench.tell(
+                    _("learning from texts of {count} letters, step {step}").format(count=TRAINED, step=step), part
+                )
             if step > LEAST and bench.elapsed > 0.9 * bench.seconds:
                 break
     finally:

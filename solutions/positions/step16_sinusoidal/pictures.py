@@ -15,7 +15,9 @@ def pictures(reference: ModuleType) -> dict[str, Picture]:
     long = reference.sinusoidal_encoding(LONG, SIDE)
     columns = [long[:, column].tolist() for column in COLUMNS]
     return {
-        "encoding": Matrices(panels=[(f"sinusoidal_encoding({SIDE}, {SIDE})", square)], row="position", column="column"),
+        "encoding": Matrices(
+            panels=[(f"sinusoidal_encoding({SIDE}, {SIDE})", square)], row="position", column="column"
+        ),
         "waves": Curves(
             x=[float(place) for place in range(LONG)], panels=[(N_("four columns"), columns)],
             names=[f"[:, {column}]" for column in COLUMNS], across="position",
