@@ -12,7 +12,7 @@ import nbformat
 import pytest
 import torch
 
-from grader.base import files, language
+from grader.base import files, language, paths
 from grader.base.results import Graded
 from grader.cli import main as command_line
 from grader.course import lab_log
@@ -144,11 +144,12 @@ def test_maps_are_causal_and_look_back(
 
 
 @some_seeds
-def test_positions_count_beyond_what_was_trained(seed: int) -> None:
+def test_positions_count_beyond_what_was_trained(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sinusoidal ones fail there at once, rotary ones further out, and ALiBi hardly at all."""
     module = LABS["positions"].module
+    monkeypatch.setattr(module, "TEXTS", 12)
     held = bench("positions", 1000.0, seed)
-    module.measure(held, steps=120)
+    module.measure(held, steps=100)
     near, far = (
         {kind: module.loss(held.results, kind, place) for kind in module.KINDS} for place in (0, len(module.RANGES) - 1)
     )
@@ -313,6 +314,12 @@ def test_every_lab_has_a_lesson_in_both_languages() -> None:
                 cut.append(one.lesson)
         assert len(cut[0].answers) == len(cut[1].answers) >= 2, one.name
         assert all(part.title and part.about and part.question and part.to_see for part in cut), one.name
+
+
+@pytest.mark.parametrize("spoken", language.LANGUAGES)
+def test_a_lesson_points_to_every_lab(spoken: str) -> None:
+    lessons = "".join(path.read_text("utf-8") for path in paths.SOLUTIONS.glob(f"*/step*/lesson.{spoken}.md"))
+    assert [name for name in LABS if f"make lab NAME={name}`" not in lessons] == []
 
 
 def test_ctrl_c_keeps_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
