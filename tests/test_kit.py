@@ -32,6 +32,7 @@ from grader.oracle.tape import Tape, agree_in, fingerprint
 from grader.oracle.witness import _KnownAnswer
 from tests.fresh import TELLING, solution_lines
 from tests.watched import POINTS, Session
+from tests.whole import WHOLE
 
 STEPS = choice.step_names(None, choice.CORE)  # electives go the same way; recording them all takes minutes
 SMALL = next(step for step in solutions() if step.name == "step07_heads")
@@ -191,6 +192,21 @@ def test_tapes_are_small(built: Path) -> None:
     sizes = {path.parent.name: path.stat().st_size for path in built.rglob(paths.TAPE)}
     assert len(sizes) == len(STEPS)
     assert sum(sizes.values()) < MOST_BYTES, sizes
+
+
+@pytest.mark.skipif(not WHOLE, reason="recording every track takes minutes: make check does it")
+def test_a_copy_with_all_tracks(solved: Path, tmp_path: Path) -> None:
+    """Its tapes are small, the references pass in it, and its lessons have their pictures."""
+    folder = tmp_path / "kit"
+    kit.build(folder)
+    sizes = {path.parent.name: path.stat().st_size for path in folder.rglob(paths.TAPE)}
+    assert sizes.keys() == set(choice.step_names())
+    for last, most in MOST_UP_TO.items():
+        assert sum(size for name, size in sizes.items() if int(name[4:6]) <= last) < most, sizes
+    report = graded(folder, solved, "--seed", "0")
+    assert {step["name"]: step["status"] for step in report["steps"]} == dict.fromkeys(sizes, "pass")  # type: ignore[attr-defined]
+    drawn = {path.parent.name for path in folder.rglob("pictures.json")}
+    assert drawn == {path.parent.name for path in paths.SOLUTIONS.rglob("pictures.py")}
 
 
 def test_the_zip_file_holds_the_same(built: Path, tmp_path: Path) -> None:
