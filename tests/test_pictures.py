@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -12,7 +13,7 @@ import pytest
 import torch
 
 from grader.base import language, paths
-from grader.base.results import Parting
+from grader.base.results import CheckResult, Parting, Report, StepResult
 from grader.cli import main
 from grader.course import lessons
 from grader.course.steps import Step
@@ -160,6 +161,26 @@ def test_a_page_shows_both_pictures_of_a_turn() -> None:
     assert shown.further is not None
     assert shown.further.panels[0].startswith("<svg")
     assert shown.further.images[0].startswith("data:image/svg+xml;base64,")
+
+
+@pytest.mark.parametrize("of", [page.html, page.fragment])
+def test_a_report_holds_the_arrows(of: Callable[[Report], str]) -> None:
+    """Beside the heat map, in the page and in what a notebook shows."""
+    right = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    check = CheckResult(
+        name="test_turn", title="A turn.", device="cpu", status="fail", points=0.0, max_points=1.0,
+        message="got       another turn", parting=parting(right, -right, "arrows"),
+    )  # fmt: skip
+    step = StepResult(
+        name="step18_rotary", title="Rotary", status="fail", score=0.0, max_score=1.0, seconds=0.0, checks=[check]
+    )
+    made = of(
+        Report(
+            submission="me", seed=1, isolation=[], devices={"cpu": "checked"}, score=0.0, max_score=1.0, steps=[step]
+        )
+    )
+    assert made.count("Pairs of columns as arrows") >= 2
+    assert ("<img" in made) is (of is page.fragment)
 
 
 def test_ticks_are_round_numbers() -> None:
