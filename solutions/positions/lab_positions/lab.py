@@ -23,7 +23,7 @@ SECONDS = 60.0
 NONE, SINUSOIDAL, ROTARY, ALIBI = KINDS = ("none", "sinusoidal", "rotary", "alibi")
 WIDTH, HEADS, LAYERS, BATCH = 48, 4, 2, 24
 TRAINED, FAR = 24, 192  # tokens
-LEARNING_RATE, STEPS, LEAST, POINT = 4e-3, 400, 60, 10
+LEARNING_RATE, STEPS, LEAST, POINT = 4e-3, 400, 150, 10
 TEXTS = 40  # that are looked at beyond the trained length
 VALIDATION = 0.1  # part of the text
 RANGES = ((8, TRAINED), (TRAINED, 2 * TRAINED), (2 * TRAINED, 4 * TRAINED), (4 * TRAINED, FAR))
