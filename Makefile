@@ -62,8 +62,9 @@ repro: .venv/ready ## Run the failing call in a process of your own, where break
 	@$(RUN) repro $(STEP)
 
 .PHONY: lesson
-lesson: .venv/ready ## Read the lesson of the current step, or of STEP=4
-	@$(RUN) lesson $(STEP)
+lesson: .venv/ready ## Read the lesson of the current step, or of STEP=4 (PAGE=1: in the browser, pictures drawn)
+	@$(if $(PAGE),mkdir -p dist)
+	@$(RUN) lesson $(STEP) $(if $(PAGE),--html dist/lesson.html --open)
 
 .PHONY: reset
 reset: .venv/ready ## Back to the stub, your work kept beside it: STEP=4
@@ -83,7 +84,7 @@ doctor: .venv/ready ## What works here, what does not, and how to fix it
 
 .PHONY: lab
 lab: .venv/ready-lab ## Labs: experiments with your own code (NAME=flash runs one)
-	@$(RUN) lab $(NAME) $(LAB_OPTIONS) $(if $(PREDICT),--predict "$(PREDICT)")
+	@$(RUN) lab $(NAME) $(LAB_OPTIONS) $(if $(PREDICT),--predict "$(PREDICT)") $(if $(LOG),--log $(LOG))
 
 .PHONY: train
 train: .venv/ready-lab ## Train your own GPT (TEXT=file, SECONDS=120, RESUME=1)

@@ -97,6 +97,7 @@ def _release(given: Namespace) -> None:
         steps = common.chosen_steps(given, "release")
         common.require_solutions()
         try:
+            from grader.instructor import lab_notebooks
             from grader.instructor import release as releasing
         except ModuleNotFoundError as missing:
             said = _("What instructors need is not installed ({reason}). Type: make release")
@@ -106,6 +107,7 @@ def _release(given: Namespace) -> None:
         folder = given.folder
         try:
             written = releasing.build(folder, steps, per_step=given.per_step)
+            labs = lab_notebooks.build(folder, _tracks_of(steps))
         except NotOverwritten as edited:
             said = _("{file} was edited and is not overwritten. Type: python -m grader release --folder OTHER")
             raise BadInput(said.format(file=edited)) from None
@@ -115,6 +117,16 @@ def _release(given: Namespace) -> None:
             print(_("{file} already exists and was left alone.").format(file=folder / "nbgrader_config.py"))
         said = _("The course is in {folder}. Type: cd {folder} && nbgrader generate_assignment {name}")
         print(said.format(folder=paths.typed(folder), name=answer_cells.ASSIGNMENT))
+        if labs:
+            said = _("{count} labs, without a mark, are beside it: nbgrader generate_assignment {name}")
+            print(said.format(count=len(labs), name=lab_notebooks.ASSIGNMENT))
+
+
+def _tracks_of(steps: list[str]) -> set[str]:
+    """The tracks of the chosen steps; the core where none were chosen."""
+    from grader.course import choice
+
+    return {paths.step_folder(step).parent.name for step in steps} or {choice.CORE}
 
 
 def _gradescope_line(parser: Parser) -> None:

@@ -247,7 +247,7 @@ def grade(request: Request, names: list[str], plan: Plan, pool: pools.Pool, on_s
         for student in students(request.submissions, names, plan.assignment):
             graded = Graded(
                 student=student.name, file=student.file, key=_key(student, plan, request.limits),
-                canvas_id=student.canvas_id, late=student.late,
+                canvas_id=student.canvas_id, late=student.late, labs=student.labs,
             )  # fmt: skip
             known = None if request.again else load(out, student.file)
             if student.problem:
@@ -255,6 +255,7 @@ def grade(request: Request, names: list[str], plan: Plan, pool: pools.Pool, on_s
                 _write_student(out, graded)
                 done(graded)
             elif known and _stands(known, graded, plan) and path(out, PAGES, known.file).is_file():
+                known.labs = student.labs
                 done(known, kept=True)
             else:
                 waiting[student.file] = graded

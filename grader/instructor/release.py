@@ -26,6 +26,8 @@ from grader.course import lessons, stubs
 from grader.course import steps as course
 from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA
 from grader.course.choice import CORE
+from grader.oracle import pictures
+from grader.report import lesson_page
 
 ADJOINING = re.compile(rf"^ *{stubs.END}\n\s*^{stubs.BEGIN}\n", re.MULTILINE)
 SETUP = """\
@@ -79,7 +81,7 @@ def build(folder: Path, chosen: Collection[str] = (), *, per_step: bool = False)
         made = {f"{ASSIGNMENT}.ipynb": notebook(steps)}
     source = folder / "source" / ASSIGNMENT
     for path in source.glob("*.ipynb"):
-        if not _as_written(path):
+        if not as_written(path):
             raise NotOverwritten(str(path))
     source.mkdir(parents=True, exist_ok=True)
     for path in source.glob("*.ipynb"):
@@ -105,7 +107,7 @@ def notebook(steps: Iterable[course.Step]) -> NotebookNode:
     for step in steps:
         cells += _cells(step)
     made = v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL, "language_info": {"name": "python"}})
-    made.metadata["attention"] = {"digest": _digest(made)}
+    made.metadata["attention"] = {"digest": digest(made)}
     nbformat.validate(made)
     return NotebookNode(made)
 
@@ -146,8 +148,10 @@ def _cells(step: course.Step) -> list[NotebookNode]:
     check = f'check("{step.name}")'
     points = f'from grader.notebook import points\n\npoints("{step.name}")'
     note = _("# Locked: the points of this step.")
+    lesson, attachments = lesson_page.in_a_cell(_lesson(step), pictures.pictures(step.folder))
+    drawn = {"attachments": attachments} if attachments else {}
     return [
-        v4.new_markdown_cell(_lesson(step), id=f"{step.name}-lesson"),
+        v4.new_markdown_cell(lesson, id=f"{step.name}-lesson", **drawn),
         v4.new_code_cell(answer(step), id=f"{step.name}-answer", metadata=_marks(step.name, solution=True)),
         v4.new_code_cell(check, id=f"{step.name}-check"),
         v4.new_code_cell(
@@ -177,16 +181,16 @@ def _lesson(step: course.Step) -> str:
     return "\n\n".join([text, *folded])
 
 
-def _digest(made: NotebookNode) -> str:
+def digest(made: NotebookNode) -> str:
     """A digest of what an author could have changed in a notebook: not of outputs, nor of the kernel's name."""
     said = [[cell.cell_type, cell.source, cell.metadata.get("nbgrader", {})] for cell in made.cells]
     return hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()
 
 
-def _as_written(path: Path) -> bool:
+def as_written(path: Path) -> bool:
     """Whether a notebook is as it was written here."""
     try:
         there = nbformat.read(path, as_version=4)
-        return bool(there.metadata["attention"]["digest"] == _digest(there))
+        return bool(there.metadata["attention"]["digest"] == digest(there))
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return False

@@ -13,6 +13,7 @@ from pathlib import Path
 from grader.base.files import walk
 from grader.base.language import gettext as _
 from grader.base.paths import step_folders
+from grader.course import lab_log
 from grader.course.submissions import ARCHIVE, Submission, read, readable
 
 STEP_FILE = re.compile(r".*step\d{2}_\w+.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too
@@ -48,6 +49,7 @@ class Student:
     problem: str = ""
     canvas_id: str = ""
     late: bool = False
+    labs: tuple[str, ...] = ()  # that the student's own list names
 
 
 def folders(submissions: Path) -> list[str]:
@@ -109,9 +111,11 @@ def students(submissions: Path, names: list[str], assignment: str) -> Iterator[S
             yield _from_canvas(submissions, folder, downloaded[folder])
             continue
         name, problem = readable(folder), ""
+        labs: tuple[str, ...] = ()
         try:
             handed_in = _handed_in(submissions / folder, assignment)
             problem = _without_answer(submissions / folder, name, handed_in)
+            labs = lab_log.names(step_folder(submissions / folder, assignment))
         except Exception as error:  # whatever is wrong with one folder is nobody else's problem
             handed_in = Submission(name)
             reason = getattr(error, "strerror", None) or error or type(error).__name__
@@ -119,7 +123,7 @@ def students(submissions: Path, names: list[str], assignment: str) -> Iterator[S
         for text in online.get(folder, ()):
             handed_in.unread[f"{readable(text)}/"] = _("it is a text that was typed into Moodle")
         handed_in.name = name  # and not that of a folder inside the student's own
-        yield Student(name, file_name(folder), handed_in, problem)
+        yield Student(name, file_name(folder), handed_in, problem, labs=labs)
 
 
 def _from_canvas(submissions: Path, name: str, files: list[str]) -> Student:
