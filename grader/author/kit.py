@@ -19,7 +19,7 @@ from grader.course import choice, steps, tracks
 from grader.course.stubs import shipped
 
 # Rooms of the engine that only an author or an instructor needs.
-NOT_FOR_LEARNERS = ("author", "instructor")
+NOT_FOR_LEARNERS = ("author", "instructor", "marks", "term")
 DOORS = ("nbgrader.py",)  # into those rooms
 ENGINE_FILES = ("*.py", "templates/*")
 LAB_FILES = ("*.py", "lesson.*.md", "*.safetensors", "data/*")
@@ -79,7 +79,7 @@ def build(folder: Path, chosen: Collection[str] = ()) -> Path:
 
 
 def engine_files() -> list[str]:
-    """The engine's modules that a learner's kit holds: all but two rooms."""
+    """The engine's modules that a learner's kit holds: all but these rooms."""
     grader = ROOT / "grader"
     files = sorted({path.relative_to(grader) for kind in ENGINE_FILES for path in grader.rglob(kind)})
     return [str(file) for file in files if file.parts[0] not in (*NOT_FOR_LEARNERS, *DOORS)]

@@ -156,7 +156,7 @@ def _tracks(graded: Sequence[Standing]) -> list[str]:
 
 def bins(graded: Sequence[Standing]) -> list[Bin]:
     """How the scores are spread, from the highest to the lowest; full marks have a line of their own."""
-    shares = [int(100 * standing.score / standing.max_score) for standing in graded if standing.max_score]  # type: ignore[operator]  # graded: there is a score
+    shares = [min(100, int(100 * standing.score / standing.max_score)) for standing in graded if standing.max_score]  # type: ignore[operator]  # graded: there is a score
     ranges = [(100, 100), *((low, low + 9) for low in range(90, -1, -10))]
     counts = [sum(low <= share <= high for share in shares) for low, high in ranges]
     most = max(counts, default=0) or 1
@@ -187,7 +187,7 @@ def _wordings(step: str, _language: str) -> dict[str, Wording]:
 
 def _facts(standings: Sequence[Standing], graded: Sequence[Standing], seed: int) -> list[tuple[str, str]]:
     scores = [standing.score for standing in graded if standing.score is not None]
-    full = sum(standing.score == standing.max_score for standing in graded)
+    full = sum((standing.score or 0.0) >= standing.max_score for standing in graded)
     total = reports.number(graded[0].max_score) if graded else "0"
     facts = [(_("students"), str(len(standings)))]
     if scores:
