@@ -100,7 +100,7 @@ def findings(graded: Sequence[Standing]) -> list[CommonMistake]:
     for standing in graded:
         for step in standing.steps:
             for names in step.diagnoses:
-                known = _wordings(step.name, language.current())
+                known = wordings_of(step.name, language.current())
                 wordings = [known.get(name, Wording(name, "", "")) for name in names]
                 found.setdefault((step.name, names), CommonMistake(step.name, wordings)).students.append(standing)
     return _most_common(found.values())
@@ -127,7 +127,7 @@ def columns(graded: Sequence[Standing]) -> list[Column]:
     for steps in zip(*(standing.steps for standing in graded), strict=True):
         problems = Counter(names for step in steps for names in step.diagnoses)
         most = max(problems.values(), default=0)
-        known = _wordings(steps[0].name, language.current())
+        known = wordings_of(steps[0].name, language.current())
         common = [_either([known.get(name, Wording(name, "", "")) for name in names])
                   for names in sorted(problems) if problems[names] == most]  # fmt: skip
         possible = sum(step.max_score for step in steps)
@@ -169,7 +169,7 @@ def _by_score(standings: Sequence[Standing]) -> list[Standing]:
 
 
 @cache
-def _wordings(step: str, _language: str) -> dict[str, Wording]:
+def wordings_of(step: str, _language: str) -> dict[str, Wording]:
     """What the misconceptions of a step say, read without importing them: that would load torch."""
     try:
         folder = step_folder(step)

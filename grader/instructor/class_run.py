@@ -83,6 +83,8 @@ class Plan(msgspec.Struct, kw_only=True):
     language: str
     kit: str
     assignment: str
+    title: str = ""
+    submissions: str = ""
 
 
 # What is told of each student as it is done, and whether it was kept from before.
@@ -199,7 +201,8 @@ def _plan(request: Request) -> Plan:
     plan = Plan(
         seed=grader.new_seed() if seed is None else seed, steps=request.steps or choice.step_names(None, choice.CORE),
         device=request.device, language=language.current(), kit=fingerprint.fingerprint(),
-        assignment=request.assignment,
+        assignment=request.assignment, title=request.marking.assignment.title if request.marking else "",
+        submissions=str(request.submissions.resolve()),
     )  # fmt: skip
     files.write(request.out / "class.json", msgspec.json.format(msgspec.json.encode(plan), indent=2))
     return plan

@@ -191,7 +191,7 @@ class SaveMarks(SaveAutoGrades):  # type: ignore[misc]  # nbgrader carries no ty
 
 
 class LatePenalties(AssignLatePenalties):  # type: ignore[misc]  # nbgrader carries no types
-    """In place of nbgrader's own: in an assignment of `assignments.toml` it is that file that says what lateness costs."""
+    """In place of nbgrader's own: in an assignment of `assignments.toml`, that file says what lateness costs."""
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         """Takes off what the mark says; in another assignment, what nbgrader's plugin says."""

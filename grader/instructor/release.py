@@ -60,7 +60,7 @@ configure(c)
 c.GradeSubmission.lang = "{language}"  # of the reports, as of the notebooks
 """
 TERM = """\
-c.GradeSubmission.assignments = str(Path(__file__).resolve().parent / "{file}")  # what counts how much, and when it is due
+c.GradeSubmission.assignments = str(Path(__file__).resolve().parent / "{file}")  # dates, weights, decisions
 """
 
 

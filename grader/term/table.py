@@ -53,7 +53,7 @@ def _more(term: Term, student: str) -> str:
 
 
 def term_csv(term: Term, marks: Mapping[str, Mapping[str, Points]]) -> str:
-    """A row a student: the points of each assignment, and the percentage of the term. `marks` by assignment and student.
+    """A row a student: the points of each assignment, the percentage of the term. `marks` by assignment and student.
 
     An assignment that has no marks yet is left out; who is missing in one has 0 there, and who could not be graded has
     no percentage.
