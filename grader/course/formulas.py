@@ -14,10 +14,5 @@ COMMENT = re.compile(r"^<!--\s*\$\$.*?\$\$\s*-->\n", re.MULTILINE | re.DOTALL)
 
 
 def as_latex(text: str) -> str:
-    """The text with each formula as LaTeX, which notebooks set, in place of its picture."""
+    """The text with each formula as LaTeX, which notebooks set, in place of its picture; no comment of that kind is left."""
     return COMMENT.sub("", FORMULA.sub(lambda found: found[1], text))
-
-
-def as_pictures(text: str) -> str:
-    """The text without the LaTeX: what a terminal shows."""
-    return COMMENT.sub("", text)

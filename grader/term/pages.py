@@ -20,7 +20,7 @@ from grader.base.language import gettext as _
 from grader.report.page import HeatMap, coded, environment, heat_map
 from grader.term.items import Cluster, Item
 from grader.term.mistakes import Maker, Mistake
-from grader.term.similarity import HONEST, SimilarPair, SameFile, Sources
+from grader.term.similarity import HONEST, SameFile, SimilarPair, Sources
 
 TEMPLATES = Path(__file__).parent / "templates"
 AT_LEAST = 2  # students who made a mistake that is projected: of one alone, everybody would guess whose it is
@@ -206,7 +206,8 @@ def _page(template: str, words: Mapping[str, str], scripts: Iterable[str] = ("so
     texts = [(TEMPLATES / name).read_text(encoding="utf-8") for name in scripts]
     hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
     return environment(TEMPLATES).get_template(template).render(
-        language=language.current(), words=_common() | dict(words), coded=coded, of_students=_of_students, percent=_percent,
+        language=language.current(), words=_common() | dict(words), coded=coded,
+        of_students=_of_students, percent=_percent,
         style=Markup((TEMPLATES / "term.css").read_text(encoding="utf-8")),
         scripts=[Markup(text) for text in texts],
         allowed=Markup(" ".join(f"'sha256-{one}'" for one in hashes)),
