@@ -171,9 +171,9 @@ def test_a_regrade_says_which_marks_changed_and_why(through_class: SimpleNamespa
     assert set(said) == {"ada", "grace"}
     assert said["grace"].before < said["grace"].after
     before = said["grace"].before - STEPS["step07_heads"].points
-    graded_again = f"step04_causal_mask: graded 8 in place of {before:g}"
+    graded_again = f"step04_causal_mask: graded 8 instead of {before:g}"
     assert said["grace"].reasons == [f"{graded_again} (the file was handed in again)"]
-    assert said["ada"].reasons == ["step07_heads: 1 points decided by a person (copied from the lecture)"]
+    assert said["ada"].reasons == ["step07_heads: 1 points decided by the staff (copied from the lecture)"]
     assert through_class.third.changes == [] and through_class.third.kept == len(STUDENTS)
     lines = list(changes.lines(through_class.again.changes))
     assert "2" in lines[0] and "ada" in lines[1] and "copied from the lecture" in lines[1]
@@ -375,8 +375,8 @@ def test_moments() -> None:
 
 
 REASONS = {
-    "the kit is another one": {"kit": "b"},
-    "the draws are others": {"seed": 8},
+    "the kit has changed": {"kit": "b"},
+    "other random draws: the seed has changed": {"seed": 8},
     "an earlier step": {},
 }
 

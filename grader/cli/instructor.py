@@ -92,7 +92,7 @@ def _say_class(done: Done, out: Path) -> None:
     for line in changes.lines(done.changes):
         print(line)
     if done.unknown:
-        said = _("Named in assignments.toml or the tables beside it, and not in the class: {names}.")
+        said = _("Named in assignments.toml or the tables beside it, but not in the class: {names}.")
         print(said.format(names=", ".join(done.unknown)), file=sys.stderr)
     if done.left_out:
         said = _("Not graded, because each student needs a folder: {files}. Put each, unpacked, into one.")

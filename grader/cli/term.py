@@ -161,7 +161,7 @@ def _similar(given: Namespace) -> None:
         for pair in pairs[:5]:
             print(f"{100 * pair.likeness:4.0f} %  {paths.typed(Path(pair.first))}  {paths.typed(Path(pair.second))}")
         above = sum(pair.likeness > similarity.HONEST for pair in pairs)
-        said = _("{count} pairs have anything unusual in common, {above} of them more than {share} %: {file}")
+        said = _("{count} pairs have something unusual in common, {above} of them more than {share} %: {file}")
         print(said.format(count=len(pairs), above=above, share=f"{100 * similarity.HONEST:g}", file=given.out))
         if compared.left_out:
             said = _("Not compared, because it can't be read as Python: {files}")
@@ -251,11 +251,11 @@ COMMANDS = [
         hidden=not HAS_SOLUTIONS,
     ),
     Subcommand(
-        "project", N_("Make what to project tomorrow, without names, and for staff each student's code beside it."),
+        "project", N_("Make slides of the mistakes, without names, and for staff a page with each student's code."),
         _project_line, _project, hidden=not HAS_SOLUTIONS,
     ),
     Subcommand(
-        "items", N_("Say of each check how many pass it, and group wrong answers that nobody has a name for."),
+        "items", N_("Show how many pass each check, and group wrong answers that have no name yet."),
         _items_line, _items, hidden=not HAS_SOLUTIONS,
     ),
     Subcommand(

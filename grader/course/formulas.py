@@ -14,5 +14,5 @@ COMMENT = re.compile(r"^<!--\s*\$\$.*?\$\$\s*-->\n", re.MULTILINE | re.DOTALL)
 
 
 def as_latex(text: str) -> str:
-    """The text with each formula as LaTeX, which notebooks set, in place of its picture; no comment of that kind is left."""
+    """The text with each formula as LaTeX, which notebooks set, in place of its picture."""
     return COMMENT.sub("", FORMULA.sub(lambda found: found[1], text))

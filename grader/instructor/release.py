@@ -165,7 +165,7 @@ def _what_counts(steps: Iterable[course.Step], marking: Marking) -> str:
     if one.due:
         said.append(_("Due: {moment}").format(moment=moments.shown(one.due)))
     if one.per_day:
-        text = _("Late: each day that has begun takes {percent} % of the points, at most {most} %.")
+        text = _("Late: each day or part of a day costs {percent} % of the points, at most {most} %.")
         said.append(text.format(percent=f"{100 * one.per_day:g}", most=f"{100 * one.at_most:g}"))
     for step in steps:
         points = f"{marking.worth(step.name, step.points):g}"

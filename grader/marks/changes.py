@@ -41,7 +41,7 @@ def lines(found: Sequence[Change]) -> Iterator[str]:
     """What a person reads after a regrade: one line for each mark that is another one, with the reasons."""
     if not found:
         return
-    yield _("Marks that are others than before: {count}").format(count=len(found))
+    yield _("Marks that changed: {count}").format(count=len(found))
     yield from (f"  {said(one)}" for one in found[:SHOWN])
     if len(found) > SHOWN:
         yield _("  … and {count} more, in changes.csv").format(count=len(found) - SHOWN)
@@ -77,20 +77,20 @@ def _reasons(before: AssignmentMark, after: AssignmentMark) -> Iterator[str]:
 
 def _of_step(old: StepMark, new: StepMark, before: AssignmentMark, after: AssignmentMark) -> Iterator[str]:
     if old.worth != new.worth or old.extra != new.extra:
-        said = _("{step}: it counts {after} points in place of {before}")
+        said = _("{step}: it is worth {after} points instead of {before}")
         yield said.format(step=new.step, before=f"{old.worth:g}", after=f"{new.worth:g}")
     if _share(old) != _share(new):
-        said = _("{step}: graded {after} in place of {before} ({why})")
+        said = _("{step}: graded {after} instead of {before} ({why})")
         yield said.format(
             step=new.step, before=_number(old.graded), after=_number(new.graded), why=_why(old, new, before, after)
         )
     if (old.reason, old.points if old.reason else None) == (new.reason, new.points if new.reason else None):
         return
     if new.reason:
-        said = _("{step}: {points} points decided by a person ({reason})")
+        said = _("{step}: {points} points decided by the staff ({reason})")
         yield said.format(step=new.step, points=_number(new.points), reason=new.reason)
     else:
-        said = _("{step}: what a person had decided is taken back ({reason})")
+        said = _("{step}: a decision of the staff was withdrawn ({reason})")
         yield said.format(step=new.step, reason=old.reason)
 
 
@@ -99,10 +99,10 @@ def _why(old: StepMark, new: StepMark, before: AssignmentMark, after: Assignment
     if old.work != new.work:
         return _("the file was handed in again")
     if before.kit != after.kit:
-        return _("the kit is another one")
+        return _("the kit has changed")
     if before.seed != after.seed:
-        return _("the draws are others")
-    return _("an earlier step that it imports is another one, or the machine had failed")
+        return _("other random draws: the seed has changed")
+    return _("an earlier step that it imports has changed, or the machine failed last time")
 
 
 def _why_late(before: AssignmentMark, after: AssignmentMark) -> str:

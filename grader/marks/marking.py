@@ -76,7 +76,7 @@ class Marking:
         graded = None if step.score is None else _round(worth * step.score / step.max_score if step.max_score else 0.0)
         decided = self.overrides.get((student, step.name))
         if decided and decided.points > worth:
-            said = _("{file}, line {line}: {step} is worth {worth} points here, and {points} are more.")
+            said = _("{file}, line {line}: {step} is worth {worth} points here, so {points} are too many.")
             raise BadTerm(
                 said.format(
                     file=self.term.file.parent / sheets.OVERRIDES, line=decided.line, step=step.name,
@@ -159,7 +159,7 @@ def sentences(mark: AssignmentMark) -> list[str]:
             )
         )  # fmt: skip
     if mark.unsure:
-        said.append(_("The download says that this is late, and not when it was handed in: nothing was taken off."))
+        said.append(_("The download says that this is late, but not when it was handed in: nothing was taken off."))
     extra = [step for step in mark.steps if step.extra]
     if extra:
         text = _("Extra credit, on top of the total: {steps}.")
@@ -171,7 +171,7 @@ def decision(step: StepMark) -> str:
     """The sentence about points that a person has decided; empty where nobody has."""
     if not step.reason:
         return ""
-    said = _("Decided by a person: {points} of {worth} points ({reason}). The grader gave {graded}.")
+    said = _("Decided by the staff: {points} of {worth} points ({reason}). The grader gave {graded}.")
     return said.format(
         points=_number(step.points), worth=_number(step.worth), reason=step.reason, graded=_number(step.graded)
     )

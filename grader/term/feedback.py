@@ -39,7 +39,7 @@ def build(archive: Path, graded: Results, to: str, submissions: Path | None = No
         else:
             nameless.append(entry.student)
     if not pages:
-        said = _("No student's folder has a name that {system} gave it: the page of nobody would find its way.")
+        said = _("No student's folder has a name given by {system}, so no page could be matched to its student.")
         raise NoNames(said.format(system=to.title()))
     pack(archive, pages)
     return Packed(len(pages), nameless)

@@ -40,10 +40,10 @@ def slides(mistakes: Sequence[Mistake], total: int, *, title: str = "", at_least
             "One mistake on each slide, the most common first; nobody is named. The arrow keys turn the slides."
         ),
         "none": _("No mistake was made by several students."),
-        "one_of": _("One of these was done"),
+        "one_of": _("One of these is the cause:"),
         "unknown": _("Not recognised"),
         "called": _("The smallest case:"),
-        "fails": _("The check that fails:"),
+        "fails": _("The failing check:"),
         "why": _("Why it is wrong"),
     }
     return _page(
@@ -61,7 +61,7 @@ def staff(mistakes: Sequence[Mistake], total: int, *, title: str = "") -> str:
         "none": _("No mistake was made."),
         "perhaps": _("Perhaps:"),
         "unknown": _("Not recognised"),
-        "fails": _("The check that fails:"),
+        "fails": _("The failing check:"),
         "message": _("What the student reads"),
         "no_code": _("The code is not where the class was graded from."),
     }
@@ -76,23 +76,23 @@ def items(found: Sequence[Item], clusters: Sequence[Cluster], total: int, *, res
     as it is typed."""
     words = {
         "title": _titled(_("The checks of this class"), title),
-        "about": _("What each check found in this class. One class is little: look again after the next."),
+        "about": _("What each check found in this class. One class is little data: look again after the next one."),
         "silent": _("Checks that nobody fails"),
         "silent_what": _(
-            "They found no mistake here. That can be good teaching, or a check that another one makes superfluous."
+            "They found no mistake here. That can mean good teaching, or a check that adds nothing to the others."
         ),
-        "no_silent": _("Each check was failed by somebody, or too few began its step."),
-        "clusters": _("Wrong answers that nobody has a name for"),
+        "no_silent": _("Every check was failed by somebody, or too few students began its step."),
+        "clusters": _("Wrong answers without a name"),
         "clusters_what": _(
-            "Students with the same wrong answers, which no known mistake gives: the next misconception to write. The "
+            "Students who gave the same wrong answers, which no known misconception gives: the next one to write. The "
             "command below each makes a draft from the code of the first one."
         ),
         "no_clusters": _("Every wrong answer was recognised."),
-        "also": _("The checks that fail:"),
+        "also": _("The failing checks:"),
         "items": _("All checks"),
         "items_what": _(
             "Passed: of those who began the step. Discrimination: the correlation of passing with all other points; "
-            "near 1, stronger students pass it and weaker ones do not; below 0 the other way round."
+            "near 1, stronger students pass it and weaker ones do not; below 0, it is the other way round."
         ),
         "check": _("check"),
         "begun": _("began"),
@@ -140,18 +140,18 @@ def similar(
     views = [_pair_view(pair, place, students, known) for place, pair in enumerate(pairs[:SHOWN_PAIRS])]
     words = {
         "title": _titled(_("Similar submissions"), title),
-        "about": _("For staff only: it names students. A reason to look and to ask, and never a verdict."),
+        "about": _("For staff only: it names students. It is a reason to look and to ask, never a verdict."),
         "cannot": _("What this can't say"),
         "groups": _("The same in many submissions"),
         "groups_what": _(
-            "Longer answers that more students have in the same way than pairs are made of: shown in a lecture, found "
-            "on the web, or handed around. The list of pairs takes them for common knowledge."
+            "Longer answers that several students wrote in the same way: shown in a lecture, found "
+            "on the web, or passed around. The list of pairs leaves them out as common knowledge."
         ),
         "pairs": _("Pairs"),
         "pairs_what": _(
-            "The share of the smaller submission that is in the other one too, without what was released, what much of "
-            "the class wrote, names, comments and the order of functions. In our test, thirteen people who wrote by "
-            "themselves stay below {share}."
+            "The share of the smaller submission that is also in the other one. Not counted: what was released, what "
+            "much of the class wrote, names, comments and the order of functions. In our test, made-up people who "
+            "wrote by themselves stay below {share}."
         ).format(share=_percent(HONEST)),
         "answers": _("Wrong answers that only these two gave:"),
         "none": _("No two submissions have anything unusual in common."),
@@ -167,9 +167,9 @@ def _cannot() -> list[str]:
     return [
         _("Who wrote it first, or whether anybody did wrong: two people who may work together look like this."),
         _("Whether a short answer was copied: there are few ways to write three lines, so short steps count little."),
-        _("That a pair is innocent: who writes a whole answer anew from another one's idea, or has a program do so, "
+        _("That a pair is innocent: somebody who rewrites an answer completely, or has a program do it, "
           "shares no text with it."),
-        _("Anything about files that are not Python, or that were not in the folders that were compared."),
+        _("Anything about files that are not Python, or that were not in the compared folders."),
     ]  # fmt: skip
 
 
