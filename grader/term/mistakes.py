@@ -15,6 +15,7 @@ from grader.instructor.standings import standing
 from grader.term.items import clusters
 
 CALLED = re.compile(r"^\S+ {2,}(\w+\(.*)$", re.MULTILINE)
+BY_HAND = 16  # cells of a matrix up to which a case is small
 LONGEST_CALL = 240  # characters on a slide
 PARTS = re.compile(r" \| | \+ ")
 
@@ -97,10 +98,11 @@ def _unrecognised(
     return Mistake(step, title, [], makers[0].check, makers) if makers else None
 
 
-def _size(check: CheckResult) -> tuple[bool, int, int]:
-    """Small cases first: with a picture, of few cells, in few words."""
+def _size(check: CheckResult) -> tuple[bool, int]:
+    """Cases with a picture first, small ones before large ones; of small ones the step's own order decides, since its
+    first cases can be worked out by hand."""
     cells = len(check.parting.expected) * len(check.parting.expected[0]) if check.parting else 0
-    return check.parting is None, cells, len(check.message)
+    return check.parting is None, cells if cells > BY_HAND else 0
 
 
 def _maker(entry: Graded, step: str, check: CheckResult, sources: Mapping[str, Mapping[str, str]]) -> Maker:

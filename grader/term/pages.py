@@ -89,8 +89,8 @@ def items(found: Sequence[Item], clusters: Sequence[Cluster], total: int, *, res
         ),
         "no_clusters": _("Every wrong answer was recognised."),
         "also": _("The failing checks:"),
-        "items": _("All checks"),
-        "items_what": _(
+        "every": _("All checks"),
+        "every_what": _(
             "Passed: of those who began the step. Discrimination: the correlation of passing with all other points; "
             "near 1, stronger students pass it and weaker ones do not; below 0, it is the other way round."
         ),
