@@ -168,8 +168,9 @@ items: .venv/ready ## How each check did in a class, and wrong answers without a
 	@$(RUN) items $(if $(RESULTS),"$(RESULTS)") $(if $(DRAFT),--draft $(DRAFT))
 
 .PHONY: similar
-similar: .venv/ready ## Pairs of submissions more alike than chance: SUBMISSIONS=folder (KNOWN=last-year)
-	@$(RUN) similar $(if $(SUBMISSIONS),"$(SUBMISSIONS)") $(if $(KNOWN),--known "$(KNOWN)") $(CHOICE) $(ASSIGNED)
+similar: .venv/ready ## Pairs of submissions more alike than chance: SUBMISSIONS=folder (KNOWN=last-year, RESULTS=dist/class)
+	@$(RUN) similar $(if $(SUBMISSIONS),"$(SUBMISSIONS)") $(if $(KNOWN),--known "$(KNOWN)") \
+	  $(if $(RESULTS),--results "$(RESULTS)") $(CHOICE) $(ASSIGNED)
 
 .PHONY: feedback
 feedback: .venv/ready ## The students' pages as a zip file for Moodle or Canvas (RESULTS=dist/class, TO=canvas)
