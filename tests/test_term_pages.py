@@ -332,7 +332,7 @@ def test_a_report_is_converted(tmp_path: Path) -> None:
         adapters.converted(file, "otter")
 
 
-def left_behind(folder: Path, entries: list[Graded], submissions: Path) -> results.Results:
+def left_behind(folder: Path, entries: list[Graded], submissions: Path) -> results.GradedClass:
     """A class that was graded, as it lies on the disk."""
     plan = Plan(
         seed=7, steps=[STEP], device="cpu", language="en", kit="", assignment="attention", submissions=str(submissions)

@@ -14,7 +14,7 @@ from grader.cli.parser import BadInput, Parser, Subcommand, integer, one_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from grader.term.results import Results
+    from grader.term.results import GradedClass
 
 CLASS = Path("dist/class")
 
@@ -106,7 +106,7 @@ def _items(given: Namespace) -> None:
         )
 
 
-def _draft(number: int, graded: Results, command: str) -> None:
+def _draft(number: int, graded: GradedClass, command: str) -> None:
     """Writes the draft of a misconception into its step's folder."""
     from grader.term import drafts, items
 
@@ -226,7 +226,7 @@ def _convert(given: Namespace) -> None:
         print(_("The results are in {file}.").format(file=given.out))
 
 
-def _graded(given: Namespace, command: str) -> Results:
+def _graded(given: Namespace, command: str) -> GradedClass:
     """The class that was graded. Raises BadInput."""
     from grader.term import results
 

@@ -270,15 +270,12 @@ def grade(
             known = load(out, student.file)
             ledger.expect(student.file, request.submissions / name, student.submission, known.mark if known else None)
             graded = Graded(
-                student=student.name, file=student.file, key=_key(student, plan, request.limits),
+                student=student.name, file=student.file, key=_key(student, plan, request.limits), error=student.problem,
                 canvas_id=student.canvas_id, late=student.late,
             )  # fmt: skip
             if student.problem:
-                graded.error = student.problem
                 done(graded)
-            elif (
-                not request.again and known and _stands(known, graded, plan) and path(out, PAGES, known.file).is_file()
-            ):
+            elif known and not request.again and _stands(known, graded, plan, out):
                 done(known, kept=True)
             else:
                 waiting[student.file] = graded
@@ -328,8 +325,10 @@ def _arguments(request: Request) -> str:
     return " ".join([typed(request.submissions), f"--out {typed(request.out)}", *steps])
 
 
-def _stands(known: Graded, graded: Graded, plan: Plan) -> bool:
+def _stands(known: Graded, graded: Graded, plan: Plan, out: Path) -> bool:
     """Whether what is kept is about this student, what was handed in and all of the steps: anyone may edit a file."""
+    if not path(out, PAGES, known.file).is_file():
+        return False
     if (known.student, known.file, known.key) != (graded.student, graded.file, graded.key) or known.report is None:
         return False
     return sorted(step.name for step in known.report.steps) == sorted(set(plan.steps))

@@ -10,7 +10,7 @@ from grader.base.files import pack
 from grader.base.language import gettext as _
 from grader.instructor import class_run, roster
 from grader.instructor.roster import CANVAS_FILE, MOODLE_FOLDER
-from grader.term.results import Results
+from grader.term.results import GradedClass
 
 PAGE = "feedback.html"
 
@@ -27,7 +27,7 @@ class Packed:
     nameless: list[str]
 
 
-def build(archive: Path, graded: Results, to: str, submissions: Path | None = None) -> Packed:
+def build(archive: Path, graded: GradedClass, to: str, submissions: Path | None = None) -> Packed:
     """Writes the zip file, whole or not at all. `submissions` is where the platform's own names are read from; by
     default where the class was graded from. Raises NoNames, OSError."""
     prefixes = _canvas(submissions or Path(graded.plan.submissions)) if to == "canvas" else _moodle(graded)
@@ -45,7 +45,7 @@ def build(archive: Path, graded: Results, to: str, submissions: Path | None = No
     return Packed(len(pages), nameless)
 
 
-def _moodle(graded: Results) -> dict[str, str]:
+def _moodle(graded: GradedClass) -> dict[str, str]:
     """Moodle finds a participant by `Full name_123_assignsubmission_file_` in front of the file's own name."""
     found = {}
     for entry in graded.entries:

@@ -26,7 +26,7 @@ class NoResults(ValueError):
 
 
 @dataclass(frozen=True)
-class Results:
+class GradedClass:
     """A class that was graded: its folder, how it was graded, and the report of each student."""
 
     folder: Path
@@ -54,7 +54,7 @@ class Results:
         return {roster.file_name(name): files for name, files in read.items() if roster.file_name(name) in known}
 
 
-def read(folder: Path) -> Results:
+def read(folder: Path) -> GradedClass:
     """The class in a folder of results. Raises NoResults."""
     try:
         plan = msgspec.json.decode((folder / "class.json").read_bytes(), type=Plan)
@@ -64,7 +64,7 @@ def read(folder: Path) -> Results:
         raise NoResults(_("{folder} holds no class that was graded.").format(folder=folder)) from None
     if not any(entry.report for entry in entries):
         raise NoResults(_("Nobody was graded in {folder}.").format(folder=folder))
-    return Results(folder, plan, entries)
+    return GradedClass(folder, plan, entries)
 
 
 def marks_of(folder: Path, term: Term) -> dict[str, dict[str, Points]]:
