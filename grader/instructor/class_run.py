@@ -255,19 +255,18 @@ def grade(
 
     Gives everyone's standing in the order of the folders. Raises NobodyGraded when nobody can be graded so.
     """
-    out = request.out
     found: dict[str, Standing] = {}
     waiting: dict[str, Graded] = {}
 
     def done(graded: Graded, kept: bool = False, page: str = "") -> None:
         if ledger.mark(graded) or not kept:
-            _write_student(out, graded, page)
+            _write_student(request.out, graded, page)
         found[graded.file] = standing(graded)
         on_student(graded, kept)
 
     def tasks() -> Iterator[tuple[str, pools.Task]]:
         for name, student in zip(names, students(request.submissions, names, plan.assignment), strict=True):
-            known = load(out, student.file)
+            known = load(request.out, student.file)
             ledger.expect(student.file, request.submissions / name, student.submission, known.mark if known else None)
             graded = Graded(
                 student=student.name, file=student.file, key=_key(student, plan, request.limits), error=student.problem,
@@ -275,7 +274,7 @@ def grade(
             )  # fmt: skip
             if student.problem:
                 done(graded)
-            elif known and not request.again and _stands(known, graded, plan, out):
+            elif known and not request.again and _stands(known, graded, plan, request.out):
                 done(known, kept=True)
             else:
                 waiting[student.file] = graded
