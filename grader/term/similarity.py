@@ -22,7 +22,7 @@ WINDOW = 5  # of so many fingerprints in a row one is kept
 COMMON = 0.15  # what more than this share of the class wrote says nothing, nor what three did in a small class
 FEW = 3
 ENOUGH = 10  # fingerprints: a share of fewer is drawn towards 0
-HONEST = 0.5  # the share below which pairs stay that wrote by themselves (tests/test_term_similarity.py)
+HONEST = 0.5  # the share below which pairs stay that wrote by themselves (tests/test_term_pages.py)
 UNUSUAL = 0.85  # what is left of the doubt after each wrong answer that only the two gave
 
 Sources = Mapping[str, Mapping[str, str]]  # by student, then by step
