@@ -36,7 +36,7 @@ help: ## Show this list
 	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-lab.lock
 	@touch $@
 
-.venv/ready-test: .venv/ready-instructor .venv/ready-lab requirements-test.lock
+.venv/ready-test: .venv/ready-instructor .venv/ready-lab .venv/ready-site requirements-test.lock
 	@echo "Adding what the tests need"
 	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-test.lock
 	@touch $@
@@ -104,7 +104,7 @@ demo: .venv/ready-lab ## Tokenise a text and let a small GPT go on with it (TEXT
 
 .PHONY: test
 test: .venv/ready-test ## Run the kit's own tests: few seeds, a sample of the attacks; make check tries all
-	@$(VENV) -m pytest -q -p no:cacheprovider -n logical --maxprocesses 4 --dist loadfile
+	@$(VENV) -m pytest -q -p no:cacheprovider -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: prove
 prove: .venv/ready-test ## Prove one step while you write it: STEP=4
@@ -147,6 +147,19 @@ record: .venv/ready ## Record what a learner's copy answers from; `make kit` doe
 kit: .venv/ready ## Build the learner's copy, without the solutions: dist/kit/ and dist/kit.zip
 	@$(RUN) kit $(CHOICE) $(ASSIGNED)
 
+.venv/ready-site: .venv/ready-instructor requirements-site.lock
+	@echo "Adding what the site is built with"
+	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-site.lock
+	@touch $@
+
+.PHONY: site
+site: .venv/ready-site ## Build the site, in both languages: dist/site/index.html
+	@$(RUN) site
+
+.PHONY: release-kit
+release-kit: .venv/ready-test ## Build what is released: the kit's zip, a wheel, the instructor's bundle: dist/release/
+	@$(RUN) release-kit
+
 .PHONY: release
 release: .venv/ready-instructor ## Build a course for nbgrader: dist/nbgrader/ (KIT_LANG=ko for Korean)
 	@$(RUN) release $(CHOICE) $(ASSIGNED)
@@ -182,7 +195,7 @@ gradescope: .venv/ready ## Build the autograder for Gradescope: dist/gradescope.
 
 .PHONY: docs
 docs: .venv/ready-test ## Build the pages made of code and of recorded runs: dist/docs/
-	@$(VENV) -m tests.misconceptions_page
+	@$(VENV) -m grader.publish.mistakes_page
 	@$(VENV) -m tests.security_page pages
 	@echo "dist/docs/ has the catalogue of mistakes and what isolation was shown to hold, in English and Korean"
 

@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
+from xdist.scheduler import LoadFileScheduling
 
 from grader.base.limits import Limits
 from grader.judge.grader import Grader
+
+# These take longest. They begin first: what runs last alone leaves the other processor idle.
+LONG = ("test_nbgrader", "test_soak", "test_kit", "test_classroom", "test_own_faults", "test_capstone", "test_labs")
+
+
+class ByFileAndStep(LoadFileScheduling):
+    """Tests of one file stay in one process, which shares their warm grader; those of the course, by step."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        step = re.search(r"\[(step\d\d)", nodeid) if "test_course.py" in nodeid else None
+        return super()._split_scope(nodeid) + (step[1] if step else "")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    """The one above, for `-n`."""
+    return ByFileAndStep(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long files first (Python's sort keeps the order of the others)."""
+    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
 
 
 def pytest_configure() -> None:

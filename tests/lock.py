@@ -1,4 +1,4 @@
-"""Pins what pip picks today for the ranges of pyproject.toml: for learners, then for instructors, then for the tests.
+"""Pins what pip picks today for the ranges of pyproject.toml: for learners, labs, instructors, the site, and the tests.
 
 Run by `make lock` with the Python of a fresh virtual environment.
 """
@@ -24,13 +24,14 @@ def installed(python: str) -> list[str]:
 
 
 def main(python: str) -> None:
-    """Installs the three sets in turn and writes a file for each, every one beginning with the one before."""
+    """Installs the sets in turn and writes a file for each, every one beginning with the one before."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     sets = {
         "requirements.lock": [TORCH, *project["dependencies"]],
         "requirements-lab.lock": extras["lab"],
         "requirements-instructor.lock": extras["instructor"],
+        "requirements-site.lock": extras["site"],
         "requirements-test.lock": [*extras["cluster"], *extras["postgresql"], *extras["test"]],
     }
     pinned: list[str] = []
@@ -43,5 +44,15 @@ def main(python: str) -> None:
         before = f"-r {file}\n"
 
 
+def ranges() -> str:
+    """Every range of pyproject.toml but torch's, for an environment without pins."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    return "\n".join(one for one in wanted if not one.startswith("torch>="))
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    if sys.argv[1] == "--ranges":
+        print(ranges())
+    else:
+        main(sys.argv[1])

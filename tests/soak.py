@@ -82,12 +82,10 @@ def mixed(count: int, seed: int = SEED) -> list[Submitted]:
     """So many submissions, a third of each kind, in an order drawn by the seed."""
     draw = random.Random(seed)
     steps = solutions()
-    wrongs = [[wrong(step, name, source) for name, source in _wrong_sources(step)] for step in steps]
-    wrongs = [some for some in wrongs if some]
     attacks = [attacking(attack) for attack in hostile.attacks()]
     kinds = (
         lambda: right(draw.choice(steps)),
-        lambda: draw.choice(draw.choice(wrongs)),
+        lambda: _drawn_wrong(draw, steps),
         lambda: draw.choice(attacks),
     )
     submitted = [kinds[number % 3]() for number in range(count)]
@@ -122,21 +120,22 @@ def _status(grader: Grader, step: str, source: str, expected: str) -> list[str]:
     return [f"{step} is {result.status}, not {expected}"]
 
 
-def _wrong_sources(step: Solution) -> list[tuple[str, str]]:
-    """The misconceptions that are one function or class and need no name that a submission does not have."""
-    found = []
-    for misconception in step.misconceptions:
-        for name, made in misconception.replaced.items():
+def _drawn_wrong(draw: random.Random, steps: list[Solution]) -> Submitted:
+    """A misconception that is one function or class and needs no name that a submission does not have."""
+    while True:
+        step = draw.choice(steps)
+        misconception = draw.choice(step.misconceptions)
+        if len(misconception.replaced) == 1:
+            ((name, made),) = misconception.replaced.items()
             written = _written(made, name, vars(step.reference))
-            if written and len(misconception.replaced) == 1:
-                found.append((misconception.name, f"{step.solved()}\n\n{written}\n"))
-    return found
+            if written:
+                return wrong(step, misconception.name, f"{step.solved()}\n\n{written}\n")
 
 
 def _written(made: Any, name: str, there: dict[str, Any]) -> str | None:
     """The source of a function or class under this name; None where it uses what is not `there`."""
     names = vars(sys.modules[made.__module__])
-    if names.get(made.__name__) is not made:  # it was made inside another function
+    if names.get(getattr(made, "__name__", "")) is not made:  # an object, or made inside another function
         return None
     definition = ast.parse(textwrap.dedent(inspect.getsource(made))).body[0]
     assert isinstance(definition, ast.FunctionDef | ast.ClassDef)

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -503,9 +504,9 @@ def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
     ("folder", "more", "says"),
     [
         ("missing", [], "There is no folder missing"),
-        ("README.md", [], "no folder that can be read"),
-        ("docs/images", [], "holds no student's folder"),
-        ("exercises", [], "is one submission"),
+        ("README.md", [], "is not a readable folder"),
+        ("docs/images", [], "contains no student folders"),
+        ("exercises", [], "is a single submission"),
         ("examples/course/submissions", ["--out", "examples/course/submissions/x"], "can't go inside"),
         ("examples/course/submissions", ["--step", "nosuch"], "There is no step nosuch"),
         ("examples/course/submissions", ["--require-isolation", "walls"], "There is no layer"),
@@ -598,11 +599,18 @@ def test_a_dask_cluster_gives_the_same_reports(tmp_path: Path) -> None:
 
 
 def dask_process(kind: str, *arguments: str, with_kit: bool = True) -> subprocess.Popen[bytes]:
-    """`dask scheduler` or `dask worker`, as they are typed; without the kit, as it is where nobody set PYTHONPATH."""
+    """`dask scheduler` or `dask worker`, as they are typed; or without the kit.
+
+    The kit's own .venv finds the kit even where nobody set PYTHONPATH, by a .pth file, which `-S` passes over.
+    """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-m", f"distributed.cli.dask_{kind}", *arguments]
     if with_kit:
         environment["PYTHONPATH"] = str(paths.ROOT)
-    command = [sys.executable, "-m", "distributed.cli.dask_" + kind, *arguments]
+    else:
+        packages = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+        code = f"import sys; sys.path += {packages}; from distributed.cli.dask_{kind} import main; main()"
+        command = [sys.executable, "-S", "-c", code, *arguments]
     return subprocess.Popen(command, env=environment, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
@@ -655,7 +663,9 @@ def test_what_is_no_address_of_a_scheduler(address: str, tmp_path: Path) -> None
     """It is told at once, before Dask makes a client of it."""
     pytest.importorskip("distributed")
     hand_in(tmp_path / "in" / "ada", RIGHT)
-    with pytest.raises(class_run.Impossible, match="is no address of a Dask scheduler .*--scheduler tcp://HOST:8786"):
+    with pytest.raises(
+        class_run.Impossible, match="is not the address of a Dask scheduler .*--scheduler tcp://HOST:8786"
+    ):
         graded(asked(tmp_path / "in", tmp_path / "out", scheduler=address))
 
 

@@ -27,6 +27,8 @@ SEEDS = range(1, 21) if WHOLE or ONLY else range(1, 4)
 FEW_SEEDS = (1, 2, 3) if WHOLE or ONLY else (1,)
 SLOW = 10.0  # seconds: a check of ours takes a hundredth of it, and grading waits for each
 
+TRIED = {step.name: step.variants if ONLY else sample(step.variants, 2) for step in STEPS}
+
 every_step = pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
 
 
@@ -114,7 +116,7 @@ def test_misconception_is_refused(step: Solution, wrong: Misconception) -> None:
 
 @pytest.mark.parametrize(
     ("step", "other"),
-    [pytest.param(step, other, id=f"{step.name}-{other.name}") for step in STEPS for other in step.variants],
+    [pytest.param(step, other, id=f"{step.name}-{other.name}") for step in STEPS for other in TRIED[step.name]],
 )
 def test_variant_has_full_marks(step: Solution, other: Variant) -> None:
     """Another right way passes every check."""
@@ -126,7 +128,7 @@ def test_variant_has_full_marks(step: Solution, other: Variant) -> None:
 def test_pairs_are_named(step: Solution) -> None:
     """Two wrong ways made together are refused by a check of one of them, and both are named."""
     clinic = Clinic(step)
-    for pair in step.pairs if ONLY else sample(step.pairs):
+    for pair in step.pairs if ONLY else sample(step.pairs, 18):
         named = clinic.diagnosis(pair.replaced, FEW_SEEDS[0])
         assert pair.refused_by & named.keys(), pair.name
         first = next(iter(named.values()))
@@ -137,7 +139,7 @@ def test_pairs_are_named(step: Solution) -> None:
 def test_a_right_answer_is_never_diagnosed(step: Solution) -> None:
     """Nor is another right way."""
     clinic = Clinic(step)
-    for replaced in ({}, *(other.replaced for other in step.variants)):
+    for replaced in ({}, *(other.replaced for other in step.variants)) if WHOLE or ONLY else ({},):
         assert clinic.diagnosis(replaced, 1) == {}
 
 

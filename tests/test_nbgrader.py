@@ -327,10 +327,11 @@ def test_partial_credit_is_kept(term: Term) -> None:
 
 
 def test_names_from_earlier_cells_count(term: Term) -> None:
-    """What runs in the notebook is right in the gradebook; a command of the notebook is named."""
+    """What runs in the notebook is right in the gradebook, and a `%%time` above an answer costs nothing."""
     steps = {step.name: step for step in term.reports["dora"].steps}
     assert steps["step08_multi_head"].status == "pass"
-    assert "`%%time` is a command of the notebook" in steps["step12_gpt"].message
+    last = steps["step12_gpt"]  # it imports steps that were not written
+    assert (last.status, last.score) == ("skipped", last.max_score)
 
 
 def test_a_kernel_was_never_started(term: Term) -> None:
@@ -344,7 +345,7 @@ def test_damaged_notebooks_are_graded_and_asked_about(term: Term) -> None:
     assert all(row[:2] == (0.0, True) and "is damaged" in row[2] for key, row in found.items() if key[0] == "damaged")
     assert all(row[:2] == (0.0, False) for key, row in found.items() if key[0] == "nobody")
     assert "is damaged: it is not a notebook" in term.feedback("damaged")
-    assert "was put together from its answers" in term.feedback("oscar")
+    assert "was rebuilt from its answers" in term.feedback("oscar")
 
 
 def twice(notebook: Notebook) -> None:
@@ -429,7 +430,7 @@ def test_manual_grades_are_kept(term: Term, tmp_path: Path) -> None:
         assert (grade.auto_score, grade.needs_manual_grade) == (None, True)
         comment = book.find_comment("step02_softmax", ASSIGNMENT, ASSIGNMENT, "nobody").comment
         assert "holds no seed" in comment
-        assert "no points were taken" in comment
+        assert "has no score" in comment
 
 
 def test_one_notebook_a_step_and_one_of_them_renamed(tmp_path: Path) -> None:
@@ -474,7 +475,7 @@ def test_feedback_says_why_and_shows_it(term: Term) -> None:
     """The check, what came, the named misconception and a picture, as in the kit's own page."""
     page = term.feedback("chen wei")
     assert "attention-verdict" in page
-    assert 'role="img"' in page
+    assert re.search(r'<img [^>]*src="data:image/svg\+xml;base64,', page)
     wrong = next(step for step in term.reports["chen wei"].steps if step.name == "step04_causal_mask")
     named = [check for check in wrong.checks if check.misconception]
     assert named
@@ -554,7 +555,7 @@ def test_an_assignment_of_another_kind_is_left_alone(tmp_path: Path) -> None:
     with Gradebook(url) as book:
         book.update_or_create_assignment("essay")
         book.update_or_create_notebook("essay", "essay")
-    with pytest.raises(gradebook.NoGradebook, match="its assignment essay is another one"):
+    with pytest.raises(gradebook.NoGradebook, match="it has a different assignment named essay"):
         gradebook.save(url, "essay", [])
     with Gradebook(url) as book:
         assert [notebook.name for notebook in book.find_assignment("essay").notebooks] == ["essay"]
@@ -664,7 +665,7 @@ def test_a_notebook_says_what_the_terminal_says(tmp_path: Path, monkeypatch: pyt
         )
     assert checks[0].misconception
     assert checks[0].hint in shown.data["text/plain"]
-    assert 'role="img"' in shown.data["text/html"]
+    assert '<img src="data:image/svg+xml;base64,' in shown.data["text/html"]
     assert outputs[5][0].data["text/plain"] == repr(report.score)
     assert [outputs[place][0].data["text/plain"] for place in (7, 9)] == ["8.0", "0.0"]
     assert outputs[10][0].data["text/plain"] == "[[True, False], [True, True]]"

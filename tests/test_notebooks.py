@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import os
 import time
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -327,3 +329,20 @@ def test_a_cell_that_takes_long_to_parse_is_left_to_its_own_process() -> None:
 def test_commands_of_a_notebook_are_blanked(source: str, becomes: str) -> None:
     """Lines keep their numbers, and what is Python stays."""
     assert answer_cells.without_commands(source) == becomes
+
+
+def test_one_budget_for_all_notebooks(tmp_path: Path) -> None:
+    """Fifty notebooks of cells that are slow to parse take no longer than the budget allows, and an answer is read."""
+    slow = 'f"' + "{a}" * 4_000 + '"'
+    first, *others = sorted(ALL)
+    for number in range(49):
+        cells = [cell(f"{slow}  # {number}\n# {step}\nraise NotImplementedError", step) for step in others]
+        notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}
+        (tmp_path / f"more{number}.ipynb").write_text(json.dumps(notebook))
+    parsed: list[str] = []
+    with mock.patch.object(ast, "parse", lambda source, parse=ast.parse: parsed.append(source) or parse(source)):
+        read = write(tmp_path, cell("def scores(query, key):\n    return query @ key.mT\n", first), name="a.ipynb")
+    slowly = [source for source in parsed if slow in source]
+    assert len(slowly) == len(set(slowly))
+    assert 0 < sum(map(len, slowly)) <= answer_cells.MAX_PARSED
+    assert "query @ key.mT" in read.sources[first][1]

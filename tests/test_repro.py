@@ -12,6 +12,7 @@ from grader.base import paths
 from grader.course import stubs, submissions
 from grader.judge.grader import Grader
 from grader.learner import current, repro
+from tests.whole import sample
 
 CORE = sorted((paths.ROOT / "solutions" / "core").glob("step*"))
 # In which step, what is replaced by what, and what the program then says.
@@ -56,7 +57,7 @@ def ran(program: Path) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("mistake", sample([*MISTAKES], 2))
 def test_fails_until_it_is_right(mistake: str, grader: Grader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program fails with the mistake, in the learner's own file, and not without it."""
     monkeypatch.chdir(tmp_path)

@@ -17,7 +17,8 @@ from grader.base import paths
 from grader.course import steps
 
 PATIENCE = 120.0  # seconds: a machine that does much else at the same time
-POINTS = f"{sum(step.points for step in steps.steps()):g}"  # what the course is worth, as a screen shows it
+CORE_POINTS = sum(step.points for step in steps.steps() if step.track == "core")
+POINTS = f"{CORE_POINTS:g}"  # what a screen shows where no elective was begun
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 CLEARED = "\x1b[2J\x1b[H"  # what every screen begins with
 

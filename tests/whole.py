@@ -12,6 +12,6 @@ SAMPLED = 6  # one in so many
 Item = TypeVar("Item")
 
 
-def sample(items: Sequence[Item]) -> Sequence[Item]:
-    """All of them, or one in some: the same ones each time."""
-    return items if WHOLE else items[::SAMPLED]
+def sample(items: Sequence[Item], one_in: int = SAMPLED) -> Sequence[Item]:
+    """All of them, or one in so many: the same ones each time."""
+    return items if WHOLE else items[::one_in]

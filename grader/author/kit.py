@@ -18,8 +18,8 @@ from grader.base.paths import ROOT, SOLUTIONS
 from grader.course import choice, steps, tracks
 from grader.course.stubs import shipped
 
-# Rooms of the engine that only an author or an instructor needs.
-NOT_FOR_LEARNERS = ("author", "instructor", "marks", "term")
+# Rooms of the engine that only an author, an instructor or a publisher needs.
+NOT_FOR_LEARNERS = ("author", "instructor", "marks", "publish", "term")
 DOORS = ("nbgrader.py",)  # into those rooms
 ENGINE_FILES = ("*.py", "templates/*")
 LAB_FILES = ("*.py", "lesson.*.md", "*.safetensors", "data/*")

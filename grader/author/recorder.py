@@ -5,11 +5,13 @@ A tape holds everything that a learner's kit needs to grade and diagnose without
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import multiprocessing
 import os
 import warnings
 import zlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -20,7 +22,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from grader import __version__
-from grader.base.paths import SOLUTIONS, TAPE
+from grader.base import files
+from grader.base.paths import ROOT, SOLUTIONS, TAPE
 from grader.calls.call import Call, Outcome, Raised
 from grader.calls.codec import packed, packed_outcome
 from grader.calls.values import copied as copied_value
@@ -29,13 +32,15 @@ from grader.checks.catalogue import Misconception
 from grader.checks.compare import dtype_name
 from grader.checks.draws import Draw
 from grader.checks.trial import run_check
+from grader.course import steps as course
 from grader.oracle import randomness
 from grader.oracle.likeness import size_measured
-from grader.oracle.live import Solution, solutions
+from grader.oracle.live import Solution
 from grader.oracle.tape import INDEX, Fingerprint, Index, KnownPair, KnownWay, Recording, copied, fingerprint
 from grader.oracle.witness import OTHER_STREAM, in_stream
 from grader.sandbox import preload
 
+KEPT = ROOT / "dist" / "tapes"
 SEEDS = (20170612, 20190214)
 Drawn = TypeVar("Drawn", Tensor, int)
 
@@ -50,16 +55,21 @@ def record_all(
 ) -> None:  # fmt: skip
     """Writes the tape of every step, or of these steps, into its folder below `folder`.
 
-    `on_step` is called with each step and its size in bytes. Raises NotRecorded when a reference fails one of its
-    checks.
+    Tapes of steps that have not changed are taken from dist/tapes/. `on_step` is called with each step and its size in
+    bytes. Raises NotRecorded when a reference fails one of its checks.
     """
-    chosen = [step for step in solutions() if not steps or step.name in steps]
-    longest_first = sorted(chosen, key=lambda step: -step.number)
+    chosen = [step for step in course.steps() if not steps or step.name in steps]
+    common = _digest([*(ROOT / "grader").rglob("*.py"), *SOLUTIONS.glob("*/*/reference.py")])
+    kept = {step.name: KEPT / f"{step.name}-{_digest(step.folder.glob('*.py'), common)}" for step in chosen}
+    new = [step for step in reversed(chosen) if not kept[step.name].is_file()]  # the later, the longer it takes
     processes = multiprocessing.get_context("spawn")  # torch can't be forked once it is in use
-    with ProcessPoolExecutor(min(2, os.cpu_count() or 1), processes) as pool:
-        recorded = {step.name: pool.submit(_record, step.folder) for step in longest_first}
+    with ProcessPoolExecutor(min(2, os.cpu_count() or 1), processes) as pool:  # starts none where nothing is new
+        recorded = {step.name: pool.submit(_record, step.folder) for step in new}
         for step in chosen:
-            tape = recorded[step.name].result()
+            made = recorded.get(step.name)
+            tape = made.result() if made else kept[step.name].read_bytes()
+            if made:
+                _keep(kept[step.name], step.name, tape)
             path = folder / step.track / step.name / TAPE
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(tape)
@@ -69,6 +79,23 @@ def record_all(
 def _record(folder: Path) -> bytes:
     preload.load_torch()
     return record(Solution(folder))
+
+
+def _keep(path: Path, name: str, tape: bytes) -> None:
+    """Keeps the tape, in place of the step's older one. A read-only checkout keeps none."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for stale in path.parent.glob(f"{name}-*"):
+            stale.unlink(missing_ok=True)
+        files.write(path, tape)
+
+
+def _digest(sources: Iterable[Path], begun: str = "") -> str:
+    """What the content of these files is known by; torch's version counts, since its arithmetic may differ."""
+    seen = hashlib.sha256(f"{begun}{torch.__version__}{__version__}".encode())
+    for path in sorted(sources):
+        seen.update(path.read_bytes())
+    return seen.hexdigest()[:32]
 
 
 def record(step: Solution, seeds: tuple[int, ...] = SEEDS) -> bytes:

@@ -26,6 +26,10 @@ LANGUAGES = ("en", "ko")
 CATALOGUES = ROOT / "grader" / "locale"
 ENTRY = re.compile(r'^msgid ((?:".*"\n)+)msgstr ((?:".*"(?:\n|$))+)', re.MULTILINE)
 
+# What is typed before the name of a command. The console script of the wheel sets it to its own name.
+TYPED = os.environ.get("KIT_TYPED", "make")
+COMMAND = re.compile(r"\bpython -m grader |\bmake (?=[a-z]+[0-9]?\b(?: [A-Z]+=|[\s.,;:)’”\"]|$))")
+
 _language: ContextVar[str] = ContextVar("language", default="en")
 
 
@@ -74,7 +78,13 @@ def system() -> str:
 def gettext(message: str) -> str:
     """The message in the language in use."""
     language = _language.get()
-    return message if language == "en" else messages(language).get(message) or message
+    said = message if language == "en" else messages(language).get(message) or message
+    return typed(said)
+
+
+def typed(message: str) -> str:
+    """A message with its commands as they are typed here: `attention grade` in a course made by the wheel."""
+    return message if TYPED == "make" else COMMAND.sub(f"{TYPED} ", message)
 
 
 def catalogue(path: Path) -> dict[str, str]:

@@ -13,7 +13,8 @@ import msgspec
 
 Status = Literal["pass", "fail", "error", "timeout", "skipped", "todo"]
 
-VERSION = 1
+VERSION = 1  # of the report's form; `SCHEMA` counts further: a new key its second number, a corrected text its third
+SCHEMA = "1.1.0"
 # What a terminal obeys or does not show: C1 controls, marks of direction, letters without a width.
 OBEYED = re.compile(
     r"[\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
@@ -186,10 +187,10 @@ def total(steps: Iterable[StepResult]) -> tuple[float, float]:
 
 
 def leading(checks: Iterable[CheckResult]) -> CheckResult | None:
-    """The failing check to tell of first: the first that says something. What is not written yet comes last, since
-    that is known; None where every check passes."""
+    """The failing check to tell of first: the first that says something. What is skipped comes later, and what is not
+    written yet last, since that is known; None where every check passes."""
     failing = [check for check in checks if check.status != "pass"]
-    return next((check for check in failing if not check.unwritten), failing[0] if failing else None)
+    return min(failing, key=lambda check: (check.unwritten, check.status == "skipped"), default=None)
 
 
 def step_status(checks: list[CheckResult]) -> Status:
@@ -208,6 +209,12 @@ def as_json(report: Report) -> str:
     """
     text = msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
     return OBEYED.sub(lambda match: _escaped(match[0]), text) + "\n"
+
+
+def schema() -> str:
+    """The JSON schema of a report, as text."""
+    described = msgspec.json.schema(Report) | {"$id": f"attention-from-scratch/report/{SCHEMA}", "title": "Report"}
+    return msgspec.json.format(msgspec.json.encode(described, order="deterministic"), indent=2).decode() + "\n"
 
 
 def _escaped(letter: str) -> str:

@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
 from grader.base.errors import CheckFailed
@@ -23,10 +24,15 @@ class BoundedArithmetic(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         if len(args) > 1 and isinstance(args[0], Tensor):
-            shapes = [tuple(value.shape) for value in args[:3] if isinstance(value, Tensor) and not value.is_meta]
+            shapes = [tuple(value.shape) for value in args[:3] if _has_elements(value)]
             if len(shapes) > 1:
                 _require_bounded(shapes)
         return func(*args, **kwargs) if kwargs else func(*args)
+
+
+def _has_elements(value: Any) -> bool:
+    # A lazy parameter has no shape until it is materialised, and `materialize` passes through here.
+    return isinstance(value, Tensor) and not value.is_meta and not is_lazy(value)
 
 
 def _require_bounded(shapes: list[tuple[int, ...]]) -> None:

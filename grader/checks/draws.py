@@ -34,6 +34,8 @@ class Draw:
     numbers on every device.
     """
 
+    taken = False  # whether the check drew anything: what it asks is then not known in advance
+
     def __init__(self, seed: int, check: str) -> None:
         self._seeded_by = (seed, check)
 
@@ -46,13 +48,17 @@ class Draw:
         """The same draws, as NumPy arrays: `draw.arrays.normal(2, 3)`."""
         return _Arrays(self)
 
+    def _take(self, make: Callable[[], Drawn]) -> Drawn:
+        self.taken = True
+        return self._made(make)
+
     def _made(self, make: Callable[[], Drawn]) -> Drawn:
         """Returns what `make` draws. Every draw goes through here: recordings store it, tapes and caches replay it."""
         return make()
 
     def normal(self, *shape: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
         """Normal values of standard deviation `scale`, in the given shape."""
-        return self._made(
+        return self._take(
             lambda: (torch.randn(shape, generator=self._generator, dtype=torch.float64) * scale).to(dtype)
         )
 
@@ -63,15 +69,15 @@ class Draw:
             values = torch.rand(shape, generator=self._generator, dtype=torch.float64)
             return (low + (high - low) * values).to(dtype)
 
-        return self._made(make)
+        return self._take(make)
 
     def integers(self, low: int, high: int, *shape: int) -> Tensor:
         """Whole numbers (int64) from `low` up to but not including `high`, in the given shape."""
-        return self._made(lambda: torch.randint(low, high, shape, generator=self._generator))
+        return self._take(lambda: torch.randint(low, high, shape, generator=self._generator))
 
     def integer(self, low: int, high: int) -> int:
         """One whole number from `low` to `high`, both included."""
-        return self._made(lambda: int(torch.randint(low, high + 1, (), generator=self._generator)))
+        return self._take(lambda: int(torch.randint(low, high + 1, (), generator=self._generator)))
 
     def seed(self) -> int:
         """A seed for `using(seed=…)`."""
@@ -79,7 +85,7 @@ class Draw:
 
     def permutation(self, count: int) -> Tensor:
         """The numbers 0 to count - 1 in random order (int64)."""
-        return self._made(lambda: torch.randperm(count, generator=self._generator))
+        return self._take(lambda: torch.randperm(count, generator=self._generator))
 
     def mask(self, *shape: int) -> Tensor:
         """A boolean mask (True: may attend). Every row has a True, and a False where it has two positions or more."""
@@ -94,7 +100,7 @@ class Draw:
             rows[torch.arange(len(rows)), shown] = True
             return mask
 
-        return self._made(make)
+        return self._take(make)
 
     def parameters(self, initial: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Values for parameters of these names and shapes.

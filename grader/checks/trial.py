@@ -21,7 +21,8 @@ MAX_MESSAGE = 8000  # characters
 
 @dataclass
 class Verdict:
-    """The result of one check on one device; `called` are the student's public names that it called."""
+    """The result of one check on one device; `called` are the student's public names that it called, `drawn` says
+    whether it drew any of its inputs."""
 
     status: Status
     message: str
@@ -32,6 +33,7 @@ class Verdict:
     exchanges: list[Exchange] = field(default_factory=list)
     about: Exchange | None = None  # the call that was refused
     due: Due | None = None
+    drawn: bool = True
 
 
 class Trial:
@@ -70,7 +72,8 @@ class Trial:
                 status, message = "fail", self._worded(CheckFailed(_("The check can't work with what was returned.")))
         exchanges = self.student._exchanges
         called = frozenset(exchange.name for exchange in exchanges)
-        return Verdict(status, _cut(message), called, off_limits, by_code, parting, exchanges, about, due)
+        drawn = self.draw.taken
+        return Verdict(status, _cut(message), called, off_limits, by_code, parting, exchanges, about, due, drawn)
 
     def _runs_on_right_answers(self, function: Callable[..., None]) -> bool:
         check, reference, seed, device = self._again

@@ -25,6 +25,7 @@ def _grade_line(parser: Parser) -> None:
     parser.option("--json", Path, metavar="FILE", help=_("Write the report as JSON; - for standard output."))
     parser.option("--html", Path, metavar="FILE", help=_("Write the report as one HTML page."))
     parser.flag("-v", help=_("List every check with its points."))
+    parser.flag("--editor", help=_("Print the failing steps as file:line: error: message, for an editor."))
     parser.flag("--open", help=_("Open the page of --html in the browser."))
     common.isolation_option(parser)
     common.patience_option(parser)
@@ -59,10 +60,20 @@ def _grade(given: Namespace) -> None:
         else:
             if given.json is not None:
                 common.write(given.json, results.as_json(report), "--json report.json")
+            if given.editor:
+                _for_an_editor(report, given.submission)
+                return
             further = 0 if names else len(choice.track_names()) - len(report.tracks)
             console.show(report, _again(given.submission), further, every_check=given.v)
         if given.html is not None:
             _write_page(report, given, to_stdout)
+
+
+def _for_an_editor(report: object, folder: Path) -> None:
+    from grader.report import editor
+
+    for line in editor.lines(report, folder):  # type: ignore[arg-type]
+        print(line)
 
 
 def _write_page(report: object, given: Namespace, to_stdout: bool) -> None:
@@ -76,7 +87,8 @@ def _write_page(report: object, given: Namespace, to_stdout: bool) -> None:
 
 def _again(folder: Path) -> str:
     """The command that grades this folder again."""
-    return "make grade" if folder == EXERCISES else f"python -m grader grade --submission {paths.typed(folder)}"
+    command = "make grade" if folder == EXERCISES else f"python -m grader grade --submission {paths.typed(folder)}"
+    return language.typed(command)
 
 
 # --- stubs and tracks ------------------------------------------------------------------------------------------------

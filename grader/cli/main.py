@@ -12,13 +12,14 @@ from grader.base.language import gettext as _
 from grader.cli.common import N_, said_of_steps, speak, spoken
 from grader.cli.parser import BadInput, Misunderstood, Parser, Subcommand, page
 
-CALLED = "python -m grader"
+CALLED = language.typed("python -m grader ").strip()
 GROUPS = {
     "learner": N_("Commands"),
     "labs": N_("Labs"),
     "instructor": N_("For instructors"),
     "term": N_("For a term"),
     "author": N_("For authors"),
+    "publish": N_("For publishers"),
 }
 
 

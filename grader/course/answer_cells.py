@@ -15,6 +15,9 @@ import re
 import symtable
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, NamedTuple
 
@@ -40,12 +43,61 @@ BEFORE = rf'(?:[^"NI-]++|{STRING}|N(?!aN)|I(?!nfinity)|-(?!Infinity))*+'
 NO_NUMBER = re.compile(rf"({BEFORE})(NaN|-?Infinity|\Z)", re.DOTALL)  # it matches anywhere
 MAX_NO_NUMBERS = 1_000_000
 MAX_CELLS = 10_000  # of one notebook
-MAX_LOOKED_AT = stubs.MAX_STUB  # characters of cells that are parsed
+MAX_LOOKED_AT = stubs.MAX_STUB  # characters of a cell that is parsed, and of the cells searched for definitions
+MAX_PARSED = 512 << 10  # characters of all the cells of a submission that are parsed: twice what its answers may have
 TOO_MUCH = (SyntaxError, ValueError, RecursionError, MemoryError)  # the errors that parsing raises
 
 
 class Damaged(ValueError):
     """The file is not a notebook of format 4."""
+
+
+@dataclass
+class Parsing:
+    """What was parsed of one submission's notebooks: each text once, and all of them together within one budget.
+
+    No deadline holds while this side parses, and 64 KiB can take a second: one f-string of thousands of parts does.
+    """
+
+    left: int = MAX_PARSED
+    known: dict[str, ast.Module | Exception] = field(default_factory=dict)
+
+    def tree(self, source: str) -> ast.Module:
+        """The parsed text. Raises one of TOO_MUCH, the same one for the same text."""
+        if source not in self.known:
+            try:
+                self.known[source] = self._parsed(source)
+            except TOO_MUCH as error:
+                self.known[source] = error.with_traceback(None)
+        tree = self.known[source]
+        if isinstance(tree, Exception):
+            raise tree
+        return tree
+
+    def take(self, source: str) -> None:
+        """Takes the length of a text from the budget. Raises ValueError where it is too long, or too little is left."""
+        if len(source) > min(MAX_LOOKED_AT, self.left):
+            raise ValueError("too long to be looked at")
+        self.left -= len(source)
+
+    def _parsed(self, source: str) -> ast.Module:
+        self.take(source)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about odd escapes in strings
+            return ast.parse(source)
+
+
+_parsing: ContextVar[Parsing | None] = ContextVar("parsing", default=None)
+
+
+@contextmanager
+def one_budget() -> Iterator[None]:
+    """Inside the block each cell is parsed once, and all of them within one budget; blocks inside share it."""
+    token = _parsing.set(_parsing.get() or Parsing())
+    try:
+        yield
+    finally:
+        _parsing.reset(token)
 
 
 class Cell(NamedTuple):
@@ -136,10 +188,13 @@ def beginning(source: str) -> str | None:
 
 
 def is_untouched(source: str) -> bool:
-    """Whether a cell is still a stub."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about odd escapes in strings
-        return stubs.is_untouched(source)
+    """Whether a cell is still a stub. What can't be parsed, or is too much to parse, was written."""
+    if stubs.is_clearly_written(source):
+        return False
+    try:
+        return stubs.is_stub(_parsed(source))
+    except TOO_MUCH:
+        return False
 
 
 @cache
@@ -221,21 +276,13 @@ def _decoded(text: str) -> _Notebook:
 
 
 def _parsed(source: str) -> ast.Module:
-    _require_short(source)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ast.parse(source)
-
-
-def _require_short(source: str) -> None:
-    """Raises ValueError for too much text: no deadline holds while this side parses."""
-    if len(source) > MAX_LOOKED_AT:
-        raise ValueError("too long to be looked at")
+    """The parsed cell, within the budget of the submission that it belongs to. Raises one of TOO_MUCH."""
+    return (_parsing.get() or Parsing()).tree(source)
 
 
 def _taken(source: str) -> set[str]:
     """The names that a cell uses and does not define."""
-    _require_short(source)
+    (_parsing.get() or Parsing()).take(source)  # for the table of symbols it is parsed once more
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         scopes = [symtable.symtable(source, "cell", "exec")]

@@ -114,14 +114,21 @@ def is_untouched(source: str) -> bool:
     Docstrings and `super().__init__()` do not count, nor do imports, except from the learner's own files. A file that
     does not parse has been edited.
     """
-    if "NotImplementedError" not in source and RETURN.search(source):  # parsing takes as long as some checks
-        return False
-    if len(source) > MAX_STUB:
+    if is_clearly_written(source):
         return False
     try:
-        tree = ast.parse(source)
+        return is_stub(ast.parse(source))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
+
+
+def is_clearly_written(source: str) -> bool:
+    """Whether a glance shows that it is no stub: parsing takes as long as some checks."""
+    return len(source) > MAX_STUB or ("NotImplementedError" not in source and bool(RETURN.search(source)))
+
+
+def is_stub(tree: ast.Module) -> bool:
+    """`is_untouched`, of what is already parsed."""
     return all(_is_stub_statement(statement) for statement in tree.body)
 
 

@@ -60,8 +60,9 @@ def read(folder: Path, only: Collection[str] | None = None) -> Submission:
         except Unusable as unusable:
             submission.problems[module] = str(unusable)
     submission.unread |= dict.fromkeys(names[MAX_FILES:], _("more than {count} files").format(count=MAX_FILES))
-    _add_renamed(submission, folder, listing)
-    _add_notebooks(submission, folder, listing)
+    with answer_cells.one_budget():
+        _add_renamed(submission, folder, listing)
+        _add_notebooks(submission, folder, listing)
     _note_unread(submission, folder, listing)
     return submission
 

@@ -32,7 +32,7 @@ from grader.base.limits import Limits
 from grader.base.paths import ROOT
 from grader.base.results import AssignmentMark, Report, StepResult
 from grader.course import submissions
-from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA, Cell
+from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA, Cell, one_budget
 from grader.instructor import fingerprint, gradebook
 from grader.instructor.gradebook import Mark
 from grader.judge import grader
@@ -219,7 +219,7 @@ class SubmittedNotebooks(NotebookExporter):
             if not getattr(self.parent, "_sanitizing", False):
                 return super().from_filename(filename, resources, **options)
             try:
-                submissions.notebook_answers(Path(filename))
+                submissions.notebook_cells(Path(filename))  # whether it can be read, before anything is parsed
                 return super().from_filename(filename, resources, **options)
             except SQLAlchemyError:
                 raise
@@ -361,7 +361,7 @@ def _rebuilt(path: Path, about: Any) -> NotebookNode:
     with Gradebook(about["db_url"]) as book:
         known = _known_cells(book, about)
     cells = list(known.values())
-    with suppress(submissions.Unusable):  # the report says so
+    with suppress(submissions.Unusable), one_budget():  # the report says so
         cells = _put_together(known, submissions.notebook_answers(path), submissions.notebook_cells(path))
     note = _("The notebook that was handed in could not be read as is. This one was rebuilt from its answers.")
     made = v4.new_notebook(cells=[v4.new_markdown_cell(note), *cells], metadata={"kernelspec": KERNEL, **REBUILT})

@@ -150,6 +150,7 @@ class DeviceRun:
             by_name[name].misconception = name_of(matching)
             by_name[name].hint = nudge_of(matching)
             by_name[name].message += "\n" + "\n".join(explained(matching))
+        _count_hand_cases(results, self.verdicts)
         return results
 
     def _verdict(self, check: Check, seed: int) -> Verdict:
@@ -205,6 +206,20 @@ def _not_run(step: Solution, devices: Sequence[str], status: Status, message: st
         seconds=0.0, checks=checks, message=message,
     )  # fmt: skip
     return StepGraded(result, [])
+
+
+def _count_hand_cases(results: list[CheckResult], verdicts: list[Verdict]) -> None:
+    """A check that draws nothing asks what anyone can look up: it counts only where drawn inputs show that the
+    functions it calls work."""
+    shown = {name for verdict in verdicts if verdict.drawn and verdict.status == "pass" for name in verdict.called}
+    for result, verdict in zip(results, verdicts, strict=True):
+        unproven = sorted(verdict.called - shown)
+        if verdict.status == "pass" and not verdict.drawn and unproven:
+            result.status, result.points = "skipped", 0.0
+            result.message = _(
+                "This is right, but its numbers are the same in every run and can be copied. It counts as soon as a "
+                "check with drawn inputs passes for {names}."
+            ).format(names=", ".join(f"`{name}`" for name in unproven))
 
 
 def _refuse_off_limits(results: list[CheckResult], verdicts: list[Verdict]) -> None:

@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from grader.base import language
 from grader.base.language import gettext as _
 from grader.base.results import OBEYED, CheckResult, Parting, Report, Status, StepResult, TrackResult, leading
 
@@ -32,7 +33,7 @@ MARKS: dict[Status, tuple[str, str]] = {
     "skipped": ("↷", "yellow"),
     "todo": ("·", "dim"),
 }
-GRADE = "make grade"  # what a learner types
+GRADE = language.typed("make grade")  # what a learner types
 
 
 def terminal(report: Report, command: str = GRADE, further: int = 0, *, every_check: bool = False) -> RenderableType:

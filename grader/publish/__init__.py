@@ -1,0 +1,1 @@
+"""For publishers: the wheel, notebooks for Colab, the instructor's bundle, the site."""

@@ -1,0 +1,82 @@
+"""A notebook for each track, for Colab, Kaggle or a Jupyter of one's own: its first cell installs the wheel.
+
+The lessons, answer cells and checks are those of the notebooks for nbgrader; only stubs stand in the answer cells.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode, v4
+
+from grader.author import kit
+from grader.base import files
+from grader.base.language import LANGUAGES, current, use
+from grader.base.language import gettext as _
+from grader.course import choice, steps
+from grader.instructor import release
+
+INSTALL = """\
+import glob
+import importlib
+import subprocess
+import sys
+
+# The wheel beside this notebook if there is one, else the released package.
+wheel = sorted(glob.glob("attention_from_scratch-*.whl"))[-1:] or ["attention-from-scratch"]
+subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *wheel], check=True)
+importlib.invalidate_caches()
+
+from attention_from_scratch import console
+
+console.start(["{folder}", "--lang", "{language}"])
+"""
+
+
+def write(folder: Path) -> list[Path]:
+    """Writes `TRACK.LANGUAGE.ipynb` for every track and language into `folder`, and returns their paths."""
+    written = []
+    folder.mkdir(parents=True, exist_ok=True)
+    for track in choice.track_names():
+        for spoken in LANGUAGES:
+            path = folder / f"{track}.{spoken}.ipynb"
+            with use(spoken):
+                files.write(path, nbformat.writes(notebook(track)) + "\n")
+            written.append(path)
+    return written
+
+
+def notebook(track: str) -> NotebookNode:
+    """The notebook of one track, in the language in use."""
+    own = [step for step in steps.steps() if step.track == track]
+    made = release.notebook(own)
+    stubs = {f"{step.name}-answer": step.stub(current()) for step in own}
+    cells = [cell for cell in made.cells if not cell.id.endswith("-points")]
+    for cell in cells:
+        cell.metadata.pop("nbgrader", None)
+        if cell.id in stubs:
+            cell.source = f"# {cell.id.removesuffix('-answer')}\n{stubs[cell.id]}".strip()
+    head = v4.new_markdown_cell(_introduction(own[0].track), id="introduction")
+    install = v4.new_code_cell(INSTALL.format(folder=kit.TOP, language=current()).strip(), id="install")
+    made.cells = [head, install, *(cell for cell in cells if cell.id != "introduction")]
+    made.metadata.pop("attention", None)
+    nbformat.validate(made)
+    return NotebookNode(made)
+
+
+def _introduction(track: str) -> str:
+    needed = _(
+        "Steps may use earlier ones: where you have them as files, put them into `attention-from-scratch/exercises/`."
+    )
+    return "\n\n".join(
+        [
+            "# " + _("Attention from scratch") + f" · {track}",
+            _(
+                "The next cell installs the kit and makes a folder for it; on a machine without an index, upload the "
+                "wheel beside this notebook first. Then write your code in the cells that say `NotImplementedError`, "
+                "run them, and run the cell below each: it says what is right, what is wrong, and why."
+            ),
+            needed,
+        ]
+    )

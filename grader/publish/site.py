@@ -1,0 +1,215 @@
+"""The site: lessons, the catalogue of mistakes, labs, guides and documents, in both languages, by mkdocs-material.
+
+The pages are collected in a folder as Markdown, one folder for each language, and built into one site that opens from
+disk: no font, script or count comes from elsewhere, and the search index lies beside the pages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from grader.author import kit
+from grader.base import language
+from grader.base.language import LANGUAGES
+from grader.base.language import gettext as _
+from grader.base.paths import ROOT
+from grader.course import steps, tracks
+from grader.publish import mistakes_page
+
+DOCUMENTS = ("instructor", "design", "security", "torch_in_the_sandbox", "benchmarks", "cuda")
+TEMPLATES = Path(__file__).parent / "templates"
+# mkdocs-material would fetch this from another machine, at every page.
+SHIM = "https://unpkg.com/iframe-worker/shim"
+LINK = re.compile(r"(?<!\!)\[([^\]]+)\]\((?!https?:|#|mailto:)([^)\s]+)\)")
+IMAGE = re.compile(r"!\[([^\]]*)\]\((?!https?:)([^)\s]+)\)")
+OTHER_LANGUAGE = re.compile(r"(?m)^(# .*?) · \[[^\]]+\]\([^)]*\)$")
+
+
+class NotBuilt(RuntimeError):
+    """mkdocs is not installed, or refused; the message is its last line."""
+
+
+@dataclass
+class Pages:
+    """The Markdown of one language: files by their path in the site, and the order in which the menu has them."""
+
+    language: str
+    folder: Path
+    menu: list[tuple[str, object]] = field(default_factory=list)
+
+    def add(self, name: str, text: str, source: Path) -> str:
+        """Writes one page; its pictures come along, and links that lead out of the site become plain text."""
+        file = self.folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        text = OTHER_LANGUAGE.sub(r"\1", text)
+        text = IMAGE.sub(lambda found: self._picture(found[1], source.parent / found[2], name), text)
+        file.write_text(LINK.sub(lambda found: self._link(found[1], source.parent / found[2], name), text), "utf-8")
+        return name
+
+    def _picture(self, words: str, file: Path, page: str) -> str:
+        to = self.folder / "images" / file.name
+        to.parent.mkdir(exist_ok=True)
+        shutil.copy2(file, to)
+        return f"![{words}]({'../' * page.count('/')}images/{file.name})"
+
+    def _link(self, words: str, target: Path, page: str) -> str:
+        stem = target.name.partition("#")[0].removesuffix(".md").removesuffix(".ko")
+        if target.parent.resolve() == ROOT / "docs" and stem in DOCUMENTS:
+            return f"[{words}]({'../' * page.count('/')}documents/{stem}.md)"
+        return words if words.startswith("`") else f"`{words}`" if "/" in words else words
+
+
+def build(folder: Path) -> Path:
+    """Builds the site in `folder` and returns its first page. Raises NotBuilt, OSError."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for spoken in LANGUAGES:
+        source = folder.with_name(f"{folder.name}-source") / spoken
+        shutil.rmtree(source, ignore_errors=True)
+        with language.use(spoken):
+            collected = collect(spoken, source / "docs")
+            (source / "mkdocs.yml").write_text(_configuration(collected), encoding="utf-8")
+        to = folder if spoken == LANGUAGES[0] else folder / spoken
+        command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(to.resolve())]
+        made = subprocess.run(command, cwd=source, capture_output=True, text=True)
+        if made.returncode:
+            raise NotBuilt(made.stderr.strip().rpartition("\n")[2] or made.stdout.strip())
+        _keep_at_home(to)
+        (to / "404.html").unlink()  # its links begin at the root of a server that we don't know
+    return folder / "index.html"
+
+
+def collect(spoken: str, folder: Path) -> Pages:
+    """The pages of one language, in `folder`."""
+    pages = Pages(spoken, folder)
+    home = ROOT / ("README.md" if spoken == "en" else f"README.{spoken}.md")
+    pages.menu.append((_("Home"), pages.add("index.md", home.read_text(encoding="utf-8"), home)))
+    for name in ("site.css", "site_worker.js"):
+        shutil.copy2(TEMPLATES / name, folder / name)
+    for track in tracks.tracks():
+        own = [step for step in steps.steps() if step.track == track.name]
+        lessons = [
+            (f"{step.number}. {_(step.title)}", _copied(pages, f"lessons/{step.name}.md", step.folder, spoken))
+            for step in own
+        ]
+        pages.menu.append((track.title, lessons))
+    labs = [lab for lab in kit.lab_folders() if (lab / "lesson.en.md").is_file()]
+    pages.menu.append((_("Labs"), [_lab(pages, lab, spoken) for lab in labs]))
+    pages.menu.append((_("Known mistakes"), pages.add("mistakes.md", mistakes_page.page(spoken), ROOT / "README.md")))
+    pages.menu.append((_("Documents"), list(_documents(pages, spoken))))
+    return pages
+
+
+def _copied(pages: Pages, name: str, folder: Path, spoken: str) -> str:
+    lesson = folder / f"lesson.{spoken}.md"
+    return pages.add(name, lesson.read_text(encoding="utf-8"), lesson)
+
+
+def _lab(pages: Pages, folder: Path, spoken: str) -> tuple[str, str]:
+    """The lab's lesson, and the page of its last run where there is one in dist/lab/."""
+    name = folder.name.removeprefix("lab_")
+    page = _copied(pages, f"labs/{name}.md", folder, spoken)
+    run = ROOT / "dist" / "lab" / f"{name}.html"
+    if run.is_file():
+        shutil.copy2(run, pages.folder / "labs" / f"run-{name}.html")
+        with (pages.folder / page).open("a", encoding="utf-8") as file:
+            file.write(f"\n\n[{_('The page of a run')}](run-{name}.html)\n")
+    heading = (pages.folder / page).read_text(encoding="utf-8").partition("\n")[0]
+    return heading.removeprefix("# "), page
+
+
+def _documents(pages: Pages, spoken: str) -> Iterator[tuple[str, str]]:
+    for name in DOCUMENTS:
+        english = ROOT / "docs" / f"{name}.md"
+        own = english.with_suffix(f".{spoken}.md")
+        source = own if spoken != "en" and own.is_file() else english
+        if source.is_file():
+            text = source.read_text(encoding="utf-8")
+            title = OTHER_LANGUAGE.sub(r"\1", text.partition("\n")[0]).removeprefix("# ")
+            yield title, pages.add(f"documents/{name}.md", text, source)
+
+
+def _configuration(pages: Pages) -> str:
+    """What mkdocs reads. JSON is YAML too, so that no title needs quoting of our own."""
+    import json
+
+    home = {"en": "", "ko": "../"}[pages.language]
+    korean = "./index.html" if home else "ko/index.html"
+    other = [{"name": "English", "link": f"{home or './'}index.html", "lang": "en"},
+             {"name": "한국어", "link": korean, "lang": "ko"}]  # fmt: skip
+    scheme = [
+        {"media": f"(prefers-color-scheme: {name})", "scheme": scheme, "primary": "indigo",
+         "toggle": {"icon": f"material/{icon}", "name": said}}
+        for name, scheme, icon, said in (
+            ("light", "default", "weather-night", _("Dark")), ("dark", "slate", "weather-sunny", _("Light"))
+        )
+    ]  # fmt: skip
+    settings = {
+        "site_name": "Attention from scratch", "use_directory_urls": False, "docs_dir": "docs", "copyright": "MIT",
+        "theme": {"name": "material", "language": pages.language, "font": False, "palette": scheme,
+                  "features": ["navigation.indexes", "content.code.copy", "search.highlight"]},
+        "extra": {"alternate": other, "generator": False},
+        "extra_css": ["site.css"],
+        "plugins": [{"search": {"lang": [pages.language, "en"] if pages.language != "en" else ["en"]}}, "offline"],
+        "markdown_extensions": ["tables", "admonition", "attr_list", "def_list", "pymdownx.superfences"],
+        "nav": _nav(pages.menu),
+    }  # fmt: skip
+    return json.dumps(settings, ensure_ascii=False, indent=1)
+
+
+def _nav(menu: list[tuple[str, object]]) -> list[object]:
+    return [{title: _nav(what) if isinstance(what, list) else what} for title, what in menu]
+
+
+def _keep_at_home(folder: Path) -> None:
+    """Has the pages load our own stand-in for a worker instead of the one on another machine."""
+    for path in folder.rglob("*.html"):
+        up = "../" * (len(path.relative_to(folder).parts) - 1)
+        path.write_text(path.read_text(encoding="utf-8").replace(SHIM, f"{up}site_worker.js"), encoding="utf-8")
+
+
+class _Links(HTMLParser):
+    """The addresses on a page, and the names that others may point to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.names: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "id" and value:
+                self.names.add(value)
+            if name in ("href", "src") and value:
+                self.links.append(value)
+
+
+def dead_links(folder: Path) -> Iterator[str]:
+    """Every link in the built site that leads to no file, or to no place on its page."""
+    pages = {path.resolve(): _read(path) for path in sorted(folder.rglob("*.html"))}
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if target.is_dir():
+                target /= "index.html"
+            known = not parts.fragment or target not in pages or unquote(parts.fragment) in pages[target].names
+            if not target.exists() or not known:
+                yield f"{path.relative_to(folder.resolve())}: {link}"
+
+
+def _read(path: Path) -> _Links:
+    links = _Links()
+    with contextlib.suppress(UnicodeDecodeError):
+        links.feed(path.read_text(encoding="utf-8"))
+    return links

@@ -1,0 +1,116 @@
+"""What is released: the learner's kit as one file, the same as a wheel with the command `attention`, notebooks that
+install it, and the instructor's bundle.
+
+The wheel is a small console module and the kit's zip file; it installs what the kit needs, so that a course folder
+made by it needs no environment of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from grader.author import kit
+from grader.base.files import pack
+from grader.base.paths import ROOT
+from grader.publish import colab
+
+PACKAGE = "attention_from_scratch"
+COMMANDS = ("attention", "attention-from-scratch")  # the second is what `uvx attention-from-scratch` runs
+TEMPLATES = Path(__file__).parent / "templates"
+# In the wheel's kit its pages say `attention grade` where a cloned one says `make grade`.
+TYPED = re.compile(rf"\bmake (?=(?:{'|'.join(name for name in kit.TARGETS if name.isalpha() or '2' in name)})\b)")
+
+
+class NoBuilder(RuntimeError):
+    """The package that builds wheels is not installed, or refused; the message says which."""
+
+
+def release(folder: Path) -> list[Path]:
+    """Writes the learner's kit, the wheel, the notebooks and the instructor's bundle; returns their paths.
+
+    Raises NotOverwritten, NotRecorded (see kit.build) and NoBuilder.
+    """
+    version = metadata()["version"]
+    folder.mkdir(parents=True, exist_ok=True)
+    built = kit.build(folder / "kit")
+    learners = folder / f"{kit.TOP}-{version}.zip"
+    shutil.copy2(built, learners)
+    bundle = instructors_bundle(folder / f"{kit.TOP}-instructor-{version}.zip")
+    return [learners, wheel(built, folder), bundle, *colab.write(folder / "notebooks")]
+
+
+def metadata() -> dict[str, Any]:
+    """The [project] table of pyproject.toml."""
+    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return project
+
+
+def wheel(kit_zip: Path, folder: Path) -> Path:
+    """Builds the wheel around a kit in `folder`. Raises NoBuilder."""
+    source = folder / "wheel"
+    shutil.rmtree(source, ignore_errors=True)
+    package = source / PACKAGE
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(f'"""{metadata()["description"]}"""\n', encoding="utf-8")
+    shutil.copy2(TEMPLATES / "attention_console.py", package / "console.py")
+    pack(package / "kit.zip", _for_the_wheel(kit_zip))
+    shutil.copy2(ROOT / "LICENSE", source / "LICENSE")
+    (source / "README.md").write_bytes((TEMPLATES / "wheel_readme.md").read_bytes())
+    (source / "pyproject.toml").write_text(_pyproject(), encoding="utf-8")
+    code = f"from flit_core import buildapi; print(buildapi.build_wheel({str(folder.resolve())!r}))"
+    built = subprocess.run([sys.executable, "-c", code], cwd=source, capture_output=True, text=True)
+    if built.returncode:
+        raise NoBuilder(built.stderr.strip().rpartition("\n")[2])
+    shutil.rmtree(source)
+    return folder / built.stdout.strip()
+
+
+def _for_the_wheel(kit_zip: Path) -> Iterator[tuple[str, bytes, int]]:
+    """The kit's files, with the commands as they are typed there."""
+    with zipfile.ZipFile(kit_zip) as archive:
+        for name in archive.namelist():
+            content = archive.read(name)
+            if name.endswith(".md"):
+                content = TYPED.sub("attention ", content.decode()).encode()
+            yield name, content, 0o644
+
+
+def _pyproject() -> str:
+    """What flit builds the wheel by. What labs draw with is not optional there: nobody could add it later."""
+    project = metadata()
+    needed = [*project["dependencies"], *project["optional-dependencies"]["lab"]]
+    scripts = [f'{command} = "{PACKAGE}.console:main"' for command in COMMANDS]
+    return "\n".join(
+        [
+            "[build-system]", 'requires = ["flit_core>=3.9"]', 'build-backend = "flit_core.buildapi"',
+            "[project]", f'name = "{project["name"]}"', f'version = "{project["version"]}"',
+            f'description = "{project["description"]}"', 'readme = "README.md"', 'license = {file = "LICENSE"}',
+            f'requires-python = "{project["requires-python"]}"',
+            "dependencies = [", *(f'    "{requirement}",' for requirement in needed), "]",
+            "[project.scripts]", *scripts, "",
+        ]
+    )  # fmt: skip
+
+
+def instructors_bundle(archive: Path) -> Path:
+    """The repository as a zip file: engine, references, documents and tests, without what is generated or ignored."""
+    pack(archive, ((f"{kit.TOP}-instructor/{name}", ROOT / name, 0o644) for name in tracked()))
+    return archive
+
+
+def tracked() -> list[str]:
+    """The files that git tracks. Raises NoBuilder without git, or outside a checkout."""
+    with contextlib.suppress(OSError):
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+        if listed.returncode == 0:
+            return [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+    raise NoBuilder("git ls-files")

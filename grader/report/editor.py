@@ -1,0 +1,42 @@
+"""The failing checks as a compiler's lines, `file:line: error: message`, which editors mark at the learner's code."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from grader.base.results import OBEYED, Report, StepResult, leading
+
+
+def lines(report: Report, folder: Path) -> Iterator[str]:
+    """One line for each step that fails: where its function or class begins, and what the first failing check says.
+
+    A step that is not written yet has none: it is not a mistake.
+    """
+    for step in report.steps:
+        if step.status in ("fail", "timeout"):
+            check = leading(step.checks)
+            file = folder / f"{step.name}.py"
+            yield f"{file}:{line_of(file, check.about if check else '')}: error: {_message(step)}"
+
+
+def line_of(file: Path, name: str) -> int:
+    """The line of a function's or class's definition; that of the syntax error in a file that has one; else 1."""
+    try:
+        body = ast.parse(file.read_bytes()).body
+    except SyntaxError as error:
+        return error.lineno or 1
+    except (OSError, ValueError):
+        return 1
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            return node.lineno
+    return 1
+
+
+def _message(step: StepResult) -> str:
+    """In one line: the mistake's hint where it has a name, else the check's message."""
+    check = leading(step.checks)
+    text = step.message if check is None else f"{check.title}: {check.hint or check.message or check.status}"
+    return OBEYED.sub("", " ".join(text.split()))

@@ -1,0 +1,44 @@
+"""The site: whole in both languages, no dead link, nothing from elsewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from grader.course import steps
+from grader.publish import site
+
+ELSEWHERE = re.compile(r"""<(?:script|link|img|iframe)[^>]*?(?:src|href)=["'](?:https?:)?//""")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the site."""
+    return site.build(tmp_path_factory.mktemp("site") / "site").parent
+
+
+def test_every_lesson_is_there_in_both_languages(built: Path) -> None:
+    for step in steps.steps():
+        english = (built / "lessons" / f"{step.name}.html").read_text(encoding="utf-8")
+        korean = (built / "ko" / "lessons" / f"{step.name}.html").read_text(encoding="utf-8")
+        assert 'lang="en"' in english and 'lang="ko"' in korean
+
+
+def test_no_link_is_dead(built: Path, tmp_path: Path) -> None:
+    assert list(site.dead_links(built)) == []
+    (tmp_path / "a.html").write_text('<a href="b.html">b</a><a href="#c">c</a><p id="d"><a href="#d">d</a>')
+    assert list(site.dead_links(tmp_path)) == ["a.html: b.html", "a.html: #c"]
+
+
+def test_nothing_comes_from_elsewhere(built: Path) -> None:
+    """No script, font or picture that a reader's browser would ask another machine for."""
+    for page in built.rglob("*.html"):
+        assert not ELSEWHERE.search(page.read_text(encoding="utf-8")), page
+
+
+def test_search_works_from_disk(built: Path) -> None:
+    """The index is a script, since a page on disk may not read other files."""
+    for folder in (built, built / "ko"):
+        assert "step08_multi_head" in (folder / "search" / "search_index.js").read_text(encoding="utf-8")

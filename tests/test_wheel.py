@@ -1,0 +1,136 @@
+"""The wheel: built around a kit, installed without an index, and used in an empty folder as a learner would."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from grader.author import kit
+from grader.base.language import use
+from grader.oracle.live import solutions
+from grader.publish import colab, wheel
+from grader.publish.templates import attention_console as console
+from tests.fresh import solution_lines
+
+CHOSEN = ("step01_scores",)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of packages that pip made of a wheel with one step."""
+    folder = tmp_path_factory.mktemp("release")
+    built = wheel.wheel(kit.build(folder / "kit", CHOSEN), folder)
+    to = folder / "packages"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(to)]
+    subprocess.run([*pip, str(built)], check=True)
+    return to
+
+
+def attention(installed: Path, here: Path, *words: str, lang: str = "en") -> subprocess.CompletedProcess[str]:
+    """One command as it is typed in a folder."""
+    environment = {**os.environ, "PYTHONPATH": str(installed), "KIT_LANG": lang, "COLUMNS": "100"}
+    program = [sys.executable, str(installed / "bin" / "attention"), *words]
+    return subprocess.run(program, cwd=here, env=environment, capture_output=True, text=True)
+
+
+def test_a_course_is_started_and_graded(installed: Path, tmp_path: Path) -> None:
+    """Two commands; what the second says is typed as `attention …`, in Korean too."""
+    begun = attention(installed, tmp_path, "start", "my-course")
+    assert begun.returncode == 0 and "cd my-course" in begun.stdout
+    course = tmp_path / "my-course"
+    graded = attention(installed, course / "exercises", "grade", "STEP=1")  # from a folder inside it as well
+    assert graded.returncode == 0, graded.stderr
+    assert "attention grade" in graded.stdout and "make grade" not in graded.stdout
+    korean = attention(installed, course, "grade", "STEP=1", lang="ko")
+    assert "attention grade" in korean.stdout and "make grade" not in korean.stdout
+
+
+def test_what_was_written_stays(installed: Path, tmp_path: Path) -> None:
+    """`start` again is how a course gets the kit of a newer package."""
+    attention(installed, tmp_path, "start", "here", "--lang", "ko")
+    file = tmp_path / "here" / "exercises" / "step01_scores.py"
+    assert "어텐션" in file.read_text(encoding="utf-8")  # the stub speaks Korean
+    file.write_text("mine = 1\n", encoding="utf-8")
+    again = attention(installed, tmp_path, "start", "here")
+    assert again.returncode == 0 and "left alone" in again.stdout
+    assert file.read_text(encoding="utf-8") == "mine = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["grade"], "attention start my-course"),
+        (["start"], "attention start FOLDER"),
+        (["start", "full"], "attention start OTHER"),
+        (["start", "a", "--lang", "fr"], "--lang ko"),
+    ],
+)
+def test_bad_input_is_one_line(installed: Path, tmp_path: Path, words: list[str], says: str) -> None:
+    """And it ends in what to type."""
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").write_text("mine", encoding="utf-8")
+    ended = attention(installed, tmp_path, *words)
+    assert ended.returncode == 2 and says in ended.stderr and "Traceback" not in ended.stderr
+
+
+def test_words_of_make() -> None:
+    """`attention X STEP=4` is what `make X STEP=4` runs."""
+    assert console.translated(["grade", "STEP=1-6,13"]) == ["grade", "--step", "1-6,13"]
+    assert console.translated(["lesson", "STEP=4"]) == ["lesson", "4"]
+    assert console.translated(["lab", "NAME=flash", "SEED=3"]) == ["lab", "flash", "--seed", "3"]
+    assert console.translated(["train", "RESUME=1"]) == ["train", "--resume"]
+    assert console.translated(["generate", "TEXT=a=b", "TOP_K=5"]) == ["generate", "--text", "a=b", "--top-k", "5"]
+    with pytest.raises(console.NotPossible):
+        console.translated(["grade", "COLOUR=1"])
+
+
+def test_no_line_of_a_solution_is_in_it(installed: Path) -> None:
+    """As the kit's own test asks of the kit."""
+    telling = {line for step in solutions() for line in solution_lines(step)}
+    with zipfile.ZipFile(installed / wheel.PACKAGE / "kit.zip") as archive:
+        names = archive.namelist()
+        assert any(name.endswith("tape.safetensors") for name in names)
+        assert not [name for name in names if "reference" in name or "misconceptions" in name or "/author/" in name]
+        for name in names:
+            lines = archive.read(name).decode("utf-8", "replace").splitlines()
+            found = {line.partition("#")[0].strip() for line in lines} & telling
+            assert not found, (name, found)
+
+
+def test_instructors_bundle_is_the_repository(tmp_path: Path) -> None:
+    """With the references, without what is generated or ignored."""
+    with zipfile.ZipFile(wheel.instructors_bundle(tmp_path / "bundle.zip")) as archive:
+        names = {name.partition("/")[2] for name in archive.namelist()}
+    assert {"Makefile", "solutions/core/step01_scores/reference.py", "docs/instructor.md"} <= names
+    assert not [name for name in names if name.startswith((".venv", "dist", ".kit"))]
+
+
+def test_a_notebook_installs_the_wheel_and_grades(installed: Path, tmp_path: Path) -> None:
+    """In a real kernel: its first cell as it stands, a reference in an answer cell, and the verdict below it."""
+    nbclient = pytest.importorskip("nbclient")
+    shutil.copy2(next(installed.parent.glob("*.whl")), tmp_path)
+    with use("ko"):
+        notebook = colab.notebook("core")
+    step = next(step for step in solutions() if step.name == CHOSEN[0])
+    wanted = [cell for cell in notebook.cells if not cell.id.startswith("step") or cell.id.startswith(step.name)]
+    answer = next(cell for cell in wanted if cell.id == f"{step.name}-answer")
+    assert "NotImplementedError" in answer.source and not solution_lines(step) & set(answer.source.split("\n"))
+    answer.source = f"# {step.name}\n{step.solved()}"
+    notebook.cells = wanted
+    # The packages that the wheel needs are here already; pip must not put the wheel among them.
+    there = {"PIP_TARGET": str(tmp_path / "packages"), "PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1"}
+    settings = os.environ | there | {"PYTHONPATH": str(tmp_path / "packages")}
+    client = nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}})
+    client.create_kernel_manager()
+    client.start_new_kernel(env=settings)
+    with client.setup_kernel():
+        for number, cell in enumerate(notebook.cells):
+            client.execute_cell(cell, number)
+    said = str(next(cell for cell in wanted if cell.id == f"{step.name}-check").outputs)
+    assert f"{step.points:g}" in said and "NotImplementedError" not in said and "Traceback" not in said
