@@ -7,6 +7,7 @@ LAB_OPTIONS = $(if $(TEXT),--text "$(TEXT)") $(if $(DEVICE),--device $(DEVICE)) 
   $(if $(SECONDS),--seconds $(SECONDS)) $(if $(MODEL),--model $(MODEL))
 DRAWING = $(if $(TOKENS),--tokens $(TOKENS)) $(if $(TEMPERATURE),--temperature $(TEMPERATURE)) $(if $(TOP_K),--top-k $(TOP_K))
 CHOICE = $(if $(STEP),--step $(STEP)) $(if $(TRACK),--track $(TRACK))
+ASSIGNED = $(if $(ASSIGNMENT),--assignment $(ASSIGNMENT))
 
 .DEFAULT_GOAL := help
 
@@ -145,7 +146,7 @@ record: .venv/ready ## Record what a learner's copy answers from; `make kit` doe
 
 .PHONY: kit
 kit: .venv/ready ## Build the learner's copy, without the solutions: dist/kit/ and dist/kit.zip
-	@$(RUN) kit $(CHOICE)
+	@$(RUN) kit $(CHOICE) $(ASSIGNED)
 
 .venv/ready-site: .venv/ready-instructor requirements-site.lock
 	@echo "Adding what the site is built with"
@@ -162,15 +163,36 @@ release-kit: .venv/ready-test ## Build what is released: the kit's zip, a wheel,
 
 .PHONY: release
 release: .venv/ready-instructor ## Build a course for nbgrader: dist/nbgrader/ (KIT_LANG=ko for Korean)
-	@$(RUN) release $(CHOICE)
+	@$(RUN) release $(CHOICE) $(ASSIGNED)
 
 .PHONY: class
-class: .venv/ready ## Grade a class, one folder per student: SUBMISSIONS=examples/course/submissions
-	@$(RUN) class $(if $(SUBMISSIONS),"$(SUBMISSIONS)") $(CHOICE)
+class: .venv/ready ## Grade a class, one folder per student: SUBMISSIONS=examples/course/submissions (ASSIGNMENT=scores)
+	@$(RUN) class $(if $(SUBMISSIONS),"$(SUBMISSIONS)") $(CHOICE) $(ASSIGNED)
+
+.PHONY: term
+term: .venv/ready ## Check assignments.toml, and put the marks of all its assignments into one table
+	@$(RUN) term
+
+.PHONY: project
+project: .venv/ready ## What to project tomorrow, without names, and for staff the code beside it (RESULTS=dist/class)
+	@$(RUN) project $(if $(RESULTS),"$(RESULTS)")
+
+.PHONY: items
+items: .venv/ready ## How each check did in a class, and wrong answers without a name (RESULTS=dist/class, DRAFT=1)
+	@$(RUN) items $(if $(RESULTS),"$(RESULTS)") $(if $(DRAFT),--draft $(DRAFT))
+
+.PHONY: similar
+similar: .venv/ready ## Pairs of submissions more alike than chance: SUBMISSIONS=folder (KNOWN=last-year, RESULTS=dist/class)
+	@$(RUN) similar $(if $(SUBMISSIONS),"$(SUBMISSIONS)") $(if $(KNOWN),--known "$(KNOWN)") \
+	  $(if $(RESULTS),--results "$(RESULTS)") $(CHOICE) $(ASSIGNED)
+
+.PHONY: feedback
+feedback: .venv/ready ## The students' pages as a zip file for Moodle or Canvas (RESULTS=dist/class, TO=canvas)
+	@$(RUN) feedback $(if $(RESULTS),"$(RESULTS)") $(if $(TO),--to $(TO))
 
 .PHONY: gradescope
 gradescope: .venv/ready ## Build the autograder for Gradescope: dist/gradescope.zip
-	@$(RUN) gradescope $(CHOICE)
+	@$(RUN) gradescope $(CHOICE) $(ASSIGNED)
 
 .PHONY: docs
 docs: .venv/ready-test ## Build the pages made of code and of recorded runs: dist/docs/

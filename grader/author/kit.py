@@ -20,7 +20,7 @@ from grader.course.stubs import shipped
 from grader.oracle import pictures
 
 # Rooms of the engine that only an author, an instructor or a publisher needs.
-NOT_FOR_LEARNERS = ("author", "instructor", "publish")
+NOT_FOR_LEARNERS = ("author", "instructor", "marks", "publish", "term")
 DOORS = ("nbgrader.py",)  # into those rooms
 ENGINE_FILES = ("*.py", "templates/*")
 LAB_FILES = ("*.py", "lesson.*.md", "*.safetensors", "data/*")
@@ -80,7 +80,7 @@ def build(folder: Path, chosen: Collection[str] = ()) -> Path:
 
 
 def engine_files() -> list[str]:
-    """The engine's modules that a learner's kit holds: all but three rooms."""
+    """The engine's modules that a learner's kit holds: all but these rooms."""
     grader = ROOT / "grader"
     files = sorted({path.relative_to(grader) for kind in ENGINE_FILES for path in grader.rglob(kind)})
     return [str(file) for file in files if file.parts[0] not in (*NOT_FOR_LEARNERS, *DOORS)]

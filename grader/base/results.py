@@ -109,7 +109,8 @@ class TrackResult(msgspec.Struct, kw_only=True):
 class Report(msgspec.Struct, kw_only=True):
     """One submission's report, the contract of `--json`; `score` and `max_score` are totals over what was graded.
 
-    `unread` names the files that were handed in and not read, each with the reason.
+    `unread` names the files that were handed in and not read, each with the reason; `notes` are sentences about the
+    mark: late, changed by hand.
     """
 
     version: int = VERSION
@@ -123,13 +124,52 @@ class Report(msgspec.Struct, kw_only=True):
     tracks: list[TrackResult] = []
     steps: list[StepResult]
     unread: dict[str, str] = {}
+    notes: list[str] = []
+
+
+class StepMark(msgspec.Struct, kw_only=True):
+    """What one step counts in an assignment: `graded` is what the grader gives of its `worth` (None where it could
+    not), `points` what counts; they differ where a person has decided, for a `reason`. `extra`: on top of the total.
+
+    `work` is a digest of what was graded.
+    """
+
+    step: str
+    worth: float
+    graded: float | None
+    points: float | None
+    extra: bool = False
+    reason: str = ""
+    work: str = ""
+
+
+class AssignmentMark(msgspec.Struct, kw_only=True):
+    """A student's mark in an assignment: `earned` of `out_of`, less the share `late` of it; None where it is open.
+
+    `handed_in` and `until` are moments in ISO 8601, empty where they are not known; `extended` says why `until` is not
+    the assignment's. `kit` and `seed`: what graded. `unsure`: a system says that it is late, and not how much.
+    """
+
+    assignment: str
+    points: float | None
+    earned: float | None
+    out_of: float
+    late: float = 0.0
+    handed_in: str = ""
+    until: str = ""
+    extended: str = ""
+    unsure: bool = False
+    kit: str = ""
+    seed: int = 0
+    steps: list[StepMark] = []
 
 
 class Graded(msgspec.Struct, kw_only=True):
     """The result of one student of a class: a report, or one sentence that says why there is none.
 
     `key` says what was graded, by what and under which seed; `file` is what the files about the student are called;
-    `canvas_id` and `late` are what Canvas says of the student, `labs` what the student's own list names.
+    `canvas_id` and `late` are what Canvas says of the student, `labs` what the student's own list names. `report` has
+    the points of the kit, `mark` what they count in the assignment.
     """
 
     student: str
@@ -140,6 +180,7 @@ class Graded(msgspec.Struct, kw_only=True):
     canvas_id: str = ""
     late: bool = False
     labs: tuple[str, ...] = ()
+    mark: AssignmentMark | None = None
 
 
 def total(steps: Iterable[StepResult]) -> tuple[float, float]:

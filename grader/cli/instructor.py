@@ -9,7 +9,7 @@ from pathlib import Path
 from grader.base import language, paths
 from grader.base.files import NotOverwritten
 from grader.base.language import gettext as _
-from grader.cli import common
+from grader.cli import assigned, common
 from grader.cli.common import HAS_SOLUTIONS, N_
 from grader.cli.parser import BadInput, Parser, Subcommand, integer
 
@@ -17,10 +17,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from grader.instructor.class_run import Done
 
+OUT = Path("dist/class")
+PLAIN = "attention"  # the assignment of a class without assignments.toml
+
 
 def _class_line(parser: Parser) -> None:
     parser.argument("SUBMISSIONS", required=True, help=_("A folder with one folder per student."))
-    parser.option("--out", Path, metavar="FOLDER", default=Path("dist/class"), help=_("Where the results go."))
+    parser.option("--out", Path, metavar="FOLDER", default=OUT, help=_("Where the results go."))
     common.seed_option(parser)
     common.choice_options(parser)
     common.device_option(parser, "all")
@@ -30,8 +33,10 @@ def _class_line(parser: Parser) -> None:
     parser.option("--scheduler", metavar="ADDRESS", help=_("Grade on a Dask cluster: tcp://host:8786."))
     parser.option("--gradebook", metavar="URL", help=_("Also write nbgrader's gradebook: sqlite:///gradebook.db."))
     parser.option(
-        "--assignment", metavar="NAME", default="attention", help=_("The assignment's name in other systems.")
-    )
+        "--assignment", metavar="NAME", default=PLAIN,
+        help=_("The assignment: one of assignments.toml, or its name in other systems."),
+    )  # fmt: skip
+    assigned.file_option(parser)
     parser.flag("--again", help=_("Grade everyone again, including unchanged submissions."))
     common.language_option(parser)
     common.isolation_option(parser)
@@ -43,6 +48,9 @@ def _class(given: Namespace) -> int:
     command = f"class {paths.typed(submissions)}"
     with language.use(common.chosen_language(given.lang, command)):
         steps = common.chosen_steps(given, command)
+        marking = assigned.marking(given, command, default=PLAIN)
+        out = given.out / given.assignment if marking and given.out == OUT else given.out
+        steps = marking.assignment.everything if marking else steps
         limits = common.limits(given, command, given.patience)
         if given.scheduler is None and HAS_SOLUTIONS:
             from grader.instructor import pool
@@ -53,9 +61,9 @@ def _class(given: Namespace) -> int:
         from grader.report import console
 
         request = class_run.Request(
-            submissions=submissions, out=given.out, steps=steps, device=given.device, seed=given.seed, limits=limits,
+            submissions=submissions, out=out, steps=steps, device=given.device, seed=given.seed, limits=limits,
             assignment=given.assignment, again=given.again, jobs=given.jobs, scheduler=given.scheduler,
-            gradebook=given.gradebook,
+            gradebook=given.gradebook, marking=marking,
         )  # fmt: skip
         try:
             done = class_run.run(request, console.class_progress)
@@ -64,7 +72,7 @@ def _class(given: Namespace) -> int:
         except class_run.Stopped as stopped:
             print(stopped, file=sys.stderr)
             return 130
-        _say_class(done, given.out)
+        _say_class(done, out)
         if all(standing.score is not None for standing in done.standings):
             return 0
         if not common.said_of_steps():
@@ -75,11 +83,17 @@ def _class(given: Namespace) -> int:
 def _say_class(done: Done, out: Path) -> None:
     from grader.course.submissions import readable
     from grader.instructor import class_table
+    from grader.marks import changes
     from grader.report import console
 
     console.say(class_table.terminal(done.standings, done.kept))
     said = _("The class page is {file}, the scores are in {table}.")
     print(said.format(file=out / "index.html", table=out / "class.csv"))
+    for line in changes.lines(done.changes):
+        print(line)
+    if done.unknown:
+        said = _("Named in assignments.toml or the tables beside it, but not in the class: {names}.")
+        print(said.format(names=", ".join(done.unknown)), file=sys.stderr)
     if done.left_out:
         said = _("Not graded, because each student needs a folder: {files}. Put each, unpacked, into one.")
         print(said.format(files=", ".join(map(readable, done.left_out))), file=sys.stderr)
@@ -88,6 +102,7 @@ def _say_class(done: Done, out: Path) -> None:
 def _release_line(parser: Parser) -> None:
     parser.option("--folder", Path, metavar="FOLDER", default=Path("dist/nbgrader"), help=_("Where the course goes."))
     common.choice_options(parser)
+    assigned.options(parser)
     parser.flag("--per-step", help=_("One notebook per step instead of one for all."))
     common.language_option(parser, _("en or ko: the language of the notebooks."))
 
@@ -95,6 +110,7 @@ def _release_line(parser: Parser) -> None:
 def _release(given: Namespace) -> None:
     with language.use(common.chosen_language(given.lang, "release")):
         steps = common.chosen_steps(given, "release")
+        marking = assigned.marking(given, "release")
         common.require_solutions()
         try:
             from grader.instructor import lab_notebooks
@@ -106,7 +122,7 @@ def _release(given: Namespace) -> None:
 
         folder = given.folder
         try:
-            written = releasing.build(folder, steps, per_step=given.per_step)
+            written = releasing.build(folder, steps, per_step=given.per_step, marking=marking)
             labs = lab_notebooks.build(folder, _tracks_of(steps))
         except NotOverwritten as edited:
             said = _("{file} was edited and is not overwritten. Type: python -m grader release --folder OTHER")
@@ -116,7 +132,7 @@ def _release(given: Namespace) -> None:
         if written.kept_configuration:
             print(_("{file} already exists and was left alone.").format(file=folder / "nbgrader_config.py"))
         said = _("The course is in {folder}. Type: cd {folder} && nbgrader generate_assignment {name}")
-        print(said.format(folder=paths.typed(folder), name=answer_cells.ASSIGNMENT))
+        print(said.format(folder=paths.typed(folder), name=given.assignment or answer_cells.ASSIGNMENT))
         if labs:
             said = _("{count} labs, without a mark, are beside it: nbgrader generate_assignment {name}")
             print(said.format(count=len(labs), name=lab_notebooks.ASSIGNMENT))
@@ -134,16 +150,19 @@ def _gradescope_line(parser: Parser) -> None:
         "--out", Path, metavar="FILE", default=Path("dist/gradescope.zip"), help=_("Where the autograder goes.")
     )
     common.choice_options(parser)
+    assigned.options(parser)
 
 
 def _gradescope(given: Namespace) -> None:
     with language.use(common.chosen_language(None, "gradescope")):
         steps = common.chosen_steps(given, "gradescope")
+        marking = assigned.marking(given, "gradescope")
+        steps = marking.assignment.everything if marking else steps
         common.require_solutions()
         from grader.instructor import gradescope as autograder
 
         try:
-            autograder.build(given.out, steps)
+            autograder.build(given.out, steps, marking)
         except OSError as error:
             raise common.unwritable(given.out, error, "gradescope --out OTHER.zip") from None
         said = _("The autograder is {file} ({size:.1f} MB): upload it as is.")
@@ -153,11 +172,15 @@ def _gradescope(given: Namespace) -> None:
 def _kit_line(parser: Parser) -> None:
     parser.option("--folder", Path, metavar="FOLDER", default=Path("dist/kit"), help=_("Where the kit goes."))
     common.choice_options(parser)
+    assigned.options(parser)
 
 
 def _kit(given: Namespace) -> None:
     with language.use(common.chosen_language(None, "kit")):
         steps = common.chosen_steps(given, "kit")
+        if given.assignment or given.assignments:
+            marking = assigned.marking(given, "kit")
+            steps = marking.assignment.everything if marking else steps
         common.require_solutions()
         from grader.author import kit as building
         from grader.author import recorder

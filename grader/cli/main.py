@@ -17,6 +17,7 @@ GROUPS = {
     "learner": N_("Commands"),
     "labs": N_("Labs"),
     "instructor": N_("For instructors"),
+    "term": N_("For a term"),
     "author": N_("For authors"),
     "publish": N_("For publishers"),
 }
@@ -61,7 +62,7 @@ def parser_of(command: Subcommand) -> Parser:
 
 
 def commands(group: str) -> list[Subcommand]:
-    """The commands of one module here: learner, instructor or author."""
+    """The commands of one module here: learner, instructor, term or author."""
     found: list[Subcommand] = importlib.import_module(f"grader.cli.{group}").COMMANDS
     return found
 

@@ -100,7 +100,7 @@ def findings(graded: Sequence[Standing]) -> list[CommonMistake]:
     for standing in graded:
         for step in standing.steps:
             for names in step.diagnoses:
-                known = _wordings(step.name, language.current())
+                known = wordings_of(step.name, language.current())
                 wordings = [known.get(name, Wording(name, "", "")) for name in names]
                 found.setdefault((step.name, names), CommonMistake(step.name, wordings)).students.append(standing)
     return _most_common(found.values())
@@ -127,7 +127,7 @@ def columns(graded: Sequence[Standing]) -> list[Column]:
     for steps in zip(*(standing.steps for standing in graded), strict=True):
         problems = Counter(names for step in steps for names in step.diagnoses)
         most = max(problems.values(), default=0)
-        known = _wordings(steps[0].name, language.current())
+        known = wordings_of(steps[0].name, language.current())
         common = [_either([known.get(name, Wording(name, "", "")) for name in names])
                   for names in sorted(problems) if problems[names] == most]  # fmt: skip
         possible = sum(step.max_score for step in steps)
@@ -161,7 +161,7 @@ def labs(standings: Sequence[Standing]) -> list[tuple[str, int]]:
 
 def bins(graded: Sequence[Standing]) -> list[Bin]:
     """How the scores are spread, from the highest to the lowest; full marks have a line of their own."""
-    shares = [int(100 * standing.score / standing.max_score) for standing in graded if standing.max_score]  # type: ignore[operator]  # graded: there is a score
+    shares = [min(100, int(100 * standing.score / standing.max_score)) for standing in graded if standing.max_score]  # type: ignore[operator]  # graded: there is a score
     ranges = [(100, 100), *((low, low + 9) for low in range(90, -1, -10))]
     counts = [sum(low <= share <= high for share in shares) for low, high in ranges]
     most = max(counts, default=0) or 1
@@ -174,7 +174,7 @@ def _by_score(standings: Sequence[Standing]) -> list[Standing]:
 
 
 @cache
-def _wordings(step: str, _language: str) -> dict[str, Wording]:
+def wordings_of(step: str, _language: str) -> dict[str, Wording]:
     """What the misconceptions of a step say, read without importing them: that would load torch."""
     try:
         folder = step_folder(step)
@@ -192,7 +192,7 @@ def _wordings(step: str, _language: str) -> dict[str, Wording]:
 
 def _facts(standings: Sequence[Standing], graded: Sequence[Standing], seed: int) -> list[tuple[str, str]]:
     scores = [standing.score for standing in graded if standing.score is not None]
-    full = sum(standing.score == standing.max_score for standing in graded)
+    full = sum((standing.score or 0.0) >= standing.max_score for standing in graded)
     total = reports.number(graded[0].max_score) if graded else "0"
     facts = [(_("students"), str(len(standings)))]
     if scores:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -25,6 +26,11 @@ from grader.instructor import pool as pools
 from grader.instructor.roster import NoStudents, Student, file_name, folders, left_out, students
 from grader.instructor.standings import Standing, standing
 from grader.judge import grader
+from grader.marks.assignments import BadTerm
+from grader.marks.changes import Change
+from grader.marks.ledger import CHANGES, MARKS, Ledger, append_changes, marks_csv
+from grader.marks.marking import Marking, marked, plain
+from grader.report import page as pages
 
 REPORTS, PAGES, GRADESCOPE, JUNIT = FOLDERS = ("reports", "pages", "gradescope", "junit")
 ENDINGS = {REPORTS: "json", PAGES: "html", GRADESCOPE: "json", JUNIT: "xml"}
@@ -53,16 +59,19 @@ class Request:
     jobs: int | None = None
     scheduler: str | None = None
     gradebook: str | None = None
+    marking: Marking | None = None
 
 
 @dataclass(frozen=True)
 class Done:
-    """A class that was graded: everyone's standing in the order of the folders, how many were kept from before, and
-    the files that are no student's."""
+    """A class that was graded: everyone's standing in the order of the folders, how many were kept from before, the
+    files that are no student's, whose marks are others than before, and who is named in tables and not there."""
 
     standings: list[Standing]
     kept: int
     left_out: list[str]
+    changes: list[Change]
+    unknown: list[str]
 
 
 class Plan(msgspec.Struct, kw_only=True):
@@ -74,6 +83,8 @@ class Plan(msgspec.Struct, kw_only=True):
     language: str
     kit: str
     assignment: str
+    title: str = ""
+    submissions: str = ""
 
 
 # What is told of each student as it is done, and whether it was kept from before.
@@ -92,9 +103,11 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
                 on_student(graded, kept)
 
             plan = _plan(request)
+            ledger = Ledger(request.marking or plain(plan.assignment, plan.steps), plan.kit)
             with _pool(request) as pool:
-                standings = grade(request, folders, plan, pool, note)
+                standings = grade(request, folders, plan, pool, note, ledger)
             write_class(request, plan, standings)
+            _write_marks(request.out, standings, ledger)
             if request.gradebook:
                 _save(request, standings)
     except KeyboardInterrupt:
@@ -103,6 +116,8 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
                 count=counted.total(), total=len(folders)
             )
         ) from None
+    except BadTerm as bad:
+        raise Impossible(_("{problem} Type: {command}").format(problem=bad, command="python -m grader term")) from None
     except OSError as error:
         raise Impossible(
             _("{file} can't be written ({reason}). Type: python -m grader class {submissions} --out FOLDER").format(
@@ -111,7 +126,8 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
                 submissions=typed(request.submissions),
             )
         ) from None
-    return Done(standings, counted[True], left_out(request.submissions))
+    return Done(standings, counted[True], left_out(request.submissions), ledger.changes,
+                ledger.unknown(standing.student for standing in standings))  # fmt: skip
 
 
 def _folders(request: Request) -> list[str]:
@@ -185,7 +201,8 @@ def _plan(request: Request) -> Plan:
     plan = Plan(
         seed=grader.new_seed() if seed is None else seed, steps=request.steps or choice.step_names(None, choice.CORE),
         device=request.device, language=language.current(), kit=fingerprint.fingerprint(),
-        assignment=request.assignment,
+        assignment=request.assignment, title=request.marking.assignment.title if request.marking else "",
+        submissions=str(request.submissions.resolve()),
     )  # fmt: skip
     files.write(request.out / "class.json", msgspec.json.format(msgspec.json.encode(plan), indent=2))
     return plan
@@ -219,7 +236,8 @@ def _save(request: Request, standings: list[Standing]) -> None:
     try:
         gradebook.save(
             request.gradebook or gradebook.DEFAULT, request.assignment,
-            ((entry.student, entry.report, entry.error) for entry in entries if entry), request.steps,
+            ((one.student, one.report, one.error, one.mark if request.marking else None) for one in entries if one),
+            request.steps,
         )  # fmt: skip
     except gradebook.NoGradebook as problem:
         raise Impossible(
@@ -230,31 +248,33 @@ def _save(request: Request, standings: list[Standing]) -> None:
         ) from None
 
 
-def grade(request: Request, names: list[str], plan: Plan, pool: pools.Pool, on_student: OnStudent) -> list[Standing]:
+def grade(
+    request: Request, names: list[str], plan: Plan, pool: pools.Pool, on_student: OnStudent, ledger: Ledger
+) -> list[Standing]:  # fmt: skip
     """Grades what is missing or changed, or everyone when that is asked for, and writes the files about each student.
 
     Gives everyone's standing in the order of the folders. Raises NobodyGraded when nobody can be graded so.
     """
-    out = request.out
     found: dict[str, Standing] = {}
     waiting: dict[str, Graded] = {}
 
-    def done(graded: Graded, kept: bool = False) -> None:
+    def done(graded: Graded, kept: bool = False, page: str = "") -> None:
+        if ledger.mark(graded) or not kept:
+            _write_student(request.out, graded, page)
         found[graded.file] = standing(graded)
         on_student(graded, kept)
 
     def tasks() -> Iterator[tuple[str, pools.Task]]:
-        for student in students(request.submissions, names, plan.assignment):
+        for name, student in zip(names, students(request.submissions, names, plan.assignment), strict=True):
+            known = load(request.out, student.file)
+            ledger.expect(student.file, request.submissions / name, student.submission, known.mark if known else None)
             graded = Graded(
-                student=student.name, file=student.file, key=_key(student, plan, request.limits),
+                student=student.name, file=student.file, key=_key(student, plan, request.limits), error=student.problem,
                 canvas_id=student.canvas_id, late=student.late, labs=student.labs,
             )  # fmt: skip
-            known = None if request.again else load(out, student.file)
             if student.problem:
-                graded.error = student.problem
-                _write_student(out, graded)
                 done(graded)
-            elif known and _stands(known, graded, plan) and path(out, PAGES, known.file).is_file():
+            elif known and not request.again and _stands(known, graded, plan, request.out):
                 known.labs = student.labs
                 done(known, kept=True)
             else:
@@ -267,8 +287,7 @@ def grade(request: Request, names: list[str], plan: Plan, pool: pools.Pool, on_s
             graded.error = answer.error
             if answer.report:
                 graded.report = msgspec.json.decode(answer.report, type=Report)
-            _write_student(out, graded, answer.page)
-            done(graded)
+            done(graded, page=answer.page)
     return [found[file_name(name)] for name in names]
 
 
@@ -290,14 +309,26 @@ def write_class(request: Request, plan: Plan, standings: list[Standing]) -> None
         files.write(request.out / name, content)
 
 
+def _write_marks(out: Path, standings: list[Standing], ledger: Ledger) -> None:
+    """Writes the table of marks, and adds to the list of all changes."""
+    entries = (load(out, one.file) for one in standings)
+    table = marks_csv(((entry.student, entry.mark) for entry in entries if entry), exports.harmless)
+    files.write(out / MARKS, table.encode("utf-8-sig"))
+    append_changes(out / CHANGES, datetime.now(ledger.marking.term.local), ledger.changes, exports.harmless)
+
+
 def _arguments(request: Request) -> str:
     """What is typed after the name of the command to have these submissions graded in the same way, in one line."""
     steps = [f"--step {step}" for step in request.steps]
+    if request.marking:
+        steps = [f"--assignments {typed(request.marking.term.file)} --assignment {request.assignment}"]
     return " ".join([typed(request.submissions), f"--out {typed(request.out)}", *steps])
 
 
-def _stands(known: Graded, graded: Graded, plan: Plan) -> bool:
+def _stands(known: Graded, graded: Graded, plan: Plan, out: Path) -> bool:
     """Whether what is kept is about this student, what was handed in and all of the steps: anyone may edit a file."""
+    if not path(out, PAGES, known.file).is_file():
+        return False
     if (known.student, known.file, known.key) != (graded.student, graded.file, graded.key) or known.report is None:
         return False
     return sorted(step.name for step in known.report.steps) == sorted(set(plan.steps))
@@ -318,10 +349,13 @@ def load(out: Path, file: str) -> Graded | None:
 
 def _write_student(out: Path, graded: Graded, page: str = "") -> None:
     """Writes the files about a student, the report last: where it is, the others are."""
+    report = marked(graded.report, graded.mark) if graded.report and graded.mark else graded.report
     files.write(path(out, JUNIT, graded.file), exports.junit_xml(graded))
-    if graded.report:
+    if report:
+        if report != graded.report or not page:
+            page = pages.html(report, every_picture=False, of_class=True)
         files.write(path(out, PAGES, graded.file), page.encode())
-        files.write(path(out, GRADESCOPE, graded.file), msgspec.json.encode(exports.gradescope(graded.report)))
+        files.write(path(out, GRADESCOPE, graded.file), msgspec.json.encode(exports.gradescope(report)))
     else:
         for kind in (PAGES, GRADESCOPE):  # of an earlier submission
             path(out, kind, graded.file).unlink(missing_ok=True)

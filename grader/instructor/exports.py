@@ -84,11 +84,11 @@ def _score(standing: Standing) -> str:
 
 def _csv(rows: list[list[str]]) -> str:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows([[_harmless(cell) for cell in row] for row in rows])
+    csv.writer(text, lineterminator="\r\n").writerows([[harmless(cell) for cell in row] for row in rows])
     return text.getvalue()
 
 
-def _harmless(cell: str) -> str:
+def harmless(cell: str) -> str:
     """A cell that no spreadsheet takes for a formula, and no terminal for a command."""
     cell = plain(cell)
     return f"'{cell}" if FORMULA.match(cell) else cell
@@ -147,7 +147,9 @@ def gradescope(report: Report) -> dict[str, Any]:
     return {
         "score": report.score,
         "execution_time": round(sum(step.seconds for step in report.steps), 3),
-        "output": "\n".join([*unread(report), *(f"{step.name}: {step.note}" for step in report.steps if step.note)]),
+        "output": "\n".join(
+            [*report.notes, *unread(report), *(f"{step.name}: {step.note}" for step in report.steps if step.note)]
+        ),
         "output_format": "text",
         "stdout_visibility": "hidden",
         "tests": tests,

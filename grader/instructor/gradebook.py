@@ -12,18 +12,20 @@ import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grader.base.language import gettext as _
 from grader.base.paths import STEP_NAME
-from grader.base.results import Report, StepResult
+from grader.base.results import AssignmentMark, Report, StepResult
 from grader.course.answer_cells import POINTS_CELL
 from grader.course.choice import CORE
+from grader.marks.marking import decision, sentences
 from grader.report import terminal as reports
 
 if TYPE_CHECKING:
-    from nbgrader.api import Gradebook
+    from nbgrader.api import Gradebook, SubmittedAssignment
 
 DEFAULT = "sqlite:///gradebook.db"
 
@@ -46,9 +48,10 @@ class Mark:
 
 
 def save(
-    url: str, assignment: str, entries: Iterable[tuple[str, Report | None, str]], chosen: Collection[str] = ()
-) -> int:
-    """Writes one grade per step for each (student, report, error); without a report the error is the comment.
+    url: str, assignment: str, entries: Iterable[tuple[str, Report | None, str, AssignmentMark | None]],
+    chosen: Collection[str] = (),
+) -> int:  # fmt: skip
+    """Writes one grade per step for each (student, report, error, mark); without a report the error is the comment.
 
     An assignment that nbgrader has released is found by its name, another one is made, of the chosen steps or the core.
     Returns how many submissions were written. Raises NoGradebook.
@@ -56,7 +59,7 @@ def save(
     written = 0
     with _opened(url) as gradebook:
         steps = places(gradebook, assignment) or _made(gradebook, assignment, chosen)
-        for student, report, error in entries:
+        for student, report, error, counted in entries:
             if report is None:
                 marks = dict.fromkeys(steps, ungraded(error))
             else:
@@ -64,6 +67,8 @@ def save(
             gradebook.update_or_create_student(student)
             gradebook.update_or_create_submission(assignment, student)
             write(gradebook, marks, steps, assignment, student)
+            if counted:
+                count(gradebook, counted, steps, assignment, student)
             gradebook.db.commit()
             written += 1
     return written
@@ -99,6 +104,48 @@ def write(
         grade.auto_score = None if mark.share is None else score(mark, grade.max_score)
         grade.needs_manual_grade = mark.needs_person or grade.manual_score is not None or grade.auto_score is None
         comments[places[step], step].auto_comment = mark.comment
+
+
+def count(
+    gradebook: Gradebook, counted: AssignmentMark, places: Mapping[str, str], assignment: str, student: str
+) -> None:  # fmt: skip
+    """Writes what the steps of an assignment count: their worth, what a person has decided, extra credit, lateness.
+
+    It is `assignments.toml` that says so, also where the released notebook said otherwise. The caller commits.
+    """
+    submission = gradebook.find_submission(assignment, student)
+    grades = {(notebook.name, grade.name): grade for notebook in submission.notebooks for grade in notebook.grades}
+    comments = {(book.name, comment.name): comment for book in submission.notebooks for comment in book.comments}
+    for step in counted.steps:
+        if step.step not in places:
+            continue
+        place, name = places[step.step], POINTS_CELL.format(step=step.step)
+        gradebook.find_grade_cell(name, place, assignment).max_score = 0.0 if step.extra else step.worth
+        grade, comment = grades[place, name], comments[place, step.step]
+        if step.reason:  # a person has looked
+            grade.needs_manual_grade = grade.manual_score is not None
+        grade.auto_score = 0.0 if step.extra and step.points is not None else step.points
+        grade.extra_credit = step.points if step.extra else grade.extra_credit
+        said = [decision(step), *sentences(counted)] if step is counted.steps[0] else [decision(step)]
+        comment.auto_comment = "\n".join(filter(None, [_comment("\n".join(filter(None, said))), comment.auto_comment]))
+    gradebook.db.flush()
+    penalise(submission, counted)
+
+
+def penalise(submission: SubmittedAssignment, counted: AssignmentMark) -> None:
+    """Takes what lateness takes from each notebook of a submission, and says until when there was time."""
+    until, handed_in = (_utc(text) for text in (counted.until, counted.handed_in))
+    if until is not None:
+        due = submission.assignment.duedate or until
+        submission.assignment.duedate, submission.extension = due, until - due if until > due else None
+    submission.timestamp = handed_in or submission.timestamp
+    for notebook in submission.notebooks:
+        notebook.late_submission_penalty = round(counted.late * notebook.score, 6) if counted.late else None
+
+
+def _utc(text: str) -> datetime | None:
+    """A moment as nbgrader keeps it: in UTC, without saying so."""
+    return datetime.fromisoformat(text).astimezone(UTC).replace(tzinfo=None) if text else None
 
 
 def score(mark: Mark, max_score: float) -> float:

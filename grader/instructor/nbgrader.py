@@ -22,7 +22,7 @@ from nbformat import NotebookNode, v4
 from nbformat.warnings import DuplicateCellId, MissingIDFieldWarning
 from nbgrader.api import Gradebook
 from nbgrader.converters import Autograde
-from nbgrader.preprocessors import Execute, NbGraderPreprocessor, SaveAutoGrades
+from nbgrader.preprocessors import AssignLatePenalties, Execute, NbGraderPreprocessor, SaveAutoGrades
 from sqlalchemy.exc import SQLAlchemyError
 from traitlets import Float, Integer, Unicode
 
@@ -30,17 +30,21 @@ from grader.base import language
 from grader.base.language import gettext as _
 from grader.base.limits import Limits
 from grader.base.paths import ROOT
-from grader.base.results import Report, StepResult
+from grader.base.results import AssignmentMark, Report, StepResult
 from grader.course import submissions
 from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA, Cell, one_budget
-from grader.instructor import gradebook
+from grader.instructor import fingerprint, gradebook
 from grader.instructor.gradebook import Mark
 from grader.judge import grader
 from grader.judge.launcher import GraderError
+from grader.marks import assignments, ledger
+from grader.marks import marking as marks
+from grader.marks.changes import change, said
 from grader.report import page
 from grader.report import terminal as reports
 
 SEED_FILE = ".attention_seed"
+MARKS_FOLDER = ".attention_marks"  # the mark of each student, to say what a regrade changes
 REBUILT = {"attention": {"rebuilt": True}}  # in the metadata of a notebook that was put together from what can be read
 # A picture that a cell brings along, or lost when it was copied.
 ATTACHED = re.compile(r"\battachment:([^\s)\"'>]+)")
@@ -61,7 +65,7 @@ def configure(config: Any) -> None:
     os.environ.setdefault("KIT_HOME", str(ROOT))  # for kernels, in which notebooks are validated and tried out
     config.CourseDirectory.course_id = ASSIGNMENT
     config.ClearSolutions.code_stub = {"python": "raise NotImplementedError"}
-    ours = {Execute: GradeSubmission, SaveAutoGrades: SaveMarks}
+    ours = {Execute: GradeSubmission, SaveAutoGrades: SaveMarks, AssignLatePenalties: LatePenalties}
     usual = Autograde.class_traits()["autograde_preprocessors"].default()
     config.Autograde.autograde_preprocessors = [ours.get(preprocessor, preprocessor) for preprocessor in usual]
     config.Autograde.exporter_class = SubmittedNotebooks
@@ -76,7 +80,8 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
     lang = Unicode("", help="The language of the reports, en or ko; by default the system's.")
     require_isolation = Unicode("", help="Grade nothing without these layers: landlock,seccomp.")
     patience = Float(1.0, help="What every deadline is multiplied by: 3 for a slow machine.")
-    for trait in (seed, device, lang, require_isolation, patience):
+    assignments = Unicode("", help="The file assignments.toml; what it says of an assignment counts.")
+    for trait in (seed, device, lang, require_isolation, patience, assignments):
         trait.tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
@@ -88,28 +93,72 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         about["rebuilt"] = REBUILT.items() <= nb.metadata.items()
         _make_showable(nb, {cell.source for cell in cells.values()})
         with language.use(language.choose(self.lang or None)):
-            report = self._report(about, sorted(places)) if places else ""  # an assignment of another kind
+            marking = None
+            report: Report | str = ""  # an assignment of another kind
+            if places:
+                try:
+                    marking = self._marking(about)
+                    report = self._report(about, sorted(places), marking)
+                except assignments.BadTerm as bad:
+                    self.log.error("%s", bad)
+                    report = str(bad)
             about["marks"] = {step: _mark(report, step) for step in places}
+            about["counted"], report = self._counted(about, report, marking)
             for step in (step for step, notebook in places.items() if notebook == about["notebook"]):
                 points = cells[POINTS_CELL.format(step=step)]
                 _put(nb, points, _outputs(about["marks"][step], report, step, points.metadata.nbgrader.points))
         about["places"] = places
         return nb, resources
 
-    def _report(self, about: Any, steps: list[str]) -> Report | str:
+    def _report(self, about: Any, steps: list[str], marking: marks.Marking | None) -> Report | str:
         """The report on the student's submission, or why there is none."""
-        converter = getattr(self.parent, "parent", None) or self
+        converter = self._converter
         if not hasattr(converter, "attention_desk"):
             required = grader.required_layers(self.require_isolation) if self.require_isolation else ()
             limits = Limits(patience=self.patience, required=required)
             converter.attention_desk = LastReport(self.seed, self.device, limits)
             weakref.finalize(converter, converter.attention_desk.close)
-        directory = converter.coursedir
-        folder = Path(directory.format_path(directory.submitted_directory, about["student"], about["assignment"]))
-        report: Report | str = converter.attention_desk.report(Path(directory.root), folder, steps)
+        root, folder = Path(converter.coursedir.root), self._folder(about)
+        report: Report | str = converter.attention_desk.report(root, folder, steps, marking)
         if isinstance(report, str):
             self.log.error("%s", report)
         return report
+
+    def _marking(self, about: Any) -> marks.Marking | None:
+        """How the assignment is marked, where `assignments.toml` has it. Raises BadTerm."""
+        if not self.assignments:
+            return None
+        try:
+            term = assignments.read(Path(self.assignments))
+        except FileNotFoundError:
+            raise assignments.BadTerm(_("There is no file {file}.").format(file=self.assignments)) from None
+        return marks.of(term, about["assignment"]) if about["assignment"] in term.assignments else None
+
+    def _counted(
+        self, about: Any, report: Report | str, marking: marks.Marking | None
+    ) -> tuple[AssignmentMark | None, Report | str]:
+        """The mark in an assignment of `assignments.toml`, and the report with the points that count; what has changed
+        since the last time is logged, with the reasons."""
+        if marking is None or isinstance(report, str):
+            return None, report
+        student, name, root = about["student"], about["assignment"], Path(self._converter.coursedir.root)
+        file = root / MARKS_FOLDER / name / f"{student}.json"
+        stamp = marks.stamp([root / self._folder(about)], marking.term)
+        work = ledger.digests(self._converter.attention_desk.submission)
+        mark = marking.mark(student, report, stamp, kit=fingerprint.fingerprint(), work=work)
+        if changed := change(student, ledger.load(file), mark):
+            self.log.warning("%s", said(changed))
+        ledger.save(file, mark)
+        return mark, marks.marked(report, mark)
+
+    @property
+    def _converter(self) -> Any:
+        return getattr(self.parent, "parent", None) or self
+
+    def _folder(self, about: Any) -> Path:
+        """Where the submission is, from the root of the course."""
+        directory = self._converter.coursedir
+        return Path(directory.format_path(directory.submitted_directory, about["student"], about["assignment"]))
 
 
 class SaveMarks(SaveAutoGrades):  # type: ignore[misc]  # nbgrader carries no types
@@ -126,6 +175,8 @@ class SaveMarks(SaveAutoGrades):  # type: ignore[misc]  # nbgrader carries no ty
         place = {name: about[name] for name in ("notebook", "assignment", "student")}
         with Gradebook(about["db_url"]) as book:
             gradebook.write(book, about["marks"], about["places"], about["assignment"], about["student"])
+            if about["counted"]:
+                gradebook.count(book, about["counted"], about["places"], about["assignment"], about["student"])
             ours = {POINTS_CELL.format(step=step) for step in about["marks"]}
             for name, cell in _known_cells(book, about).items():
                 marks = cell.metadata.nbgrader
@@ -135,6 +186,21 @@ class SaveMarks(SaveAutoGrades):  # type: ignore[misc]  # nbgrader carries no ty
                 if foreign or about["rebuilt"] and marks.grade and marks.solution:
                     grade = book.find_grade(name, **place)
                     grade.auto_score, grade.needs_manual_grade = None, True
+            book.db.commit()
+        return nb, resources
+
+
+class LatePenalties(AssignLatePenalties):  # type: ignore[misc]  # nbgrader carries no types
+    """In place of nbgrader's own: in an assignment of `assignments.toml`, that file says what lateness costs."""
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """Takes off what the mark says; in another assignment, what nbgrader's plugin says."""
+        about = resources["nbgrader"]
+        if not about.get("counted"):
+            nb, resources = super().preprocess(nb, resources)
+            return nb, resources
+        with Gradebook(about["db_url"]) as book:
+            gradebook.penalise(book.find_submission(about["assignment"], about["student"]), about["counted"])
             book.db.commit()
         return nb, resources
 
@@ -171,18 +237,23 @@ class LastReport:
         self._seed, self._device, self._limits = seed, device, limits
         self._grader: grader.Grader | None = None
         self._last: tuple[Path, list[str], Report | str] | None = None
+        self.submission = submissions.Submission("")  # the one that was graded last
 
-    def report(self, course: Path, folder: Path, steps: list[str]) -> Report | str:
+    def report(
+        self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None = None
+    ) -> Report | str:
         """The report on a submission, or why there is none; asked again, as for its next notebook, the same one."""
         if self._last is None or self._last[:2] != (folder, steps):
-            self._last = (folder, steps, self._graded(course, folder, steps))
+            self._last = (folder, steps, self._graded(course, folder, steps, marking))
         return self._last[2]
 
-    def _graded(self, course: Path, folder: Path, steps: list[str]) -> Report | str:
+    def _graded(self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None) -> Report | str:
         try:
             if self._seed is None:
                 self._seed = kept_seed(course / SEED_FILE)
-            read = submissions.read(course / folder)
+            self.submission = read = submissions.read(course / folder)
+            if marking is not None:
+                ledger.with_own_earlier(read, (course / folder).parent, marking)
             self._grader = self._grader or grader.Grader(limits=self._limits, many=True)
             return self._grader.grade(read, steps, device=self._device, seed=self._seed)
         except (GraderError, submissions.NoSubmission, OSError) as error:

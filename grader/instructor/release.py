@@ -22,10 +22,12 @@ from grader.base.files import NotOverwritten
 from grader.base.language import current
 from grader.base.language import gettext as _
 from grader.base.paths import ROOT
-from grader.course import lessons, stubs
+from grader.course import choice, formulas, lessons, stubs
 from grader.course import steps as course
 from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA
 from grader.course.choice import CORE
+from grader.marks import moments
+from grader.marks.marking import Marking
 from grader.oracle import pictures
 from grader.report import lesson_page
 
@@ -36,7 +38,7 @@ import sys
 from pathlib import Path
 
 os.environ.setdefault("KIT_LANG", "{language}")
-near = [Path(os.environ.get("KIT_HOME", ".")), *Path("here").absolute().parents]
+{own}near = [Path(os.environ.get("KIT_HOME", ".")), *Path("here").absolute().parents]
 kits = [kit for place in near for kit in (place, place / "attention-from-scratch")]
 kits = [kit.resolve() for kit in kits if (kit / "grader" / "notebook.py").is_file()]
 if kits:
@@ -59,6 +61,9 @@ c = get_config()
 configure(c)
 c.GradeSubmission.lang = "{language}"  # of the reports, as of the notebooks
 """
+TERM = """\
+c.GradeSubmission.assignments = str(Path(__file__).resolve().parent / "{file}")  # dates, weights, decisions
+"""
 
 
 @dataclass(frozen=True)
@@ -69,17 +74,22 @@ class Released:
     kept_configuration: bool = False
 
 
-def build(folder: Path, chosen: Collection[str] = (), *, per_step: bool = False) -> Released:
-    """Writes the course in the language in use: one notebook, or one per step, of the chosen steps or of the core.
+def build(
+    folder: Path, chosen: Collection[str] = (), *, per_step: bool = False, marking: Marking | None = None
+) -> Released:
+    """Writes the course in the language in use: one notebook, or one per step, of the chosen steps or of the core; with
+    `marking`, that of an assignment, under its name and with its weights.
 
     Raises NotOverwritten, and writes nothing, when a notebook there was edited; OSError when a file can't be written.
     """
+    chosen = marking.assignment.everything if marking else chosen
     steps = [step for step in course.steps() if (step.name in chosen if chosen else step.track == CORE)]
+    name = marking.assignment.name if marking else ASSIGNMENT
     if per_step:
-        made = {f"{step.name}.ipynb": notebook([step]) for step in steps}
+        made = {f"{step.name}.ipynb": notebook([step], marking) for step in steps}
     else:
-        made = {f"{ASSIGNMENT}.ipynb": notebook(steps)}
-    source = folder / "source" / ASSIGNMENT
+        made = {f"{name}.ipynb": notebook(steps, marking)}
+    source = folder / "source" / name
     for path in source.glob("*.ipynb"):
         if not as_written(path):
             raise NotOverwritten(str(path))
@@ -92,20 +102,22 @@ def build(folder: Path, chosen: Collection[str] = (), *, per_step: bool = False)
     configuration = folder / "nbgrader_config.py"
     kept = configuration.exists()
     if not kept:
-        files.write(
-            configuration, CONFIG.format(kit=Path(os.path.relpath(ROOT, folder)).as_posix(), language=current())
-        )
+        text = CONFIG.format(kit=Path(os.path.relpath(ROOT, folder)).as_posix(), language=current())
+        if marking:
+            text += TERM.format(file=Path(os.path.relpath(marking.term.file, folder)).as_posix())
+        files.write(configuration, text)
     return Released([source / name for name in made], kept)
 
 
-def notebook(steps: Iterable[course.Step]) -> NotebookNode:
-    """The source notebook of some steps, in the language in use."""
+def notebook(steps: Iterable[course.Step], marking: Marking | None = None) -> NotebookNode:
+    """The source notebook of some steps, in the language in use; of an assignment where `marking` is given."""
+    steps = list(steps)
     cells = [
-        v4.new_markdown_cell(_introduction(), id="introduction"),
-        v4.new_code_cell(setup(), id="setup"),
+        v4.new_markdown_cell(_introduction(steps, marking), id="introduction"),
+        v4.new_code_cell(setup(choice.numbers([step.name for step in steps]) if marking else ""), id="setup"),
     ]
     for step in steps:
-        cells += _cells(step)
+        cells += _cells(step, marking)
     made = v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL, "language_info": {"name": "python"}})
     made.metadata["attention"] = {"digest": digest(made)}
     nbformat.validate(made)
@@ -119,16 +131,19 @@ def answer(step: course.Step) -> str:
     return f"{head}\n{ADJOINING.sub('', step.marked(current()))}".strip()
 
 
-def setup() -> str:
-    """The cell that finds the kit, in the language in use."""
+def setup(steps: str = "") -> str:
+    """The cell that finds the kit, in the language in use; `steps` are those that `check()` grades in this notebook."""
     missing = _("The kit was not found beside this notebook. Unpack kit.zip here, and run this cell again.")
-    return SETUP.format(language=current(), missing=missing).strip()
+    own = f'os.environ["KIT_STEPS"] = "{steps}"\n' if steps else ""
+    return SETUP.format(language=current(), missing=missing, own=own).strip()
 
 
-def _introduction() -> str:
+def _introduction(steps: Iterable[course.Step], marking: Marking | None) -> str:
+    title = marking.assignment.title if marking else _("Attention from scratch")
     return "\n\n".join(
         [
-            "# " + _("Attention from scratch"),
+            f"# {title}",
+            *([_what_counts(steps, marking)] if marking else []),
             _(
                 "Write your code in the cells that say `NotImplementedError`, run them, and run the cell below "
                 "each: it tells what is right, what is wrong, and why. Only these answer cells are graded, so "
@@ -144,7 +159,24 @@ def _introduction() -> str:
     )
 
 
-def _cells(step: course.Step) -> list[NotebookNode]:
+def _what_counts(steps: Iterable[course.Step], marking: Marking) -> str:
+    """Until when, and what each step is worth: what a student asks first."""
+    one, said = marking.assignment, []
+    if one.opens:
+        said.append(_("Opens: {moment}").format(moment=moments.shown(one.opens)))
+    if one.due:
+        said.append(_("Due: {moment}").format(moment=moments.shown(one.due)))
+    if one.per_day:
+        text = _("Late: each day or part of a day costs {percent} % of the points, at most {most} %.")
+        said.append(text.format(percent=f"{100 * one.per_day:g}", most=f"{100 * one.at_most:g}"))
+    for step in steps:
+        points = f"{marking.worth(step.name, step.points):g}"
+        text = _("{step}: {points} points, extra credit") if step.name in one.extra else _("{step}: {points} points")
+        said.append(text.format(step=f"`{step.name}`", points=points))
+    return "\n".join(f"- {line}" for line in said)
+
+
+def _cells(step: course.Step, marking: Marking | None) -> list[NotebookNode]:
     check = f'check("{step.name}")'
     points = f'from grader.notebook import points\n\npoints("{step.name}")'
     note = _("# Locked: the points of this step.")
@@ -156,9 +188,16 @@ def _cells(step: course.Step) -> list[NotebookNode]:
         v4.new_code_cell(check, id=f"{step.name}-check"),
         v4.new_code_cell(
             f"{note}\n{points}", id=f"{step.name}-points",
-            metadata=_marks(POINTS_CELL.format(step=step.name), points=step.points),
+            metadata=_marks(POINTS_CELL.format(step=step.name), points=_worth(step, marking)),
         ),
     ]  # fmt: skip
+
+
+def _worth(step: course.Step, marking: Marking | None) -> float:
+    """The points of the locked cell. Extra credit is on top of the total, for nbgrader as well: its cell has none."""
+    if marking is None:
+        return step.points
+    return 0.0 if step.name in marking.assignment.extra else marking.worth(step.name, step.points)
 
 
 def _marks(identity: str, *, solution: bool = False, points: float | None = None) -> dict[str, object]:
@@ -173,6 +212,7 @@ def _marks(identity: str, *, solution: bool = False, points: float | None = None
 def _lesson(step: course.Step) -> str:
     """The lesson, its hints folded."""
     text, hints = lessons.HINTS_HEADING.split(lessons.lesson(step.name))[0].strip(), lessons.hints(step.name)
+    text = formulas.as_latex(text)
     title = _("Hint {number} of {total}")
     folded = (
         f"<details><summary>{title.format(number=number, total=len(hints))}</summary>\n\n{hint}\n\n</details>"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from grader.base.language import gettext as _
 from grader.base.results import Graded, Status, StepResult
+from grader.marks.marking import marked
 
 INVALID = re.compile(r"\b(SyntaxError|IndentationError|TabError)\b")  # as Python says of a file that does not parse
 
@@ -68,8 +69,8 @@ class Standing:
 
 
 def standing(graded: Graded) -> Standing:
-    """What the outputs of a class need of one student."""
-    report = graded.report
+    """What the outputs of a class need of one student: with the points that count in the assignment."""
+    report = marked(graded.report, graded.mark) if graded.report and graded.mark else graded.report
     if report is None:
         return Standing(
             graded.student, graded.file, None, 0.0, (), graded.error, (), graded.canvas_id, graded.late, graded.labs

@@ -138,7 +138,8 @@ def _filled(template: str, report: Report, every_picture: bool = True, of_class:
         language=language.current(), report=report, as_images=template == "verdict.html.j2",
         words=_words(report, of_class), facts=_facts(report, of_class),
         tracks=reports.several_tracks(report),
-        unread=reports.unread(report), closing=reports.closing(report, of_class=of_class).plain.splitlines(),
+        notes=report.notes, unread=reports.unread(report),
+        closing=reports.closing(report, of_class=of_class).plain.splitlines(),
         steps=_steps(report, every_picture), number=reports.number,
         marks={status: mark for status, (mark, _style) in reports.MARKS.items()}, status_word=reports.status_word,
         coded=coded, part=100 * report.score / report.max_score if report.max_score else 0.0,
@@ -184,8 +185,9 @@ def coded(text: str) -> Markup:
     return Markup("").join(code.format(part) if index % 2 else part for index, part in enumerate(parts))
 
 
-def heat_map(parting: Parting, name: str) -> HeatMap:
-    """The matrices of a parting, drawn on one colour scale; `name` is unique on the page."""
+def heat_map(parting: Parting, name: str, own: str = "") -> HeatMap:
+    """The matrices of a parting, drawn on one colour scale; `name` is unique on the page. `own` is what the second one
+    is called where the reader is not who made it."""
     differs = parting.differs
     count = sum(map(sum, differs))
     row, column = parting.place
@@ -203,7 +205,7 @@ def heat_map(parting: Parting, name: str) -> HeatMap:
         facts.insert(0, _("This shows the slice of the answer at {place}.").format(place=parting.slice))
     if any(value is None for matrix in (parting.expected, parting.came) for line in matrix for value in line):
         facts.append(_("× stands for infinity or NaN."))
-    titles = _("expected"), _("yours")
+    titles = _("expected"), own or _("yours")
     tables = [
         (title, [[TableCell(written(value), apart) for value, apart in zip(*lines, strict=True)]
                  for lines in zip(matrix, differs, strict=True)])
@@ -211,7 +213,8 @@ def heat_map(parting: Parting, name: str) -> HeatMap:
     ]  # fmt: skip
     svg = environment().get_template("heat_map.svg.j2").render(
         drawing=drawing(parting), name=name, titles=titles, words={"row": _("row"), "column": _("column")},
-        title=_("Heat maps: what was expected, and yours"), description=" ".join(facts),
+        title=": ".join([_("Heat maps"), ", ".join(titles)]) if own else _("Heat maps: what was expected, and yours"),
+        description=" ".join(facts),
     )  # fmt: skip
     return HeatMap(Markup(svg), facts, tables, _further(parting))
 
@@ -234,6 +237,7 @@ def _words(report: Report, of_class: bool) -> dict[str, str]:
         ),
         "skip": _("Skip to the results"),
         "facts": _("About this run"),
+        "notes": _("About this mark"),
         "unread": _("Handed in and not read"),
         "next": _("What to do next"),
         "steps": _("Steps"),

@@ -1,0 +1,89 @@
+"""Which assignment of `assignments.toml` a command is about: the options, and what is said where there is none."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+from grader.base import paths
+from grader.base.language import gettext as _
+from grader.cli.parser import BadInput, Parser
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from grader.marks.assignments import Term
+    from grader.marks.marking import Marking
+
+CHECK = "python -m grader term"
+
+
+def file_option(parser: Parser) -> None:
+    """--assignments."""
+    parser.option(
+        "--assignments", Path, metavar="FILE", help=_("The assignments of a term; assignments.toml where there is one.")
+    )
+
+
+def options(parser: Parser) -> None:
+    """--assignment and --assignments."""
+    parser.option("--assignment", metavar="NAME", help=_("An assignment of assignments.toml."))
+    file_option(parser)
+
+
+def term(asked: Path | None) -> Term | None:
+    """The term in the file that was asked for, or in `assignments.toml` here; None without one. Raises BadInput."""
+    from grader.marks import assignments
+
+    file = asked or assignments.FILE
+    try:
+        return assignments.read(file)
+    except FileNotFoundError:
+        if asked is None:
+            return None
+        said = _("There is no file {file}. Type: cp examples/course/assignments.toml .")
+        raise BadInput(said.format(file=file)) from None
+    except assignments.BadTerm as bad:
+        raise BadInput(_("{problem} Type: {command}").format(problem=bad, command=check(asked))) from None
+
+
+def check(asked: Path | None) -> str:
+    """The command that checks the file."""
+    return CHECK if asked is None else f"{CHECK} --assignments {paths.typed(asked)}"
+
+
+def marking(given: Namespace, command: str, *, default: str | None = None) -> Marking | None:
+    """How the assignment that was asked for is marked; None where a command is about plain steps. Raises BadInput.
+
+    `default` is the name that stands for none.
+    """
+    from grader.marks import assignments
+    from grader.marks import marking as marks
+
+    known = term(given.assignments)
+    asked = None if given.assignment == default else given.assignment
+    if known is None:
+        if asked is not None and default is None:
+            said = _("There is no file {file}. Type: cp examples/course/assignments.toml .")
+            raise BadInput(said.format(file=assignments.FILE))
+        return None
+    plain = given.step or given.track
+    if asked is None and plain and given.assignments is None:
+        return None
+    names = list(known.assignments)
+    instead = f"python -m grader {command} --assignment {names[0]}"
+    if given.assignments is not None:
+        instead += f" --assignments {paths.typed(given.assignments)}"
+    if asked is None or asked not in names:
+        said = (
+            _("Which assignment? {file} has {names}. Type: {command}")
+            if asked is None
+            else _("{file} has no assignment {name}, only {names}. Type: {command}")
+        )
+        raise BadInput(said.format(file=known.file, name=asked, names=", ".join(names), command=instead))
+    if plain:
+        said = _("An assignment has its own steps: leave out --step and --track. Type: {command}")
+        raise BadInput(said.format(command=instead.replace(names[0], asked, 1)))
+    try:
+        return marks.of(known, asked)
+    except assignments.BadTerm as bad:
+        raise BadInput(_("{problem} Type: {command}").format(problem=bad, command=check(given.assignments))) from None

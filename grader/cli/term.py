@@ -1,0 +1,273 @@
+"""Commands for a term: check the assignments, slides, items, similar pairs, feedback, results for other graders."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from grader.base import files, language, paths
+from grader.base.language import gettext as _
+from grader.cli import assigned, common
+from grader.cli.common import HAS_SOLUTIONS, N_
+from grader.cli.parser import BadInput, Parser, Subcommand, integer, one_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from grader.term.results import GradedClass
+
+CLASS = Path("dist/class")
+
+
+def _results_line(parser: Parser) -> None:
+    parser.argument("RESULTS", help=_("The folder of a class that was graded; dist/class by default."))
+
+
+def _term_line(parser: Parser) -> None:
+    assigned.file_option(parser)
+    parser.option("--results", Path, metavar="FOLDER", default=CLASS, help=_("Where the classes were graded to."))
+    common.language_option(parser)
+
+
+def _term(given: Namespace) -> None:
+    with language.use(common.chosen_language(given.lang, "term")):
+        known = assigned.term(given.assignments)
+        if known is None:
+            said = _("There is no file {file}. Type: cp examples/course/assignments.toml .")
+            raise BadInput(said.format(file="assignments.toml"))
+        common.require_solutions()
+        from grader.marks import assignments
+        from grader.marks import marking as marks
+        from grader.report import console
+        from grader.term import results, table
+
+        totals = results.totals(known)
+        console.say(table.overview(known, totals))
+        try:
+            for name in known.assignments:
+                marks.of(known, name)
+        except assignments.BadTerm as bad:
+            command = assigned.check(given.assignments)
+            raise BadInput(_("{problem} Type: {command}").format(problem=bad, command=command)) from None
+        found = results.marks_of(given.results, known)
+        if found:
+            file = given.results / "term.csv"
+            _write(file, table.term_csv(known, found).encode("utf-8-sig"), f"term --results {paths.typed(CLASS)}")
+            print(_("The marks of the term are in {file}.").format(file=file))
+
+
+def _project_line(parser: Parser) -> None:
+    _results_line(parser)
+    parser.option(
+        "--at-least", integer(1), metavar="N", default=2, help=_("Students who made a mistake that gets a slide.")
+    )
+    common.language_option(parser)
+
+
+def _project(given: Namespace) -> None:
+    with language.use(common.chosen_language(given.lang, "project")):
+        graded = _graded(given, "project")
+        from grader.term import mistakes, pages
+
+        found = mistakes.mistakes(graded.entries, graded.sources())
+        slides = pages.slides(found, graded.total, title=graded.title, at_least=given.at_least)
+        _write(graded.folder / "project.html", slides, f"project {paths.typed(graded.folder)}")
+        _write(graded.folder / "staff.html", pages.staff(found, graded.total, title=graded.title), "project")
+        said = _("To project, without names: {slides}. For staff, with each student's code: {staff}.")
+        print(said.format(slides=graded.folder / "project.html", staff=graded.folder / "staff.html"))
+
+
+def _items_line(parser: Parser) -> None:
+    _results_line(parser)
+    parser.option(
+        "--draft", integer(1), metavar="N", help=_("Write a draft of a misconception from this unrecognised answer.")
+    )
+    common.language_option(parser)
+
+
+def _items(given: Namespace) -> None:
+    with language.use(common.chosen_language(given.lang, "items")):
+        graded = _graded(given, "items")
+        from grader.term import items, pages
+
+        clusters = items.clusters(graded.entries)
+        if given.draft is not None:
+            _draft(given.draft, graded, "items " + paths.typed(graded.folder))
+            return
+        found = items.items(graded.entries)
+        folder = paths.typed(graded.folder)
+        page = pages.items(found, clusters, graded.total, results=folder, title=graded.title)
+        _write(graded.folder / "items.html", page, f"items {folder}")
+        _write(graded.folder / "items.csv", items.items_csv(found).encode("utf-8-sig"), f"items {folder}")
+        silent = [item for item in found if item.nobody_fails]
+        said = _("{count} checks, {silent} of them failed by nobody; {clusters} wrong answers without a name: {file}")
+        print(
+            said.format(count=len(found), silent=len(silent), clusters=len(clusters), file=graded.folder / "items.html")
+        )
+
+
+def _draft(number: int, graded: GradedClass, command: str) -> None:
+    """Writes the draft of a misconception into its step's folder."""
+    from grader.term import drafts, items
+
+    clusters = items.clusters(graded.entries)
+    if number > len(clusters):
+        said = _("There are {count} unrecognised answers. Type: python -m grader {command}")
+        raise BadInput(said.format(count=len(clusters), command=command))
+    try:
+        written = drafts.write(clusters[number - 1], graded.entries, graded.sources())
+    except drafts.NoDraft as problem:
+        raise BadInput(
+            _("{problem} Type: {command}").format(problem=problem, command=f"python -m grader {command}")
+        ) from None
+    said = _("The draft {name} is at the end of {file}. Write its docstring, then type: make prove STEP={step}")
+    print(said.format(name=written.name, file=written.file, step=written.number))
+
+
+def _similar_line(parser: Parser) -> None:
+    parser.argument("SUBMISSIONS", required=True, help=_("A folder with one folder per student."))
+    parser.option(
+        "--known", Path, metavar="FOLDER", several=True,
+        help=_("Known sources, such as the class of an earlier year. May be repeated."),
+    )  # fmt: skip
+    parser.option("--results", Path, metavar="FOLDER", help=_("The class as it was graded, for equal wrong answers."))
+    parser.option("--out", Path, metavar="FILE", default=Path("dist/similar.html"), help=_("Where the page goes."))
+    assigned.options(parser)
+    common.choice_options(parser)
+    common.language_option(parser)
+
+
+def _similar(given: Namespace) -> None:
+    command = f"similar {paths.typed(Path(given.submissions))}"
+    with language.use(common.chosen_language(given.lang, command)):
+        steps = common.chosen_steps(given, command)
+        if given.assignment or given.assignments:
+            marking = assigned.marking(given, command)
+            steps = marking.assignment.everything if marking else steps
+        common.require_solutions()
+        from grader.term import pages, results, similarity
+
+        try:
+            compared = results.compared(Path(given.submissions), given.known, steps, given.results)
+        except results.NoResults as problem:
+            raise BadInput(
+                _("{problem} Type: {command}").format(problem=problem, command=f"python -m grader {command}")
+            ) from None
+        pairs = similarity.pairs(compared.students, compared.stubs, compared.known, compared.wrong)
+        groups = similarity.same_files(compared.students, compared.stubs)
+        given.out.parent.mkdir(parents=True, exist_ok=True)
+        page = pages.similar(pairs, groups, compared.students, compared.known)
+        _write(given.out, page, f"{command} --out OTHER.html")
+        for pair in pairs[:5]:
+            print(f"{100 * pair.likeness:4.0f} %  {paths.typed(Path(pair.first))}  {paths.typed(Path(pair.second))}")
+        above = sum(pair.likeness > similarity.HONEST for pair in pairs)
+        said = _("{count} pairs have something unusual in common, {above} of them more than {share} %: {file}")
+        print(said.format(count=len(pairs), above=above, share=f"{100 * similarity.HONEST:g}", file=given.out))
+        if compared.left_out:
+            said = _("Not compared, because it can't be read as Python: {files}")
+            print(said.format(files=", ".join(compared.left_out)), file=sys.stderr)
+
+
+def _feedback_line(parser: Parser) -> None:
+    _results_line(parser)
+    parser.option(
+        "--to", one_of("moodle", "canvas"), metavar="moodle|canvas", help=_("Whose file names."), default="moodle"
+    )
+    parser.option(
+        "--submissions", Path, metavar="FOLDER", help=_("What Canvas let you download: its names are needed.")
+    )
+    parser.option("--out", Path, metavar="FILE", help=_("Where the zip file goes."))
+    common.language_option(parser)
+
+
+def _feedback(given: Namespace) -> None:
+    with language.use(common.chosen_language(given.lang, "feedback")):
+        graded = _graded(given, "feedback")
+        from grader.term import feedback
+
+        out = given.out or graded.folder / f"feedback-{given.to}.zip"
+        command = f"feedback {paths.typed(graded.folder)} --to {given.to}"
+        try:
+            packed = feedback.build(out, graded, given.to, given.submissions)
+        except feedback.NoNames as problem:
+            raise BadInput(
+                _("{problem} Type: {command}").format(
+                    problem=problem, command=f"python -m grader {command} --submissions FOLDER"
+                )
+            ) from None
+        except OSError as error:
+            raise common.unwritable(out, error, f"{command} --out OTHER.zip") from None
+        print(_("{count} pages are in {file}: upload it as it is.").format(count=packed.count, file=out))
+        if packed.nameless:
+            said = _("Left out, because {system} did not name their folders: {names}")
+            print(said.format(system=given.to.title(), names=", ".join(packed.nameless)), file=sys.stderr)
+
+
+def _convert_line(parser: Parser) -> None:
+    parser.argument("REPORT", required=True, help=_("A report: what grade --json wrote."))
+    parser.option(
+        "--to", one_of("otter", "prairielearn", "gradescope"), metavar="otter|prairielearn|gradescope",
+        default="otter", help=_("Whose results."),
+    )  # fmt: skip
+    parser.option("--out", Path, metavar="FILE", default=Path("results.json"), help=_("Where the results go."))
+    common.language_option(parser)
+
+
+def _convert(given: Namespace) -> None:
+    with language.use(common.chosen_language(given.lang, "convert")):
+        from grader.term import adapters
+
+        try:
+            text = adapters.converted(Path(given.report), given.to)
+        except adapters.NoReport as problem:
+            said = _("{problem} Type: python -m grader grade --json report.json")
+            raise BadInput(said.format(problem=problem)) from None
+        _write(given.out, text, f"convert {paths.typed(Path(given.report))} --out OTHER.json")
+        print(_("The results are in {file}.").format(file=given.out))
+
+
+def _graded(given: Namespace, command: str) -> GradedClass:
+    """The class that was graded. Raises BadInput."""
+    from grader.term import results
+
+    folder = Path(given.results or CLASS)
+    try:
+        return results.read(folder)
+    except results.NoResults as problem:
+        said = _("{problem} Type: python -m grader class SUBMISSIONS --out {folder}")
+        raise BadInput(said.format(problem=problem, folder=paths.typed(folder))) from None
+
+
+def _write(file: Path, content: str | bytes, command: str) -> None:
+    try:
+        files.write(file, content)
+    except OSError as error:
+        raise common.unwritable(file, error, command) from None
+
+
+COMMANDS = [
+    Subcommand(
+        "term", N_("Check assignments.toml, and put the marks of all assignments into one table."), _term_line, _term,
+        hidden=not HAS_SOLUTIONS,
+    ),
+    Subcommand(
+        "project", N_("Make slides of the mistakes, without names, and for staff a page with each student's code."),
+        _project_line, _project, hidden=not HAS_SOLUTIONS,
+    ),
+    Subcommand(
+        "items", N_("Show how many pass each check, and group wrong answers that have no name yet."),
+        _items_line, _items, hidden=not HAS_SOLUTIONS,
+    ),
+    Subcommand(
+        "similar", N_("List pairs of submissions that are more alike than chance."), _similar_line, _similar,
+        hidden=not HAS_SOLUTIONS,
+    ),
+    Subcommand(
+        "feedback", N_("Pack the students' pages into a zip file under the names of Moodle or Canvas."),
+        _feedback_line, _feedback, hidden=not HAS_SOLUTIONS,
+    ),
+    Subcommand(
+        "convert", N_("Turn a report into the results of Otter, PrairieLearn or Gradescope."), _convert_line, _convert,
+        hidden=not HAS_SOLUTIONS,
+    ),
+]  # fmt: skip

@@ -1,0 +1,284 @@
+"""`assignments.toml`: what is handed out, when it is due, what counts how much, and who has more time.
+
+Read once and checked whole: whatever is wrong is one sentence that names the place.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import Any
+
+from grader.base.language import gettext as _
+from grader.course import choice
+from grader.marks import moments
+
+FILE = Path("assignments.toml")
+STAND_INS = ("reference", "own")
+TOP = ("title", "timezone", "assignments", "extensions", "accommodations")
+OF_AN_ASSIGNMENT = (
+    "title", "steps", "tracks", "extra", "weights", "opens", "due", "grace", "late", "stand_ins", "weight",
+)  # fmt: skip
+OF_LATE = ("per_day", "at_most")
+OF_AN_EXTENSION = ("student", "assignment", "until", "more", "reason")
+OF_AN_ACCOMMODATION = ("student", "more", "reason")
+
+
+class BadTerm(ValueError):
+    """`assignments.toml` can't be used. One sentence that names the place; the caller adds the command to type."""
+
+
+@dataclass(frozen=True)
+class Extra:
+    """More time for one student: in one assignment, or in all of them (`assignment` is empty).
+
+    Either `until` a moment, or so much `more`.
+    """
+
+    student: str
+    assignment: str
+    until: datetime | None
+    more: timedelta
+    reason: str
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """Until when a student may hand in without a penalty, and why that is not the assignment's own date."""
+
+    until: datetime
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What is handed out together. `weights` multiply the points of a step, `extra` steps count on top of the total.
+
+    `per_day` is the share of the points that each begun day costs, `at_most` all days together. `weight` is what the
+    assignment counts in the term. `stand_ins`: what takes the place of an earlier step that is not part of it.
+    """
+
+    name: str
+    title: str
+    steps: tuple[str, ...]
+    extra: tuple[str, ...] = ()
+    weights: Mapping[str, float] = field(default_factory=dict)
+    opens: datetime | None = None
+    due: datetime | None = None
+    grace: timedelta = timedelta()
+    per_day: float = 0.0
+    at_most: float = 1.0
+    stand_ins: str = "reference"
+    weight: float = 1.0
+
+    @property
+    def everything(self) -> list[str]:
+        """The steps with those for extra credit, in order."""
+        return sorted({*self.steps, *self.extra})
+
+
+@dataclass(frozen=True)
+class Term:
+    """The assignments in order, and who has more time. `file` is where it was read."""
+
+    title: str
+    file: Path
+    local: tzinfo
+    assignments: Mapping[str, Assignment]
+    extras: Sequence[Extra] = ()
+
+    def deadline(self, assignment: str, student: str) -> Deadline | None:
+        """Until when the student may hand in; None where the assignment has no date. An extension for the assignment
+        counts before an accommodation for all; of several, the one with the most time."""
+        due = self.assignments[assignment].due
+        if due is None:
+            return None
+        own = [extra for extra in self.extras if extra.student == student and extra.assignment in ("", assignment)]
+        own = [extra for extra in own if extra.assignment] or own
+        dated = [Deadline(extra.until or due + extra.more, extra.reason) for extra in own]
+        return max(dated, key=lambda deadline: deadline.until, default=Deadline(due))
+
+    def before(self, assignment: str) -> list[Assignment]:
+        """The assignments that stand before this one in the file."""
+        names = list(self.assignments)
+        return [self.assignments[name] for name in names[: names.index(assignment)]]
+
+
+def read(file: Path) -> Term:
+    """The term in a file. Raises BadTerm, and FileNotFoundError where there is no such file."""
+    try:
+        data = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError:
+        raise BadTerm(_("{file} is not UTF-8.").format(file=file)) from None
+    except tomllib.TOMLDecodeError as error:
+        raise BadTerm(_("{file} is not valid TOML: {reason}.").format(file=file, reason=error)) from None
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise BadTerm(_("{file} can't be read ({reason}).").format(file=file, reason=error.strerror)) from None
+    return _Reader(str(file)).term(data, file)
+
+
+def alone(name: str, steps: Sequence[str]) -> Term:
+    """The term of a class that has no file: one assignment without a date, each step worth its points."""
+    return Term("", FILE, UTC, {name: Assignment(name, "", tuple(steps))})
+
+
+class _Reader:
+    """Reads one file; every complaint begins with the place in it."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.local: tzinfo = UTC
+
+    def term(self, data: Mapping[str, Any], file: Path) -> Term:
+        self.known(data, TOP, "")
+        self.local = self.zone(data)
+        tables = self.tables(data.get("assignments", {}), "assignments")
+        if not tables:
+            raise self.bad("", _("it has no assignment; the first one begins with [assignments.NAME]"))
+        assignments = {name: self.assignment(name, table) for name, table in tables.items()}
+        extras = [
+            *self.extras(data, "extensions", OF_AN_EXTENSION, assignments),
+            *self.extras(data, "accommodations", OF_AN_ACCOMMODATION, assignments),
+        ]
+        return Term(self.text(data, "title", "", ""), file, self.local, assignments, extras)
+
+    def assignment(self, name: str, table: Mapping[str, Any]) -> Assignment:
+        place = f"assignments.{name}"
+        if not name.isidentifier() and not name.replace("-", "_").isidentifier():
+            raise self.bad(place, _("a name is letters, digits, _ and -, since folders are named so"))
+        self.known(table, OF_AN_ASSIGNMENT, place)
+        steps, extra = self.steps(table, "steps", place, table.get("tracks")), self.steps(table, "extra", place)
+        if not steps:
+            raise self.bad(place, _('it has no steps; for example: steps = "1-3"'))
+        opens, due = self.moment(table, "opens", place), self.moment(table, "due", place, end=True)
+        if opens and due and due <= opens:
+            raise self.bad(place, _("it is due before it opens"))
+        late = self.table(table.get("late", {}), f"{place}.late")
+        self.known(late, OF_LATE, f"{place}.late")
+        stand_ins = self.text(table, "stand_ins", place, STAND_INS[0])
+        if stand_ins not in STAND_INS:
+            raise self.bad(f"{place}.stand_ins", _("choose from {choices}").format(choices=", ".join(STAND_INS)))
+        return Assignment(
+            name=name, title=self.text(table, "title", place, name),
+            steps=tuple(step for step in steps if step not in extra), extra=tuple(extra),
+            weights=self.weights(table, {*steps, *extra}, place), opens=opens, due=due,
+            grace=self.duration(table, "grace", place),
+            per_day=self.number(late, "per_day", f"{place}.late", 0.0, 100.0) / 100,
+            at_most=self.number(late, "at_most", f"{place}.late", 100.0, 100.0) / 100,
+            stand_ins=stand_ins, weight=self.number(table, "weight", place, 1.0),
+        )  # fmt: skip
+
+    def extras(
+        self, data: Mapping[str, Any], kind: str, keys: Sequence[str], assignments: Collection[str]
+    ) -> list[Extra]:
+        found = []
+        tables = data.get(kind, [])
+        if not isinstance(tables, list):
+            raise self.bad(kind, _("write [[{kind}]] with two brackets, once for each student").format(kind=kind))
+        for number, each in enumerate(tables, 1):
+            place = f"{kind} {number}"
+            table = self.table(each, place)
+            self.known(table, keys, place)
+            student, assignment = self.text(table, "student", place), ""
+            if kind == "extensions":
+                assignment = self.text(table, "assignment", place)
+                self.require_one_of(assignment, assignments, f"{place}.assignment")
+            until, more = self.moment(table, "until", place, end=True), self.duration(table, "more", place)
+            if (until is None) == (not more):
+                raise self.bad(place, _('say how long: more = "2 days", or for one assignment until = 2026-09-17'))
+            found.append(Extra(student, assignment, until, more, self.text(table, "reason", place, "")))
+        return found
+
+    # --- one value ---
+
+    def bad(self, place: str, problem: str) -> BadTerm:
+        where = f"{self.file}, {place}" if place else self.file
+        return BadTerm(_("{place}: {problem}.").format(place=where, problem=problem))
+
+    def known(self, table: Mapping[str, Any], keys: Sequence[str], place: str) -> None:
+        for key in table:
+            self.require_one_of(key, keys, place)
+
+    def require_one_of(self, word: str, words: Collection[str], place: str) -> None:
+        if word in words:
+            return
+        close = difflib.get_close_matches(word, words, 1)
+        said = _("there is no “{word}”; the nearest is {close}") if close else _("there is no “{word}”, only {known}")
+        raise self.bad(place, said.format(word=word, close=close[0] if close else "", known=", ".join(words)))
+
+    def table(self, value: object, place: str) -> Mapping[str, Any]:
+        if not isinstance(value, dict):
+            raise self.bad(place, _("it has to be a table"))
+        return value
+
+    def tables(self, value: object, place: str) -> Mapping[str, Mapping[str, Any]]:
+        return {name: self.table(table, f"{place}.{name}") for name, table in self.table(value, place).items()}
+
+    def text(self, table: Mapping[str, Any], key: str, place: str, default: str | None = None) -> str:
+        value = table.get(key, default)
+        if not isinstance(value, str) or value == "" and default is None:
+            raise self.bad(f"{place}.{key}".lstrip("."), _("it has to be text in quotes"))
+        return value
+
+    def number(
+        self, table: Mapping[str, Any], key: str, place: str, default: float, most: float = 1e6
+    ) -> float:  # fmt: skip
+        value = table.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+            raise self.bad(f"{place}.{key}", _("it has to be a number from 0 to {most}").format(most=f"{most:g}"))
+        return float(value)
+
+    def moment(self, table: Mapping[str, Any], key: str, place: str, *, end: bool = False) -> datetime | None:
+        if key not in table:
+            return None
+        try:
+            return moments.moment(table[key], self.local, end=end)
+        except moments.NoMoment as wrong:
+            problem = _("“{text}” is not a date; write 2026-09-14T23:59:00")
+            raise self.bad(f"{place}.{key}", problem.format(text=wrong)) from None
+
+    def duration(self, table: Mapping[str, Any], key: str, place: str) -> timedelta:
+        try:
+            return moments.duration(table[key]) if key in table else timedelta()
+        except moments.NoMoment as wrong:
+            problem = _('“{text}” is not a length of time; write "30 minutes" or "2 days"')
+            raise self.bad(f"{place}.{key}", problem.format(text=wrong)) from None
+
+    def zone(self, data: Mapping[str, Any]) -> tzinfo:
+        try:
+            return moments.zone(self.text(data, "timezone", "", "UTC"))
+        except moments.NoMoment as wrong:
+            problem = _('“{text}” is not a time zone; write "Asia/Seoul" or "UTC"')
+            raise self.bad("timezone", problem.format(text=wrong)) from None
+
+    def steps(self, table: Mapping[str, Any], key: str, place: str, tracks: object = None) -> list[str]:
+        try:
+            return choice.chosen(self.words(table.get(key), f"{place}.{key}"), self.words(tracks, f"{place}.tracks"))
+        except choice.Unknown as unknown:
+            raise self.bad(f"{place}.{key}", str(unknown).rstrip(".")) from None
+
+    def words(self, value: object, place: str) -> list[str]:
+        """`"1-3"`, 4, or a list of such."""
+        values = [] if value is None else value if isinstance(value, list) else [value]
+        if not all(isinstance(one, str | int) and not isinstance(one, bool) for one in values):
+            raise self.bad(place, _('it has to be steps, such as "1-3" or [4, "step06"]'))
+        return [str(one) for one in values]
+
+    def weights(self, table: Mapping[str, Any], steps: Collection[str], place: str) -> dict[str, float]:
+        place, found = f"{place}.weights", {}
+        table = self.table(table.get("weights", {}), place)
+        for word in table:
+            try:
+                step = choice.one(word)
+            except choice.Unknown as unknown:
+                raise self.bad(place, str(unknown).rstrip(".")) from None
+            if step not in steps:
+                raise self.bad(place, _("{step} is not a step of this assignment").format(step=step))
+            found[step] = self.number(table, word, place, 1.0)
+        return found

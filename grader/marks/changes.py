@@ -1,0 +1,121 @@
+"""What a regrade changes: a mark before and after, and why. Pure functions over two marks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from grader.base.language import gettext as _
+from grader.base.results import AssignmentMark, StepMark
+
+
+@dataclass(frozen=True)
+class Change:
+    """A mark that is another one now: before, after, and one sentence for each reason."""
+
+    student: str
+    before: float | None
+    after: float | None
+    reasons: list[str]
+
+
+def change(student: str, before: AssignmentMark | None, after: AssignmentMark | None) -> Change | None:
+    """What has changed in a student's mark; None where the points and all that led to them are the same.
+
+    A first mark is no change. None in place of a later mark: it could not be graded now.
+    """
+    if before is None:
+        return None
+    if after is None:
+        return Change(student, before.points, None, [_("it could not be graded now")])
+    reasons = list(_reasons(before, after))
+    if before.points == after.points and not _differ(before, after):
+        return None
+    return Change(student, before.points, after.points, reasons or [_("graded again")])
+
+
+SHOWN = 40  # changes up to which each has a line
+
+
+def lines(found: Sequence[Change]) -> Iterator[str]:
+    """What a person reads after a regrade: one line for each mark that is another one, with the reasons."""
+    if not found:
+        return
+    yield _("Marks that changed: {count}").format(count=len(found))
+    yield from (f"  {said(one)}" for one in found[:SHOWN])
+    if len(found) > SHOWN:
+        yield _("  … and {count} more, in changes.csv").format(count=len(found) - SHOWN)
+
+
+def said(one: Change) -> str:
+    """A change in one line."""
+    return _("{student}: {before} → {after}: {reasons}").format(
+        student=one.student, before=_number(one.before), after=_number(one.after), reasons="; ".join(one.reasons)
+    )
+
+
+def _differ(before: AssignmentMark, after: AssignmentMark) -> bool:
+    """Whether two marks with the same total were made differently."""
+    counted = [{step.step: (step.points, step.worth, step.reason) for step in mark.steps} for mark in (before, after)]
+    return counted[0] != counted[1] or before.late != after.late
+
+
+def _reasons(before: AssignmentMark, after: AssignmentMark) -> Iterator[str]:
+    earlier = {step.step: step for step in before.steps}
+    for step in after.steps:
+        if step.step in earlier:
+            yield from _of_step(earlier[step.step], step, before, after)
+        else:
+            yield _("{step}: it is part of the assignment now").format(step=step.step)
+    for name in sorted(earlier.keys() - {step.step for step in after.steps}):
+        yield _("{step}: it is no longer part of the assignment").format(step=name)
+    if before.late != after.late:
+        yield _("late: {before} % were taken off, now {after} % ({why})").format(
+            before=f"{100 * before.late:g}", after=f"{100 * after.late:g}", why=_why_late(before, after)
+        )
+
+
+def _of_step(old: StepMark, new: StepMark, before: AssignmentMark, after: AssignmentMark) -> Iterator[str]:
+    if old.worth != new.worth or old.extra != new.extra:
+        said = _("{step}: it is worth {after} points instead of {before}")
+        yield said.format(step=new.step, before=f"{old.worth:g}", after=f"{new.worth:g}")
+    if _share(old) != _share(new):
+        said = _("{step}: graded {after} instead of {before} ({why})")
+        yield said.format(
+            step=new.step, before=_number(old.graded), after=_number(new.graded), why=_why(old, new, before, after)
+        )
+    if (old.reason, old.points if old.reason else None) == (new.reason, new.points if new.reason else None):
+        return
+    if new.reason:
+        said = _("{step}: {points} points decided by the staff ({reason})")
+        yield said.format(step=new.step, points=_number(new.points), reason=new.reason)
+    else:
+        said = _("{step}: a decision of the staff was withdrawn ({reason})")
+        yield said.format(step=new.step, reason=old.reason)
+
+
+def _why(old: StepMark, new: StepMark, before: AssignmentMark, after: AssignmentMark) -> str:
+    """Why the grader gives a step other points: the first thing that is another one."""
+    if old.work != new.work:
+        return _("the file was handed in again")
+    if before.kit != after.kit:
+        return _("the kit has changed")
+    if before.seed != after.seed:
+        return _("other random draws: the seed has changed")
+    return _("an earlier step that it imports has changed, or the machine failed last time")
+
+
+def _why_late(before: AssignmentMark, after: AssignmentMark) -> str:
+    if before.handed_in != after.handed_in:
+        return _("handed in at another time")
+    if before.until != after.until:
+        return after.extended or _("another date")
+    return _("another penalty")
+
+
+def _share(step: StepMark) -> float | None:
+    return None if step.graded is None else round(step.graded / step.worth if step.worth else 0.0, 6)
+
+
+def _number(number: float | None) -> str:
+    return "?" if number is None else f"{number:.4g}"

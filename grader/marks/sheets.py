@@ -1,0 +1,123 @@
+"""The two tables that stand beside `assignments.toml`: points that a person has decided, and when was handed in.
+
+They are the instructor's own, read again at every run and written by nobody else: what they say survives any regrade.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from grader.base.language import gettext as _
+from grader.course import choice
+from grader.marks import moments
+from grader.marks.assignments import Assignment, BadTerm, Term
+
+OVERRIDES, HANDED_IN = "overrides.csv", "handed_in.csv"
+OVERRIDE_COLUMNS = ("assignment", "student", "step", "points", "reason")
+TIME_COLUMNS = ("assignment", "student", "time")
+MAX_SHEET = 4 << 20  # bytes
+
+
+@dataclass(frozen=True)
+class Override:
+    """Points that a person has decided for one step of one student, and the line in which they stand."""
+
+    student: str
+    step: str
+    points: float
+    reason: str
+    line: int
+
+
+def overrides(term: Term, assignment: Assignment) -> dict[tuple[str, str], Override]:
+    """What `overrides.csv` says of an assignment, by student and step; of two lines the later one counts.
+
+    The column `assignment` may be missing: then a line is about every assignment that has the step. Raises BadTerm.
+    """
+    file, found = term.file.parent / OVERRIDES, {}
+    for line, row in _rows(file, OVERRIDE_COLUMNS, optional=("assignment",)):
+        if not _is_about(file, line, row, term, assignment):
+            continue
+        try:
+            step = choice.one(row["step"])
+        except choice.Unknown as unknown:
+            raise _bad(file, line, str(unknown).rstrip(".")) from None
+        if step not in assignment.everything:
+            if row.get("assignment"):
+                raise _bad(file, line, _("{step} is not a step of {name}").format(step=step, name=assignment.name))
+            continue
+        if not row["reason"]:
+            raise _bad(file, line, _("the reason is missing: it is what the student reads"))
+        try:
+            points = float(row["points"])
+        except ValueError:
+            points = -1.0
+        if not 0 <= points < 1e6:
+            raise _bad(file, line, _("“{text}” is not a number of points").format(text=row["points"]))
+        found[row["student"], step] = Override(row["student"], step, points, row["reason"], line)
+    return found
+
+
+def times(term: Term, assignment: Assignment) -> dict[str, datetime]:
+    """When each student handed in, as `handed_in.csv` says; a later line counts. Raises BadTerm."""
+    file, found = term.file.parent / HANDED_IN, {}
+    for line, row in _rows(file, TIME_COLUMNS, optional=("assignment",)):
+        if not _is_about(file, line, row, term, assignment):
+            continue
+        try:
+            found[row["student"]] = moments.moment(row["time"], term.local)
+        except moments.NoMoment as wrong:
+            raise _bad(file, line, _("“{text}” is not a date; write 2026-09-14T23:59:00").format(text=wrong)) from None
+    return found
+
+
+def _is_about(file: Path, line: int, row: Mapping[str, str], term: Term, assignment: Assignment) -> bool:
+    name = row.get("assignment") or assignment.name
+    if name not in term.assignments:
+        known = ", ".join(term.assignments)
+        raise _bad(file, line, _("there is no “{word}”, only {known}").format(word=name, known=known))
+    return name == assignment.name
+
+
+def _rows(file: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Each row that holds anything, with the number of its line; nothing where there is no such file."""
+    try:
+        with file.open("rb") as sheet:
+            text = sheet.read(MAX_SHEET).decode("utf-8-sig")
+    except FileNotFoundError:
+        return
+    except UnicodeDecodeError:
+        raise BadTerm(_("{file} is not UTF-8.").format(file=file)) from None
+    except OSError as error:
+        raise BadTerm(_("{file} can't be read ({reason}).").format(file=file, reason=error.strerror)) from None
+    table = csv.DictReader(io.StringIO(text, newline=""), restkey="")
+    there = [name.strip() for name in table.fieldnames or ()]
+    missing = [name for name in columns if name not in there and name not in optional]
+    unknown = [name for name in there if name not in columns]
+    if missing or unknown:
+        said = _("the first line has to name the columns {columns}").format(columns=",".join(columns))
+        raise _bad(file, 1, said)
+    table.fieldnames = there
+    for row in table:
+        if "" in row:
+            raise _bad(file, table.line_num, _("it has more cells than the first line; put a comma inside quotes"))
+        cells = {name: _own(cell or "") for name, cell in row.items()}
+        if any(cells.values()):
+            if not cells["student"]:
+                raise _bad(file, table.line_num, _("the student is missing"))
+            yield table.line_num, cells
+
+
+def _own(cell: str) -> str:
+    """A cell as it was meant: in our own tables an apostrophe keeps a spreadsheet from taking it for a formula."""
+    cell = cell.strip()
+    return cell[1:] if cell[:1] == "'" and cell[1:2] in ("=", "+", "-", "@") else cell
+
+
+def _bad(file: Path, line: int, problem: str) -> BadTerm:
+    return BadTerm(_("{file}, line {line}: {problem}.").format(file=file, line=line, problem=problem))

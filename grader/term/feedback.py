@@ -1,0 +1,69 @@
+"""Students' pages as one zip file for a learning platform, each under the name by which it finds its student."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.base.files import pack
+from grader.base.language import gettext as _
+from grader.instructor import class_run, roster
+from grader.instructor.roster import CANVAS_FILE, MOODLE_FOLDER
+from grader.term.results import GradedClass
+
+PAGE = "feedback.html"
+
+
+class NoNames(ValueError):
+    """Nobody's page has a name that the platform knows. One sentence."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """How many pages were packed, and of whom none was: the platform has not named their folders."""
+
+    count: int
+    nameless: list[str]
+
+
+def build(archive: Path, graded: GradedClass, to: str, submissions: Path | None = None) -> Packed:
+    """Writes the zip file, whole or not at all. `submissions` is where the platform's own names are read from; by
+    default where the class was graded from. Raises NoNames, OSError."""
+    prefixes = _canvas(submissions or Path(graded.plan.submissions)) if to == "canvas" else _moodle(graded)
+    pages, nameless = [], []
+    for entry in graded.entries:
+        page = class_run.path(graded.folder, class_run.PAGES, entry.file)
+        if entry.file in prefixes and page.is_file():
+            pages.append((f"{prefixes[entry.file]}{PAGE}", page, 0o644))
+        else:
+            nameless.append(entry.student)
+    if not pages:
+        said = _("No student's folder has a name given by {system}, so no page could be matched to its student.")
+        raise NoNames(said.format(system=to.title()))
+    pack(archive, pages)
+    return Packed(len(pages), nameless)
+
+
+def _moodle(graded: GradedClass) -> dict[str, str]:
+    """Moodle finds a participant by `Full name_123_assignsubmission_file_` in front of the file's own name."""
+    found = {}
+    for entry in graded.entries:
+        if named := MOODLE_FOLDER.fullmatch(entry.student):
+            found[entry.file] = f"{named['name']}_{named['number']}_assignsubmission_file_"
+    return found
+
+
+def _canvas(submissions: Path) -> dict[str, str]:
+    """Canvas finds a submission by the two numbers in the names of its download: the student's, and the file's."""
+    found: dict[str, str] = {}
+    try:
+        listing = sorted(os.listdir(submissions))
+    except OSError:
+        return {}
+    for name in listing:
+        if match := CANVAS_FILE.fullmatch(name):
+            prefix = name[: match.start("file")]
+            for student in (match["login"], f"{match['login']}_{match['id']}"):
+                found.setdefault(roster.file_name(student), prefix)
+    return found

@@ -1,0 +1,271 @@
+"""Pairs of submissions that are more alike than chance: fingerprints of syntax trees, winnowed.
+
+After Schleimer, Wilkerson and Aiken, "Winnowing" (SIGMOD 2003). What a new name, a comment, a type hint or an order of
+functions changes is taken out first; so is the released stub, and what much of the class wrote in the same way.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import itertools
+import math
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from grader.course.stubs import MAX_STUB
+
+GRAM = 12  # nodes of the syntax tree in one fingerprint: an expression such as `q @ k.mT / q.shape[-1] ** 0.5`
+WINDOW = 5  # of so many fingerprints in a row one is kept
+COMMON = 0.15  # what more than this share of the class wrote says nothing, nor what three did in a small class
+FEW = 3
+ENOUGH = 10  # fingerprints: a share of fewer is drawn towards 0
+HONEST = 0.5  # the share below which pairs stay that wrote by themselves (tests/test_term_pages.py)
+UNUSUAL = 0.85  # what is left of the doubt after each wrong answer that only the two gave
+
+Sources = Mapping[str, Mapping[str, str]]  # by student, then by step
+Wrong = Mapping[str, frozenset[str]]  # by student: the wrong answers, each as a text that equal answers share
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A fingerprint, and the lines that it covers, from 1, both included."""
+
+    mark: int
+    first: int
+    last: int
+
+
+@dataclass
+class SimilarPair:
+    """Two submissions: the share of the smaller one that both have, by step too, and what else they share.
+
+    `known`: the second is no student of the class but a known source. `lines` are those alike, by step, in each.
+    """
+
+    first: str
+    second: str
+    known: bool
+    share: float
+    steps: dict[str, float]
+    answers: list[str] = field(default_factory=list)
+    lines: dict[str, tuple[frozenset[int], frozenset[int]]] = field(default_factory=dict)
+
+    @property
+    def likeness(self) -> float:
+        """The share, with each unusual wrong answer that the two have in common taking some of the doubt away."""
+        return 1 - (1 - self.share) * UNUSUAL ** len(self.answers)
+
+
+def pairs(
+    students: Sources, stubs: Mapping[str, str], known: Sources | None = None, wrong: Wrong | None = None
+) -> list[SimilarPair]:
+    """Every pair that shares anything unusual, the most alike first. Known sources are not compared with each other."""
+    known, wrong = known or {}, wrong or {}
+    released = {step: {passage.mark for passage in passages(source)} for step, source in stubs.items()}
+    own = _without(_prints(students), released)
+    others = _without(_prints(known), released)
+    most = max(FEW, COMMON * len(students))
+    owners: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for student, steps in own.items():
+        for step, found in steps.items():
+            for passage in found:
+                owners[step, passage.mark].add(student)
+    weights = {key: _weight(len(names), len(students)) for key, names in owners.items() if len(names) <= most}
+    shared = Counter[tuple[str, str]]()
+    for key in weights:
+        shared.update(itertools.combinations(sorted(owners[key]), 2))
+    for name, steps in others.items():
+        marks = {(step, passage.mark) for step, found in steps.items() for passage in found}
+        shared.update((student, name) for key in marks & weights.keys() for student in owners[key])
+    unusual = _unusual(wrong, len(students))
+    everyone = own | others
+    candidates = {*shared, *unusual}
+    alike = [_pair(one, other, everyone, weights, other in others, unusual) for one, other in candidates]
+    return sorted(alike, key=lambda pair: (-pair.likeness, pair.first, pair.second))
+
+
+def _pair(
+    one: str, other: str, prints: Mapping[str, Mapping[str, Sequence[Passage]]],
+    weights: Mapping[tuple[str, int], float], known: bool, unusual: Mapping[tuple[str, str], list[str]],
+) -> SimilarPair:  # fmt: skip
+    steps, lines = {}, {}
+    total, both = [0.0, 0.0], 0.0
+    for step in sorted({*prints[one], *prints[other]}):
+        sides = [prints[name].get(step, ()) for name in (one, other)]
+        marks = [{passage.mark for passage in side} for side in sides]
+        worth = [sum(weights.get((step, mark), float(known)) for mark in side) for side in marks]
+        alike = {mark for mark in marks[0] & marks[1] if (step, mark) in weights}
+        weight = sum(weights[step, mark] for mark in alike)
+        total, both = [total[0] + worth[0], total[1] + worth[1]], both + weight
+        if alike:
+            steps[step] = _share(weight, min(worth))
+            lines[step] = (_lines(sides[0], alike), _lines(sides[1], alike))
+    # A known source may be a whole course: what counts is how much of the student's own is in it.
+    smaller = total[0] if known else min(total)
+    return SimilarPair(one, other, known, _share(both, smaller), steps, unusual.get((one, other), []), lines)
+
+
+def _share(both: float, smaller: float) -> float:
+    """The share of the smaller one, drawn towards 0 where there is little to compare."""
+    return both / max(smaller, ENOUGH) if both else 0.0
+
+
+def _weight(owners: int, students: int) -> float:
+    """1 for what one or two have, less for what more have."""
+    if owners <= 2 or students <= 2:
+        return 1.0
+    return math.log(students / owners) / math.log(students / 2)
+
+
+def _unusual(wrong: Wrong, students: int) -> dict[tuple[str, str], list[str]]:
+    """The wrong answers that just two students gave, by the pair."""
+    given: dict[str, list[str]] = defaultdict(list)
+    for student, answers in wrong.items():
+        for answer in answers:
+            given[answer].append(student)
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for answer, names in sorted(given.items()):
+        if len(names) == 2 and students > 2:
+            found[min(names), max(names)].append(answer)
+    return found
+
+
+def _lines(passages: Iterable[Passage], alike: set[int]) -> frozenset[int]:
+    return frozenset(
+        line for one in passages if one.mark in alike for line in range(one.first, one.last + 1)
+    )  # fmt: skip
+
+
+# --- fingerprints ----------------------------------------------------------------------------------------------------
+
+
+def comparable(source: str) -> bool:
+    """Whether a file can be compared: it is Python, and not too long to be parsed."""
+    return _parsed(source) is not None
+
+
+def passages(source: str) -> list[Passage]:
+    """The winnowed fingerprints of a file; nothing where it can't be compared."""
+    tree = _parsed(source)
+    if tree is None:
+        return []
+    found = [passage for part in tree.body for passage in _winnowed(list(_tokens(part)))]
+    return list({passage.mark: passage for passage in reversed(found)}.values())
+
+
+def _prints(sources: Sources) -> dict[str, dict[str, list[Passage]]]:
+    return {
+        name: {step: passages(source) for step, source in sorted(steps.items())}
+        for name, steps in sorted(sources.items())
+    }
+
+
+def _without(
+    prints: Mapping[str, Mapping[str, list[Passage]]], released: Mapping[str, set[int]]
+) -> dict[str, dict[str, list[Passage]]]:
+    return {
+        name: {
+            step: [passage for passage in found if passage.mark not in released.get(step, ())]
+            for step, found in steps.items()
+        }
+        for name, steps in prints.items()
+    }
+
+
+def _parsed(source: str) -> ast.Module | None:
+    if len(source) > MAX_STUB:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _winnowed(tokens: Sequence[tuple[str, int]]) -> Iterator[Passage]:
+    """Of every `WINDOW` neighbouring fingerprints the smallest: a shared run of GRAM + WINDOW - 1 nodes is never
+    missed."""
+    grams = [tokens[place : place + GRAM] for place in range(len(tokens) - GRAM + 1)]
+    marks = [_mark(gram) for gram in grams]
+    kept = set()
+    for start in range(max(1, len(marks) - WINDOW + 1) if marks else 0):
+        window = range(start, min(start + WINDOW, len(marks)))
+        kept.add(min(window, key=lambda place: (marks[place], -place)))
+    for place in sorted(kept):
+        lines = [line for _token, line in grams[place]]
+        yield Passage(marks[place], min(lines), max(lines))
+
+
+def _mark(gram: Iterable[tuple[str, int]]) -> int:
+    text = " ".join(token for token, _line in gram)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+
+
+def _tokens(part: ast.stmt) -> Iterator[tuple[str, int]]:
+    """The nodes of a statement from the outside in, each with its line; imports, docstrings and type hints left out."""
+    waiting: list[tuple[ast.AST, int]] = [(part, part.lineno)]
+    while waiting:
+        node, line = waiting.pop()
+        line = getattr(node, "lineno", line)
+        if isinstance(node, ast.Import | ast.ImportFrom | ast.expr_context) or _is_text(node):
+            continue
+        yield _token(node), line
+        waiting += [(child, line) for child in reversed(list(_children(node)))]
+
+
+def _children(node: ast.AST) -> Iterator[ast.AST]:
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "type_comment", "type_params"):
+            continue
+        yield from (child for child in (value if isinstance(value, list) else [value]) if isinstance(child, ast.AST))
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _token(node: ast.AST) -> str:
+    """The kind of a node; of names only those that a library gave: a method, a keyword argument."""
+    match node:
+        case ast.Attribute(value=ast.Name(id="self")):
+            return "Attribute"
+        case ast.Attribute(attr=name) | ast.keyword(arg=str(name)):
+            return f"{type(node).__name__}:{name}"
+        case ast.Constant(value=value):
+            return f"Constant:{value!r}" if isinstance(value, int | float | bool | None) else "Constant"
+        case ast.AnnAssign():
+            return "Assign"
+    return type(node).__name__
+
+
+# --- the same file ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SameFile:
+    """Students whose answers to a step are the same but for names, comments and hints."""
+
+    step: str
+    students: list[str]
+
+
+def same_files(students: Sources, stubs: Mapping[str, str]) -> list[SameFile]:
+    """Steps that more students wrote in the same way than `pairs` looks at: it takes these for common knowledge.
+
+    Answers so short that they can hardly be written otherwise are left out.
+    """
+    found: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for student, steps in sorted(students.items()):
+        for step, source in steps.items():
+            tree = _parsed(source)
+            released = {passage.mark for passage in passages(stubs.get(step, ""))}
+            own = [passage for passage in passages(source) if passage.mark not in released]
+            if tree is not None and len(own) >= ENOUGH:
+                parts = sorted(_mark(_tokens(part)) for part in tree.body)
+                found[step, hash(tuple(parts))].append(student)
+    most = max(FEW, COMMON * len(students))
+    return [SameFile(step, names) for (step, _key), names in sorted(found.items()) if len(names) > most]

@@ -1,0 +1,390 @@
+"""What is made of a class: slides without names, items, similar pairs, drafts, feedback, other graders' results."""
+
+from __future__ import annotations
+
+import ast
+import json
+import random
+import re
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from grader.base import language, paths
+from grader.base.results import CheckResult, Graded, Parting, Report, StepResult
+from grader.course import formulas
+from grader.course import steps as course
+from grader.instructor.class_run import Plan
+from grader.term import adapters, drafts, feedback, items, mistakes, pages, results, similarity
+
+STEP = "step04_causal_mask"
+NAMES = ["ada", "brook", "chen wei", "dora", "emre", "fatima", "김민서"]
+PARTING = Parting(expected=[[1.0, 0.0]], came=[[0.5, 0.5]], differs=[[True, True]], slice=[], place=[0, 0])
+MESSAGE = "called    masked_softmax([[0.0, 5.0]], [[True, False]])\nexpected  [[1.0, 0.0]]\ngot       [[0.5, 0.5]]"
+
+
+def check(name: str, status: str = "pass", **more: object) -> CheckResult:
+    """A check of two points."""
+    plain = {
+        "points": 2.0 if status == "pass" else 0.0,
+        "max_points": 2.0,
+        "title": f"Title of {name}.",
+        "device": "cpu",
+    }
+    return CheckResult(name=name, status=status, **(plain | more))  # type: ignore[arg-type]
+
+
+def graded(student: str, *checks: CheckResult) -> Graded:
+    """A student with one step."""
+    score, most = sum(one.points for one in checks), sum(one.max_points for one in checks)
+    status = "pass" if score == most else "fail"
+    step = StepResult(
+        name=STEP, title="A mask", status=status, score=score, max_score=most, seconds=0.1, checks=list(checks)
+    )  # fmt: skip
+    report = Report(submission=student, seed=7, isolation=[], devices={}, score=score, max_score=most, steps=[step])
+    return Graded(student=student, file=student, key="", report=report)
+
+
+def a_class() -> list[Graded]:
+    """Seven students: one check that nobody fails, one known mistake of three, one unknown of two, one alone."""
+    wrong = {"message": MESSAGE, "parting": PARTING, "about": "masked_softmax"}
+    known = wrong | {"misconception": "masked_after_softmax", "hint": "?"}
+    other = wrong | {"message": MESSAGE.replace("0.5", "0.7")}
+    entries = []
+    for place, student in enumerate(NAMES):
+        own: dict[str, object] = known if place < 3 else other if place < 5 else {}
+        if place == 5:
+            own = wrong | {
+                "message": f"at line 3 of {student}/{STEP}.py\n{MESSAGE.replace('0.5', '0.9')}",
+                "parting": None,
+            }
+        entries.append(graded(student, check("test_easy"), check("test_hard", "fail" if own else "pass", **own)))
+    return entries
+
+
+# --- what to project -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spoken", language.LANGUAGES)
+def test_the_page_to_project_names_nobody(spoken: str) -> None:
+    """Neither a student, nor a file, nor a word of their code: only what several did, with the smallest case."""
+    sources = {
+        name: {STEP: f"def masked_softmax(scores, mask):\n    secret_{place} = 1\n"} for place, name in enumerate(NAMES)
+    }
+    with language.use(spoken):
+        found = mistakes.mistakes(a_class(), sources)
+        page = pages.slides(found, len(NAMES))
+        staff = pages.staff(found, len(NAMES))
+    assert not [name for name in [*NAMES, "secret_"] if name in page]
+    assert page.count("data-slide data-step") == 2
+    assert "masked_softmax([[0.0, 5.0]], [[True, False]])" in page and page.count("<svg") == 2
+    assert [len(one.makers) for one in found] == [3, 2, 1]
+    assert all(name in staff for name in NAMES[:6]) and NAMES[6] not in staff
+    assert all(f"secret_{place}" in staff for place in range(6))
+
+
+def test_pages_can_be_read_without_their_script() -> None:
+    """Only the tools are hidden until the script runs; it is allowed by its hash, and nothing else is."""
+    page = pages.slides(mistakes.mistakes(a_class()), 7)
+    assert re.findall(r"<[^>]* hidden[ >]", page) == ['<form class="tools" data-tools hidden>']
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
+    assert policy and policy[1].count("'sha256-") == 2 and "unsafe-inline" in policy[1].partition("script-src")[0]
+
+
+def test_markup_in_names_and_code_is_shown() -> None:
+    """A folder's name and a learner's code are text."""
+    entries = [graded("<b>x</b>", check("test_hard", "fail", message="<i>y</i>", about="masked_softmax"))]
+    page = pages.staff(mistakes.mistakes(entries, {"<b>x</b>": {STEP: "<script>z</script>"}}), 1)
+    assert "<b>x</b>" not in page and "<i>y" not in page and "<script>z" not in page and "&lt;b&gt;x" in page
+
+
+# --- items -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_check_that_nobody_fails_is_found() -> None:
+    """And the other one tells strong work from weak, as the correlation says."""
+    easy, hard = items.items(a_class())
+    assert easy.nobody_fails and easy.remarks == ["Nobody fails it."] and easy.discrimination is None
+    assert not hard.nobody_fails and (hard.begun, hard.passed) == (7, 1)
+    page = pages.items([easy, hard], items.clusters(a_class()), 7, results="dist/class")
+    silent = page[page.index('id="silent"') : page.index('id="clusters"')]
+    assert "test_easy" in silent and "test_hard" not in silent
+    few = items.items(a_class()[:3])
+    assert not any(item.remarks for item in few)
+
+
+def test_discrimination_is_the_correlation() -> None:
+    """By hand: who passes the first check has all other points, who fails it has none: 1, and turned round -1."""
+    for turned in (False, True):
+        entries = [
+            graded(str(place), check("test_a", "pass" if (place < 3) != turned else "fail"),
+                   check("test_b", "pass" if place < 3 else "fail", message=str(place)))
+            for place in range(6)
+        ]  # fmt: skip
+        first, _second = items.items(entries)
+        assert first.discrimination == pytest.approx(-1 if turned else 1)
+        assert bool(first.remarks) == turned
+
+
+def test_unrecognised_answers_are_grouped_by_equal_answers() -> None:
+    """Two with the same numbers are one group, also where their files have other names; recognised ones are none."""
+    found = items.clusters(a_class())
+    assert [cluster.students for cluster in found] == [["dora", "emre"], ["fatima"]]
+    assert items.wrong_answers(a_class()[3].report) == items.wrong_answers(a_class()[4].report) != frozenset()  # type: ignore[arg-type]
+    assert items.wrong_answers(a_class()[0].report) == frozenset()  # type: ignore[arg-type]
+
+
+WRITTEN = '''\
+import math
+import torch
+import torch.nn.functional as F
+from exercises.step02_softmax import softmax
+
+SCALE = 2
+
+
+def helper(x):
+    return F.relu(x) * SCALE
+
+
+def causal_mask(num_tokens, device=None):
+    return helper(num_tokens)
+
+
+def masked_softmax(scores, mask):
+    """Mine."""
+    return softmax(helper(scores)) * causal_mask(3)
+'''
+
+
+def test_a_draft_is_a_module_that_names_its_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Helpers get names of their own, other names come from the reference, imports are added; it goes before PAIRS."""
+    cluster = items.clusters(a_class())[0]
+    there = (course.Step(paths.step_folder(STEP)).folder / "misconceptions.py").read_text(encoding="utf-8")
+    (tmp_path / "misconceptions.py").write_text(there, encoding="utf-8")
+    real = paths.step_folder
+    monkeypatch.setattr(drafts, "step_folder", lambda name: tmp_path / "core" / STEP if name == STEP else real(name))
+    (tmp_path / "core" / STEP).mkdir(parents=True)
+    file = tmp_path / "core" / STEP / "misconceptions.py"
+    file.write_text(there, encoding="utf-8")
+    written = drafts.write(cluster, a_class(), {"dora": {STEP: WRITTEN}})
+    text = file.read_text(encoding="utf-8")
+    names = {node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
+    assert written.name == "draft_1" and {"draft_1", "_draft_1_helper"} <= names and "causal_mask" not in names
+    assert '@misconception(replaces="masked_softmax", caught_by="test_hard")' in text
+    assert "from solutions.core.step02_softmax.reference import softmax" in text
+    assert "_draft_1_SCALE = 2" in text and "reference.causal_mask(3)" in text and "dora" not in text
+    assert text.index("draft_1(") < text.index("\nPAIRS")
+    assert drafts.write(cluster, a_class(), {"dora": {STEP: WRITTEN}}).name == "draft_2"
+    with pytest.raises(drafts.NoDraft):
+        drafts.write(cluster, a_class(), {})
+
+
+# --- similarity ------------------------------------------------------------------------------------------------------
+
+CORE = [step for step in course.steps() if step.track == "core"]
+STUBS = {step.name: step.stub() for step in CORE}
+
+
+def ways(step: course.Step) -> dict[str, list[str]]:
+    """Each public name of a step with the ways in which it can be written: the reference, variants, misconceptions."""
+    found: dict[str, list[str]] = {}
+    for file in (step.folder / "variants.py", step.folder / "misconceptions.py"):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body if file.is_file() else ():
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.decorator_list:
+                (marked, *_more) = node.decorator_list
+                replaced = [word.value.value for word in getattr(marked, "keywords", []) if word.arg == "replaces"
+                            and isinstance(word.value, ast.Constant)]  # fmt: skip
+                if replaced:
+                    node.decorator_list, node.name = [], replaced[0]
+                    found.setdefault(replaced[0], []).append(ast.unparse(node))
+    return found
+
+
+def honest(seed: int, steps: list[course.Step], count: int = 13) -> dict[str, dict[str, str]]:
+    """People who wrote by themselves: nobody has the same way twice, as far as there are so many."""
+    rng = random.Random(seed)
+    shuffled = {
+        step.name: {name: rng.sample(texts, len(texts)) for name, texts in ways(step).items()} for step in steps
+    }
+    return {
+        f"student {place:02}": {
+            step: "import torch\n\n\n" + "\n\n\n".join(texts[place % len(texts)] for texts in names.values())
+            for step, names in shuffled.items()
+        }
+        for place in range(count)
+    }
+
+
+class Renamed(ast.NodeTransformer):
+    """What somebody does who does not want to be found: other names, other comments, another order."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:  # as ast calls it
+        names = {argument.arg for argument in node.args.args if argument.arg != "self"} | {
+            each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+        }
+        for each in ast.walk(node):
+            if isinstance(each, ast.Name) and each.id in names:
+                each.id = f"my_{each.id}"
+            elif isinstance(each, ast.arg) and each.arg in names:
+                each.arg = f"my_{each.arg}"
+        node.body.insert(0, ast.Expr(ast.Constant("My own words.")))
+        return node
+
+
+def disguised(files: Mapping[str, str]) -> dict[str, str]:
+    """A copy of a submission that looks like another one."""
+    found = {}
+    for step, text in files.items():
+        tree = Renamed().visit(ast.parse(text))
+        tree.body.reverse()
+        found[step] = f"# all by myself\n{ast.unparse(ast.fix_missing_locations(tree))}\n"
+    return found
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("steps", [CORE, CORE[2:6]], ids=["the core", "four steps"])
+def test_two_copies_among_thirteen_are_the_first_pair(seed: int, steps: list[course.Step]) -> None:
+    """Under other names and in another order; and no honest pair is above the share that the page states."""
+    students = honest(seed, steps, 12)
+    students["student 99"] = disguised(students["student 04"])
+    found = similarity.pairs(students, STUBS)
+    first, *others = found
+    assert (first.first, first.second) == ("student 04", "student 99") and first.share > 0.9
+    assert max((pair.share for pair in others), default=0.0) < similarity.HONEST
+    marked = first.lines[max(first.steps, key=lambda step: first.steps[step])]
+    assert all(marked)
+
+
+def test_half_a_copy_is_found_and_a_known_source_too() -> None:
+    """Four of eight steps from somebody else; and everything from a class of an earlier year."""
+    students, earlier = honest(4, CORE[:8], 12), honest(5, CORE[:8], 3)
+    students["half"] = students["student 00"] | dict(list(disguised(students["student 01"]).items())[4:])
+    students["old"] = disguised(earlier["student 02"])
+    del students["student 00"]
+    found = similarity.pairs(students, STUBS, {f"2025/{name}": files for name, files in earlier.items()})
+    assert (found[0].first, found[0].second, found[0].known) == ("old", "2025/student 02", True)
+    assert ("half", "student 01") in [(pair.first, pair.second) for pair in found[:3]]
+
+
+def test_the_same_unusual_wrong_answer_counts() -> None:
+    """Of two that only two gave; one that three gave is not unusual."""
+    students = honest(6, CORE[:3], 6)
+    wrong = {"student 01": frozenset({"a", "b"}), "student 02": frozenset({"a", "b"}), "student 03": frozenset({"b"})}
+    pair = next(one for one in similarity.pairs(students, STUBS, wrong=wrong) if one.answers)
+    assert (pair.first, pair.second, pair.answers) == ("student 01", "student 02", ["a"])
+    assert pair.likeness > pair.share
+
+
+def test_stubs_and_what_everybody_wrote_say_nothing() -> None:
+    """Untouched stubs share everything and are no pair; what the whole class has is told apart from pairs."""
+    same = {f"{number}": dict(STUBS) for number in range(4)}
+    assert similarity.pairs(same, STUBS) == []
+    students = honest(7, CORE[:6], 9)
+    for name in list(students)[:5]:
+        students[name]["step03_attention"] = students["student 00"]["step03_attention"]
+    (group,) = similarity.same_files(students, STUBS)
+    assert group.step == "step03_attention" and len(group.students) == 5
+    assert not [pair for pair in similarity.pairs(students, STUBS) if "step03_attention" in pair.steps and
+                pair.steps["step03_attention"] > similarity.HONEST]  # fmt: skip
+
+
+def test_the_page_of_pairs(tmp_path: Path) -> None:
+    """Both sources side by side with what is alike marked, what it can't say, and nothing that acts."""
+    students = honest(8, CORE[:5], 5)
+    students["<b>z</b>"] = disguised(students["student 01"])
+    students["bad"] = {"step01_scores": "def ("}
+    found = similarity.pairs(students, STUBS)
+    page = pages.similar(found, [], students, {})
+    assert "What this can" in page and 'class="line alike"' in page and "&lt;b&gt;z" in page and "<b>z" not in page
+    assert not similarity.comparable("def (") and similarity.passages("def (") == []
+
+
+# --- other systems ---------------------------------------------------------------------------------------------------
+
+
+def test_results_of_other_graders() -> None:
+    """Otter's and PrairieLearn's; where the grader failed there is no zero."""
+    report = a_class()[0].report
+    assert report
+    report.notes = ["Late."]
+    otter, prairie = adapters.otter(report), adapters.prairielearn(report)
+    assert otter["score"] == 2.0 and otter["tests"][0]["max_score"] == 4.0 and "Late." in otter["output"]
+    assert (prairie["score"], prairie["gradable"], len(prairie["tests"])) == (0.5, True, 2)
+    assert prairie["tests"][1] == {
+        "name": f"{STEP}: Title of test_hard.", "description": "test_hard", "points": 0.0, "max_points": 2.0,
+        "output": f"{MESSAGE}\n→ ?",
+    }  # fmt: skip
+    report.steps[0].score = None
+    assert adapters.prairielearn(report)["gradable"] is False and "score" not in adapters.otter(report)
+
+
+def test_a_report_is_converted(tmp_path: Path) -> None:
+    """A file that is none is one sentence."""
+    file = tmp_path / "report.json"
+    file.write_bytes(msgspec.json.encode(a_class()[0].report))
+    assert json.loads(adapters.converted(file, "prairielearn"))["score"] == 0.5
+    file.write_text("{}")
+    with pytest.raises(adapters.NoReport, match="is not a report"):
+        adapters.converted(file, "otter")
+
+
+def left_behind(folder: Path, entries: list[Graded], submissions: Path) -> results.GradedClass:
+    """A class that was graded, as it lies on the disk."""
+    plan = Plan(
+        seed=7, steps=[STEP], device="cpu", language="en", kit="", assignment="attention", submissions=str(submissions)
+    )
+    for name in ("reports", "pages"):
+        (folder / name).mkdir(parents=True)
+    (folder / "class.json").write_bytes(msgspec.json.encode(plan))
+    for entry in entries:
+        (folder / "reports" / f"{entry.file}.json").write_bytes(msgspec.json.encode(entry))
+        (folder / "pages" / f"{entry.file}.html").write_text(entry.student)
+    return results.read(folder)
+
+
+def test_feedback_under_the_names_of_moodle(tmp_path: Path) -> None:
+    """The name, the number and the kind in front, as Moodle's import takes them apart."""
+    entries = [graded("Ada Lovelace_123_assignsubmission_file_"), graded("brook")]
+    packed = feedback.build(tmp_path / "f.zip", left_behind(tmp_path / "class", entries, tmp_path), "moodle")
+    assert (packed.count, packed.nameless) == (1, ["brook"])
+    with zipfile.ZipFile(tmp_path / "f.zip") as archive:
+        (name,) = archive.namelist()
+        assert archive.read(name).decode() == entries[0].student
+    assert name.split("_", 4) == ["Ada Lovelace", "123", "assignsubmission", "file", "feedback.html"]
+    with pytest.raises(feedback.NoNames):
+        feedback.build(tmp_path / "g.zip", left_behind(tmp_path / "two", [graded("brook")], tmp_path), "moodle")
+
+
+def test_feedback_under_the_names_of_canvas(tmp_path: Path) -> None:
+    """The first two whole numbers between underscores are the student and the file, as Canvas reads them."""
+    submissions = tmp_path / "download"
+    submissions.mkdir()
+    (submissions / f"kimminseo_LATE_1235_98766_{STEP}.py").write_text("x = 1\n")
+    packed = feedback.build(
+        tmp_path / "f.zip", left_behind(tmp_path / "class", [graded("kimminseo")], submissions), "canvas"
+    )
+    with zipfile.ZipFile(tmp_path / "f.zip") as archive:
+        (name,) = archive.namelist()
+    assert packed.count == 1 and [part for part in name.split("_") if part.isdecimal()] == ["1235", "98766"]
+
+
+# --- formulas --------------------------------------------------------------------------------------------------------
+
+
+def test_formulas_are_latex_in_notebooks_and_pictures_elsewhere() -> None:
+    """A comment above a picture takes its place; each formula of a lesson has one in both languages."""
+    text = "Before.\n\n<!-- $$ \\frac{a}{b} $$ -->\n```\n a\n---\n b\n```\n\nAfter.\n"
+    assert formulas.as_latex(text) == "Before.\n\n$$ \\frac{a}{b} $$\n\nAfter.\n"
+    written = 0
+    for step in course.steps():
+        counts = [len(formulas.FORMULA.findall((step.folder / f"lesson.{spoken}.md").read_text(encoding="utf-8")))
+                  for spoken in language.LANGUAGES]  # fmt: skip
+        comments = [len(formulas.COMMENT.findall((step.folder / f"lesson.{spoken}.md").read_text(encoding="utf-8")))
+                    for spoken in language.LANGUAGES]  # fmt: skip
+        assert counts[0] == counts[1] and counts == comments, step.name
+        written += counts[0]
+    assert written >= 5
