@@ -21,6 +21,7 @@ from grader.calls.call import Call, Outcome, Raised
 from grader.calls.counters import method_of
 from grader.calls.inputs import OF_AN_OBJECT, Inputs
 from grader.calls.modes import Circumstances
+from grader.calls.on_meta import Twins
 from grader.calls.outputs import PLAIN, NotThere, described, materialised, travelling
 from grader.calls.values import HandleId, Placed, leaves
 
@@ -45,6 +46,7 @@ class Responder:
         self.is_own = is_own
         self.handles: dict[int, Any] = {}
         self.made_by: dict[int, str] = {}
+        self._twins = Twins()
         families = {family for families in self.off_limits.values() for family in families}
         self._built_ins = BuiltIns(families)
         # Our own work between calls goes through torch too, so that this one can't look for all of it.
@@ -55,6 +57,7 @@ class Responder:
         """Drops the modules made so far and seeds the random stream."""
         self.handles.clear()
         self.made_by.clear()
+        self._twins.clear()
         seed_everything(seed)
 
     def watching(self) -> BuiltIns:
@@ -99,6 +102,7 @@ class Responder:
         with (circumstances := Circumstances(call.options, built_ins, called)):
             try:
                 target = self._target(call)
+                self._twins.keep(call, self.handles)
                 if call.options.seed is not None:
                     seed_everything(call.options.seed)
                 result = target(*inputs.args, **inputs.kwargs)
@@ -107,6 +111,11 @@ class Responder:
             except BaseException as error:  # SystemExit and KeyboardInterrupt are learner's errors too
                 outcome.raised = self.describe(error)
         circumstances.note(outcome)
+        if outcome.raised is None and call.options.device == "meta" and not isinstance(result, nn.Module):
+            function = self.names.get(call.name) if call.handle is None else None
+            outcome.elsewhere = self._twins.differing(
+                call, function, self.handles, inputs.handle_numbers, circumstances.functions
+            )
         outcome.modified = inputs.modified()
         if outcome.raised is None:
             try:

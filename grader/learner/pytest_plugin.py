@@ -223,7 +223,7 @@ class CheckItem(pytest.Item):
             text = _text(self.results, step)
         first = next((check for check in step.checks if check.status != "pass"), None)
         if step.output and (first is None or first.name == self.name):
-            self.add_report_section("call", "stdout", _plain(step.output))
+            self.add_report_section("call", "stdout", _quoted(step.output))
         statuses = {result.status for result in self.results}
         if "error" in statuses or not statuses:
             raise pytest.fail.Exception(text, pytrace=False)
@@ -271,13 +271,19 @@ def _text(results: list[CheckResult], step: StepResult) -> str:
         if result.status == "pass":
             continue
         lines += [f"({result.device})"] * (result.device != "cpu")
-        lines.append(result.message or step.message or _todo(step))
+        lines.append(_quoted(result.message) or _plain(step.message) or _todo(step))
         lines += [f"→ {result.hint}"] * bool(result.hint)
-    return _plain("\n".join(lines))
+    return "\n".join(lines)
 
 
 def _todo(step: StepResult) -> str:
     return _("{name} is not written yet.").format(name=step.name) if step.status == "todo" else ""
+
+
+def _quoted(text: str) -> str:
+    from grader.report.terminal import quoted
+
+    return quoted(text)
 
 
 def _plain(text: str) -> str:
