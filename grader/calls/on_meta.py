@@ -45,8 +45,9 @@ class Twins:
         if twin is not None:
             for part, other in zip(module.modules(), twin.modules(), strict=True):
                 other.training = part.training
-            for parameter, other in zip(module.parameters(), twin.parameters(), strict=True):
-                other.data = other.data.to(parameter.dtype)
+            dtypes = {name: value.dtype for name, value in module.named_parameters(remove_duplicate=False)}
+            for name, value in twin.named_parameters(remove_duplicate=False):  # moved, a tied weight is two
+                value.data = value.data.to(dtypes[name])
         return twin
 
     def differing(
