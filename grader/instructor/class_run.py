@@ -66,7 +66,11 @@ class Done:
 
 
 class Plan(msgspec.Struct, kw_only=True):
-    """How a class is graded: everyone in the same way, and a run that goes on in the same way too. `class.json`."""
+    """How a class is graded: everyone in the same way, and a run that goes on in the same way too. `class.json`.
+
+    Once a run is `complete`, the next one is a new round: what has changed since meets new draws, as its author may
+    have read what was drawn before. What has not keeps its result, under one of the `earlier` seeds.
+    """
 
     seed: int
     steps: list[str]
@@ -74,6 +78,8 @@ class Plan(msgspec.Struct, kw_only=True):
     language: str
     kit: str
     assignment: str
+    earlier: list[int] = []
+    complete: bool = False
 
 
 # What is told of each student as it is done, and whether it was kept from before.
@@ -91,9 +97,12 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
                 counted[kept] += 1
                 on_student(graded, kept)
 
-            plan = _plan(request)
+            last, plan = _last(request.out), _plan(request)
             with _pool(request) as pool:
                 standings = grade(request, folders, plan, pool, note)
+            if last and request.seed is None and not counted[False]:  # nobody has met the new draws
+                plan = msgspec.structs.replace(plan, seed=last.seed, earlier=last.earlier)
+            _write_plan(request.out, msgspec.structs.replace(plan, complete=True))
             write_class(request, plan, standings)
             if request.gradebook:
                 _save(request, standings)
@@ -180,20 +189,27 @@ def _alone_in(request: Request) -> Iterator[None]:
 
 
 def _plan(request: Request) -> Plan:
-    """How everyone is graded: under the seed asked for, else that of the last run here, else a new one. It is kept."""
-    seed = _last_seed(request.out / "class.json") if request.seed is None else request.seed
+    """How everyone is graded: under the seed asked for, else that of a last run here that was stopped, else a new one.
+    It is kept."""
+    last = _last(request.out) if request.seed is None else None
+    seed = last.seed if last and not last.complete else request.seed
     plan = Plan(
         seed=grader.new_seed() if seed is None else seed, steps=request.steps or choice.step_names(None, choice.CORE),
         device=request.device, language=language.current(), kit=fingerprint.fingerprint(),
-        assignment=request.assignment,
+        assignment=request.assignment, earlier=[*last.earlier, *[last.seed] * last.complete] if last else [],
     )  # fmt: skip
-    files.write(request.out / "class.json", msgspec.json.format(msgspec.json.encode(plan), indent=2))
+    _write_plan(request.out, plan)
     return plan
 
 
-def _last_seed(file: Path) -> int | None:
+def _write_plan(out: Path, plan: Plan) -> None:
+    files.write(out / "class.json", msgspec.json.format(msgspec.json.encode(plan), indent=2))
+
+
+def _last(out: Path) -> Plan | None:
+    """How the last run was made."""
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Plan).seed
+        return msgspec.json.decode((out / "class.json").read_bytes(), type=Plan)
     except (OSError, msgspec.DecodeError):
         return None
 
@@ -250,6 +266,9 @@ def grade(request: Request, names: list[str], plan: Plan, pool: pools.Pool, on_s
                 canvas_id=student.canvas_id, late=student.late,
             )  # fmt: skip
             known = None if request.again else load(out, student.file)
+            if known and known.report and known.report.seed in plan.earlier:
+                then = msgspec.structs.replace(plan, seed=known.report.seed)
+                graded.key = _key(student, then, request.limits)
             if student.problem:
                 graded.error = student.problem
                 _write_student(out, graded)
@@ -257,6 +276,7 @@ def grade(request: Request, names: list[str], plan: Plan, pool: pools.Pool, on_s
             elif known and _stands(known, graded, plan) and path(out, PAGES, known.file).is_file():
                 done(known, kept=True)
             else:
+                graded.key = _key(student, plan, request.limits)
                 waiting[student.file] = graded
                 yield student.file, _task(student.submission, plan, request.limits)
 
