@@ -151,7 +151,7 @@ def test_a_name_that_is_not_utf_8_is_graded_too(tmp_path: Path) -> None:
 
 
 def test_a_class_from_first_run_to_last(tmp_path: Path) -> None:
-    """Graded once under one seed; then only what changed, under a new one; a seed repeats a run; an error is no zero."""
+    """Graded once under one seed; then what changed, under a new one; a seed repeats a run; an error is no zero."""
     submissions, out = tmp_path / "handed in", tmp_path / "out"
     hand_in(submissions / "ada", RIGHT)
     hand_in(submissions / "김민서" / "exercises", WRONG)

@@ -112,10 +112,7 @@ class Responder:
                 outcome.raised = self.describe(error)
         circumstances.note(outcome)
         if outcome.raised is None and call.options.device == "meta" and not isinstance(result, nn.Module):
-            function = self.names.get(call.name) if call.handle is None else None
-            outcome.elsewhere = self._twins.differing(
-                call, function, self.handles, inputs.handle_numbers, circumstances.functions
-            )
+            outcome.elsewhere = self._elsewhere(call, inputs.handle_numbers, circumstances.functions)
         outcome.modified = inputs.modified()
         if outcome.raised is None:
             try:
@@ -126,17 +123,17 @@ class Responder:
             except BaseException as error:
                 outcome.raised = self.describe(error)
         if outcome.raised is None and call.options.gradients:
-            try:
-                with built_ins or nullcontext():  # a backward pass may be the learner's own code
-                    outcome.gradients = self._gradients(result, inputs, call.handle)
-            except BaseException as error:
-                outcome.raised = self.describe(error)
-                outcome.raised.function = outcome.raised.function or BACKWARD
+            with built_ins or nullcontext():  # a backward pass may be the learner's own code
+                self._differentiate(outcome, result, inputs, call.handle)
         self._last = []
         if built_ins and not self._made_a_module(call, result):
             self._last = self._families(name, inputs.handle_numbers)
             outcome.off_limits = banned(built_ins.names | self._between.names, self._last)
         return outcome
+
+    def _elsewhere(self, call: Call, given: list[int], used: set[str]) -> list[str]:
+        function = self.names.get(call.name) if call.handle is None else None
+        return self._twins.differing(call, function, self.handles, given, used)
 
     def _kept(self, made: Any, number: int, name: str) -> HandleId:
         self.handles[number] = made
@@ -183,6 +180,14 @@ class Responder:
         return result is None or isinstance(result, nn.Module)
 
     # --- what comes back ---
+
+    def _differentiate(self, outcome: Outcome, result: Any, inputs: Inputs, handle: int | None) -> None:
+        """Adds the gradients to the outcome, or what the backward pass raised."""
+        try:
+            outcome.gradients = self._gradients(result, inputs, handle)
+        except BaseException as error:
+            outcome.raised = self.describe(error)
+            outcome.raised.function = outcome.raised.function or BACKWARD
 
     def _gradients(self, result: Any, inputs: Inputs, handle: int | None) -> dict[str, Placed | None]:
         wanted = dict(inputs.leaves)

@@ -261,14 +261,11 @@ def grade(request: Request, names: list[str], plan: Plan, pool: pools.Pool, on_s
 
     def tasks() -> Iterator[tuple[str, pools.Task]]:
         for student in students(request.submissions, names, plan.assignment):
-            graded = Graded(
-                student=student.name, file=student.file, key=_key(student, plan, request.limits),
-                canvas_id=student.canvas_id, late=student.late,
-            )  # fmt: skip
             known = None if request.again else load(out, student.file)
-            if known and known.report and known.report.seed in plan.earlier:
-                then = msgspec.structs.replace(plan, seed=known.report.seed)
-                graded.key = _key(student, then, request.limits)
+            key = _key(student, _of_its_round(plan, known), request.limits)
+            graded = Graded(
+                student=student.name, file=student.file, key=key, canvas_id=student.canvas_id, late=student.late,
+            )  # fmt: skip
             if student.problem:
                 graded.error = student.problem
                 _write_student(out, graded)
@@ -289,6 +286,12 @@ def grade(request: Request, names: list[str], plan: Plan, pool: pools.Pool, on_s
             _write_student(out, graded, answer.page)
             done(graded)
     return [found[file_name(name)] for name in names]
+
+
+def _of_its_round(plan: Plan, known: Graded | None) -> Plan:
+    """The plan, with the seed of the earlier round in which somebody was graded."""
+    seed = known.report.seed if known and known.report else plan.seed
+    return msgspec.structs.replace(plan, seed=seed) if seed in plan.earlier else plan
 
 
 def _task(submission: Submission, plan: Plan, limits: Limits) -> pools.Task:
