@@ -81,3 +81,15 @@ def test_memorised_answers_earn_nothing(step: Solution, monkeypatch: pytest.Monk
     told = leading(results)
     assert told is not None
     assert told.status == "fail"
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
+def test_each_function_counts_by_itself(step: Solution) -> None:
+    """Whoever has written only what a hand case calls has its points: some check draws inputs for no more than that."""
+    verdicts = [
+        run_check(check.function, LocalBackend(step.responder()), LocalBackend(step.responder()), seed=1)
+        for check in step.checks
+    ]
+    for fixed in (verdict for verdict in verdicts if not verdict.drawn):
+        shown = {name for drawn in verdicts if drawn.drawn and drawn.called <= fixed.called for name in drawn.called}
+        assert fixed.called <= shown
