@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -58,7 +59,7 @@ def stands_still(launcher: Launcher) -> None:
 
 def test_a_forked_worker_stands_still() -> None:
     """It is stopped by the judge, for which it is none of its children."""
-    source = Forked()
+    source = Forked(many=False)
     try:
         source.launcher.await_reply("ready", seconds=120.0)
         stands_still(source.launcher)
@@ -85,3 +86,27 @@ def test_the_folder_is_full_while_the_judge_is_busy(without: tuple[str, ...]) ->
     assert (bad.status, bad.score) == ("fail", 0.0)
     assert "error" not in {check.status for check in [*bad.checks, *good.checks]}
     assert (good.status, good.score) == ("pass", good.max_score)
+
+
+def test_stopping_wakes_nobody() -> None:
+    """The warm process hears of children that end, and not of each that stands still or goes on."""
+    code = """
+import os, signal, time
+from grader.sandbox import kernel
+heard = []
+signal.signal(signal.SIGCHLD, lambda number, frame: heard.append(number))
+kernel.ignore_stopped_children()
+pid = os.fork()
+if pid == 0:
+    time.sleep(20)
+    os._exit(0)
+for number in (signal.SIGSTOP, signal.SIGCONT, signal.SIGSTOP):
+    os.kill(pid, number)
+    time.sleep(0.1)
+assert heard == [], heard
+os.kill(pid, signal.SIGKILL)
+os.waitpid(pid, 0)
+time.sleep(0.1)
+assert heard == [signal.SIGCHLD], heard
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
