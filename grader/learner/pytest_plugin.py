@@ -18,7 +18,7 @@ import pytest
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.base.paths import EXERCISES, SOLUTIONS
-from grader.base.results import CheckResult, Report, StepResult
+from grader.base.results import CheckResult, Report, StepResult, leading
 from grader.course import choice
 from grader.course.check_outline import CheckOutline, is_check_file, outline
 from grader.course.submissions import NoSubmission, Submission, read
@@ -221,7 +221,7 @@ class CheckItem(pytest.Item):
         self.user_properties += _properties(self.results, step, report)
         with language.use(grading.language):
             text = _text(self.results, step)
-        first = next((check for check in step.checks if check.status != "pass"), None)
+        first = leading(step.checks)
         if step.output and (first is None or first.name == self.name):
             self.add_report_section("call", "stdout", _quoted(step.output))
         statuses = {result.status for result in self.results}
