@@ -205,8 +205,8 @@ security: .venv/ready-test ## Every attack against every set of layers, and dist
 	@$(VENV) -m tests.security_page $(ATTACKS)
 
 .PHONY: soak
-soak: .venv/ready-test ## 500 submissions, right, wrong and hostile, through one warm grader (takes minutes)
-	@$(VENV) -m tests.soak
+soak: .venv/ready-test ## 500 submissions, right, wrong and hostile, through one warm grader (COUNT=500; FULL=1: a full disk)
+	@$(VENV) -m tests.soak $(COUNT) $(if $(FULL),--nearly-full)
 
 .PHONY: fuzz
 fuzz: .venv/ready-test ## Seek bytes that break the decoder of answers, guided by coverage (EXAMPLES=20000)

@@ -152,7 +152,7 @@ def test_a_name_that_is_not_utf_8_is_graded_too(tmp_path: Path) -> None:
 
 
 def test_a_class_from_first_run_to_last(tmp_path: Path) -> None:
-    """Graded once under one seed; then only what changed; a seed repeats a run; who can't be graded is no zero."""
+    """Graded once under one seed; then what changed, under a new one; a seed repeats a run; an error is no zero."""
     submissions, out = tmp_path / "handed in", tmp_path / "out"
     hand_in(submissions / "ada", RIGHT)
     hand_in(submissions / "김민서" / "exercises", WRONG)
@@ -175,9 +175,17 @@ def test_a_class_from_first_run_to_last(tmp_path: Path) -> None:
     second, kept = graded(asked(submissions, out, jobs=1))
     assert kept == 3 and scores(second)["김민서"] == 6.0  # neither the changed one nor the link
     assert second["ada"] == first["ada"]
+    changed = second["김민서"].report
+    assert changed and changed.seed not in seeds  # nobody has read what is drawn under it
+
+    (submissions / "link").unlink()
+    kept_all, kept = graded(asked(submissions, out, jobs=1))
+    assert kept == 4 and kept_all == {name: entry for name, entry in second.items() if name != "link"}
+    assert msgspec.json.decode((out / "class.json").read_bytes())["seed"] == changed.seed
 
     third, kept = graded(asked(submissions, out, again=True, jobs=1))
-    assert kept == 0 and {entry.report.seed for entry in third.values() if entry.report} == seeds
+    once = {entry.report.seed for entry in third.values() if entry.report}
+    assert kept == 0 and len(once) == 1 and not once & {*seeds, changed.seed}
 
     other, kept = graded(asked(submissions, out, seed=5))
     assert kept == 0 and {entry.report.seed for entry in other.values() if entry.report} == {5}

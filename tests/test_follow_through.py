@@ -14,12 +14,25 @@ from grader.judge.grader import Grader
 
 SITUATION = Path(__file__).parent / "situations" / "blocked_by_an_earlier_step"
 CAUSAL, MULTI = "step06_causal_attention", "step08_multi_head"
-TELLS = """
+TELLING = """
 import inspect
 from exercises import step06_causal_attention as earlier
-print(inspect.getsource(earlier))
-raise ValueError(inspect.getsource(earlier))
+SECRET = inspect.getsource(earlier)
+print(SECRET)
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, *sizes, **named):
+        super().__init__()
+        {tells}
 """
+TELLS = (
+    "raise ValueError(SECRET)",
+    "raise type(SECRET[:20], (Exception,), dict())",
+    "raise NotImplementedError(SECRET[:9])",
+    "self.forward = lambda *given: torch.tensor(list(SECRET.encode()))",
+    "self.told = nn.Parameter(torch.zeros(*SECRET.encode()[:3]))",
+)
 
 
 def blocked(text: str = "") -> submissions.Submission:
@@ -66,12 +79,28 @@ def test_a_step_of_another_assignment_is_replaced(grader: Grader) -> None:
         assert "was not handed in" in step.note
 
 
-def test_a_reference_beside_the_code_is_not_told(grader: Grader) -> None:
-    _wrong, step = grader.grade(blocked(TELLS), [CAUSAL, MULTI], device="cpu").steps
-    said = "".join([step.output, *(check.message for check in step.checks)])
+@pytest.mark.parametrize("tells", TELLS)
+def test_a_reference_beside_the_code_is_not_told(tells: str, grader: Grader) -> None:
+    """Not by what is printed, nor by an error's words, the name of a function that never ends, numbers, or shapes."""
+    _wrong, step = grader.grade(blocked(TELLING.format(tells=tells)), [CAUSAL, MULTI], device="cpu").steps
     assert step.status == "fail"
-    assert "ValueError" in said
-    assert "CausalAttention(nn.Module)" not in said
+    assert not step.output
+    for check in step.checks:
+        assert check.parting is None
+        if check.status not in ("pass", "skipped"):
+            assert "Its values are not shown" in check.message
+            assert not any(letter.isdigit() for letter in check.message)
+
+
+def test_a_known_mistake_beside_a_reference_is_named(grader: Grader) -> None:
+    """What it is may be told: that is our sentence, and no number of the code's."""
+    read = blocked()
+    name, source = read.sources[MULTI]
+    read.sources[MULTI] = name, source.replace(" / math.sqrt(key.shape[-1])", "")
+    _wrong, step = grader.grade(read, [CAUSAL, MULTI], device="cpu", seed=1).steps
+    named = [check for check in step.checks if check.misconception]
+    assert named
+    assert all(check.hint and "expected " not in check.message for check in named)
 
 
 def test_without_references_nothing_is_given_by_luck(monkeypatch: pytest.MonkeyPatch, grader: Grader) -> None:

@@ -193,7 +193,12 @@ def leading(checks: Iterable[CheckResult]) -> CheckResult | None:
     """The failing check to tell of first: the first that says something. What is skipped comes later, and what is not
     written yet last, since that is known; None where every check passes."""
     failing = [check for check in checks if check.status != "pass"]
-    return min(failing, key=lambda check: (check.unwritten, check.status == "skipped"), default=None)
+    return min(failing, key=precedence, default=None)
+
+
+def precedence(check: CheckResult) -> tuple[bool, bool]:
+    """A key by which failing checks are told of in order."""
+    return check.unwritten, check.status == "skipped"
 
 
 def step_status(checks: list[CheckResult]) -> Status:

@@ -16,7 +16,7 @@ import msgspec
 
 from grader.base.language import gettext as _
 from grader.base.paths import STEP_NAME, is_recorded, step_folder
-from grader.base.results import StepResult
+from grader.base.results import StepResult, leading
 from grader.course.stubs import MAX_STUB, is_untouched, solved_of
 
 Sources = Mapping[str, tuple[str, str]]  # by module name: what a file is called, and its text
@@ -145,7 +145,7 @@ def without_points(step: StepResult, found: Earlier) -> StepResult:
 
 
 def _why_blocked(wrong: StepResult) -> str:
-    broken = next((check for check in wrong.checks if check.status != "pass"), None)
+    broken = leading(wrong.checks)
     if broken is None:
         return _("Blocked by {step}, which it imports. Fix that first.").format(step=wrong.name)
     said = _("Blocked by {step}, which it imports: “{title}” ({check}) fails there. Fix that first.")

@@ -68,7 +68,7 @@ def require_fitting_tapes() -> None:
 
 
 def new_seed() -> int:
-    """A seed that can't be guessed: 48 bits, too many for a worker to try."""
+    """A seed that is hard to guess: 48 random bits, too many for a worker to try within its deadline."""
     return secrets.randbelow(2**48 - 1) + 1
 
 

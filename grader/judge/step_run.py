@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -25,9 +25,6 @@ from grader.oracle.live import Solution
 from grader.oracle.witness import Question, Witness
 from grader.sandbox.environment import NO_TERMINAL
 from grader.sandbox.process import Launcher
-
-SHORT = 24  # characters of a learner's word that tell nothing of a file
-LONGEST_QUIET = 2000  # characters of a message while a reference stands beside the learner's code
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,7 @@ class StepRun:
             results = run.results(devices)
             self._verdicts += run.verdicts
             if self._quiet:
-                _silence(results, student.words)
+                _silence(results, run.verdicts)
             else:
                 no_terminal = _("breakpoint() does not stop here: there is no keyboard. Type: make repro")
                 self._output.append(student.printed().replace(NO_TERMINAL, no_terminal))
@@ -119,13 +116,33 @@ class StepRun:
             student.close()
 
 
-def _silence(results: list[CheckResult], words: Set[str]) -> None:
-    """Takes the words of the learner's code out of messages: beside a reference, it could tell what stands there."""
-    for result in results:
-        for word in sorted(words, key=len, reverse=True):
-            if len(word) > SHORT:
-                result.message = result.message.replace(word, "…")
-        result.message = result.message[:LONGEST_QUIET]
+def _silence(results: list[CheckResult], verdicts: list[Verdict]) -> None:
+    """Beside a reference, the code could tell what stands there by any word or number of its own: what is shown is
+    which checks fail, and which known mistake it is."""
+    for result, verdict in zip(results, verdicts, strict=True):
+        if verdict.status == "pass":
+            continue
+        found = verdict.message.strip()
+        named = result.message.removeprefix(verdict.message).strip() if result.misconception else ""
+        verdict.message = result.message = named or _untold(verdict)
+        result.parting = None
+        if verdict.status == "error":
+            result.message = found.partition("\n")[0]
+
+
+def _untold(verdict: Verdict) -> str:
+    if verdict.off_limits:
+        said = _("A built-in that is off limits was used.")
+    elif verdict.status == "timeout":
+        said = _("The code did not answer in time.")
+    elif verdict.status == "todo":
+        said = _("It is not written yet.")
+    elif verdict.by_code:
+        said = _("The code raised an error.")
+    else:
+        said = _("The code gave another answer than expected.")
+    hidden = _("Its values are not shown, since the reference of an earlier step was in its process.")
+    return f"{said} {hidden}"
 
 
 @dataclass

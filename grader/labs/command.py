@@ -20,6 +20,7 @@ from grader.course import lab_log
 from grader.labs import lab as labs
 from grader.labs import parts
 from grader.report import console as screen
+from grader.report.terminal import visible
 
 LINE_SECONDS = 10.0  # between two lines where there is no terminal
 
@@ -70,11 +71,11 @@ def run(given: argparse.Namespace) -> int:
     say.print(Text(lesson.title, "bold"))
     say.print(Markdown(lesson.about))
     seconds = given.seconds or module.SECONDS
-    say.print(_("It takes about {seconds:.0f} s.").format(seconds=seconds), warning(), style="dim")
+    say.print(_("It takes about {seconds:.0f} s.").format(seconds=seconds), style="dim")
     prediction = labs.predicted(_asked(say, lesson, given.predict), lesson)
     found = gathered(module.NEEDS, given)
     for part in found.values():
-        say.print(part.said)
+        say.print(visible(part.said))
     with bar() as tell:
         bench = labs.Bench(found, seconds, given.seed, given.device, text, tell)
         outcome = labs.run(lab, bench, prediction, parts.blamed_on(given.submission))
@@ -113,7 +114,7 @@ def _told(say: Console, outcome: labs.LabRun, folder: Path) -> int:
         say.print(grid(table))
     say.print()
     for finding in module.findings(results):
-        say.print("·", finding)
+        say.print("·", visible(finding))
     if outcome.prediction:
         say.print()
         say.print(_("Your prediction: {prediction}").format(prediction=outcome.prediction), style="bold")
@@ -126,8 +127,10 @@ def _told(say: Console, outcome: labs.LabRun, folder: Path) -> int:
 
 
 def gathered(needs: tuple[parts.Need, ...], given: argparse.Namespace) -> dict[str, parts.StepCode]:
-    """The needed parts; written steps are graded first. Raises Stop."""
+    """The needed parts; written steps are graded first. Says before it imports any of them where they run. Raises
+    Stop."""
     folder = given.submission
+    screen.console().print(warning(), style="dim")
     grade = parts.graded(folder)
 
     def said(steps: list[str]) -> parts.Statuses:
@@ -170,7 +173,7 @@ def grid(table: labs.Table) -> Grid:
     for place, column in enumerate(table.columns):
         shown.add_column(column, justify="right" if table.is_figure(place) else "left", overflow="fold")
     for row in table.rows:
-        shown.add_row(*(Text(cell) for cell in row))
+        shown.add_row(*(Text(visible(cell)) for cell in row))
     return shown
 
 

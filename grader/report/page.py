@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from grader.base import language
 from grader.base.language import gettext as _
-from grader.base.results import CheckResult, Parting, Report, StepResult
+from grader.base.results import CheckResult, Parting, Report, StepResult, precedence
 from grader.report import pictures
 from grader.report import terminal as reports
 from grader.report.heat_map import NUMBERED, drawing, written
@@ -287,7 +287,7 @@ def _steps(report: Report, every_picture: bool) -> list[StepView]:
 
 def _failing(step: StepResult, every_picture: bool) -> Iterator[CheckView]:
     pictured = False
-    for index, check in sorted(enumerate(step.checks), key=lambda numbered: numbered[1].unwritten):
+    for index, check in sorted(enumerate(step.checks), key=lambda numbered: precedence(numbered[1])):
         if check.status == "pass":
             continue
         parting = None if pictured and not every_picture else check.parting

@@ -70,9 +70,14 @@ def unread(report: Report) -> list[str]:
     return [plain(said.format(file=file, reason=reason)) for file, reason in report.unread.items()]
 
 
+def visible(text: str) -> str:
+    """Untrusted text with what a terminal obeys, or does not show, made visible."""
+    return CONTROL.sub(lambda match: escaped(match[0]), text)
+
+
 def plain(text: str) -> str:
-    """Untrusted text with its control characters made visible."""
-    return COMMAND.sub(r"\1\\\2", CONTROL.sub(lambda match: escaped(match[0]), text))
+    """Untrusted text that is `visible`, and in which no line is a command to a runner of workflows."""
+    return COMMAND.sub(r"\1\\\2", visible(text))
 
 
 def escaped(letter: str) -> str:
