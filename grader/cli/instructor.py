@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -11,7 +12,9 @@ from grader.base.files import NotOverwritten
 from grader.base.language import gettext as _
 from grader.cli import common
 from grader.cli.common import HAS_SOLUTIONS, N_
-from grader.cli.parser import BadInput, Parser, Subcommand, integer
+from grader.cli.parser import BadInput, Parser, Subcommand, Unfit, integer
+
+ASSIGNMENT_NAME = re.compile(r"\w[\w-]*")
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +35,10 @@ def _class_line(parser: Parser) -> None:
     parser.option(
         "--assignment", metavar="NAME", default="attention", help=_("The assignment's name in other systems.")
     )
+    parser.option(
+        "--earlier", Path, metavar="FOLDER", several=True,
+        help=_("An earlier assignment's submissions: they stand in for steps that this one lacks. May be repeated."),
+    )  # fmt: skip
     parser.flag("--again", help=_("Grade everyone again, including unchanged submissions."))
     common.language_option(parser)
     common.isolation_option(parser)
@@ -55,7 +62,7 @@ def _class(given: Namespace) -> int:
         request = class_run.Request(
             submissions=submissions, out=given.out, steps=steps, device=given.device, seed=given.seed, limits=limits,
             assignment=given.assignment, again=given.again, jobs=given.jobs, scheduler=given.scheduler,
-            gradebook=given.gradebook,
+            gradebook=given.gradebook, earlier=tuple(given.earlier),
         )  # fmt: skip
         try:
             done = class_run.run(request, console.class_progress)
@@ -85,10 +92,21 @@ def _say_class(done: Done, out: Path) -> None:
         print(said.format(files=", ".join(map(readable, done.left_out))), file=sys.stderr)
 
 
+def assignment_name(text: str) -> str:
+    """Reads a name that nbgrader takes for an assignment, and a folder can have."""
+    if not ASSIGNMENT_NAME.fullmatch(text):
+        raise Unfit(_("letters, digits, - and _ only"))
+    return text
+
+
 def _release_line(parser: Parser) -> None:
     parser.option("--folder", Path, metavar="FOLDER", default=Path("dist/nbgrader"), help=_("Where the course goes."))
     common.choice_options(parser)
     parser.flag("--per-step", help=_("One notebook per step instead of one for all."))
+    parser.option(
+        "--assignment", assignment_name, metavar="NAME", default="attention",
+        help=_("The assignment's name: one per week, say."),
+    )  # fmt: skip
     common.language_option(parser, _("en or ko: the language of the notebooks."))
 
 
@@ -101,11 +119,9 @@ def _release(given: Namespace) -> None:
         except ModuleNotFoundError as missing:
             said = _("What instructors need is not installed ({reason}). Type: make release")
             raise BadInput(said.format(reason=missing)) from None
-        from grader.course import answer_cells
-
         folder = given.folder
         try:
-            written = releasing.build(folder, steps, per_step=given.per_step)
+            written = releasing.build(folder, steps, per_step=given.per_step, assignment=given.assignment)
         except NotOverwritten as edited:
             said = _("{file} was edited and is not overwritten. Type: python -m grader release --folder OTHER")
             raise BadInput(said.format(file=edited)) from None
@@ -114,7 +130,7 @@ def _release(given: Namespace) -> None:
         if written.kept_configuration:
             print(_("{file} already exists and was left alone.").format(file=folder / "nbgrader_config.py"))
         said = _("The course is in {folder}. Type: cd {folder} && nbgrader generate_assignment {name}")
-        print(said.format(folder=paths.typed(folder), name=answer_cells.ASSIGNMENT))
+        print(said.format(folder=paths.typed(folder), name=given.assignment))
 
 
 def _gradescope_line(parser: Parser) -> None:

@@ -32,12 +32,24 @@ class NoSubmission(FileNotFoundError):
 @dataclass
 class Submission:
     """The sources of a submission by module name, the problems of unusable files, and the submitted files that were not
-    read, each with the reason."""
+    read, each with the reason. `earlier` are the steps that the same person handed in with earlier assignments."""
 
     name: str
     sources: dict[str, tuple[str, str]] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
+    earlier: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def add_earlier(self, other: Submission, label: str) -> None:
+        """Adds the written steps of an earlier submission, and what they may import; they replace those added before.
+
+        `label` is what messages call that submission.
+        """
+        self.earlier |= {
+            module: (f"{label}/{shown.partition('/')[2]}", source)
+            for module, (shown, source) in other.sources.items()
+            if module not in other.problems and not (STEP_NAME.fullmatch(module) and answer_cells.is_untouched(source))
+        }
 
 
 def read(folder: Path, only: Collection[str] | None = None) -> Submission:

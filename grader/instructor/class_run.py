@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +41,7 @@ class Stopped(RuntimeError):
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for: who, where the results go, and how."""
+    """What was asked for: who, where the results go, and how; `earlier` are folders of earlier assignments."""
 
     submissions: Path
     out: Path
@@ -53,6 +54,7 @@ class Request:
     jobs: int | None = None
     scheduler: str | None = None
     gradebook: str | None = None
+    earlier: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ OnStudent = Callable[[Graded, bool], None]
 def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStudent]]) -> Done:
     """Grades a class and writes everything that is made of it. Raises Impossible and Stopped."""
     folders = _folders(request)
+    _require_folders(request.earlier)
     counted = Counter[bool]()
     try:
         with _stoppable(), _alone_in(request), progress(len(folders)) as on_student:
@@ -139,6 +142,16 @@ def _folders(request: Request) -> list[str]:
     except OSError:
         problem = _("{folder} is not a readable folder. Type: python -m grader class FOLDER")
     raise Impossible(problem.format(folder=typed(submissions)))
+
+
+def _require_folders(earlier: Sequence[Path]) -> None:
+    """Raises Impossible where one of the folders of earlier assignments is none."""
+    for folder in earlier:
+        try:
+            os.listdir(folder)
+        except OSError:
+            said = _("{folder} is not a readable folder. Type: python -m grader class SUBMISSIONS --earlier FOLDER")
+            raise Impossible(said.format(folder=typed(folder))) from None
 
 
 @contextmanager
@@ -244,7 +257,7 @@ def grade(request: Request, names: list[str], plan: Plan, pool: pools.Pool, on_s
         on_student(graded, kept)
 
     def tasks() -> Iterator[tuple[str, pools.Task]]:
-        for student in students(request.submissions, names, plan.assignment):
+        for student in students(request.submissions, names, plan.assignment, request.earlier):
             graded = Graded(
                 student=student.name, file=student.file, key=_key(student, plan, request.limits),
                 canvas_id=student.canvas_id, late=student.late,
@@ -292,7 +305,8 @@ def write_class(request: Request, plan: Plan, standings: list[Standing]) -> None
 def _arguments(request: Request) -> str:
     """What is typed after the name of the command to have these submissions graded in the same way, in one line."""
     steps = [f"--step {step}" for step in request.steps]
-    return " ".join([typed(request.submissions), f"--out {typed(request.out)}", *steps])
+    earlier = [f"--earlier {typed(folder)}" for folder in request.earlier]
+    return " ".join([typed(request.submissions), f"--out {typed(request.out)}", *steps, *earlier])
 
 
 def _stands(known: Graded, graded: Graded, plan: Plan) -> bool:
@@ -337,6 +351,7 @@ def _key(student: Student, plan: Plan, limits: Limits) -> str:
         handed_in.sources,
         handed_in.problems,
         handed_in.unread,
+        handed_in.earlier,
         plan.seed,
         plan.steps,
         plan.device,

@@ -31,7 +31,7 @@ from grader.base.language import gettext as _
 from grader.base.limits import Limits
 from grader.base.paths import ROOT
 from grader.base.results import Report, StepResult
-from grader.course import submissions
+from grader.course import earlier, submissions
 from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA, Cell
 from grader.instructor import gradebook
 from grader.instructor.gradebook import Mark
@@ -183,6 +183,7 @@ class LastReport:
             if self._seed is None:
                 self._seed = kept_seed(course / SEED_FILE)
             read = submissions.read(course / folder)
+            earlier.add_siblings(read, course / folder)
             self._grader = self._grader or grader.Grader(limits=self._limits, many=True)
             return self._grader.grade(read, steps, device=self._device, seed=self._seed)
         except (GraderError, submissions.NoSubmission, OSError) as error:

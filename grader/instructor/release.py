@@ -67,8 +67,10 @@ class Released:
     kept_configuration: bool = False
 
 
-def build(folder: Path, chosen: Collection[str] = (), *, per_step: bool = False) -> Released:
-    """Writes the course in the language in use: one notebook, or one per step, of the chosen steps or of the core.
+def build(
+    folder: Path, chosen: Collection[str] = (), *, per_step: bool = False, assignment: str = ASSIGNMENT
+) -> Released:
+    """Writes an assignment in the language in use: one notebook, or one per step, of the chosen steps or of the core.
 
     Raises NotOverwritten, and writes nothing, when a notebook there was edited; OSError when a file can't be written.
     """
@@ -76,8 +78,8 @@ def build(folder: Path, chosen: Collection[str] = (), *, per_step: bool = False)
     if per_step:
         made = {f"{step.name}.ipynb": notebook([step]) for step in steps}
     else:
-        made = {f"{ASSIGNMENT}.ipynb": notebook(steps)}
-    source = folder / "source" / ASSIGNMENT
+        made = {f"{assignment}.ipynb": notebook(steps)}
+    source = folder / "source" / assignment
     for path in source.glob("*.ipynb"):
         if not _as_written(path):
             raise NotOverwritten(str(path))
