@@ -2,9 +2,10 @@
 configuration, and through `grader class`, in one run.
 
 Submissions of the core's twelve steps each, half of them right. nbgrader grades the notebooks that `make release`
-makes, `grader class` does all that it does for an instructor. All are timed as whole commands, `grader class` before and
-after nbgrader. With one notebook per step nbgrader alone takes minutes for each student, so only a few go that way. The
-bounds hold on a machine that does nothing else. `--many 1000` sends as many through the kit alone and looks at memory.
+makes, `grader class` does all that it does for an instructor. All are timed as whole commands, `grader class` before
+and after nbgrader. With one notebook per step nbgrader alone takes minutes for each student, so only a few go that way.
+The bounds hold on a machine that does nothing else. `--many 1000` sends as many through the kit alone and looks at
+memory.
 """
 
 from __future__ import annotations
@@ -199,7 +200,7 @@ def same_scores(folder: Path, out: Path) -> bool:
 
 
 def compare(scratch: Path, count: int) -> None:
-    """The class through all three, `grader class` first and last: the machine itself gets slower or faster meanwhile."""
+    """The class through all three, `grader class` first and last: meanwhile the machine may get slower or faster."""
     submissions = scratch / "in"
     hand_in(submissions, count)
     print(f"{count} submissions of twelve steps, whole commands")
