@@ -65,7 +65,10 @@ def configure(config: Any) -> None:
     usual = Autograde.class_traits()["autograde_preprocessors"].default()
     config.Autograde.autograde_preprocessors = [ours.get(preprocessor, preprocessor) for preprocessor in usual]
     config.Autograde.exporter_class = SubmittedNotebooks
-    config.HTMLExporter.filters = {"markdown2html": "grader.instructor.markup.safe_markdown"}  # formgrader, feedback
+    config.HTMLExporter.filters = {  # formgrader, feedback
+        "markdown2html": "grader.instructor.markup.safe_markdown",
+        "clean_html": "grader.instructor.markup.safe_output",
+    }
 
 
 class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader carries no types
@@ -106,7 +109,11 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
             weakref.finalize(converter, converter.attention_desk.close)
         directory = converter.coursedir
         folder = Path(directory.format_path(directory.submitted_directory, about["student"], about["assignment"]))
-        report: Report | str = converter.attention_desk.report(Path(directory.root), folder, steps)
+        has_others = folder.parts[-2:] == (
+            about["student"],
+            about["assignment"],
+        )  # as nbgrader arranges them by default
+        report: Report | str = converter.attention_desk.report(Path(directory.root), folder, steps, has_others)
         if isinstance(report, str):
             self.log.error("%s", report)
         return report
@@ -172,18 +179,22 @@ class LastReport:
         self._grader: grader.Grader | None = None
         self._last: tuple[Path, list[str], Report | str] | None = None
 
-    def report(self, course: Path, folder: Path, steps: list[str]) -> Report | str:
-        """The report on a submission, or why there is none; asked again, as for its next notebook, the same one."""
+    def report(self, course: Path, folder: Path, steps: list[str], has_others: bool) -> Report | str:
+        """The report on a submission, or why there is none; asked again, as for its next notebook, the same one.
+
+        `has_others`: beside its folder stand those of the student's other assignments, and nobody else's.
+        """
         if self._last is None or self._last[:2] != (folder, steps):
-            self._last = (folder, steps, self._graded(course, folder, steps))
+            self._last = (folder, steps, self._graded(course, folder, steps, has_others))
         return self._last[2]
 
-    def _graded(self, course: Path, folder: Path, steps: list[str]) -> Report | str:
+    def _graded(self, course: Path, folder: Path, steps: list[str], has_others: bool) -> Report | str:
         try:
             if self._seed is None:
                 self._seed = kept_seed(course / SEED_FILE)
             read = submissions.read(course / folder)
-            earlier.add_siblings(read, course / folder)
+            if has_others:
+                earlier.add_siblings(read, course / folder)
             self._grader = self._grader or grader.Grader(limits=self._limits, many=True)
             return self._grader.grade(read, steps, device=self._device, seed=self._seed)
         except (GraderError, submissions.NoSubmission, OSError) as error:
