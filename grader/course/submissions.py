@@ -21,6 +21,7 @@ MAX_FILES = 200
 MAX_NOTEBOOKS = 50
 MAX_UNREAD = 12  # of the list of files that were not read
 ARCHIVE = re.compile(r".+\.(zip|7z|rar|tar|tgz|tar\.\w+)", re.IGNORECASE)
+DOCUMENT = re.compile(r".+\.(docx?|odt|rtf|pdf|hwpx?|pages)", re.IGNORECASE)
 NOT_ANSWERS = ("__pycache__", "__MACOSX")
 MODULE_FILE = re.compile(r"([A-Za-z_]\w*)\.py")
 
@@ -150,6 +151,8 @@ def _note_unread(submission: Submission, folder: Path, listing: list[str]) -> No
             continue
         if ARCHIVE.fullmatch(name):
             submission.unread[shown] = _("it is an archive: unpack it")
+        elif DOCUMENT.fullmatch(name):
+            submission.unread[shown] = _("it is a document: put code into a .py file or a notebook")
         elif name.lower().endswith((".py", ".txt")) and not MODULE_FILE.fullmatch(name) and name not in meant:
             if name.lower().endswith(".py") or ".py." in name.lower():
                 submission.unread[shown] = _("its name is not that of a step")
