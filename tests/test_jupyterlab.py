@@ -6,12 +6,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -57,7 +58,7 @@ def running(command: list[str], folder: Path, address: str) -> Iterator[None]:
     """A program that answers at an address, until the end."""
     environment = os.environ | {"HOME": str(folder), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, cwd=folder, env=environment, **quiet) as process:
+    with subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True, **quiet) as process:
         try:
             deadline = time.monotonic() + 60
             while True:
@@ -70,6 +71,9 @@ def running(command: list[str], folder: Path, address: str) -> Iterator[None]:
             yield
         finally:
             process.terminate()
+            time.sleep(1)
+            with suppress(ProcessLookupError):  # a server that has a kernel waits for a word from the keyboard
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def seen(browser: int, address: str) -> dict[str, Any]:
