@@ -158,6 +158,8 @@ window.addEventListener("load", () => {
     outside: said.filter(one => !one.closest(inside) && one.getBoundingClientRect().right > wide + 1)
       .map(one => one.textContent.slice(0, 60)),
     faint: said.filter(one => contrast(one) < 4.5).map(one => one.textContent.slice(0, 40)),
+    squeezed: [...document.querySelectorAll(".steps th, .steps td, .grid tbody th")]
+      .filter(one => one.textContent.trim().length > 12 && one.offsetWidth > 0 && one.offsetWidth < 60).map(one => one.textContent.slice(0, 40)),
     small: said.filter(one => parseFloat(getComputedStyle(one).fontSize) < 11).map(one => one.textContent.slice(0, 40)),
   });
 });
@@ -203,4 +205,4 @@ def test_a_page_fits_and_can_be_read(kind: str, spoken: str, width: int, dark: b
     seen = measured(source, width, tmp_path, *([DARK] if dark else []))
     assert seen["dark"] is dark
     assert seen["outside"] == [] and seen["whole"] <= seen["wide"]
-    assert seen["faint"] == [] and seen["small"] == []
+    assert seen["faint"] == [] and seen["small"] == [] and seen["squeezed"] == []
