@@ -159,7 +159,8 @@ window.addEventListener("load", () => {
       .map(one => one.textContent.slice(0, 60)),
     faint: said.filter(one => contrast(one) < 4.5).map(one => one.textContent.slice(0, 40)),
     squeezed: [...document.querySelectorAll(".steps th, .steps td, .grid tbody th")]
-      .filter(one => one.textContent.trim().length > 12 && one.offsetWidth > 0 && one.offsetWidth < 60).map(one => one.textContent.slice(0, 40)),
+      .filter(one => one.textContent.trim().length > 12 && one.offsetWidth > 0 && one.offsetWidth < 60)
+      .map(one => one.textContent.slice(0, 40)),
     small: said.filter(one => parseFloat(getComputedStyle(one).fontSize) < 11).map(one => one.textContent.slice(0, 40)),
   });
 });
