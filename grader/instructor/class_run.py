@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,7 +47,7 @@ class Stopped(RuntimeError):
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for: who, where the results go, and how."""
+    """What was asked for: who, where the results go, and how; `earlier` are folders of earlier assignments."""
 
     submissions: Path
     out: Path
@@ -60,6 +61,7 @@ class Request:
     scheduler: str | None = None
     gradebook: str | None = None
     marking: Marking | None = None
+    earlier: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ OnStudent = Callable[[Graded, bool], None]
 def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStudent]]) -> Done:
     """Grades a class and writes everything that is made of it. Raises Impossible and Stopped."""
     folders = _folders(request)
+    _require_folders(request.earlier)
     counted = Counter[bool]()
     try:
         with _stoppable(), _alone_in(request), progress(len(folders)) as on_student:
@@ -164,6 +167,16 @@ def _folders(request: Request) -> list[str]:
     except OSError:
         problem = _("{folder} is not a readable folder. Type: python -m grader class FOLDER")
     raise Impossible(problem.format(folder=typed(submissions)))
+
+
+def _require_folders(earlier: Sequence[Path]) -> None:
+    """Raises Impossible where one of the folders of earlier assignments is none."""
+    for folder in earlier:
+        try:
+            os.listdir(folder)
+        except OSError:
+            said = _("{folder} is not a readable folder. Type: python -m grader class SUBMISSIONS --earlier FOLDER")
+            raise Impossible(said.format(folder=typed(folder))) from None
 
 
 @contextmanager
@@ -282,7 +295,8 @@ def grade(
         on_student(graded, kept)
 
     def tasks() -> Iterator[tuple[str, pools.Task]]:
-        for name, student in zip(names, students(request.submissions, names, plan.assignment), strict=True):
+        handed_in = students(request.submissions, names, plan.assignment, request.earlier)
+        for name, student in zip(names, handed_in, strict=True):
             known = load(request.out, student.file)
             ledger.expect(student.file, request.submissions / name, student.submission, known.mark if known else None)
             key = _key(student, _of_its_round(plan, None if request.again else known), request.limits)
@@ -347,7 +361,8 @@ def _arguments(request: Request) -> str:
     steps = [f"--step {step}" for step in request.steps]
     if request.marking:
         steps = [f"--assignments {typed(request.marking.term.file)} --assignment {request.assignment}"]
-    return " ".join([typed(request.submissions), f"--out {typed(request.out)}", *steps])
+    earlier = [f"--earlier {typed(folder)}" for folder in request.earlier]
+    return " ".join([typed(request.submissions), f"--out {typed(request.out)}", *steps, *earlier])
 
 
 def _stands(known: Graded, graded: Graded, plan: Plan, out: Path) -> bool:
@@ -397,6 +412,7 @@ def _key(student: Student, plan: Plan, limits: Limits) -> str:
         handed_in.sources,
         handed_in.problems,
         handed_in.unread,
+        handed_in.earlier,
         plan.seed,
         plan.steps,
         plan.device,

@@ -32,7 +32,7 @@ from grader.base.language import gettext as _
 from grader.base.limits import Limits
 from grader.base.paths import ROOT
 from grader.base.results import AssignmentMark, Report, StepResult
-from grader.course import submissions
+from grader.course import earlier, submissions
 from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA, Cell, one_budget
 from grader.instructor import fingerprint, gradebook
 from grader.instructor.gradebook import Mark
@@ -70,7 +70,10 @@ def configure(config: Any) -> None:
     usual = Autograde.class_traits()["autograde_preprocessors"].default()
     config.Autograde.autograde_preprocessors = [ours.get(preprocessor, preprocessor) for preprocessor in usual]
     config.Autograde.exporter_class = SubmittedNotebooks
-    config.HTMLExporter.filters = {"markdown2html": "grader.instructor.markup.safe_markdown"}  # formgrader, feedback
+    config.HTMLExporter.filters = {  # formgrader, feedback
+        "markdown2html": "grader.instructor.markup.safe_markdown",
+        "clean_html": "grader.instructor.markup.safe_output",
+    }
 
 
 class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader carries no types
@@ -120,7 +123,11 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
             converter.attention_desk = LastReport(self.seed, self.device, limits)
             weakref.finalize(converter, converter.attention_desk.close)
         root, folder = Path(converter.coursedir.root), self._folder(about)
-        report: Report | str = converter.attention_desk.report(root, folder, steps, marking)
+        has_others = folder.parts[-2:] == (
+            about["student"],
+            about["assignment"],
+        )  # as nbgrader arranges them by default
+        report: Report | str = converter.attention_desk.report(root, folder, steps, marking, has_others)
         if isinstance(report, str):
             self.log.error("%s", report)
         return report
@@ -241,19 +248,26 @@ class LastReport:
         self.submission = submissions.Submission("")  # the one that was graded last
 
     def report(
-        self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None = None
+        self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None, has_others: bool
     ) -> Report | str:
-        """The report on a submission, or why there is none; asked again, as for its next notebook, the same one."""
+        """The report on a submission, or why there is none; asked again, as for its next notebook, the same one.
+
+        `has_others`: beside its folder stand those of the student's other assignments, and nobody else's.
+        """
         if self._last is None or self._last[:2] != (folder, steps):
-            self._last = (folder, steps, self._graded(course, folder, steps, marking))
+            self._last = (folder, steps, self._graded(course, folder, steps, marking, has_others))
         return self._last[2]
 
-    def _graded(self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None) -> Report | str:
+    def _graded(
+        self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None, has_others: bool
+    ) -> Report | str:
         try:
             self.submission = read = submissions.read(course / folder)
             if marking is not None:
                 ledger.with_own_earlier(read, (course / folder).parent, marking)
-            handed_in = msgspec.json.encode([read.sources, read.problems], order="deterministic")
+            elif has_others:
+                earlier.add_siblings(read, course / folder)
+            handed_in = msgspec.json.encode([read.sources, read.problems, read.earlier], order="deterministic")
             digests = [hashlib.sha256(data).hexdigest() for data in (os.fsencode(folder), handed_in)]
             seed = kept_seed(course / SEED_FILE, *digests) if self._seed is None else self._seed
             self._grader = self._grader or grader.Grader(limits=self._limits, many=True)

@@ -75,16 +75,17 @@ class Released:
 
 
 def build(
-    folder: Path, chosen: Collection[str] = (), *, per_step: bool = False, marking: Marking | None = None
-) -> Released:
-    """Writes the course in the language in use: one notebook, or one per step, of the chosen steps or of the core; with
-    `marking`, that of an assignment, under its name and with its weights.
+    folder: Path, chosen: Collection[str] = (), *, per_step: bool = False, marking: Marking | None = None,
+    assignment: str = ASSIGNMENT,
+) -> Released:  # fmt: skip
+    """Writes an assignment in the language in use: one notebook, or one per step, of the chosen steps or of the core;
+    with `marking`, under its own name and with its weights.
 
     Raises NotOverwritten, and writes nothing, when a notebook there was edited; OSError when a file can't be written.
     """
     chosen = marking.assignment.everything if marking else chosen
     steps = [step for step in course.steps() if (step.name in chosen if chosen else step.track == CORE)]
-    name = marking.assignment.name if marking else ASSIGNMENT
+    name = marking.assignment.name if marking else assignment
     if per_step:
         made = {f"{step.name}.ipynb": notebook([step], marking) for step in steps}
     else:

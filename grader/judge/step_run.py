@@ -18,6 +18,7 @@ from grader.checks.trial import Verdict, run_check
 from grader.course import stubs
 from grader.course.steps import Check, as_check
 from grader.course.stubs import is_untouched
+from grader.judge import quiet
 from grader.judge.messages import GradeRequest, StepGraded
 from grader.judge.worker_backend import WorkerBackend
 from grader.oracle.diagnostician import Diagnostician, explained, name_of, nudge_of
@@ -105,7 +106,7 @@ class StepRun:
             results = run.results(devices)
             self._verdicts += run.verdicts
             if self._quiet:
-                _silence(results, run.verdicts)
+                quiet.silence(results, run.verdicts, self._load.sources[self._step.name][1])
             else:
                 no_terminal = _("breakpoint() does not stop here: there is no keyboard. Type: make repro")
                 self._output.append(student.printed().replace(NO_TERMINAL, no_terminal))
@@ -114,35 +115,6 @@ class StepRun:
             self._odd |= student.odd
         finally:
             student.close()
-
-
-def _silence(results: list[CheckResult], verdicts: list[Verdict]) -> None:
-    """Beside a reference, the code could tell what stands there by any word or number of its own: what is shown is
-    which checks fail, and which known mistake it is."""
-    for result, verdict in zip(results, verdicts, strict=True):
-        if verdict.status == "pass":
-            continue
-        found = verdict.message.strip()
-        named = result.message.removeprefix(verdict.message).strip() if result.misconception else ""
-        verdict.message = result.message = named or _untold(verdict)
-        result.parting = None
-        if verdict.status == "error":
-            result.message = found.partition("\n")[0]
-
-
-def _untold(verdict: Verdict) -> str:
-    if verdict.off_limits:
-        said = _("A built-in that is off limits was used.")
-    elif verdict.status == "timeout":
-        said = _("The code did not answer in time.")
-    elif verdict.status == "todo":
-        said = _("It is not written yet.")
-    elif verdict.by_code:
-        said = _("The code raised an error.")
-    else:
-        said = _("The code gave another answer than expected.")
-    hidden = _("Its values are not shown, since the reference of an earlier step was in its process.")
-    return f"{said} {hidden}"
 
 
 @dataclass
