@@ -50,8 +50,8 @@ report: .venv/ready ## Grade, and open the report as a page in the browser
 	@$(RUN) grade $(CHOICE) --html dist/report.html --open
 
 .PHONY: watch
-watch: .venv/ready ## Grade each save as it happens (STEP=4 begins there)
-	@$(RUN) watch $(STEP) $(if $(TRACK),--track $(TRACK))
+watch: .venv/ready ## Grade each save as it happens (STEP=4 begins there, PAGE=1 shows it in the browser)
+	@$(RUN) watch $(STEP) $(if $(TRACK),--track $(TRACK)) $(if $(PAGE),--page)
 
 .PHONY: hint
 hint: .venv/ready ## One hint more for the current step, or for STEP=4

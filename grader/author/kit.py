@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from grader.author import recorder
@@ -43,11 +43,14 @@ TOP = "attention-from-scratch"  # the folder inside the zip file
 TARGET = re.compile(r"^([\w./-]+):(?!=)", re.MULTILINE)
 
 
-def build(folder: Path, chosen: Collection[str] = ()) -> Path:
+def build(
+    folder: Path, chosen: Collection[str] = (), on_step: Callable[[str, int], None] = lambda name, size: None
+) -> Path:
     """Builds the kit in `folder`, replacing an older one, and next to it the same as a zip file, which it returns.
 
     It has the chosen steps and those that they import, all with their stubs in `exercises/`; by default it has every
-    step, and `exercises/` the core, to which `make begin` adds.
+    step, and `exercises/` the core, to which `make begin` adds. `on_step` is called with each recorded step and its
+    size in bytes.
 
     Raises NotOverwritten when the folder holds something else, NotRecorded when a reference fails one of its checks.
     """
@@ -61,7 +64,7 @@ def build(folder: Path, chosen: Collection[str] = ()) -> Path:
         if not names or step.name in names:
             _copy_step(step, folder, handed_out=step.name in handed_out)
     _copy_labs(folder / "steps")
-    recorder.record_all(folder / "steps", steps=names)
+    recorder.record_all(folder / "steps", on_step, steps=names)
     for name in engine_files():
         _copy(ROOT / "grader" / name, folder / "grader" / name)
     for spoken in LANGUAGES[1:]:  # English needs no catalogue

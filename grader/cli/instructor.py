@@ -152,7 +152,8 @@ def _kit(given: Namespace) -> None:
 
         folder = given.folder
         try:
-            archive = building.build(folder, steps)
+            print(_("Recording each step's right and wrong answers: this takes minutes."), flush=True)
+            archive = building.build(folder, steps, lambda name, size: print(f"{name:26}{size:>9,} bytes", flush=True))
         except NotOverwritten:
             said = _("{folder} holds something other than a kit. Type: python -m grader kit --folder OTHER")
             raise BadInput(said.format(folder=folder)) from None

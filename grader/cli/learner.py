@@ -6,12 +6,16 @@ import contextlib
 import sys
 from argparse import Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from grader.base import language, paths
 from grader.base.language import gettext as _
 from grader.cli import common
 from grader.cli.common import EXERCISES, N_
 from grader.cli.parser import BadInput, Parser, Subcommand
+
+if TYPE_CHECKING:
+    from grader.base.results import Report
 
 # --- grade -----------------------------------------------------------------------------------------------------------
 
@@ -65,10 +69,12 @@ def _grade(given: Namespace) -> None:
             _write_page(report, given, to_stdout)
 
 
-def _write_page(report: object, given: Namespace, to_stdout: bool) -> None:
+def _write_page(report: Report, given: Namespace, to_stdout: bool) -> None:
+    from grader.course import lessons
     from grader.report import page  # jinja2 is imported only for a page
 
-    common.write(given.html, page.html(report), "--html report.html")  # type: ignore[arg-type]
+    hints = lessons.hints_of(step.name for step in report.steps)
+    common.write(given.html, page.html(report, hints=hints), "--html report.html")
     print(_("The page is {file}").format(file=given.html.resolve()), file=sys.stderr if to_stdout else sys.stdout)
     if given.open and not page.show_in_browser(given.html):
         print(_("No browser was found here: open that file in one."), file=sys.stderr)
@@ -163,6 +169,7 @@ def _watch_line(parser: Parser) -> None:
     common.choice_options(parser)
     common.submission_option(parser)
     common.device_option(parser, "cpu")
+    parser.flag("--page", help=_("Also show the session as a page in the browser."))
     common.language_option(parser)
     common.isolation_option(parser)
 
@@ -173,9 +180,11 @@ def _watch(given: Namespace) -> None:
         start = common.one_step(given.step_name, "watch") if given.step_name else next(iter(names), None)
         common.require_folder(given.submission, "watch")
         limits = common.limits(given, "watch")
+        if sys.stdout.isatty():  # the imports below take half a second
+            print(_("Loading torch, once …"), flush=True)
         from grader.learner import watch as watching
 
-        watching.run(given.submission, start, given.device, limits.required, names)
+        watching.run(given.submission, start, given.device, limits.required, names, in_browser=given.page)
 
 
 # --- one step --------------------------------------------------------------------------------------------------------
