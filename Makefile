@@ -65,6 +65,10 @@ repro: .venv/ready ## Run the failing call in a process of your own, where break
 lesson: .venv/ready ## Read the lesson of the current step, or of STEP=4
 	@$(RUN) lesson $(STEP)
 
+.PHONY: solution
+solution: .venv/ready ## After green: the reference and other right ways, with what they trade: STEP=4
+	@$(RUN) solution $(STEP)
+
 .PHONY: reset
 reset: .venv/ready ## Back to the stub, your work kept beside it: STEP=4
 	@$(RUN) reset $(STEP)
@@ -143,8 +147,8 @@ record: .venv/ready ## Record what a learner's copy answers from; `make kit` doe
 	@$(RUN) record $(CHOICE)
 
 .PHONY: kit
-kit: .venv/ready ## Build the learner's copy, without the solutions: dist/kit/ and dist/kit.zip
-	@$(RUN) kit $(CHOICE)
+kit: .venv/ready ## Build the learner's copy: dist/kit/ and dist/kit.zip (SOLUTIONS=1: make solution works in it)
+	@$(RUN) kit $(CHOICE) $(if $(SOLUTIONS),--solutions)
 
 .PHONY: release
 release: .venv/ready-instructor ## Build a course for nbgrader: dist/nbgrader/ (KIT_LANG=ko for Korean)

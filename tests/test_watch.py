@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
@@ -292,6 +293,19 @@ def test_half_written(source: str, said: str) -> None:
     assert bool(line) == bool(said)
     assert said in line
     assert not line or len(line.splitlines()) in (1, 3)
+
+
+def test_a_blocked_step_leads_to_the_one_that_blocks(watch: Watch) -> None:
+    """It is named, and `n` goes there."""
+    watch.board.current = "step09_fused_qkv"
+    blocked = msgspec.structs.replace(result("step09_fused_qkv", "skipped"), blocked_by="step02_softmax")
+    watch.board.results = {"step09_fused_qkv": blocked}
+    console = Console(file=io.StringIO(), width=80)
+    with console.capture() as captured:
+        console.print(boards.verdict(watch.board))
+    assert "Next is step02_softmax" in captured.get()
+    watch.take(Key("n"))
+    assert watch.board.current == "step02_softmax"
 
 
 def test_a_number_goes_to_its_step(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:

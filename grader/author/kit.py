@@ -15,7 +15,7 @@ from grader.base import language
 from grader.base.files import NotOverwritten, pack
 from grader.base.language import LANGUAGES
 from grader.base.paths import ROOT, SOLUTIONS
-from grader.course import choice, steps, tracks
+from grader.course import choice, solutions, steps, tracks
 from grader.course.stubs import shipped
 
 # Rooms of the engine that only an author or an instructor needs.
@@ -34,8 +34,8 @@ FROM_TEMPLATES = {
     "classroom50/autograder.py": "classroom50_autograder.py",
 }
 TARGETS = (
-    "help", ".venv/ready", "grade", "report", "watch", "hint", "repro", "lesson", "reset", "tracks", "begin",
-    "exercises", "doctor", ".venv/ready-lab", "lab", "demo", "train", "generate", "gpt2",
+    "help", ".venv/ready", "grade", "report", "watch", "hint", "repro", "lesson", "solution", "reset", "tracks",
+    "begin", "exercises", "doctor", ".venv/ready-lab", "lab", "demo", "train", "generate", "gpt2",
 )  # fmt: skip
 LESSONS = ("lesson.en.md", "lesson.ko.md")
 
@@ -44,13 +44,14 @@ TARGET = re.compile(r"^([\w./-]+):(?!=)", re.MULTILINE)
 
 
 def build(
-    folder: Path, chosen: Collection[str] = (), on_step: Callable[[str, int], None] = lambda name, size: None
-) -> Path:
+    folder: Path, chosen: Collection[str] = (), on_step: Callable[[str, int], None] = lambda name, size: None,
+    *, with_solutions: bool = False,
+) -> Path:  # fmt: skip
     """Builds the kit in `folder`, replacing an older one, and next to it the same as a zip file, which it returns.
 
     It has the chosen steps and those that they import, all with their stubs in `exercises/`; by default it has every
     step, and `exercises/` the core, to which `make begin` adds. `on_step` is called with each recorded step and its
-    size in bytes.
+    size in bytes. `with_solutions`: it also holds what `make solution` shows of a step that passes.
 
     Raises NotOverwritten when the folder holds something else, NotRecorded when a reference fails one of its checks.
     """
@@ -63,6 +64,9 @@ def build(
     for step in steps.steps():
         if not names or step.name in names:
             _copy_step(step, folder, handed_out=step.name in handed_out)
+            if with_solutions:
+                to = folder / "steps" / step.track / step.name / solutions.SHIPPED
+                to.write_bytes(solutions.shipped(step.name))
     _copy_labs(folder / "steps")
     recorder.record_all(folder / "steps", on_step, steps=names)
     for name in engine_files():

@@ -257,6 +257,31 @@ def _lesson(given: Namespace) -> None:
             raise BadInput(said.format(step=name)) from None
 
 
+def _solution(given: Namespace) -> None:
+    with language.use(common.chosen_language(given.lang, "solution")):
+        name = common.one_step(given.step_name or given.step, "solution")
+        common.require_folder(given.submission, "solution")
+        from grader.course import solutions, submissions
+        from grader.judge.grader import Grader
+        from grader.report import console, solution
+
+        number = int(name[4:6])
+        try:
+            solved = solutions.solution(name)
+        except solutions.NoSolution:
+            said = _(
+                "This copy of the kit holds no solutions: ask whoever gave it to you. Type: make lesson STEP={number}"
+            )
+            raise BadInput(said.format(number=number)) from None
+        with Grader(1) as grader:
+            result = grader.grade(submissions.read(given.submission), [name], device="cpu").steps[0]
+        if result.status != "pass":
+            said = _("{step} does not pass yet, and its solution is shown once it does. Type: make hint STEP={number}")
+            raise BadInput(said.format(step=name, number=number))
+        ways = [(way.name, _(way.trades), way.code) for way in solved.ways]
+        console.say(solution.terminal(name, solved.reference, ways), whole_lines=True)
+
+
 def _reset(given: Namespace) -> None:
     with language.use(common.chosen_language(given.lang, "reset")):
         name = common.one_step(given.step_name or given.step, "reset")
@@ -303,6 +328,7 @@ COMMANDS = [
     Subcommand("hint", N_("Give one more hint for a step."), _step_line, _hint),
     Subcommand("lesson", N_("Show the lesson of a step."), _step_line, _lesson),
     Subcommand("repro", N_("Run the first failing call of a step in a process of your own."), _repro_line, _repro),
+    Subcommand("solution", N_("Show the reference and other right ways of a step that passes."), _step_line, _solution),
     Subcommand("reset", N_("Put the stub of a step back; your work is kept beside it, dated."), _step_line, _reset),
     Subcommand("tracks", N_("List the tracks: what each needs and how far you are."), _tracks_line, _tracks),
     Subcommand("begin", N_("Write the stubs of a track into your exercises."), _begin_line, _begin),

@@ -55,7 +55,11 @@ class Board:
         return name in self.results and self.results[name].status == "pass"
 
     def following(self) -> str | None:
-        """The next step that does not pass, after the current one and then from the start; None if all pass."""
+        """The step that blocks the current one, else the next that does not pass, after the current one and then from
+        the start; None if all pass."""
+        result = self.results.get(self.current or "")
+        if result is not None and result.blocked_by in self.names:
+            return result.blocked_by
         start = self.names.index(self.current) + 1 if self.current else 0
         return next((name for name in self.names[start:] + self.names[:start] if not self.passes(name)), None)
 
@@ -92,7 +96,7 @@ def verdict(board: Board, *, detail: bool = True) -> RenderableType:
         parts.append(Text(_("Edit {file}: it is checked as you save it.").format(file=board.file(name))))
     elif detail and (result.status != "pass" or result.output):
         parts += [Text(), reports.detail(result)]
-    if result.status == "pass":
+    if result.status == "pass" or result.blocked_by:
         parts.append(_what_next(board))
     return Group(*parts)
 
