@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from grader.author import kit
 from grader.base import language, paths
 from grader.cli import main
 from grader.course import choice, solutions
@@ -58,6 +59,12 @@ def test_a_kit_without_solutions_says_whom_to_ask(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(solutions, "solution", missing)
     monkeypatch.setattr(sys, "argv", ["grader", "solution", "4", "--submission", str(tmp_path)])
     assert main.main() == 2
+
+
+def test_a_kit_with_solutions_says_so() -> None:
+    """Each README has the sentence that is replaced."""
+    for language_of, without in zip(("en", "ko"), kit.WITHOUT_AND_WITH, strict=True):
+        assert without in (kit.TEMPLATES / f"kit_readme.{language_of}.md").read_text(encoding="utf-8")
 
 
 def test_every_core_step_has_ways_that_say_what_they_trade() -> None:

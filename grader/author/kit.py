@@ -37,6 +37,13 @@ TARGETS = (
     "help", ".venv/ready", "grade", "report", "watch", "hint", "repro", "lesson", "solution", "reset", "tracks",
     "begin", "exercises", "doctor", ".venv/ready-lab", "lab", "demo", "train", "generate", "gpt2",
 )  # fmt: skip
+# What the READMEs say, and what they say where the kit holds solutions.
+WITHOUT_AND_WITH = {
+    "This copy holds no solutions.": (
+        "This copy holds the solutions of its steps: `make solution` shows one once its step passes."
+    ),
+    "이 배포본에는 풀이가 없습니다.": "이 배포본에는 풀이가 있으며, 단계가 통과하면 `make solution`으로 볼 수 있습니다.",
+}
 LESSONS = ("lesson.en.md", "lesson.ko.md")
 
 TOP = "attention-from-scratch"  # the folder inside the zip file
@@ -79,10 +86,18 @@ def build(
         _copy(ROOT / name, folder / name)
     for name, template in FROM_TEMPLATES.items():
         _copy(TEMPLATES / template, folder / name)
+    if with_solutions:
+        _tell_of_solutions(folder)
     (folder / "Makefile").write_text(
         learners_makefile((ROOT / "Makefile").read_text(encoding="utf-8")), encoding="utf-8"
     )
     return _zipped(folder)
+
+
+def _tell_of_solutions(folder: Path) -> None:
+    for readme, (without, told) in zip(("README.md", "README.ko.md"), WITHOUT_AND_WITH.items(), strict=True):
+        text = (folder / readme).read_text(encoding="utf-8")
+        (folder / readme).write_text(text.replace(without, told), encoding="utf-8")
 
 
 def engine_files() -> list[str]:
