@@ -42,7 +42,7 @@ WITHOUT_AND_WITH = {
     "This copy holds no solutions.": (
         "This copy holds the solutions of its steps: `make solution` shows one once its step passes."
     ),
-    "이 배포본에는 풀이가 없습니다.": "이 배포본에는 풀이가 있으며, 단계가 통과하면 `make solution`으로 볼 수 있습니다.",
+    "이 배포본에는 풀이가 없습니다.": "이 배포본에는 풀이가 있고, 통과한 단계의 풀이를 `make solution`이 보여 줍니다.",
 }
 LESSONS = ("lesson.en.md", "lesson.ko.md")
 
