@@ -67,6 +67,19 @@ def test_a_kit_with_solutions_says_so() -> None:
         assert without in (kit.TEMPLATES / f"kit_readme.{language_of}.md").read_text(encoding="utf-8")
 
 
+def test_what_a_kit_with_solutions_holds(tmp_path: Path) -> None:
+    """One file in each of its steps, which is no module, so that the step is still answered by its tape."""
+    (tmp_path / "steps" / "core" / STEP).mkdir(parents=True)
+    for name in ("README.md", "README.ko.md"):
+        spoken = "ko" if ".ko" in name else "en"
+        (tmp_path / name).write_text((kit.TEMPLATES / f"kit_readme.{spoken}.md").read_text(encoding="utf-8"))
+    kit._add_solutions(tmp_path)
+    assert [path.name for path in (tmp_path / "steps" / "core" / STEP).iterdir()] == [solutions.SHIPPED]
+    assert paths.is_recorded(tmp_path / "steps" / "core" / STEP)
+    assert solutions.solution(STEP, tmp_path / "steps") == solutions.solution(STEP)
+    assert "make solution" in (tmp_path / "README.ko.md").read_text(encoding="utf-8").split("이 배포본에는")[1]
+
+
 def test_every_core_step_has_ways_that_say_what_they_trade() -> None:
     """In both languages."""
     for name in choice.step_names(None, choice.CORE):

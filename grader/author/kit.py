@@ -14,7 +14,7 @@ from grader.author import recorder
 from grader.base import language
 from grader.base.files import NotOverwritten, pack
 from grader.base.language import LANGUAGES
-from grader.base.paths import ROOT, SOLUTIONS
+from grader.base.paths import ROOT, SOLUTIONS, step_folders
 from grader.course import choice, solutions, steps, tracks
 from grader.course.stubs import shipped
 
@@ -71,9 +71,6 @@ def build(
     for step in steps.steps():
         if not names or step.name in names:
             _copy_step(step, folder, handed_out=step.name in handed_out)
-            if with_solutions:
-                to = folder / "steps" / step.track / step.name / solutions.SHIPPED
-                to.write_bytes(solutions.shipped(step.name))
     _copy_labs(folder / "steps")
     recorder.record_all(folder / "steps", on_step, steps=names)
     for name in engine_files():
@@ -87,14 +84,17 @@ def build(
     for name, template in FROM_TEMPLATES.items():
         _copy(TEMPLATES / template, folder / name)
     if with_solutions:
-        _tell_of_solutions(folder)
+        _add_solutions(folder)
     (folder / "Makefile").write_text(
         learners_makefile((ROOT / "Makefile").read_text(encoding="utf-8")), encoding="utf-8"
     )
     return _zipped(folder)
 
 
-def _tell_of_solutions(folder: Path) -> None:
+def _add_solutions(folder: Path) -> None:
+    """What `make solution` shows, beside each step, and a word of it in the READMEs."""
+    for step in step_folders(folder / "steps"):
+        (step / solutions.SHIPPED).write_bytes(solutions.shipped(step.name))
     for readme, (without, told) in zip(("README.md", "README.ko.md"), WITHOUT_AND_WITH.items(), strict=True):
         text = (folder / readme).read_text(encoding="utf-8")
         (folder / readme).write_text(text.replace(without, told), encoding="utf-8")
