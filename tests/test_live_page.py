@@ -17,9 +17,11 @@ from typing import Any, Self
 
 import pytest
 
-from grader.base import paths
+from grader.base import language, paths
+from grader.base.results import CheckResult, Parting, Report, StepResult
 from grader.course import choice, stubs
 from grader.learner.live_server import LiveServer
+from grader.report import page
 from tests.watched import PATIENCE, Session
 
 STEP = "step04_causal_mask"
@@ -137,6 +139,43 @@ def test_saves_are_seen_in_a_browser(folder: Path, tmp_path: Path) -> None:
             tab.until("document.body.innerText.includes('def split_heads')")
             session.process.terminate()
             tab.until("!document.getElementById('lost').hidden")
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium was found on the path: nothing to look with")
+@pytest.mark.parametrize("spoken", language.LANGUAGES)
+def test_a_report_on_a_phone(spoken: str, tmp_path: Path) -> None:
+    """390 pixels wide: a step's name breaks after an underscore alone, one heat map stands below the other, and nothing
+    but what scrolls is wider."""
+    zeros = [[0.0] * 4] * 4
+    parting = Parting(expected=zeros, came=zeros, differs=[[True] * 4] * 4, slice=[], place=[0, 0])
+    check = CheckResult(
+        name="test_it", title="It is right.", device="cpu", status="fail", points=0.0, max_points=2.0, parting=parting,
+        message="called    f(1)\nexpected  1\ngot       2",
+    )  # fmt: skip
+    step = StepResult(
+        name="step16_sinusoidal", title="Sinusoidal positions: where a token stands, told by waves", status="fail",
+        score=0.0, max_score=2.0, seconds=0.1, checks=[check],
+    )  # fmt: skip
+    report = Report(submission="ada", seed=1, isolation=[], devices={}, score=0.0, max_score=2.0, steps=[step])
+    with language.use(spoken):
+        text = page.html(report, hints={step.name: ["One.", "Two."]})
+    server = LiveServer(lambda: (text, "default-src 'none'; style-src 'unsafe-inline'"), lambda key: None)
+    with contextlib.closing(server), Tab(server.address, tmp_path / "profile") as tab:
+        tab.ask("Emulation.setDeviceMetricsOverride", width=390, height=2000, deviceScaleFactor=1, mobile=True)
+        tab.until("document.readyState == 'complete' && innerWidth == 390")
+        lines = tab.value(
+            "[...document.querySelectorAll('.steps tbody th a')].flatMap(name => [...name.childNodes])"
+            ".filter(node => node.nodeType == 3).map(node => { const range = document.createRange();"
+            " range.selectNodeContents(node); return range.getClientRects().length; })"
+        )
+        assert lines == [1, 1]
+        first, second = tab.value(
+            "[...document.querySelectorAll('.panels svg')].map(one => one.getBoundingClientRect())"
+            ".map(box => [box.top, box.bottom, box.right])"
+        )
+        assert first[1] <= second[0]
+        assert max(first[2], second[2]) <= 390
+        assert tab.value("document.documentElement.scrollWidth") <= 390
 
 
 @pytest.fixture
