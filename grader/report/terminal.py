@@ -32,6 +32,7 @@ MARKS: dict[Status, tuple[str, str]] = {
     "skipped": ("↷", "yellow"),
     "todo": ("·", "dim"),
 }
+BY_HAND = "by_hand"  # in the names of checks whose numbers the lesson works
 GRADE = "make grade"  # what a learner types
 
 
@@ -165,6 +166,9 @@ def detail(step: StepResult) -> RenderableType:
             shown.append(Padding(_matrices(check.parting), (0, 0, 0, 2)))
         if check.hint:
             shown.append(Padding(Text(f"→ {check.hint}", "bold"), (0, 0, 0, 2)))
+        if BY_HAND in check.name and not check.unwritten:
+            said = _("The lesson works such a case by hand: make lesson STEP={number}")
+            shown.append(Padding(Text(said.format(number=int(step.name[4:6])), "dim"), (0, 0, 0, 2)))
         others = sum(not other.unwritten for other in failing if other is not check)
         if others:
             said = (
