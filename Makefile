@@ -51,8 +51,8 @@ report: .venv/ready ## Grade, and open the report as a page in the browser
 	@$(RUN) grade $(CHOICE) --html dist/report.html --open
 
 .PHONY: watch
-watch: .venv/ready ## Grade each save as it happens (STEP=4 begins there)
-	@$(RUN) watch $(STEP) $(if $(TRACK),--track $(TRACK))
+watch: .venv/ready ## Grade each save as it happens (STEP=4 begins there, PAGE=1 shows it in the browser)
+	@$(RUN) watch $(STEP) $(if $(TRACK),--track $(TRACK)) $(if $(PAGE),--page)
 
 .PHONY: hint
 hint: .venv/ready ## One hint more for the current step, or for STEP=4
@@ -66,6 +66,10 @@ repro: .venv/ready ## Run the failing call in a process of your own, where break
 lesson: .venv/ready ## Read the lesson of the current step, or of STEP=4 (PAGE=1: in the browser, pictures drawn)
 	@$(if $(PAGE),mkdir -p dist)
 	@$(RUN) lesson $(STEP) $(if $(PAGE),--html dist/lesson.html --open)
+
+.PHONY: solution
+solution: .venv/ready ## After green: the reference and other right ways, with what they trade: STEP=4
+	@$(RUN) solution $(STEP)
 
 .PHONY: reset
 reset: .venv/ready ## Back to the stub, your work kept beside it: STEP=4
@@ -145,8 +149,8 @@ record: .venv/ready ## Record what a learner's copy answers from; `make kit` doe
 	@$(RUN) record $(CHOICE)
 
 .PHONY: kit
-kit: .venv/ready ## Build the learner's copy, without the solutions: dist/kit/ and dist/kit.zip
-	@$(RUN) kit $(CHOICE) $(ASSIGNED)
+kit: .venv/ready ## Build the learner's copy: dist/kit/ and dist/kit.zip (SOLUTIONS=1: make solution works in it)
+	@$(RUN) kit $(CHOICE) $(ASSIGNED) $(if $(SOLUTIONS),--solutions)
 
 .venv/ready-site: .venv/ready-instructor requirements-site.lock
 	@echo "Adding what the site is built with"

@@ -1,6 +1,9 @@
 """`make bench-diagnosis`: how often a shipped misconception is named, and how often a stranger is given a wrong name.
 
 Each misconception is graded in the student's place under many seeds, and so is each pair of them, under a few.
+Crossed are the same mistakes beside other code: each misconception with a variant (another one under each seed) in
+place of the reference for the public names that it does not replace, and beside a second misconception of another
+public name.
 Strangers are wrong answers outside the catalogue: each misconception again, with its own name and the pairs that it is
 part of taken out of the catalogue that diagnoses it.
 """
@@ -12,6 +15,7 @@ import os
 import sys
 import warnings
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
@@ -22,6 +26,7 @@ from tests.clinic import Clinic
 
 SEEDS = 50
 PAIR_SEEDS = 3
+CROSSED_SEEDS = 10
 
 
 @dataclass
@@ -46,6 +51,35 @@ class Named:
 
 
 @dataclass
+class Crossed:
+    """What the diagnoses of crossed files said: the mistake, nothing, or something else (by name)."""
+
+    named: int = 0
+    unnamed: int = 0
+    misnamed: list[str] = field(default_factory=list)
+
+    def add(self, made: Sequence[Misconception], beside: str, groups: Iterable[list[Misconception]]) -> None:
+        """Counts the diagnoses of one file, in which the mistakes `made` were made.
+
+        It is named where some check is put down to each of them, misnamed where a check is put down to none of them.
+        """
+        given = [{part.name for wrong in group for part in wrong.parts or (wrong,)} for group in groups]
+        names = {wrong.name for wrong in made}
+        if any(not group & names for group in given):
+            said = " & ".join("|".join(sorted(group)) for group in given)
+            self.misnamed.append(f"{' + '.join(sorted(names))} beside {beside} called {said}")
+        elif all(any(name in group for group in given) for name in names):
+            self.named += 1
+        else:
+            self.unnamed += 1
+
+    @property
+    def total(self) -> int:
+        """How many files were diagnosed."""
+        return self.named + self.unnamed + len(self.misnamed)
+
+
+@dataclass
 class Tally:
     """What became of one step's diagnoses."""
 
@@ -53,6 +87,8 @@ class Tally:
     seeds: int
     singles: Named = field(default_factory=Named)
     pairs: Named = field(default_factory=Named)
+    varied: Crossed = field(default_factory=Crossed)
+    doubled: Crossed = field(default_factory=Crossed)
     strangers: int = 0
     wrong_names: list[str] = field(default_factory=list)
 
@@ -69,12 +105,29 @@ def tally(name: str, seeds: int) -> Tally:
             result.singles.add(wrong.name, _first(clinic, wrong, seed))
         for pair in step.pairs if seed <= PAIR_SEEDS else ():
             result.pairs.add(pair.name, _first(clinic, pair, seed))
+        for place, wrong in enumerate(step.misconceptions) if seed <= CROSSED_SEEDS else ():
+            _cross(result, clinic, wrong, place + seed)
         for wrong in step.misconceptions if seed == 1 else ():
             result.strangers += 1
             given = _first(clinic, wrong, seed, without=wrong)
             if given:
                 result.wrong_names.append(f"{wrong.name} called {' | '.join(other.name for other in given)}")
     return result
+
+
+def _cross(result: Tally, clinic: Clinic, wrong: Misconception, turn: int) -> None:
+    """One mistake beside a variant, and beside a second mistake, of public names that it does not replace."""
+    step, seed = clinic.step, turn
+    variants = [one for one in step.variants if not one.replaced.keys() & wrong.replaced.keys()]
+    others = [one for one in step.misconceptions if not one.replaced.keys() & wrong.replaced.keys()]
+    if variants:
+        variant = variants[turn % len(variants)]
+        groups = clinic.diagnosis({**variant.replaced, **wrong.replaced}, seed).values()
+        result.varied.add([wrong], variant.name, groups)
+    if others:
+        other = others[turn % len(others)]
+        groups = clinic.diagnosis({**other.replaced, **wrong.replaced}, seed).values()
+        result.doubled.add([wrong, other], "another", groups)
 
 
 def _first(
@@ -88,7 +141,8 @@ def main(seeds: int = SEEDS, only: str = "") -> int:
     """Prints one line a step; the exit code says whether every misconception was named."""
     print(
         f"{'step':26}{'wrong ways':>11}{'named':>8}{'among two':>11}{'missed':>8}{'pairs':>7}{'named':>8}"
-        f"{'strangers named':>17}   ({seeds} seeds)"
+        f"{'strangers named':>17}{'beside variants: named, unnamed, misnamed':>43}{'two mistakes: the same':>24}"
+        f"   ({seeds} seeds)"
     )
     names = [step.name for step in solutions() if only in step.name]
     processes = multiprocessing.get_context("spawn")  # torch does not survive a fork
@@ -107,13 +161,18 @@ def _show(result: Tally) -> None:
         f"{singles.among / singles.total:11.1%}{singles.missed.total() / singles.total:8.1%}"
         f"{pairs.total // min(result.seeds, PAIR_SEEDS):7}"
         f"{(pairs.alone + pairs.among) / pairs.total if pairs.total else 1:8.1%}"
-        f"{len(result.wrong_names):11} of {result.strangers}"
+        f"{len(result.wrong_names):11} of {result.strangers}{_shares(result.varied):>43}{_shares(result.doubled):>24}"
     )
     for name, count in [*(+singles.missed).items(), *(+pairs.missed).items()]:
         print(f"    not named: {name} ({count})")
-    for line in result.wrong_names:
+    for line in [*result.wrong_names, *result.varied.misnamed, *result.doubled.misnamed]:
         print(f"    {line}")
     sys.stdout.flush()
+
+
+def _shares(crossed: Crossed) -> str:
+    counts = crossed.named, crossed.unnamed, len(crossed.misnamed)
+    return " ".join(f"{count / crossed.total:.1%}" for count in counts) if crossed.total else "-"
 
 
 if __name__ == "__main__":

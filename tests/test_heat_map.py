@@ -106,7 +106,7 @@ def test_every_cell_has_one_colour(rows: int, columns: int) -> None:
 def test_the_scale_shows_its_colours_and_both_ends() -> None:
     """From dark to light when values differ, one colour when they do not or when there is none."""
     scale = drawn([[-1.0, 0.5]], [[0.0, 2.0]])
-    bar = cells(Panel(0, scale.bar, {}))
+    bar = cells(Panel(scale.bar, {}))
     assert (scale.low, scale.high) == ("-1", "2")
     assert len(bar) == heat_map.BAR
     assert (bar[0, 0], bar[0, heat_map.BAR - 1]) == ("#00224e", "#fee838")
@@ -190,6 +190,4 @@ def test_row_and_column_numbers_have_room() -> None:
         drawing = drawn(zeros, zeros)
         assert drawing.every == every
         assert drawing.every * drawing.cell >= 24  # two digits and some space
-        first, second = drawing.panels
-        assert first.left + columns * drawing.cell < second.left
-        assert second.left + columns * drawing.cell < drawing.width
+        assert 0 < drawing.left < drawing.left + columns * drawing.cell < drawing.width

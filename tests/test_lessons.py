@@ -66,6 +66,19 @@ def test_three_hints(path: Path) -> None:
         assert len(lessons.hints(path.parent.name)) == 3
 
 
+@every_lesson
+def test_it_leads_further(path: Path) -> None:
+    """Each lesson ends, before its hints, with two to four links; both languages have the same."""
+    links = [
+        re.findall(
+            r"\]\((https://[^)\s]+)\)", re.split(r"^## (?:Read on|Further reading|더 읽을거리)$", text, flags=re.M)[1]
+        )
+        for text in (sibling.read_text(encoding="utf-8") for sibling in sorted(path.parent.glob("lesson.*.md")))
+    ]
+    assert links[0] == links[1]
+    assert 2 <= len(links[0]) <= 4
+
+
 def test_lesson_in_another_language(tmp_path: Path) -> None:
     """A lesson that is not translated is shown in English; one that is not there is said to be missing."""
     (tmp_path / "core" / STEP).mkdir(parents=True)

@@ -170,6 +170,29 @@ def test_page_says_everything(source: str, spoken: str) -> None:
     assert "Not written yet." not in text
 
 
+def test_hints_come_one_at_a_time(spoken: str) -> None:
+    """Each waits inside the one before it, at the steps that fail; markup in them stays text."""
+    failing = report(step("step02_mask", "fail", check()), step("step06_todo", "todo"))
+    given = {"step02_mask": ["Look at `tril`.", "<b>Bold</b>"], "step06_todo": ["Not yet."]}
+    with language.use(spoken):
+        source = page.html(failing, hints=given)
+        shown = page.fragment(failing, given)
+    reader = read(source)
+    assert len([found for found in reader.named("details") if found.get("class") == "hint"]) == 2
+    assert re.search(r"<details class=\"hint\">.*tril.*<details class=\"hint\">.*&lt;b&gt;", source, re.DOTALL)
+    assert "Not yet." not in source
+    assert shown.count('class="hint"') == 2
+    with language.use(spoken):
+        assert "Not yet." in page.html(report(step("step06_todo", "todo")), hints=given)
+
+
+def test_every_check_is_listed_with_its_points(source: str) -> None:
+    """Also those that pass, folded."""
+    rows = re.findall(r'<tr><td>\s*<span class="badge (\w+)".*?</td><td class="number">(.*?)</td>', source, re.DOTALL)
+    assert rows[0] == ("pass", "1 / 1")
+    assert len(rows) == 6
+
+
 def test_only_the_first_failing_check_is_unfolded(source: str) -> None:
     """The others and the nudge wait for a click, and are opened on paper."""
     checks = [found for found in read(source).named("details") if found.get("class") == "check"]
@@ -178,12 +201,13 @@ def test_only_the_first_failing_check_is_unfolded(source: str) -> None:
 
 
 def test_heat_maps(source: str, spoken: str) -> None:
-    """Both matrices are one image with a name and a description, and a table in numbers."""
+    """Each matrix is an image with a name and a description, and a table in numbers; both have one scale."""
     reader = read(source)
-    pictures = reader.named("svg")
-    assert len(pictures) == 2
+    pictures = [picture for picture in reader.named("svg") if "aria-hidden" not in picture]
+    assert len(pictures) == 4
+    assert source.count('aria-hidden="true">\n<g transform="translate(148 8)">') == 2
     assert all(picture["role"] == "img" and picture["aria-describedby"] for picture in pictures)
-    assert len(reader.named("desc")) == 2
+    assert len(reader.named("desc")) == 4
     within = "".join(re.findall("<svg.*?</svg>", source, re.DOTALL))
     assert "xmlns" not in within
     assert len(re.findall(r"\bid=", within)) == 2 * len(pictures)  # a name and a description, and nothing else
@@ -202,7 +226,7 @@ def test_sizes_and_values_of_heat_maps() -> None:
         differs = [[row == column == 0 for column in range(columns)] for row in range(rows)]
         parting = Parting(expected=expected, came=expected, differs=differs, slice=[1], place=[0, 0])
         drawn = page.heat_map(parting, "x")
-        groups = re.findall(r'<g [^>]*fill="#(?:000000|ffffff)">(.*?)</g>', drawn.svg, re.DOTALL)
+        groups = re.findall(r'<g [^>]*fill="#(?:000000|ffffff)">(.*?)</g>', str(drawn.panels), re.DOTALL)
         cells = re.findall(r">[^<\s]+</text>", "".join(groups))
         assert len(cells) == (2 * rows * columns if max(rows, columns) <= heat_map.NUMBERED else 0)
         assert sum(cell.differs for _title, lines in drawn.tables for line in lines for cell in line) == 2
@@ -210,10 +234,10 @@ def test_sizes_and_values_of_heat_maps() -> None:
         expected=[[None, 1.0]], came=[[2.0, 1.0]], differs=[[True, False]], slice=[], place=[0, 0]
     )  # fmt: skip
     drawn = page.heat_map(infinite, "x")
-    assert "×" in drawn.svg
+    assert "×" in str(drawn.panels)
     assert [[cell.differs for cell in line] for _title, lines in drawn.tables for line in lines] == [[True, False]] * 2
     nothing = Parting(expected=[[None]], came=[[None]], differs=[[True]], slice=[], place=[0, 0])
-    assert "×" in page.heat_map(nothing, "x").svg
+    assert "×" in str(page.heat_map(nothing, "x").panels)
 
 
 def test_masks_are_shown_as_true_and_false() -> None:
@@ -222,7 +246,7 @@ def test_masks_are_shown_as_true_and_false() -> None:
         expected=[[True, False]], came=[[False, False]], differs=[[True, False]], slice=[], place=[0, 0]
     )  # fmt: skip
     drawn = page.heat_map(mask, "x")
-    assert ">True<" in drawn.svg
+    assert ">True<" in str(drawn.panels)
     assert [[cell.text for cell in line] for _title, lines in drawn.tables for line in lines] == [
         ["True", "False"], ["False", "False"],
     ]  # fmt: skip
@@ -289,7 +313,7 @@ assert "jinja2" not in sys.modules
 import msgspec
 from grader.report import page
 from grader.base import results
-assert page.html(msgspec.json.decode({encoded!r}, type=results.Report)).count("<svg") == 2
+assert page.html(msgspec.json.decode({encoded!r}, type=results.Report)).count("<svg") == 6
 sys.exit(bool({{"matplotlib", "numpy", "torch"}} & set(sys.modules)))
 """
     root = Path(__file__).resolve().parent.parent

@@ -56,6 +56,7 @@ def test_without_colour_it_says_the_same(spoken: str) -> None:
     assert "\x1b" not in said
     assert {"en": "fail", "ko": "실패"}[spoken] in said
     assert "0.5*" in said
+    assert "make lesson STEP=2" in said
     assert "nan*" in said
 
 

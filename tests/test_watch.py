@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
@@ -26,7 +27,8 @@ from grader.learner import background, keyboard, saves
 from grader.learner import watch as watching
 from grader.learner import watch_view as boards
 from grader.learner.background import BackgroundGrader, Key, Look, StepDone
-from grader.learner.watch import Watch, half_written
+from grader.learner.syntax import half_written
+from grader.learner.watch import Watch
 from tests.watched import CONTROL, PATIENCE, POINTS, Session
 
 STEP = "step04_causal_mask"
@@ -276,6 +278,8 @@ def test_grader_that_fails_does_not_end_the_session(watch: Watch) -> None:
     ("source", "said"),
     [
         ("def f(:\n", "line 1"),
+        ("def f():\n    return (1 +\n", "was never closed).\n    return (1 +\n           ^"),
+        ("한글 = (1, ]\n", "\n    한글 = (1, ]\n               ^"),
         ("x = 1\n  y = 2\n", "line 2"),
         ("return 1\n", "outside function"),
         ("x = '\\d'\n", ""),
@@ -284,11 +288,67 @@ def test_grader_that_fails_does_not_end_the_session(watch: Watch) -> None:
     ],
 )
 def test_half_written(source: str, said: str) -> None:
-    """What does not parse yet is one line, a warning is none."""
+    """What does not parse yet is a sentence, the line and a caret; a warning is nothing."""
     line = half_written(submissions.Submission("ex", {STEP: ("ex/a.py", source)}), STEP)
     assert bool(line) == bool(said)
     assert said in line
-    assert "\n" not in line
+    assert not line or len(line.splitlines()) in (1, 3)
+
+
+def test_a_blocked_step_leads_to_the_one_that_blocks(watch: Watch) -> None:
+    """It is named, and `n` goes there."""
+    watch.board.current = "step09_fused_qkv"
+    blocked = msgspec.structs.replace(result("step09_fused_qkv", "skipped"), blocked_by="step02_softmax")
+    watch.board.results = {"step09_fused_qkv": blocked}
+    console = Console(file=io.StringIO(), width=80)
+    with console.capture() as captured:
+        console.print(boards.verdict(watch.board))
+    assert "Next is step02_softmax" in captured.get()
+    watch.take(Key("n"))
+    assert watch.board.current == "step02_softmax"
+
+
+def test_a_number_goes_to_its_step(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once where no other step begins so; 1 waits for a second digit, Enter or a second."""
+    watch.take(Key("7"))
+    assert watch.board.current == "step07_heads"
+    assert watch.waiting[0] == "step07_heads"
+    watch.take(Key("1"))
+    assert watch.board.current == "step07_heads"
+    watch.take(Key("2"))
+    assert watch.board.current == "step12_gpt"
+    watch.take(Key("1"))
+    watch.take(Key("\n"))
+    assert watch.board.current == "step01_scores"
+    watch.take(Key("1"))
+    monkeypatch.setattr(watching, "DIGITS_SECONDS", -1.0)
+    watch.board.current = "step07_heads"
+    watch.take(Look())
+    assert watch.board.current == "step01_scores"
+    watch.take(Key("9"))
+    watch.take(Key("9"))
+    assert watch.board.current == "step09_fused_qkv"
+    watch.take(Key("0"))
+    watch.take(Key("q"))  # what is no digit forgets what was typed
+    assert watch.digits == ""
+
+
+def test_space_turns_pages(folder: Path) -> None:
+    """Space, PgDn and `l` go on, `b` and PgUp back, and the last page leads back to the verdict."""
+    console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True)
+    watch = Watch(folder, STEP, "cpu", console)
+    watch.take(Key(" "))
+    assert watch.board.view == "verdict"
+    watch.take(Key("l"))
+    pages = len(boards.pages(watch.board, console))
+    assert pages > 1
+    watch.take(Key(keyboard.PAGE_DOWN))
+    watch.take(Key("ㅠ"))
+    watch.take(Key(" "))
+    assert (watch.board.view, watch.board.page) == ("lesson", 1)
+    for _page in range(pages - 1):
+        watch.take(Key(" "))
+    assert watch.board.view == "verdict"
 
 
 # --- saves and keys --------------------------------------------------------------------------------------------------
@@ -315,7 +375,7 @@ def test_folder_names_what_changed(folder: Path) -> None:
 
 
 def test_terminal_is_put_back_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever ends the block, lines and echo are as before; arrows are no keys; Korean letters are."""
+    """Whatever ends the block, lines and echo are as before; arrows are no keys; PgDn, PgUp and Korean letters are."""
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
     heard: list[str] = []
@@ -323,15 +383,16 @@ def test_terminal_is_put_back_after_an_error(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(sys, "stdin", terminal)
         with pytest.raises(ZeroDivisionError), keyboard.listening(heard.append) as there:
             assert there
-            os.write(ours, b"\x1b[A")
-            time.sleep(0.1)
-            os.write(ours, "hㅜ".encode())
+            for sequence in (b"\x1b[A", b"\x1b[6~", b"\x1b[5~"):
+                os.write(ours, sequence)
+                time.sleep(0.1)
+            os.write(ours, "hㅜ귀".encode())
             deadline = time.monotonic() + PATIENCE
-            while len(heard) < 2 and time.monotonic() < deadline:
+            while len(heard) < 7 and time.monotonic() < deadline:
                 time.sleep(0.01)
             1 / 0  # noqa: B018
         monkeypatch.undo()
-    assert [keyboard.meaning(key) for key in heard] == ["h", "n"]
+    assert [keyboard.meaning(key) for key in heard] == [" ", "b", "h", "n", "r", "n", "l"]
     assert termios.tcgetattr(theirs) == before
     os.close(ours)
     os.close(theirs)

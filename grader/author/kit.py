@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from grader.author import recorder
 from grader.base import language
 from grader.base.files import NotOverwritten, pack
 from grader.base.language import LANGUAGES
-from grader.base.paths import ROOT, SOLUTIONS
-from grader.course import choice, steps, tracks
+from grader.base.paths import ROOT, SOLUTIONS, step_folders
+from grader.course import choice, solutions, steps, tracks
 from grader.course.stubs import shipped
 from grader.oracle import pictures
 
@@ -35,20 +35,31 @@ FROM_TEMPLATES = {
     "classroom50/autograder.py": "classroom50_autograder.py",
 }
 TARGETS = (
-    "help", ".venv/ready", "grade", "report", "watch", "hint", "repro", "lesson", "reset", "tracks", "begin",
-    "exercises", "doctor", ".venv/ready-lab", "lab", "demo", "train", "generate", "gpt2",
+    "help", ".venv/ready", "grade", "report", "watch", "hint", "repro", "lesson", "solution", "reset", "tracks",
+    "begin", "exercises", "doctor", ".venv/ready-lab", "lab", "demo", "train", "generate", "gpt2",
 )  # fmt: skip
+# What the READMEs say, and what they say where the kit holds solutions.
+WITHOUT_AND_WITH = {
+    "This copy holds no solutions.": (
+        "This copy holds the solutions of its steps: `make solution` shows one once its step passes."
+    ),
+    "이 배포본에는 풀이가 없습니다.": "이 배포본에는 풀이가 있고, 통과한 단계의 풀이를 `make solution`이 보여 줍니다.",
+}
 LESSONS = ("lesson.en.md", "lesson.ko.md")
 
 TOP = "attention-from-scratch"  # the folder inside the zip file
 TARGET = re.compile(r"^([\w./-]+):(?!=)", re.MULTILINE)
 
 
-def build(folder: Path, chosen: Collection[str] = ()) -> Path:
+def build(
+    folder: Path, chosen: Collection[str] = (), on_step: Callable[[str, int], None] = lambda name, size: None,
+    *, with_solutions: bool = False,
+) -> Path:  # fmt: skip
     """Builds the kit in `folder`, replacing an older one, and next to it the same as a zip file, which it returns.
 
     It has the chosen steps and those that they import, all with their stubs in `exercises/`; by default it has every
-    step, and `exercises/` the core, to which `make begin` adds.
+    step, and `exercises/` the core, to which `make begin` adds. `on_step` is called with each recorded step and its
+    size in bytes. `with_solutions`: it also holds what `make solution` shows of a step that passes.
 
     Raises NotOverwritten when the folder holds something else, NotRecorded when a reference fails one of its checks.
     """
@@ -62,7 +73,7 @@ def build(folder: Path, chosen: Collection[str] = ()) -> Path:
         if not names or step.name in names:
             _copy_step(step, folder, handed_out=step.name in handed_out)
     _copy_labs(folder / "steps")
-    recorder.record_all(folder / "steps", steps=names)
+    recorder.record_all(folder / "steps", on_step, steps=names)
     for name in engine_files():
         _copy(ROOT / "grader" / name, folder / "grader" / name)
     for spoken in LANGUAGES[1:]:  # English needs no catalogue
@@ -73,10 +84,21 @@ def build(folder: Path, chosen: Collection[str] = ()) -> Path:
         _copy(ROOT / name, folder / name)
     for name, template in FROM_TEMPLATES.items():
         _copy(TEMPLATES / template, folder / name)
+    if with_solutions:
+        _add_solutions(folder)
     (folder / "Makefile").write_text(
         learners_makefile((ROOT / "Makefile").read_text(encoding="utf-8")), encoding="utf-8"
     )
     return _zipped(folder)
+
+
+def _add_solutions(folder: Path) -> None:
+    """What `make solution` shows, beside each step, and a word of it in the READMEs."""
+    for step in step_folders(folder / "steps"):
+        (step / solutions.SHIPPED).write_bytes(solutions.shipped(step.name))
+    for readme, (without, told) in zip(("README.md", "README.ko.md"), WITHOUT_AND_WITH.items(), strict=True):
+        text = (folder / readme).read_text(encoding="utf-8")
+        (folder / readme).write_text(text.replace(without, told), encoding="utf-8")
 
 
 def engine_files() -> list[str]:

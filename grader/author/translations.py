@@ -20,7 +20,7 @@ from babel.messages.pofile import read_po, write_po
 from grader.author import kit
 from grader.base import paths
 from grader.base.language import CATALOGUES
-from grader.course import steps
+from grader.course import solutions, steps
 
 ENGINE = paths.ROOT / "grader"
 DOMAIN = "kit"
@@ -44,7 +44,8 @@ def engine_messages() -> Iterator[str]:
 
 
 def step_messages(folder: Path) -> list[str]:
-    """The sentences of a step: its stub's docstrings, the titles and sentences of its checks, its misconceptions."""
+    """The sentences of a step: its stub's docstrings, the titles and sentences of its checks, its misconceptions, and
+    what its other right ways trade."""
     messages: list[str] = []
     for path in sorted(folder.glob("*.py")):
         docstrings = list(_docstrings(path))
@@ -55,6 +56,8 @@ def step_messages(folder: Path) -> list[str]:
         elif path.name == "misconceptions.py":
             paragraphs = (text.split("\n\n") for text in docstrings[1:])
             messages += [" ".join(part.split()) for parts in paragraphs if len(parts) == 3 for part in parts]
+        elif path.name == "variants.py":
+            messages += [way.trades for way in solutions.ways(path.read_text(encoding="utf-8"))]
         messages += _marked(path)
     return list(dict.fromkeys(messages))
 

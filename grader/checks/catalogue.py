@@ -43,11 +43,12 @@ class Misconception:
 
 @dataclass(frozen=True)
 class Variant:
-    """A right implementation that differs from the reference."""
+    """A right implementation that differs from the reference; `trades` says what it gains and costs, if anything."""
 
     name: str
     replaced: dict[str, Any]
     description: str
+    trades: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class _Marked:
     caught_by: str | None
     own_draws: bool = False
     misses_the_point: bool = False
+    trades: str = ""
 
 
 def misconception(
@@ -70,9 +72,12 @@ def misconception(
     return _marking(_Marked(replaces, caught_by, own_draws, misses_the_point))
 
 
-def variant(*, replaces: str | tuple[str, ...]) -> Callable[[Decorated], Decorated]:
-    """Marks a function or class as another right implementation of the public name `replaces`; see `misconception`."""
-    return _marking(_Marked(replaces, None))
+def variant(*, replaces: str | tuple[str, ...], trades: str = "") -> Callable[[Decorated], Decorated]:
+    """Marks a function or class as another right implementation of the public name `replaces`; see `misconception`.
+
+    With `trades`, one sentence on what it gains and costs, it is shown by `make solution`.
+    """
+    return _marking(_Marked(replaces, None, trades=trades))
 
 
 def misconceptions(module: ModuleType) -> list[Misconception]:
@@ -155,7 +160,8 @@ def paired(first: Misconception, second: Misconception, replaced: dict[str, Any]
 def variants(module: ModuleType) -> list[Variant]:
     """The variants of a module, in the order they are written."""
     return [
-        Variant(name, _replaced(marked, mark), inspect.getdoc(marked) or "") for name, marked, mark in _marked(module)
+        Variant(name, _replaced(marked, mark), inspect.getdoc(marked) or "", mark.trades)
+        for name, marked, mark in _marked(module)
     ]
 
 

@@ -187,8 +187,13 @@ def _gradescope(given: Namespace) -> None:
 
 def _kit_line(parser: Parser) -> None:
     parser.option("--folder", Path, metavar="FOLDER", default=Path("dist/kit"), help=_("Where the kit goes."))
+    parser.flag("--solutions", help=_("Also hold what make solution shows of a step that passes."))
     common.choice_options(parser)
     assigned.options(parser)
+
+
+def _recorded(name: str, size: int) -> None:
+    print(f"{name:26}{size:>9,} bytes", flush=True)
 
 
 def _kit(given: Namespace) -> None:
@@ -203,7 +208,8 @@ def _kit(given: Namespace) -> None:
 
         folder = given.folder
         try:
-            archive = building.build(folder, steps)
+            print(_("Recording each step's right and wrong answers: this takes minutes."), flush=True)
+            archive = building.build(folder, steps, _recorded, with_solutions=given.solutions)
         except NotOverwritten:
             said = _("{folder} holds something other than a kit. Type: python -m grader kit --folder OTHER")
             raise BadInput(said.format(folder=folder)) from None

@@ -6,12 +6,16 @@ import contextlib
 import sys
 from argparse import Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from grader.base import files, language, paths
 from grader.base.language import gettext as _
 from grader.cli import common
 from grader.cli.common import EXERCISES, N_
 from grader.cli.parser import BadInput, Parser, Subcommand
+
+if TYPE_CHECKING:
+    from grader.base.results import Report
 
 # --- grade -----------------------------------------------------------------------------------------------------------
 
@@ -69,10 +73,10 @@ def _grade(given: Namespace) -> None:
             _write_page(report, given, to_stdout)
 
 
-def _for_an_editor(report: object, folder: Path) -> None:
+def _for_an_editor(report: Report, folder: Path) -> None:
     from grader.report import editor
 
-    for line in editor.lines(report, folder):  # type: ignore[arg-type]
+    for line in editor.lines(report, folder):
         print(line)
 
 
@@ -93,10 +97,12 @@ def _write_lesson(name: str, file: Path, is_opened: bool) -> None:
         print(_("No browser was found here: open that file in one."))
 
 
-def _write_page(report: object, given: Namespace, to_stdout: bool) -> None:
+def _write_page(report: Report, given: Namespace, to_stdout: bool) -> None:
+    from grader.course import lessons
     from grader.report import page  # jinja2 is imported only for a page
 
-    common.write(given.html, page.html(report), "--html report.html")  # type: ignore[arg-type]
+    hints = lessons.hints_of(step.name for step in report.steps)
+    common.write(given.html, page.html(report, hints=hints), "--html report.html")
     print(_("The page is {file}").format(file=given.html.resolve()), file=sys.stderr if to_stdout else sys.stdout)
     if given.open and not page.show_in_browser(given.html):
         print(_("No browser was found here: open that file in one."), file=sys.stderr)
@@ -192,6 +198,7 @@ def _watch_line(parser: Parser) -> None:
     common.choice_options(parser)
     common.submission_option(parser)
     common.device_option(parser, "cpu")
+    parser.flag("--page", help=_("Also show the session as a page in the browser."))
     common.language_option(parser)
     common.isolation_option(parser)
 
@@ -202,9 +209,11 @@ def _watch(given: Namespace) -> None:
         start = common.one_step(given.step_name, "watch") if given.step_name else next(iter(names), None)
         common.require_folder(given.submission, "watch")
         limits = common.limits(given, "watch")
+        if sys.stdout.isatty():  # the imports below take half a second
+            print(_("Loading torch, once …"), flush=True)
         from grader.learner import watch as watching
 
-        watching.run(given.submission, start, given.device, limits.required, names)
+        watching.run(given.submission, start, given.device, limits.required, names, in_browser=given.page)
 
 
 # --- one step --------------------------------------------------------------------------------------------------------
@@ -288,6 +297,31 @@ def _lesson(given: Namespace) -> None:
             raise BadInput(said.format(step=name)) from None
 
 
+def _solution(given: Namespace) -> None:
+    with language.use(common.chosen_language(given.lang, "solution")):
+        name = common.one_step(given.step_name or given.step, "solution")
+        common.require_folder(given.submission, "solution")
+        from grader.course import solutions, submissions
+        from grader.judge.grader import Grader
+        from grader.report import console, solution
+
+        number = int(name[4:6])
+        try:
+            solved = solutions.solution(name)
+        except solutions.NoSolution:
+            said = _(
+                "This copy of the kit holds no solutions: ask whoever gave it to you. Type: make lesson STEP={number}"
+            )
+            raise BadInput(said.format(number=number)) from None
+        with Grader(1) as grader:
+            result = grader.grade(submissions.read(given.submission), [name], device="cpu").steps[0]
+        if result.status != "pass":
+            said = _("{step} does not pass yet, and its solution is shown once it does. Type: make hint STEP={number}")
+            raise BadInput(said.format(step=name, number=number))
+        ways = [(way.name, _(way.trades), way.code) for way in solved.ways]
+        console.say(solution.terminal(name, solved.reference, ways), whole_lines=True)
+
+
 def _reset(given: Namespace) -> None:
     with language.use(common.chosen_language(given.lang, "reset")):
         name = common.one_step(given.step_name or given.step, "reset")
@@ -334,6 +368,7 @@ COMMANDS = [
     Subcommand("hint", N_("Give one more hint for a step."), _step_line, _hint),
     Subcommand("lesson", N_("Show the lesson of a step."), _lesson_line, _lesson),
     Subcommand("repro", N_("Run the first failing call of a step in a process of your own."), _repro_line, _repro),
+    Subcommand("solution", N_("Show the reference and other right ways of a step that passes."), _step_line, _solution),
     Subcommand("reset", N_("Put the stub of a step back; your work is kept beside it, dated."), _step_line, _reset),
     Subcommand("tracks", N_("List the tracks: what each needs and how far you are."), _tracks_line, _tracks),
     Subcommand("begin", N_("Write the stubs of a track into your exercises."), _begin_line, _begin),

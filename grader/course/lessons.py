@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -97,6 +97,15 @@ def hints(step: str, solutions: Path = SOLUTIONS) -> list[str]:
     found = [textwrap.dedent("   " + item).strip() for item in NUMBERED.split(section)[1:]]
     if not found:
         raise NoLesson(step)
+    return found
+
+
+def hints_of(names: Iterable[str]) -> dict[str, list[str]]:
+    """The hints of each of these steps that has some, for a page that shows them one at a time."""
+    found = {}
+    for name in names:
+        with contextlib.suppress(NoLesson):
+            found[name] = hints(name)
     return found
 
 

@@ -27,6 +27,8 @@ from grader.oracle.witness import Question, Witness
 from grader.sandbox.environment import NO_TERMINAL
 from grader.sandbox.process import Launcher
 
+MISSING = ("NotThere", "undefined")  # the responder's error for a public name that the file does not define
+
 
 @dataclass(frozen=True)
 class Answers:
@@ -150,7 +152,7 @@ class DeviceRun:
         return CheckResult(
             name=check.name, title=_(check.title), device=self.device, status=verdict.status,
             points=share if verdict.status == "pass" else 0.0, max_points=share, message=verdict.message,
-            parting=verdict.parting, unwritten=verdict.status == "todo", about=_about(verdict),
+            parting=verdict.parting, unwritten=_is_unwritten(verdict), about=_about(verdict),
         )  # fmt: skip
 
     def _diagnoses(self) -> dict[str, list[Misconception]]:
@@ -158,12 +160,15 @@ class DeviceRun:
         questions = [
             self._question(check, verdict, self.answers.seed)
             for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
-            if verdict.status == "fail" and not verdict.off_limits
+            if verdict.status == "fail" and not verdict.off_limits and not _is_unwritten(verdict)
         ]
+        unwritten = {
+            check.name for check, verdict in zip(self.step.checks, self.verdicts, strict=True) if _is_unwritten(verdict)
+        }
         if not questions:
             return {}
         diagnostician = Diagnostician(self.step.misconceptions, self.answers.witness, self.step.pairs)
-        return diagnostician.diagnose(questions, self._ask_again)
+        return diagnostician.diagnose(questions, self._ask_again, unwritten)
 
     def _ask_again(self, question: Question, further: int) -> Question | None:
         """Runs a failing check under another seed; None where it does not fail there."""
@@ -176,9 +181,18 @@ class DeviceRun:
         return Question(check.function, seed, self.device, verdict.exchanges, verdict.called)
 
 
+def _is_unwritten(verdict: Verdict) -> bool:
+    """Whether a check fails only since what it calls is not written yet, or is not in the file at all."""
+    if verdict.status == "todo":
+        return True
+    outcome = verdict.exchanges[-1].outcome if verdict.exchanges else None
+    raised = outcome.raised if outcome else None
+    return verdict.status == "fail" and raised is not None and (raised.type, raised.message) == MISSING
+
+
 def _about(verdict: Verdict) -> str:
     """The public name that a check is about: the first it called, or the one that is not written yet."""
-    return verdict.exchanges[-1 if verdict.status == "todo" else 0].name if verdict.exchanges else ""
+    return verdict.exchanges[-1 if _is_unwritten(verdict) else 0].name if verdict.exchanges else ""
 
 
 def _not_run(step: Solution, devices: Sequence[str], status: Status, message: str) -> StepGraded:

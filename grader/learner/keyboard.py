@@ -10,13 +10,17 @@ import signal
 import sys
 import threading
 import time
+import unicodedata
 from collections.abc import Callable, Iterator
 
 # Ctrl-L, traditionally "redraw": also sent when the window is resized or the program is resumed.
 DRAW_AGAIN = "\f"
 # The same keys on a Korean keyboard that is not switched to Latin letters.
-KOREAN = dict(zip("ㅜㅗㅣㄱㅁㅌㅂ", "nhlraxq", strict=True))
+KOREAN = dict(zip("ㅜㅗㅣㄱㅁㅌㅂㅠ", "nhlraxqb", strict=True)) | {"ㄲ": "r", "ㅃ": "q", "ㅚ": "hl", "ㅟ": "nl"}
 END = ("\x04", "")  # Ctrl-D, and a closed terminal
+PAGE_DOWN, PAGE_UP = " ", "b"  # what those two keys mean: as in a pager
+SEQUENCES = {b"\x1b[6~": PAGE_DOWN, b"\x1b[5~": PAGE_UP}
+WINDOWS_SEQUENCES = {"Q": PAGE_DOWN, "I": PAGE_UP}
 WINDOWS_PAUSE = 0.05  # seconds between two polls of the keyboard
 
 
@@ -44,6 +48,15 @@ def meaning(key: str) -> str:
     return "q" if key in END else KOREAN.get(key, key.lower())
 
 
+def typed(letter: str) -> str:
+    """The keys behind a letter: a Korean input method makes one syllable of several keys, as `고` of `r` and `h`."""
+    parts = (unicodedata.name(part, "").rpartition(" ")[2] for part in unicodedata.normalize("NFD", letter))
+    if "가" <= letter <= "힣":
+        alone = (unicodedata.lookup(f"HANGUL LETTER {part}") for part in parts)
+        return "".join(KOREAN.get(part, "") for part in alone)
+    return KOREAN.get(letter, letter)
+
+
 if sys.platform == "win32":
     import msvcrt
 
@@ -55,10 +68,10 @@ if sys.platform == "win32":
             while not over.is_set():
                 while msvcrt.kbhit():
                     key = msvcrt.getwch()
-                    if key in "\x00\xe0":  # an arrow or a function key: the rest of its escape sequence is ignored
-                        msvcrt.getwch()
-                    else:
-                        hear(key)
+                    if key in "\x00\xe0":  # an arrow or a function key, which a second letter tells
+                        key = WINDOWS_SEQUENCES.get(msvcrt.getwch(), "")
+                    for one in typed(key):
+                        hear(one)
                 time.sleep(WINDOWS_PAUSE)
 
         threading.Thread(target=read, daemon=True).start()
@@ -122,9 +135,12 @@ else:
                 hear("")
                 return
             if data[0] == 0x1B:  # Escape begins the sequences of arrows, function keys and pasted text
+                if data in SEQUENCES:
+                    hear(SEQUENCES[data])
                 continue
-            for key in text.decode(data):
-                hear(key)
+            for letter in text.decode(data):
+                for key in typed(letter):
+                    hear(key)
 
     def _in_foreground(terminal: int) -> bool:
         try:

@@ -53,10 +53,11 @@ class CheckedSteps:
             return "\n\n".join(reports.as_text(step) for step in self.report.steps)
 
     def _repr_html_(self) -> str:
+        from grader.course import lessons
         from grader.report import page  # jinja2
 
         with language.use(self._spoken):
-            return page.fragment(self.report)
+            return page.fragment(self.report, lessons.hints_of(step.name for step in self.report.steps))
 
 
 def check(

@@ -11,7 +11,6 @@ import queue
 import signal
 import sys
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -22,15 +21,17 @@ from grader.base.language import gettext as _
 from grader.base.results import StepResult
 from grader.course import choice, lessons, submissions
 from grader.judge import grader
-from grader.learner import keyboard, saves
+from grader.learner import keyboard, live_view, saves, syntax
 from grader.learner import watch_view as boards
 from grader.learner.background import BackgroundGrader, Dropped, Event, Key, Look, NothingGraded, StepDone
 from grader.report import console as screen
-from grader.report.terminal import plain
 
 LONG = 1.0  # seconds after which an outdated run is cancelled: a restart takes about as long
 SLOW = 0.3  # seconds after which the screen shows which step is being checked
-LEAVES = {"l", "b", keyboard.DRAW_AGAIN}  # keys that do not leave a lesson
+TURNS = {"l": 1, keyboard.PAGE_DOWN: 1, keyboard.PAGE_UP: -1}  # keys that turn the pages of a lesson, and by how many
+LEAVES = {*TURNS, keyboard.DRAW_AGAIN}  # keys that do not leave a lesson
+DIGITS_SECONDS = 1.0  # after which a number is complete: 1 may be the first digit of 12
+ENTER = ("\n", "\r")
 
 
 class Watch:
@@ -38,13 +39,14 @@ class Watch:
 
     def __init__(
         self, folder: Path, start: str | None, device: str, console: Console, required: tuple[str, ...] = (),
-        names: Sequence[str] = (),
+        names: Sequence[str] = (), *, in_browser: bool = False,
     ) -> None:  # fmt: skip
         # Steps of other tracks: one that is begun meanwhile joins, unless steps were chosen.
         self.elsewhere = [] if names else choice.step_names()
         names = _watched(folder, start, names)
         self.board = boards.Board(folder, list(names), current=start, seed=grader.new_seed())
-        self.console, self.device, self.required = console, device, required
+        self.console, self.device, self.required, self.in_browser = console, device, required, in_browser
+        self.live: live_view.LivePage | None = None
         self.redraws = console.is_terminal and not console.is_dumb_terminal
         self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self.folder = saves.Folder(folder)
@@ -54,7 +56,8 @@ class Watch:
         self.grading: str | None = None
         self.since = 0.0
         self.resetting = self.dropped = False
-        self.said = ""
+        self.said = self.digits = ""
+        self.typed_at = 0.0
 
     def run(self) -> None:
         """Runs until the learner ends it. Raises NotIsolated where a required layer is missing."""
@@ -62,6 +65,11 @@ class Watch:
             stack.enter_context(_ended_by_signals())
             background = BackgroundGrader(self.events.put, self.device, self.required)
             stack.callback(background.close)
+            if self.in_browser:
+                self.live = live_view.LivePage(self.board, lambda key: self.events.put(Key(key)))
+                stack.callback(self.live.close)
+                if not self.redraws:
+                    self.console.print(_("The page is {file}").format(file=self.board.address), soft_wrap=True)
             self.board.keys = stack.enter_context(keyboard.listening(lambda key: self.events.put(Key(key))))
             self.draw()
             while True:
@@ -70,6 +78,8 @@ class Watch:
                 if isinstance(event, Key) and keyboard.meaning(event.name) == "q":
                     return
                 self.take(event)
+                if self.live:
+                    self.live.update()
 
     def take(self, event: Event) -> None:
         """Handles an event. Raises NotIsolated when the grader has refused."""
@@ -77,6 +87,8 @@ class Watch:
             case Key(name):
                 self._press(keyboard.meaning(name))
             case Look():
+                if self.digits and time.monotonic() - self.typed_at > DIGITS_SECONDS:
+                    self._go()
                 self._look()
             case StepDone(name, result, failure):
                 self._hear(name, result, failure)
@@ -123,7 +135,7 @@ class Watch:
                 self._answer(_("The folder {folder} is gone.").format(folder=self.board.folder))
                 return
             if name == self.board.current:
-                self.board.calm = half_written(read, name)
+                self.board.calm = syntax.half_written(read, name)
                 if self.board.calm:
                     self.asked.discard(name)
                     self.draw()
@@ -198,6 +210,16 @@ class Watch:
 
     def _press(self, key: str) -> None:
         board = self.board
+        if key in board.names:  # from the page
+            self._turn_to(key)
+            self._ask(key)
+        if key.isdecimal() and key.isascii():
+            self._digit(key)
+            return
+        if self.digits and key in ENTER:
+            self._go()
+            return
+        self.digits = ""
         if key not in LEAVES and board.view == "lesson":
             board.view = "verdict"
         resetting, self.resetting, board.notice = self.resetting, False, ""
@@ -211,12 +233,33 @@ class Watch:
             return
         elif key == "h" and board.current:
             self._hint(board.current)
-        elif key in ("l", "b") and board.current:
-            self._lesson(board.current, 1 if key == "l" else -1)
+        elif board.current and (key == "l" or key in TURNS and board.view == "lesson"):
+            self._lesson(board.current, TURNS[key])
         elif key == "x" and board.current:
             self._reset(board.current, sure=resetting)
         elif not self.redraws:
             return
+        self.draw()
+
+    def _digit(self, digit: str) -> None:
+        """One more digit of a step's number; the step is shown as soon as no other number begins so."""
+        self.digits, self.typed_at = (self.digits + digit).lstrip("0"), time.monotonic()
+        longer = [name for name in self.board.names if str(int(name[4:6])).startswith(self.digits)]
+        if self.digits and len(longer) <= 1:
+            self._go()
+            return
+        self.board.notice = _("Step {digits}…").format(digits=self.digits)
+        self.draw()
+
+    def _go(self) -> None:
+        """Shows the step whose number was typed."""
+        number, self.digits = self.digits, ""
+        name = next((name for name in self.board.names if name[4:6] == number.zfill(2)), None)
+        if name is None:
+            self._answer(_("No step {number} here. To begin a track, type: make begin TRACK=…").format(number=number))
+            return
+        self._turn_to(name)
+        self._ask(name)
         self.draw()
 
     def _next(self) -> None:
@@ -300,24 +343,6 @@ def _watched(folder: Path, start: str | None, asked: Sequence[str]) -> list[str]
     return sorted({*names, start} if start else names)
 
 
-def half_written(read: submissions.Submission, name: str) -> str:
-    """One line that says where the file of a step does not parse yet; empty if it does, or does not exist."""
-    if name not in read.sources:
-        return ""
-    shown, source = read.sources[name]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(source, shown, "exec", dont_inherit=True)
-    except SyntaxError as error:
-        return _("{file}, line {line}: not valid Python yet ({reason}).").format(
-            file=shown, line=error.lineno or 1, reason=plain(error.msg)
-        )
-    except (ValueError, RecursionError, MemoryError) as error:
-        return _("{file}: not valid Python yet ({reason}).").format(file=shown, reason=error or type(error).__name__)
-    return ""
-
-
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
     """Turns termination signals into an exception, so that everything is cleaned up first."""
@@ -335,11 +360,13 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 def run(
-    folder: Path, start: str | None, device: str = "cpu", required: tuple[str, ...] = (), names: Sequence[str] = ()
-) -> None:
+    folder: Path, start: str | None, device: str = "cpu", required: tuple[str, ...] = (), names: Sequence[str] = (),
+    *, in_browser: bool = False,
+) -> None:  # fmt: skip
     """Watches a folder of step files until `q`, Ctrl-C or a signal; then ends every process and restores the terminal.
 
-    The session covers the steps in `names`, by default the core and whatever else was begun.
+    The session covers the steps in `names`, by default the core and whatever else was begun; `in_browser`: it is also
+    shown as a page, on the loopback.
 
     Raises submissions.NoSubmission when there is no such folder, and NotIsolated where one of the `required` layers is
     missing, before any code of a submission runs.
@@ -347,7 +374,7 @@ def run(
     if not folder.is_dir():
         raise submissions.NoSubmission(str(folder))
     console = screen.console()
-    session = Watch(folder, start, device, console, required, names)
+    session = Watch(folder, start, device, console, required, names, in_browser=in_browser)
     with contextlib.suppress(KeyboardInterrupt):
         session.run()
     console.print(_("To continue, type: make watch"))

@@ -28,7 +28,7 @@ class Board:
     """The state: the last result of each step, the step that is shown, and the messages about it.
 
     `calm` says why a file is not graded yet, `notice` answers a key, `busy` names a step whose grading takes long;
-    `keys` tells whether keys can be read.
+    `keys` tells whether keys can be read, `address` where the session's page is.
     """
 
     folder: Path
@@ -44,6 +44,7 @@ class Board:
     seed: int = 0
     page: int = 0
     hints: lessons.Hints | None = None
+    address: str = ""
 
     def file(self, name: str) -> str:
         """The path of a step's file for messages."""
@@ -54,7 +55,11 @@ class Board:
         return name in self.results and self.results[name].status == "pass"
 
     def following(self) -> str | None:
-        """The next step that does not pass, after the current one and then from the start; None if all pass."""
+        """The step that blocks the current one, else the next that does not pass, after the current one and then from
+        the start; None if all pass."""
+        result = self.results.get(self.current or "")
+        if result is not None and result.blocked_by in self.names:
+            return result.blocked_by
         start = self.names.index(self.current) + 1 if self.current else 0
         return next((name for name in self.names[start:] + self.names[:start] if not self.passes(name)), None)
 
@@ -66,7 +71,9 @@ def screen(board: Board, console: Console) -> RenderableType:
         below.append(Text(_("checking {step} …").format(step=board.busy), "dim"))
     if board.notice:
         below.append(Text(board.notice, "bold"))
-    below += [Rule(style="dim", characters="─"), progress(board), *([keys()] if board.keys else [])]
+    below += [Rule(style="dim", characters="─"), progress(board), *([keys(board)] if board.keys else [])]
+    if board.address:
+        below.insert(-2 if board.keys else -1, Text(board.address, "dim"))
     for above in _looked_at(board, console):
         whole = Group(above, *below)
         if len(console.render_lines(whole)) < console.height:
@@ -89,7 +96,7 @@ def verdict(board: Board, *, detail: bool = True) -> RenderableType:
         parts.append(Text(_("Edit {file}: it is checked as you save it.").format(file=board.file(name))))
     elif detail and (result.status != "pass" or result.output):
         parts += [Text(), reports.detail(result)]
-    if result.status == "pass":
+    if result.status == "pass" or result.blocked_by:
         parts.append(_what_next(board))
     return Group(*parts)
 
@@ -128,11 +135,12 @@ def progress(board: Board) -> Text:
     return line
 
 
-def keys() -> Text:
+def keys(board: Board) -> Text:
     """The keys, one line."""
+    numbers = f"{int(board.names[0][4:6])}–{int(board.names[-1][4:6])}" if board.names else "1"
     meanings = [
         ("n", _("next step")), ("h", _("hint")), ("l", _("lesson")), ("r", _("run again")), ("a", _("all")),
-        ("x", _("reset")), ("q", _("quit")),
+        (numbers, _("step")), ("x", _("reset")), ("q", _("quit")),
     ]  # fmt: skip
     line = Text(style="dim")
     for key, meaning in meanings:
@@ -155,7 +163,7 @@ def _looked_at(board: Board, console: Console) -> Iterator[RenderableType]:
     elif board.view == "lesson":
         everything = pages(board, console)
         page = min(board.page, len(everything) - 1)
-        where = _("page {page} of {total}; l: next page, b: back").format(page=page + 1, total=len(everything))
+        where = _("page {page} of {total}; Space: next page, b: back").format(page=page + 1, total=len(everything))
         yield Group(Segments([part for line in everything[page] for part in line]), Text(where, "dim"))
     else:
         if board.hints is not None:

@@ -7,6 +7,7 @@ the implementation that gives the student's answers, in value, shape or error, i
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from grader.base.language import gettext as _
@@ -30,14 +31,18 @@ class Diagnostician:
         self.misconceptions = misconceptions
         self.witness = witness
         self.pairs = pairs
+        self.unwritten: AbstractSet[str] = frozenset()
 
     def diagnose(
-        self, questions: list[Question], ask_again: Callable[[Question, int], Question | None]
-    ) -> dict[str, list[Misconception]]:
+        self, questions: list[Question], ask_again: Callable[[Question, int], Question | None],
+        unwritten: AbstractSet[str] = frozenset(),
+    ) -> dict[str, list[Misconception]]:  # fmt: skip
         """The misconceptions behind each failing check, by its name: one, or several that can't be distinguished.
 
-        `ask_again` runs a check on the student's code under another seed; None when it does not fail there.
+        `ask_again` runs a check on the student's code under another seed; None when it does not fail there. The checks
+        `unwritten` met a part that is not written yet: they speak neither for a misconception nor against it.
         """
+        self.unwritten = unwritten
         found: dict[str, list[Misconception]] = {}
         in_vain, pairs = 0, self.pairs
         for question in questions:
@@ -92,7 +97,7 @@ class Diagnostician:
         explained: list[tuple[Misconception, int]] = []
         names = {other.name for other in failing}
         for wrong in self._matching(candidates, question, names):
-            refusing = self.witness.refusing(wrong, question)
+            refusing = self.witness.refusing(wrong, question) - self.unwritten
             own = wrong.refused_by & refusing
             if len(refusing & names) < SHARE * len(refusing) or not own <= names:
                 continue
@@ -107,7 +112,8 @@ class Diagnostician:
     def _matching(self, candidates: list[Misconception], question: Question, names: set[str]) -> list[Misconception]:
         """Those that give the student's answer. A misconception whose own checks the student passes is ruled out: the
         catalogue proves that it fails there."""
-        return [wrong for wrong in candidates if wrong.refused_by & names and self.witness.alike(wrong, question)]
+        seen = names | self.unwritten
+        return [wrong for wrong in candidates if wrong.refused_by & seen and self.witness.alike(wrong, question)]
 
     def _drawn_anew(
         self, question: Question, failing: list[Question], ask_again: Callable[[Question, int], Question | None]

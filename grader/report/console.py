@@ -93,9 +93,9 @@ def show(report: Report, command: str, further: int = 0, *, every_check: bool = 
     say(reports.terminal(report, command, further, every_check=every_check))
 
 
-def say(what: RenderableType) -> None:
-    """Prints on standard output."""
-    console().print(what)
+def say(what: RenderableType, *, whole_lines: bool = False) -> None:
+    """Prints on standard output; with `whole_lines`, code that can be copied, the terminal folds it."""
+    console().print(what, soft_wrap=whole_lines)
 
 
 def console() -> Console:

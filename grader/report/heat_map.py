@@ -27,7 +27,7 @@ CIVIDIS = (
 LAST = CIVIDIS[-1][0]
 NUMBERED = 8  # most rows and columns of a matrix whose cells show numbers
 NUMBER_WIDTH = 5  # characters that fit into a cell
-LEFT, RIGHT, TOP, BOTTOM = 52, 14, 60, 72  # space around a matrix for labels
+LEFT, RIGHT, TOP, BOTTOM = 52, 14, 60, 30  # space around a matrix for labels
 NARROWEST = 88  # height of a title
 INSET = 2  # from the edge of a cell to the centre of its outline
 WIDEST_BAR = 224  # the colour scale with a number at each end
@@ -51,19 +51,20 @@ class Number:
 
 @dataclass(frozen=True)
 class Panel:
-    """One matrix: its left edge, the path of the cells of each colour, and the numbers in each ink."""
+    """One matrix: the path of the cells of each colour, and the numbers in each ink."""
 
-    left: int
     areas: dict[str, str]
     numbers: dict[str, list[Number]]
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """The whole picture: `every` is the step of row and column numbers, `outline` a path around cells that differ."""
+    """Two pictures of one size and their scale: `every` is the step of row and column numbers, `outline` a path around
+    cells that differ."""
 
     width: int
     height: int
+    left: int
     top: int
     rows: int
     columns: int
@@ -91,17 +92,17 @@ class Scale:
 
 
 def drawing(parting: Parting) -> Drawing:
-    """The expected matrix on the left, the learner's on the right, on one colour scale."""
+    """The expected matrix and the learner's, on one colour scale: beside each other, or one below the other."""
     both = parting.expected, parting.came
     rows, columns = len(parting.expected), len(parting.expected[0])
     largest = max(rows, columns)
     cell = _cell(largest)
-    half = LEFT + max(columns * cell, NARROWEST) + RIGHT
     scale = _scale(both)
     return Drawing(
-        width=2 * half, height=TOP + rows * cell + BOTTOM, top=TOP, rows=rows, columns=columns, cell=cell,
+        width=LEFT + max(columns * cell, NARROWEST) + RIGHT, height=TOP + rows * cell + BOTTOM, left=LEFT, top=TOP,
+        rows=rows, columns=columns, cell=cell,
         every=1 if largest <= 2 * NUMBERED else 4,
-        panels=[_panel(matrix, scale, LEFT + index * half, cell) for index, matrix in enumerate(both)],
+        panels=[_panel(matrix, scale, cell) for matrix in both],
         outline=_outline(parting.differs, cell),
         bar=_areas([[LAST * step // (BAR - 1) if scale.high > scale.low else 0 for step in range(BAR)]]),
         low=short(scale.low), high=short(scale.high),
@@ -115,9 +116,9 @@ def single(matrix: Matrix, among: Sequence[Matrix]) -> Drawing:
     cell = _cell(largest)
     scale = _scale(among)
     return Drawing(
-        width=LEFT + max(columns * cell, WIDEST_BAR) + RIGHT, height=TOP + rows * cell + BOTTOM, top=TOP, rows=rows,
-        columns=columns, cell=cell, every=1 if largest <= 2 * NUMBERED else 4,
-        panels=[_panel(matrix, scale, LEFT, cell)], outline="",
+        width=LEFT + max(columns * cell, NARROWEST) + RIGHT, height=TOP + rows * cell + BOTTOM, left=LEFT, top=TOP,
+        rows=rows, columns=columns, cell=cell, every=1 if largest <= 2 * NUMBERED else 4,
+        panels=[_panel(matrix, scale, cell)], outline="",
         bar=_areas([[LAST * step // (BAR - 1) if scale.high > scale.low else 0 for step in range(BAR)]]),
         low=short(scale.low), high=short(scale.high),
     )  # fmt: skip
@@ -165,7 +166,7 @@ def _scale(both: Sequence[Matrix]) -> Scale:
     return Scale(min(values), max(values))
 
 
-def _panel(matrix: Matrix, scale: Scale, left: int, cell: int) -> Panel:
+def _panel(matrix: Matrix, scale: Scale, cell: int) -> Panel:
     shades = [[None if value is None else scale.shade(value) for value in line] for line in matrix]
     numbered = max(len(matrix), len(matrix[0])) <= NUMBERED
     numbers: dict[str, list[Number]] = defaultdict(list)
@@ -174,7 +175,7 @@ def _panel(matrix: Matrix, scale: Scale, left: int, cell: int) -> Panel:
             if shade is None or numbered:
                 x, y = column * cell + cell // 2, row * cell + cell // 2
                 numbers[PAGE_INK if shade is None else ink(colour(shade))].append(Number(x, y, short(value)))
-    return Panel(left, _areas(shades), numbers)
+    return Panel(_areas(shades), numbers)
 
 
 def _areas(shades: Sequence[Sequence[int | None]]) -> dict[str, str]:

@@ -49,15 +49,16 @@ def panels(picture: Picture, name: str) -> list[Markup]:
     among = [matrix for _title, matrix in picture.panels]
     template = environment().get_template("heat_map.svg.j2")
     words = {"row": _(picture.row), "column": _(picture.column)}
-    return [
-        Markup(
-            template.render(
-                drawing=heat_map.single(matrix, among), name=f"{name}-{number}", titles=[_(title)], words=words,
-                title=_(title), description=_("A matrix as colours, from the smallest value to the largest."),
-            )
+    drawings = [heat_map.single(matrix, among) for matrix in among]
+    shown = [
+        template.render(
+            drawing=drawing, panel=drawing.panels[0], name=f"{name}-{number}", title=_(title), words=words,
+            description=_("A matrix as colours, from the smallest value to the largest."),
         )
-        for number, (title, matrix) in enumerate(picture.panels)
+        for number, (drawing, (title, _matrix)) in enumerate(zip(drawings, picture.panels, strict=True))
     ]  # fmt: skip
+    scale = environment().get_template("heat_scale.svg.j2").render(drawing=drawings[0])
+    return [Markup(panel) for panel in (*shown, scale)]
 
 
 def in_a_cell(lesson: str, pictures: Mapping[str, Picture]) -> tuple[str, dict[str, dict[str, str]]]:

@@ -7,13 +7,14 @@ through `terminal.plain` and is escaped, since a learner's code may have produce
 from __future__ import annotations
 
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
 from grader.base import language
@@ -24,6 +25,7 @@ from grader.report import terminal as reports
 from grader.report.heat_map import NUMBERED, drawing, written
 
 TEMPLATES = Path(__file__).parent / "templates"
+Hints = Mapping[str, Sequence[str]]  # of each step, as Markdown
 
 
 @dataclass(frozen=True)
@@ -67,17 +69,19 @@ class FurtherPictures:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """A picture of both matrices, its description in words, and the same as two tables: captions and rows."""
+    """A picture of each matrix and their colour scale, a description in words, and the same as two tables: captions and
+    rows."""
 
-    svg: Markup
+    panels: list[Markup]
+    scale: Markup
     caption: list[str]
     tables: list[tuple[str, list[list[TableCell]]]]
     further: FurtherPictures | None = None
 
     @property
-    def image(self) -> str:
-        """The picture as the address of an image."""
-        return pictures.standalone(self.svg)
+    def images(self) -> list[str]:
+        """The pictures as addresses of images, on white: an untrusted notebook shows no SVG of its own."""
+        return [pictures.standalone(svg) for svg in (*self.panels, self.scale)]
 
     @property
     def wide(self) -> bool:
@@ -96,13 +100,15 @@ class CheckView:
 
 @dataclass(frozen=True)
 class StepView:
-    """A step of the page: how many of its checks pass, and those that do not."""
+    """A step of the page: how many of its checks pass, those that do not, how far its parts are, and its hints."""
 
     result: StepResult
     passed: int
     total: int
     blocks: list[Block]
     failing: list[CheckView]
+    parts: str
+    hints: list[Markup]
 
     @property
     def detailed(self) -> bool:
@@ -110,17 +116,25 @@ class StepView:
         return self.result.status not in ("pass", "todo") or bool(self.result.output or self.result.note)
 
 
-def html(report: Report, *, every_picture: bool = True, of_class: bool = False) -> str:
+def html(report: Report, *, every_picture: bool = True, of_class: bool = False, hints: Hints | None = None) -> str:
     """The whole page, in the language in use; without `every_picture`, heat maps of each step's first failing check.
 
     `of_class`: the page is handed out. It says whose it is, and neither the seed nor a command that the student lacks.
+    `hints` of each step, as Markdown, are shown one at a time.
     """
-    return _filled("report.html.j2", report, every_picture, of_class)
+    return _filled("report.html.j2", report, every_picture, of_class, hints)
 
 
-def fragment(report: Report) -> str:
-    """The steps in detail, to embed in another page: what a notebook shows."""
-    return _filled("verdict.html.j2", report)
+def fragment(report: Report, hints: Hints | None = None, *, as_images: bool = True) -> str:
+    """The steps in detail, to embed in another page: what a notebook shows, with heat maps as images, or watch mode's
+    page."""
+    template = "verdict.html.j2" if as_images else "live_verdict.html.j2"
+    return _filled(template, report, hints=hints)
+
+
+def formatted(markdown: str) -> Markup:
+    """Markdown of ours as HTML; what looks like HTML in it stays text."""
+    return Markup(_markdown().render(markdown))
 
 
 @cache  # cached: a class has a page per student, and compiling the template takes longer than rendering it
@@ -133,14 +147,26 @@ def environment(*further: Path) -> Environment:
     )  # fmt: skip
 
 
-def _filled(template: str, report: Report, every_picture: bool = True, of_class: bool = False) -> str:
+@cache
+def _markdown() -> MarkdownIt:
+    return MarkdownIt("commonmark", {"html": False}).enable("table")
+
+
+def _filled(
+    template: str, report: Report, every_picture: bool = True, of_class: bool = False, hints: Hints | None = None
+) -> str:
+    following = reports.next_step(report)
+    given = {name: [formatted(hint) for hint in ones] for name, ones in (hints or {}).items()}
+    steps = _steps(report, every_picture, given)
+    in_detail = {step.result.name for step in steps if step.detailed}
+    to_do = following.name if following and following.name not in in_detail else ""
     return environment().get_template(template).render(
         language=language.current(), report=report, as_images=template == "verdict.html.j2",
         words=_words(report, of_class), facts=_facts(report, of_class),
         tracks=reports.several_tracks(report),
         notes=report.notes, unread=reports.unread(report),
         closing=reports.closing(report, of_class=of_class).plain.splitlines(),
-        steps=_steps(report, every_picture), number=reports.number,
+        steps=steps, next_hints=given.get(to_do, []), number=reports.number,
         marks={status: mark for status, (mark, _style) in reports.MARKS.items()}, status_word=reports.status_word,
         coded=coded, part=100 * report.score / report.max_score if report.max_score else 0.0,
     )  # fmt: skip
@@ -148,8 +174,13 @@ def _filled(template: str, report: Report, every_picture: bool = True, of_class:
 
 def show_in_browser(page: Path) -> bool:
     """Opens a page in a browser; False where there is none."""
+    return open_address(page.resolve().as_uri())
+
+
+def open_address(address: str) -> bool:
+    """Opens an address in a browser; False where there is none."""
     try:
-        return webbrowser.open(page.resolve().as_uri())
+        return webbrowser.open(address)
     except webbrowser.Error:
         return False
 
@@ -211,12 +242,16 @@ def heat_map(parting: Parting, name: str, own: str = "") -> HeatMap:
                  for lines in zip(matrix, differs, strict=True)])
         for title, matrix in zip(titles, (parting.expected, parting.came), strict=True)
     ]  # fmt: skip
-    svg = environment().get_template("heat_map.svg.j2").render(
-        drawing=drawing(parting), name=name, titles=titles, words={"row": _("row"), "column": _("column")},
-        title=": ".join([_("Heat maps"), ", ".join(titles)]) if own else _("Heat maps: what was expected, and yours"),
-        description=" ".join(facts),
-    )  # fmt: skip
-    return HeatMap(Markup(svg), facts, tables, _further(parting))
+    drawn = drawing(parting)
+    panels = [
+        environment().get_template("heat_map.svg.j2").render(
+            drawing=drawn, panel=panel, name=f"{name}-{number}", title=title, description=" ".join(facts),
+            words={"row": _("row"), "column": _("column")},
+        )
+        for number, (panel, title) in enumerate(zip(drawn.panels, titles, strict=True))
+    ]  # fmt: skip
+    scale = environment().get_template("heat_scale.svg.j2").render(drawing=drawn)
+    return HeatMap([Markup(panel) for panel in panels], Markup(scale), facts, tables, _further(parting))
 
 
 def _further(parting: Parting) -> FurtherPictures | None:
@@ -257,6 +292,9 @@ def _words(report: Report, of_class: bool) -> dict[str, str]:
         if of_class
         else _("To repeat these draws: python -m grader grade --seed {seed}").format(seed=report.seed),
         "top": _("Back to the top"),
+        "every_check": _("Every check"),
+        "passing": _("{passed} of {total} checks pass"),
+        "hint": _("Hint {number} of {total}"),
     }
 
 
@@ -272,7 +310,7 @@ def _facts(report: Report, of_class: bool) -> list[tuple[str, str]]:
     ]
 
 
-def _steps(report: Report, every_picture: bool) -> list[StepView]:
+def _steps(report: Report, every_picture: bool, hints: Mapping[str, list[Markup]]) -> list[StepView]:
     return [
         StepView(
             result=step,
@@ -280,6 +318,8 @@ def _steps(report: Report, every_picture: bool) -> list[StepView]:
             total=len(step.checks),
             blocks=blocks(step.message),
             failing=list(_failing(step, every_picture)),
+            parts=reports.parts(step),
+            hints=hints.get(step.name, []) if step.status in ("fail", "timeout") else [],
         )
         for step in report.steps
     ]

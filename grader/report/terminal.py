@@ -33,13 +33,16 @@ MARKS: dict[Status, tuple[str, str]] = {
     "skipped": ("↷", "yellow"),
     "todo": ("·", "dim"),
 }
+BY_HAND = "by_hand"  # in the names of checks whose numbers the lesson works
 GRADE = language.typed("make grade")  # what a learner types
 
 
 def terminal(report: Report, command: str = GRADE, further: int = 0, *, every_check: bool = False) -> RenderableType:
-    """The whole report: what ran, the steps, each step's leading failure in full, and what to do next: `command`, in
-    the end. `further` tracks were not begun; `every_check` lists the checks of each step with their points."""
-    shown: list[RenderableType] = [_heading(report), Text(), steps_table(report)]
+    """The whole report: the steps, each step's leading failure in full, and what to do next; what ran comes last, dim.
+
+    `command` grades again, `further` tracks were not begun, `every_check` lists the checks of each step with their
+    points."""
+    shown: list[RenderableType] = [Text(_("Attention from scratch"), "bold"), Text(), steps_table(report)]
     if report.unread:
         shown += [Text(), Text("\n".join(unread(report)), "yellow")]
     for step in report.steps:
@@ -51,7 +54,7 @@ def terminal(report: Report, command: str = GRADE, further: int = 0, *, every_ch
     if further:
         said = _("One more track: make tracks") if further == 1 else _("{count} more tracks: make tracks")
         shown.append(Text(said.format(count=further), "dim"))
-    return Group(*shown)
+    return Group(*shown, Text(), _what_ran(report))
 
 
 def as_text(step: StepResult) -> str:
@@ -107,7 +110,8 @@ def next_step(report: Report) -> StepResult | None:
     return next((step for step in report.steps if step.status not in ("pass", "error")), None)
 
 
-def _heading(report: Report) -> Text:
+def _what_ran(report: Report) -> Text:
+    """The submission, devices, seed and isolation."""
     states = {"checked": _("checked"), "not available": _("not available"), "not requested": _("not requested")}
     devices = ", ".join(f"{device}: {states.get(state, state)}" for device, state in report.devices.items())
     facts = [
@@ -118,7 +122,7 @@ def _heading(report: Report) -> Text:
     ]
     if report.oracle == "recorded":
         facts.append(_("oracle: recorded"))
-    return Text(_("Attention from scratch"), "bold").append("\n" + " · ".join(facts), "not bold dim")
+    return Text(" · ".join(facts), "dim")
 
 
 def steps_table(report: Report) -> Table:
@@ -171,6 +175,9 @@ def detail(step: StepResult) -> RenderableType:
             shown.append(Padding(_matrices(check.parting), (0, 0, 0, 2)))
         if check.hint:
             shown.append(Padding(Text(f"→ {check.hint}", "bold"), (0, 0, 0, 2)))
+        if BY_HAND in check.name and not check.unwritten:
+            said = _("The lesson works such a case by hand: make lesson STEP={number}")
+            shown.append(Padding(Text(said.format(number=int(step.name[4:6])), "dim"), (0, 0, 0, 2)))
         others = sum(not other.unwritten for other in failing if other is not check)
         if others:
             said = (

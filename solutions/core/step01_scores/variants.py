@@ -10,13 +10,19 @@ from torch import Tensor
 from grader.checks.catalogue import variant
 
 
-@variant(replaces="dot_product_scores")
+@variant(
+    replaces="dot_product_scores",
+    trades="Each dimension has a name, so that nothing has to be transposed; below it is the same matrix product.",
+)
 def einsum_scores(query: Tensor, key: Tensor) -> Tensor:
     """The sum over the width, written as einsum."""
     return torch.einsum("...qd,...kd->...qk", query, key)
 
 
-@variant(replaces="dot_product_scores")
+@variant(
+    replaces="dot_product_scores",
+    trades="It shows what a matrix product does, and keeps all T_q × T_k × d products in memory at once.",
+)
 def multiply_and_add(query: Tensor, key: Tensor) -> Tensor:
     """Every product is made, then the width is summed away."""
     return (query[..., :, None, :] * key[..., None, :, :]).sum(-1)
@@ -62,7 +68,10 @@ def summed_feature_by_feature(query: Tensor, key: Tensor) -> Tensor:
     return scores
 
 
-@variant(replaces="scaled_scores")
+@variant(
+    replaces="scaled_scores",
+    trades="It scales T × d numbers instead of T × T, less work for long sequences; the last digit may differ.",
+)
 def query_scaled_first(query: Tensor, key: Tensor) -> Tensor:
     """The query is scaled before the product."""
     return (query * query.size(-1) ** -0.5) @ key.transpose(-1, -2)

@@ -9,7 +9,10 @@ from torch import Tensor
 from grader.checks.catalogue import variant
 
 
-@variant(replaces="softmax")
+@variant(
+    replaces="softmax",
+    trades="The gradient also passes through the maximum, where it cancels: a little more work, the same result.",
+)
 def maximum_in_the_graph(x: Tensor, dim: int = -1) -> Tensor:
     """The way of most tutorials: `max(...).values`, not detached."""
     numerator = torch.exp(x - torch.max(x, dim=dim, keepdim=True).values)
@@ -53,7 +56,10 @@ def in_place_on_its_own(x: Tensor, dim: int = -1) -> Tensor:
     return torch.div(exponentials, exponentials.sum(dim, keepdim=True))
 
 
-@variant(replaces="softmax")
+@variant(
+    replaces="softmax",
+    trades="Half precision is rounded only once, for the memory of a float32 copy.",
+)
 def halves_in_float32(x: Tensor, dim: int = -1) -> Tensor:
     """Half precision is computed in float32 and rounded once."""
     wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x

@@ -22,7 +22,10 @@ def annotated_transformer(query: Tensor, key: Tensor, value: Tensor, mask: Tenso
     return torch.matmul(p_attn, value), p_attn
 
 
-@variant(replaces="attention")
+@variant(
+    replaces="attention",
+    trades="A finite number hides as well while scores stay small; huge scores would let hidden positions through.",
+)
 def einsum_and_additive_mask(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
     """einsum throughout, the query scaled first, an additive mask of -1e5."""
     scores = torch.einsum("...qd,...kd->...qk", query * query.shape[-1] ** -0.5, key)
@@ -42,7 +45,10 @@ def dtype_minimum_and_logsumexp(query: Tensor, key: Tensor, value: Tensor, mask:
     return weights @ value, weights
 
 
-@variant(replaces="attention")
+@variant(
+    replaces="attention",
+    trades="Only one row of scores is in memory at a time; the loop in Python makes it slow.",
+)
 def one_query_at_a_time(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
     """A loop over the queries; the weights come out in another layout, the pair as a list."""
     rows = []

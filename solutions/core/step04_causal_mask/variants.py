@@ -12,7 +12,10 @@ from grader.checks.catalogue import variant
 # --- the mask ---------------------------------------------------------------------------------------------------------
 
 
-@variant(replaces="causal_mask")
+@variant(
+    replaces="causal_mask",
+    trades="It works for any two ranges of positions, also where queries begin later; it makes a vector first.",
+)
 def positions_compared(num_tokens: int, device: torch.device | str | None = None) -> Tensor:
     """Each query position is compared with each key position."""
     positions = torch.arange(num_tokens, device=device)
@@ -40,7 +43,10 @@ def transposed_upper_triangle(num_tokens: int, device: torch.device | str | None
     return torch.ones(num_tokens, num_tokens, device=device).triu().t() == 1
 
 
-@variant(replaces="causal_mask")
+@variant(
+    replaces="causal_mask",
+    trades="Each mask is made once, which is faster; it stays in memory, and a change of it reaches everyone.",
+)
 @functools.cache
 def kept_between_calls(num_tokens: int, device: torch.device | str | None = None) -> Tensor:
     """Each mask is made once and given again."""
@@ -69,7 +75,10 @@ def added_to_the_scores(scores: Tensor, mask: Tensor) -> Tensor:
     return (scores + additive).softmax(dim=-1)
 
 
-@variant(replaces="masked_softmax")
+@variant(
+    replaces="masked_softmax",
+    trades="A row that is hidden completely stays finite instead of NaN; scores near a billion would break it.",
+)
 def a_billion_subtracted(scores: Tensor, mask: Tensor) -> Tensor:
     """The tutorials' -1e9, added: in float16 it becomes minus infinity."""
     return (scores + (~mask).to(scores.dtype) * -1e9).softmax(dim=-1)

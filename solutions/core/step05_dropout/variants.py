@@ -11,7 +11,10 @@ def _require_probability(p: float) -> None:
     assert 0 <= p <= 1, f"{p} is not a probability"
 
 
-@variant(replaces="dropout")
+@variant(
+    replaces="dropout",
+    trades="One call draws and decides: fewer intermediate tensors than comparing uniform numbers.",
+)
 def mask_drawn_by_bernoulli(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """The mask comes from `bernoulli_`, in the dtype of x."""
     if not training or p == 0:
@@ -78,7 +81,10 @@ def row_after_row(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     return torch.stack(rows)
 
 
-@variant(replaces="dropout")
+@variant(
+    replaces="dropout",
+    trades="One seed gives the same mask on every device; moving it there takes time.",
+)
 def drawn_on_the_cpu_and_moved(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """A Bernoulli distribution draws on the CPU, and the mask is moved to x."""
     if not training:

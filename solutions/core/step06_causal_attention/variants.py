@@ -31,7 +31,10 @@ class triu_buffer_filled_in_place(nn.Module):
         return self.dropout(attn_weights) @ values
 
 
-@variant(replaces="CausalAttention")
+@variant(
+    replaces="CausalAttention",
+    trades="No buffer is stored; the mask is made again at each call.",
+)
 class positions_compared_in_einsum(nn.Module):
     """The mask is made on the fly; einsum; the root of a float32 tensor; -1e9; other parameter order and start."""
 
@@ -80,7 +83,10 @@ class additive_mask_and_logsumexp(nn.Module):
         return weights @ value
 
 
-@variant(replaces="CausalAttention")
+@variant(
+    replaces="CausalAttention",
+    trades="What would be hidden is never computed, about half of the products; a loop over tokens leaves a GPU idle.",
+)
 class one_token_at_a_time(nn.Module):
     """A loop over the tokens: each attends over a slice that ends at itself, so that there is no mask at all."""
 

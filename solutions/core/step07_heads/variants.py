@@ -14,7 +14,10 @@ def viewed_and_permuted(x: Tensor, num_heads: int) -> Tensor:
     return x.view(b, num_tokens, num_heads, d_in // num_heads).permute(0, 2, 1, 3).contiguous()
 
 
-@variant(replaces="split_heads")
+@variant(
+    replaces="split_heads",
+    trades="It says head by head what happens; it copies the tensor, where a view needs no copy.",
+)
 def pieces_stacked(x: Tensor, num_heads: int) -> Tensor:
     """A loop over the heads, stacked."""
     width = x.shape[-1]
@@ -23,7 +26,10 @@ def pieces_stacked(x: Tensor, num_heads: int) -> Tensor:
     return torch.stack(x.split(width // num_heads, dim=-1), dim=1)
 
 
-@variant(replaces="split_heads")
+@variant(
+    replaces="split_heads",
+    trades="One call finds the width and refuses what does not divide; it says less about what moves.",
+)
 def unflattened(x: Tensor, num_heads: int) -> Tensor:
     """`unflatten`, which finds the width and refuses what does not fit."""
     return x.unflatten(-1, (num_heads, -1)).movedim(2, 1)
@@ -63,7 +69,10 @@ def contiguous_and_viewed(x: Tensor) -> Tensor:
     return x.transpose(1, 2).contiguous().view(b, num_tokens, num_heads * head_dim)
 
 
-@variant(replaces="merge_heads")
+@variant(
+    replaces="merge_heads",
+    trades="`cat` says what is meant, and copies once, as `contiguous` does.",
+)
 def heads_side_by_side(x: Tensor) -> Tensor:
     """The heads are concatenated along the width."""
     return torch.cat([x[:, head] for head in range(x.shape[1])], dim=-1)

@@ -119,7 +119,10 @@ class triu_buffer_filled_in_place(nn.Module):
         return self.out_proj(context_vec.contiguous().view(b, num_tokens, self.d_out))
 
 
-@variant(replaces="MultiHeadAttention")
+@variant(
+    replaces="MultiHeadAttention",
+    trades="einsum names the dimension of the heads, so nothing is transposed; its reader has to know einsum.",
+)
 class einsum_without_transposes(nn.Module):
     """einsum names every dimension; the root of a float32 tensor; positions are compared; another parameter order."""
 
@@ -151,7 +154,10 @@ class einsum_without_transposes(nn.Module):
         return self.out_proj(torch.einsum("bhij,bjhd->bihd", weights, value).flatten(2))
 
 
-@variant(replaces="MultiHeadAttention")
+@variant(
+    replaces="MultiHeadAttention",
+    trades="The scores of only one head are in memory at a time; the heads no longer run in parallel.",
+)
 class one_head_after_the_other(nn.Module):
     """A loop over the heads, each on its slice of the columns; each head's part of out_proj is added up."""
 

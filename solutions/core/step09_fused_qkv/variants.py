@@ -9,7 +9,10 @@ from torch import Tensor, nn
 from grader.checks.catalogue import variant
 
 
-@variant(replaces="CausalSelfAttention")
+@variant(
+    replaces="CausalSelfAttention",
+    trades="A kernel that never stores the scores is faster and smaller on a GPU; the weights can't be seen.",
+)
 class built_in_with_is_causal(nn.Module):
     """torch's own scaled_dot_product_attention with is_causal."""
 
@@ -117,7 +120,10 @@ class five_dimensions_and_einsum(nn.Module):
         return self.drop(self.c_proj(context.reshape(x.shape)))
 
 
-@variant(replaces="CausalSelfAttention")
+@variant(
+    replaces="CausalSelfAttention",
+    trades="The parts can be changed one by one; three small products keep a GPU less busy than one large one.",
+)
 class three_multiplications(nn.Module):
     """The weight of c_attn is cut in three, and each head is computed in a loop."""
 

@@ -43,7 +43,10 @@ def sdpa_under_another_name(
     return built_in(query, key, value, is_causal=True)
 
 
-@variant(replaces="flash_attention")
+@variant(
+    replaces="flash_attention",
+    trades="One loop instead of two is simpler; the scores of all queries with one block are in memory together.",
+)
 def keys_only(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64) -> Tensor:
     """One loop over blocks of keys for all queries at once, the maximum detached, everything in the input's dtype."""
     T_q, T_k = query.shape[2], key.shape[2]
@@ -102,7 +105,10 @@ def guarded_sums(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = Fa
     return torch.cat(contexts, dim=2)
 
 
-@variant(replaces="flash_attention")
+@variant(
+    replaces="flash_attention",
+    trades="Blocks don't depend on each other and could run at the same time; merging them takes more exponentials.",
+)
 def merged_by_logsumexp(
     query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
 ) -> Tensor:
@@ -161,7 +167,10 @@ def base_two_with_a_column_of_ones(
     return out[..., :-1] / out[..., -1:]
 
 
-@variant(replaces="flash_attention")
+@variant(
+    replaces="flash_attention",
+    trades="The maximum is known before anything is added, so nothing is rescaled; every score is computed twice.",
+)
 def two_passes_over_padded_keys(
     query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
 ) -> Tensor:

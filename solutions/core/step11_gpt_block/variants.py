@@ -28,7 +28,10 @@ class NormByVar(nn.Module):
         return x + self.bias if hasattr(self, "bias") else x
 
 
-@variant(replaces="LayerNorm")
+@variant(
+    replaces="LayerNorm",
+    trades="Both sums come from one pass over the row; float32 would lose digits in their difference.",
+)
 class NormInFloat64(nn.Module):
     """Mean of squares minus square of the mean, which is exact enough when it is done in float64."""
 
@@ -87,7 +90,10 @@ def gelu_with_a_tensor_constant(x: Tensor) -> Tensor:
     return 0.5 * x * (1 + torch.tanh(torch.sqrt(torch.tensor(2.0 / torch.pi)) * (x + 0.044715 * torch.pow(x, 3))))
 
 
-@variant(replaces="gelu")
+@variant(
+    replaces="gelu",
+    trades="A sigmoid in place of a tanh: shorter, the same curve; the paper's form is harder to recognise.",
+)
 def gelu_as_a_sigmoid(x: Tensor) -> Tensor:
     """The same curve with (1 + tanh(u)) / 2 written as sigmoid(2 u)."""
     return x * torch.sigmoid(1.5957691216057308 * x * (1.0 + 0.044715 * x * x))

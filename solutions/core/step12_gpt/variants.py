@@ -75,7 +75,10 @@ class loss_by_hand(reference.GPT):
         return [logits, (logits.logsumexp(dim=-1) - right).mean()]  # type: ignore[return-value]
 
 
-@variant(replaces="GPT")
+@variant(
+    replaces="GPT",
+    trades="What a block makes on its way is not kept for the gradient: much less memory, and each block runs twice.",
+)
 class blocks_run_again(reference.GPT):
     """What the blocks make on their way is not kept but made again for the gradient, in both of torch's ways."""
 
@@ -216,7 +219,10 @@ def small_logits_hidden(
     return idx
 
 
-@variant(replaces="generate")
+@variant(
+    replaces="generate",
+    trades="Sampling becomes an argmax, without softmax or sum; every logit needs a random number of its own.",
+)
 @torch.inference_mode()
 def gumbel_noise(
     model: reference.GPT, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None
@@ -302,7 +308,10 @@ def windows_in_a_list(token_ids: Tensor, context_length: int, batch_size: int) -
     return batches
 
 
-@variant(replaces="next_token_batches")
+@variant(
+    replaces="next_token_batches",
+    trades="Windows are views of one tensor, so the text is not copied; they are not contiguous.",
+)
 def windows_by_unfold(token_ids: Tensor, context_length: int, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Windows of T + 1 tokens, T apart, as views that are not contiguous."""
     windows = token_ids.unfold(0, context_length + 1, context_length)

@@ -1,0 +1,89 @@
+"""`make solution`: what it shows of a step that passes, and what it refuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from grader.author import kit
+from grader.base import language, paths
+from grader.cli import main
+from grader.course import choice, solutions
+
+STEP = "step04_causal_mask"
+REFERENCE = (paths.ROOT / "solutions" / "core" / STEP / "reference.py").read_text(encoding="utf-8")
+
+
+def typed(folder: Path) -> subprocess.CompletedProcess[str]:
+    """The command for step 4, in a process of its own."""
+    command = [sys.executable, "-m", "grader", "solution", "4", "--submission", str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=paths.ROOT, timeout=120, check=False)
+
+
+def test_a_step_that_passes_shows_its_ways(tmp_path: Path) -> None:
+    """The reference without its marks, each way with what it trades, and every line of code whole."""
+    (tmp_path / f"{STEP}.py").write_text(REFERENCE)
+    done = typed(tmp_path)
+    assert done.returncode == 0, done.stderr
+    solved = solutions.solution(STEP)
+    assert len(solved.ways) >= 2
+    for code in (solved.reference, *(way.code for way in solved.ways)):
+        assert code.strip("\n") in done.stdout
+    assert all(way.trades in done.stdout for way in solved.ways)
+    assert "SOLUTION" not in done.stdout
+
+
+def test_a_step_that_does_not_pass_shows_nothing(tmp_path: Path) -> None:
+    """One line, and the command that helps."""
+    (tmp_path / f"{STEP}.py").write_text(REFERENCE.replace(".tril()", ".triu()"))
+    done = typed(tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.rstrip().endswith("make hint STEP=4")
+
+
+def test_a_kit_without_solutions_says_whom_to_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And one built with them holds the same as the checkout."""
+    folder = tmp_path / "steps" / "core" / STEP
+    folder.mkdir(parents=True)
+    with pytest.raises(solutions.NoSolution):
+        solutions.solution(STEP, tmp_path / "steps")
+    (folder / solutions.SHIPPED).write_bytes(solutions.shipped(STEP))
+    assert solutions.solution(STEP, tmp_path / "steps") == solutions.solution(STEP)
+
+    def missing(step: str) -> solutions.Solved:
+        raise solutions.NoSolution(step)
+
+    monkeypatch.setattr(solutions, "solution", missing)
+    monkeypatch.setattr(sys, "argv", ["grader", "solution", "4", "--submission", str(tmp_path)])
+    assert main.main() == 2
+
+
+def test_a_kit_with_solutions_says_so() -> None:
+    """Each README has the sentence that is replaced."""
+    for language_of, without in zip(("en", "ko"), kit.WITHOUT_AND_WITH, strict=True):
+        assert without in (kit.TEMPLATES / f"kit_readme.{language_of}.md").read_text(encoding="utf-8")
+
+
+def test_what_a_kit_with_solutions_holds(tmp_path: Path) -> None:
+    """One file in each of its steps, which is no module, so that the step is still answered by its tape."""
+    (tmp_path / "steps" / "core" / STEP).mkdir(parents=True)
+    for name in ("README.md", "README.ko.md"):
+        spoken = "ko" if ".ko" in name else "en"
+        (tmp_path / name).write_text((kit.TEMPLATES / f"kit_readme.{spoken}.md").read_text(encoding="utf-8"))
+    kit._add_solutions(tmp_path)
+    assert [path.name for path in (tmp_path / "steps" / "core" / STEP).iterdir()] == [solutions.SHIPPED]
+    assert paths.is_recorded(tmp_path / "steps" / "core" / STEP)
+    assert solutions.solution(STEP, tmp_path / "steps") == solutions.solution(STEP)
+    assert "make solution" in (tmp_path / "README.ko.md").read_text(encoding="utf-8").split("이 배포본에는")[1]
+
+
+def test_every_core_step_has_ways_that_say_what_they_trade() -> None:
+    """In both languages."""
+    for name in choice.step_names(None, choice.CORE):
+        ways = solutions.solution(name).ways
+        assert len(ways) >= 2, name
+        with language.use("ko"):
+            assert all(language.gettext(way.trades) != way.trades for way in ways), name
