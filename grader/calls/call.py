@@ -30,6 +30,7 @@ class Options(msgspec.Struct, array_like=True):
     keep: bool = False
     products: bool = False
     saved: bool = False
+    again: bool = False
 
 
 class Call(msgspec.Struct, array_like=True):
@@ -64,7 +65,8 @@ class Outcome(msgspec.Struct, array_like=True):
     """One response.
 
     `of` is the index in the call's `first` of the operation that failed; None when this is the call's own outcome.
-    `peak` is None where it was not measured, or where the called code prevented that.
+    `peak` is None where it was not measured, or where the called code prevented that. `overwritten`: a second call
+    changed the result of the first. `narrowed`: a float32 or a half was computed in a call with a float64.
     """
 
     value: Value = None
@@ -79,6 +81,8 @@ class Outcome(msgspec.Struct, array_like=True):
     peak: Size | None = None  # bytes
     products: dict[Name, Size] = {}  # operations of matrix products, by dtype
     saved: Size = 0  # elements kept for a backward pass
+    overwritten: bool = False
+    narrowed: bool = False
 
 
 class Load(msgspec.Struct, array_like=True):

@@ -1,17 +1,20 @@
-"""Measures the memory of a call: the largest storage that torch made, and the peak of Python's allocator."""
+"""The memory of a call: the largest storage that torch made, the peak of Python's allocator, and whether a second call
+writes where the first one's result lies."""
 
 from __future__ import annotations
 
 import _tracemalloc
 import functools
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from grader.calls.values import leaves, mapped
 
 
 class UncompiledMode(TorchDispatchMode):
@@ -37,6 +40,25 @@ class LargestStorage(UncompiledMode):
             if isinstance(leaf, Tensor) and leaf.layout == torch.strided:
                 self.elements = max(self.elements, leaf.untyped_storage().nbytes() // leaf.element_size())
         return result
+
+
+def overwrites(
+    target: Callable[..., Any], result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> bool:  # fmt: skip
+    """Whether a second call of `target`, with other values of the same shapes, changes the `result` of the first."""
+    tensors = [leaf for leaf in leaves(result) if isinstance(leaf, Tensor) and not leaf.is_meta]
+    before = [tensor.detach().clone() for tensor in tensors]
+    target(*mapped(args, _other), **mapped(dict(kwargs), _other))
+    return not all(
+        torch.equal(was.nan_to_num(), tensor.nan_to_num()) for was, tensor in zip(before, tensors, strict=True)
+    )  # fmt: skip
+
+
+def _other(leaf: Any) -> Any:
+    if not isinstance(leaf, Tensor) or leaf.dtype == torch.bool:
+        return leaf  # a mask must keep a True in each row
+    leaf = leaf.detach()
+    return -leaf if leaf.is_floating_point() else leaf.flip(-1)  # token ids must stay ids
 
 
 class PeakMemory:

@@ -20,6 +20,7 @@ from grader.calls.builtins import BuiltIns, banned
 from grader.calls.call import Call, Outcome, Raised
 from grader.calls.counters import method_of
 from grader.calls.inputs import OF_AN_OBJECT, Inputs
+from grader.calls.memory import overwrites
 from grader.calls.modes import Circumstances
 from grader.calls.outputs import PLAIN, NotThere, described, materialised, travelling
 from grader.calls.values import HandleId, Placed, leaves
@@ -96,7 +97,7 @@ class Responder:
         built_ins = self._watched(name)
         result = None
         called = [self.handles.get(number or 0) for number in (call.handle, *inputs.handle_numbers)]
-        with (circumstances := Circumstances(call.options, built_ins, called)):
+        with (circumstances := Circumstances(call.options, built_ins, called, inputs.wide)):
             try:
                 target = self._target(call)
                 if call.options.seed is not None:
@@ -104,6 +105,8 @@ class Responder:
                 result = target(*inputs.args, **inputs.kwargs)
                 is_kept = call.options.keep and not isinstance(result, PLAIN)
                 result = result if is_kept else materialised(result)
+                if call.options.again:
+                    outcome.overwritten = overwrites(target, result, inputs.args, inputs.kwargs)
             except BaseException as error:  # SystemExit and KeyboardInterrupt are learner's errors too
                 outcome.raised = self.describe(error)
         circumstances.note(outcome)

@@ -15,7 +15,7 @@ from torch import Tensor
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
 from grader.calls.values import Placed, mapped
-from grader.checks.compare import Tolerance, no_gradient, require_agreement, require_gradients
+from grader.checks.compare import Tolerance, no_gradient, require_agreement, require_gradients, were_float32
 from grader.checks.draws import Draw
 from grader.checks.implementation import Answer, Handle, Implementation
 from grader.checks.reproduction import Due
@@ -105,6 +105,9 @@ def _compare(came: Answer, expected: Any, tolerance: Tolerance, note: str | None
     except CheckFailed as failure:
         failure.called = failure.called or came.shown
         failure.about, failure.due = came.exchange, Due(wanted, _gradients(expected), tolerance)
+        # Being that far off proves nothing, as a constant of seven digits is: the call was watched.
+        if failure.as_float32 and came.outcome.narrowed:
+            failure.message += "\n" + were_float32()
         if note:
             failure.message += "\n" + note
         raise
@@ -139,7 +142,15 @@ def must_raise(call: Callable[[], object], reason: str) -> None:
 
 
 def unmodified(answer: Answer) -> None:
-    """Fails if the call changed one of the tensors it was given."""
+    """Fails if the call changed one of the tensors it was given, or the result of the call before."""
+    if answer.outcome.overwritten:
+        raise CheckFailed(
+            _(
+                "A second call of the same, with other values, changed the result of the first: both are the same "
+                "memory. Give each result a tensor of its own."
+            ),
+            called=answer.shown,
+        )
     if answer.outcome.modified:
         names = ", ".join(_argument_name(name) for name in answer.outcome.modified)
         raise CheckFailed(

@@ -228,18 +228,26 @@ def require_close(came: Tensor, expected: Tensor, room: float, where: str = "") 
                 count=count, total=expected.numel(), most=show_number(finite.max()), room=f"{room:.1g}"
             )
         )
+    failure = CheckFailed(located("\n".join(lines), where), parting=_parting(expected, came, apart, place))
     if is_double and finite.numel() and finite.numel() == count:
         low, high = (share * magnitude(expected, SCALE_FLOOR) for share in AS_FAR_AS_FLOAT32)
-        if low < float(finite.max()) < high and _rounded(came[apart], expected[apart]):
-            lines.append(_("Numbers that were float32 somewhere on the way are about that far off."))
-    raise CheckFailed(located("\n".join(lines), where), parting=_parting(expected, came, apart, place))
+        if low < float(finite.max()) < high:
+            if torch.equal(came[apart].float().double(), came[apart]):
+                failure.message += "\n" + were_float32()
+            else:
+                failure.as_float32 = _rounded(came[apart], expected[apart])
+    raise failure
+
+
+def were_float32() -> str:
+    """What is said of a float64 that was a float32 before."""
+    return _("Numbers that were float32 somewhere on the way are about that far off.")
 
 
 def _rounded(came: Tensor, expected: Tensor) -> bool:
-    """Whether differences are those of rounding: some up, some down, or to what a float32 holds. A guard beside a sum
-    makes every size smaller."""
+    """Whether differences are those of rounding: some up, some down. A guard beside a sum makes every size smaller."""
     shares = (came - expected) / expected
-    return torch.equal(came.float().double(), came) or bool((shares > 0).any() and (shares < 0).any())
+    return bool((shares > 0).any() and (shares < 0).any())
 
 
 def _parting(expected: Tensor, came: Tensor, apart: Tensor, place: tuple[int, ...]) -> Parting | None:

@@ -3,8 +3,10 @@
 import math
 
 import torch
+from torch import Tensor
 
 from grader.checks.assertions import GUARDED, Draw, Implementation, _, agree, points, twins, unmodified
+from grader.checks.regimes import NO_DROPOUT, Function, Module, every_regime
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {
     "attention": ("scaled_dot_product_attention", "multi_head_attention", "flex_attention"),
@@ -21,6 +23,20 @@ WEIGHTS = torch.tensor([[1 / 4, 3 / 4], [7 / 8, 1 / 8]])
 FAR_KEY = torch.tensor([[0.0, 0.0, 0.0, 0.0], [math.log(999_999), 0.0, 0.0, 0.0]])
 FAR_VALUE = torch.tensor([[1_000_000.0], [0.0]])
 FIRST_SEES_ITSELF = torch.tensor([[True, False], [True, True]])
+
+
+def attended(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor, ...]:
+    query, key, value = (draw.normal(*leading, count, 4) for count in (tokens + 1, tokens, tokens))
+    return query, key, value, draw.mask(*leading, tokens + 1, tokens)
+
+
+CALLS = {
+    "attention": Function(attended, terms=9),
+    "SelfAttention": Module(
+        lambda tokens: (3, 4), lambda draw, leading, tokens: (draw.normal(*leading, tokens, 3),), {"qkv_bias": False},
+        terms=15, axes=(2, 1, 3), without=NO_DROPOUT,
+    ),
+}  # fmt: skip
 
 
 @points(1)
@@ -69,7 +85,7 @@ def test_masks(student: Implementation, reference: Implementation, draw: Draw) -
     agree(student.attention(query, key, value, mask), reference.attention(query, key, value, mask), terms=69)
 
 
-@points(0.5)
+@points(0.25)
 def test_hidden_has_no_effect(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """What a hidden key and its value hold has no effect."""
     query, key, value = draw.normal(2, 3, 4), draw.normal(2, 5, 4), draw.normal(2, 5, 2)
@@ -147,7 +163,7 @@ def test_device(student: Implementation, reference: Implementation, draw: Draw) 
     agree(theirs.attention(query, key, value, mask), ours.attention(query, key, value, mask))
 
 
-@points(0.5)
+@points(0.25)
 def test_inputs_unmodified(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The inputs and the mask are left as they were."""
     query, key, value = draw.normal(2, 3, 4), draw.normal(2, 5, 4), draw.normal(2, 5, 2)
@@ -183,3 +199,9 @@ def test_self_attention_moves(student: Implementation, reference: Implementation
     theirs.to(device="meta")
     ours.to(device="meta")
     agree(theirs(x.bfloat16()), ours(x.bfloat16()))
+
+
+@points(0.5)
+def test_any_regime(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Views, lengths, parents and a change of mode do no harm."""
+    every_regime(student, reference, draw, CALLS)

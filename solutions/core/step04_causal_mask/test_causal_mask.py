@@ -15,6 +15,7 @@ from grader.checks.assertions import (
     sums_to_one,
     unmodified,
 )
+from grader.checks.regimes import Function, every_regime
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {
     "causal_mask": ("scaled_dot_product_attention",),
@@ -25,6 +26,22 @@ OFF_LIMITS: dict[str, tuple[str, ...]] = {
 LN_2, LN_3 = 0.6931471805599453, 1.0986122886681098
 LOWER_LEFT = torch.tensor([[True, False, False], [True, True, False], [True, True, True]])
 HUGE = 10_000.0
+
+CALLS = {
+    # It takes no tensor: only the length is left to be asked.
+    "causal_mask": Function(
+        lambda draw, leading, tokens: (tokens,),
+        {"device": "meta"},
+        without=("views", "axes", "no_grad", "unmodified", "memory"),
+    ),
+    "masked_softmax": Function(
+        lambda draw, leading, tokens: (draw.normal(*leading, 4, tokens), draw.mask(*leading, 4, tokens)), terms=5
+    ),
+    "renormalise": Function(
+        lambda draw, leading, tokens: (draw.uniform(*leading, 4, tokens, low=0.5), draw.mask(*leading, 4, tokens)),
+        terms=5,
+    ),
+}
 
 
 @points(2)
@@ -63,7 +80,7 @@ def test_mask_on_its_device(student: Implementation, reference: Implementation, 
         exactly(student.causal_mask(4, device=device), reference.causal_mask(4, device=device))
 
 
-@points(0.5)
+@points(0.25)
 def test_agrees_with_fresh_draws(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Fresh scores and masks give the weights they should."""
     cases = (
@@ -168,6 +185,12 @@ def test_follows_device(student: Implementation, reference: Implementation, draw
         agree(getattr(student, name)(given, mask), getattr(reference, name)(given, mask), terms=4)
         expected = getattr(reference.using(device="meta"), name)(given, mask)
         agree(getattr(student.using(device="meta"), name)(given, mask), expected, note=note)
+
+
+@points(0.25)
+def test_any_regime(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Views, long inputs and `no_grad` change nothing, and results stay as they are."""
+    every_regime(student, reference, draw, CALLS)
 
 
 def _softmax_outputs(reference: Implementation, scores: Tensor) -> Tensor:

@@ -21,12 +21,27 @@ from grader.checks.assertions import (
     points,
     unmodified,
 )
+from grader.checks.regimes import Function, Module, every_regime
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {"dropout": ("dropout",), "Dropout": ("dropout",)}
 
 HALF_ROOM = 0.02  # in half precision the step lets the rate be this far off
 SPREAD_ROOM = 1 / 3
 SIZE_ROOM = 0.05
+
+
+def drawn(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor]:
+    return (draw.uniform(*leading, tokens, 8, low=0.5, high=1.5),)
+
+
+def kept_or_dropped(came: Answer, inputs: tuple[Tensor, ...]) -> None:
+    _agrees_where_kept(came, 2.0 * inputs[0])
+
+
+CALLS = {
+    "dropout": Function(drawn, judged=kept_or_dropped),
+    "Dropout": Module(lambda tokens: (0.5,), drawn, axes=(2, 1, 3), without=("bias",)),
+}
 
 
 @points(1)
@@ -223,7 +238,7 @@ def test_module_obeys_its_mode(student: Implementation, reference: Implementatio
         _is_on_meta(came, reference.using(device="meta").dropout(few, p, training))
 
 
-@points(0.5)
+@points(0.25)
 def test_dtype_and_device_kept(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The result has the dtype and the device of x."""
     for dtype in (torch.float64, torch.bfloat16):
@@ -236,7 +251,7 @@ def test_dtype_and_device_kept(student: Implementation, reference: Implementatio
         _is_on_meta(theirs.dropout(x, 0.3, training), ours.dropout(x, 0.3, training))
 
 
-@points(0.5)
+@points(0.25)
 def test_input_unmodified(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The tensor x is left as it was."""
     # All 64 elements are kept, so that a change stays hidden, with a probability of 2 ** -64.
@@ -245,6 +260,12 @@ def test_input_unmodified(student: Implementation, reference: Implementation, dr
     unmodified(came)
     _agrees_where_kept(came, x * _scale(reference, 0.5, x.dtype))
     unmodified(student.dropout(x, 1.0))  # where all is dropped there may be a way of its own
+
+
+@points(0.5)
+def test_any_regime(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Views, lengths, parents and a change of mode do no harm."""
+    every_regime(student, reference, draw, CALLS)
 
 
 # Values of both signs between 0.5 and 1.5 in size, so that a 0 in the result is an element that was dropped.

@@ -18,6 +18,7 @@ from grader.checks.assertions import (
     twins,
     unmodified,
 )
+from grader.checks.regimes import Module, every_regime
 
 OFF_LIMITS = {
     "MultiHeadAttentionWrapper": ("scaled_dot_product_attention", "multi_head_attention", "flex_attention"),
@@ -26,6 +27,12 @@ OFF_LIMITS = {
 
 LN_3 = 1.0986122886681098
 DROPPED = 0.2  # not 0.5: there 1 / p and 1 / (1 - p) are the same
+
+HEADS = Module(
+    lambda tokens: (4, 4, tokens, 0.5, 2), lambda draw, leading, tokens: (draw.normal(*leading, tokens, 4),),
+    {"qkv_bias": False}, terms=20,
+)  # fmt: skip
+CALLS = {"MultiHeadAttentionWrapper": HEADS, "MultiHeadAttention": HEADS}
 
 
 @points(1)
@@ -62,7 +69,7 @@ def test_wrapper_concatenates(student: Implementation, reference: Implementation
         unmodified(came)
 
 
-@points(1)
+@points(0.75)
 def test_agrees_with_fresh_draws(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Fresh tokens and parameters give the result they should."""
     for batch, tokens, d_in, d_out, heads, qkv_bias in ((1, 3, 4, 2, 1, False), (3, 5, 4, 6, 3, True)):
@@ -243,7 +250,7 @@ def _weights_are_dropped(came: Tensor, plain: Tensor, heads: int) -> None:
         _share_is_near(first & second, DROPPED**2, sentence)
 
 
-@points(1)
+@points(0.75)
 def test_dropout_only_in_training(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Dropout is random in training, and off in eval mode."""
     x = draw.normal(2, 10, 3)
@@ -256,6 +263,12 @@ def test_dropout_only_in_training(student: Implementation, reference: Implementa
         gradients_arrive(second)
         theirs.eval()
         agree(theirs(x), ours(x), terms=3 + 2 * 4 + 10)
+
+
+@points(0.5)
+def test_any_regime(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Views, lengths, parents and a change of mode do no harm."""
+    every_regime(student, reference, draw, CALLS)
 
 
 def _each_is_zero_or_scaled(came: Tensor, plain: Tensor) -> None:

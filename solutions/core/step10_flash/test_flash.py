@@ -17,6 +17,7 @@ from grader.checks.assertions import (
     points,
     unmodified,
 )
+from grader.checks.regimes import Function, every_regime
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {
     "flash_attention": ("scaled_dot_product_attention", "flex_attention", "multi_head_attention"),
@@ -27,6 +28,17 @@ LARGE_SCORES = 1_000_000
 # In float64 the room is 1e-9: public code adds a guard of 1e-10 to the sum of every block. Float32 is farther off.
 GUARDED_BLOCKS = 100 * GUARDED
 DEFAULT_BLOCK = 64
+
+
+def attended(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor, ...]:
+    return tuple(draw.normal(2, 3, tokens, 4) for _input in range(3))
+
+
+CALLS = {
+    "sdpa": Function(attended, terms=9, axes=()),
+    # Blocks of 512: a long input is then a few of them.
+    "flash_attention": Function(attended, {"block_size": 512}, terms=9, axes=()),
+}
 
 
 @points(0.5)
@@ -107,7 +119,7 @@ def test_two_blocks_by_hand(student: Implementation, reference: Implementation, 
     agree(student.flash_attention(query, key, value, block_size=2), torch.tensor([[[[12.0]]]]), terms=3)
 
 
-@points(1)
+@points(0.5)
 def test_any_lengths(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Any number of queries and keys, in blocks of any size, is exact."""
     for num_queries, num_keys, width, value_width, block_size in (
@@ -254,3 +266,9 @@ def test_halves_meta_and_inputs(student: Implementation, reference: Implementati
         agree(came, expected, terms=7)
         unmodified(came)
     agree(student.using(device="meta").sdpa(query, key, value), reference.using(device="meta").sdpa(query, key, value))
+
+
+@points(0.5)
+def test_any_regime(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Views, long inputs and `no_grad` change nothing, and results stay as they are."""
+    every_regime(student, reference, draw, CALLS)

@@ -15,6 +15,7 @@ from grader.checks.assertions import (
     twins,
     unmodified,
 )
+from grader.checks.regimes import NO_DROPOUT, Function, Module, every_regime
 
 FAMILIES = ("layer_norm", "norms", "gelu", "transformer")
 OFF_LIMITS: dict[str, tuple[str, ...]] = {"LayerNorm": FAMILIES, "gelu": FAMILIES, "MLP": FAMILIES, "Block": FAMILIES}
@@ -24,6 +25,18 @@ FAR_FROM_ZERO = 3000.0
 FAR_TERMS = int(FAR_FROM_ZERO) ** 2
 # gelu's constant is right when it was rounded to float32 as well. In float64 that leaves 1e-8: sqrt(terms) = 3e6.
 ROUNDED_CONSTANT = 9 * 10**12
+
+
+def stream(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor]:
+    return (draw.normal(*leading, tokens, 4),)
+
+
+CALLS = {
+    "LayerNorm": Module(lambda tokens: (4,), stream, {"bias": False}, terms=8, axes=(2, 1, 3), without=NO_DROPOUT),
+    "gelu": Function(stream, terms=4),
+    "MLP": Module(lambda tokens: (4, 0.5), stream, {"bias": False}, terms=16, axes=(2, 1, 3)),
+    "Block": Module(lambda tokens: (4, 2, tokens, 0.5), stream, {"bias": False}, terms=64),
+}
 
 
 @points(1)
@@ -99,7 +112,7 @@ def test_block(student: Implementation, reference: Implementation, draw: Draw) -
     agree(theirs.using(gradients=True)(x), ours.using(gradients=True)(x), terms=64)  # in eval mode, too
 
 
-@points(1)
+@points(0.75)
 def test_dropout(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """In training, and only then, both branches drop from what they add."""
     rate = draw.integer(20, 35) / 100
@@ -179,7 +192,7 @@ def require_dropped(branch: str, came: Tensor, again: Tensor, expected: Tensor |
     )
 
 
-@points(1)
+@points(0.75)
 def test_dtypes_meta_and_inputs(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Every dtype, any device, and inputs left as they were."""
     modules = {
@@ -204,3 +217,9 @@ def test_dtypes_meta_and_inputs(student: Implementation, reference: Implementati
         theirs.to(device="meta")
         ours.to(device="meta")
         agree(theirs(given), ours(given))
+
+
+@points(0.5)
+def test_any_regime(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Views, lengths, parents and a change of mode do no harm."""
+    every_regime(student, reference, draw, CALLS)

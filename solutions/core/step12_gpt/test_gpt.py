@@ -19,6 +19,7 @@ from grader.checks.assertions import (
     unmodified,
     with_values,
 )
+from grader.checks.regimes import Function, Module, every_regime
 
 OFF_LIMITS = {"GPT": ("transformer",)}
 
@@ -77,6 +78,24 @@ def exact_twins(
     return theirs.to(dtype=torch.float64), ours.to(dtype=torch.float64)
 
 
+def ids_and_targets(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor, Tensor]:
+    return draw.integers(0, 11, *leading, tokens), draw.integers(0, 11, *leading, tokens)
+
+
+CALLS = {
+    "GPT": Module(lambda tokens: (11, tokens, 1, 2, 8, 0.5), ids_and_targets, {"bias": False}, terms=64),
+    # The prompts are longer than block_size, which is 3. Lengths are asked of the model.
+    "generate": Function(
+        lambda draw, leading, tokens: (draw.integers(0, 16, 2, 9), 2, 0.0), axes=(), without=("length",),
+        model=("GPT", 16, 3, 1, 2, 8, 0.5),
+    ),
+    # It may read the ids' values and need not run on `meta`: long ids are asked here.
+    "next_token_batches": Function(
+        lambda draw, leading, tokens: (draw.integers(0, 1000, 1100), 250, 2), axes=(), without=("length",)
+    ),
+}  # fmt: skip
+
+
 @points(0.5)
 def test_logits_and_loss_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Two tokens of width 2 give the logits and the loss worked out by hand."""
@@ -87,7 +106,7 @@ def test_logits_and_loss_by_hand(student: Implementation, reference: Implementat
     agree(theirs(idx, targets=torch.tensor([[0, 2]])), (logits, torch.tensor(0.9076060)), terms=4)
 
 
-@points(1)
+@points(0.75)
 def test_logits_at_every_position(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Embeddings, every block in turn, norm and head give the logits."""
     theirs, ours = twins(student, reference, draw, "GPT", 11, 6, 2, 2, 8)
@@ -328,7 +347,7 @@ def test_top_k_keeps_the_k_largest(student: Implementation, reference: Implement
     require_rates(came, 1.0, {0: 0.6652, 2: 0.2447}, {1: 0.6652, 2: 0.2447}, third)
 
 
-@points(1)
+@points(0.75)
 def test_batches_are_windows_in_order(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Batches hold the windows 0, T, 2T, … in order, and the token after each."""
     expected = (
@@ -348,6 +367,12 @@ def test_batches_are_windows_in_order(student: Implementation, reference: Implem
     unmodified(came)
     on_meta = student.using(device="meta").next_token_batches(longest, 2, 3)
     agree(on_meta, reference.using(device="meta").next_token_batches(longest, 2, 3))
+
+
+@points(0.5)
+def test_any_regime(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Views, lengths, parents and a change of mode do no harm."""
+    every_regime(student, reference, draw, CALLS)
 
 
 def logits_of(answer: Answer) -> Tensor:
