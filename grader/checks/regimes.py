@@ -23,7 +23,7 @@ from torch import Tensor
 
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
-from grader.checks.assertions import agree, holds, twins, unmodified
+from grader.checks.assertions import agree, holds, twins, unmodified, with_values
 from grader.checks.draws import Draw
 from grader.checks.implementation import Answer, Handle, Implementation, OffLimits
 
@@ -78,7 +78,8 @@ class Module:
     """How a module is made, `made(tokens)` gives its arguments, and called: `inputs(draw, leading, tokens)`.
 
     It is made with dropout of one half where it has any, else `without` names NO_DROPOUT; and with the arguments by
-    name in `unbiased`, which leave out every bias. {} goes with `bias` in `without`.
+    name in `unbiased`, which leave out every bias. {} goes with `bias` in `without`. `grows`: the shape of a parameter
+    follows the number of tokens.
     """
 
     made: Callable[[int], tuple[Any, ...]]
@@ -88,6 +89,7 @@ class Module:
     tokens: int = 8
     axes: tuple[int, ...] = (2,)
     without: Collection[str] = ()
+    grows: bool = False
 
     @property
     def regimes(self) -> list[str]:
@@ -125,13 +127,14 @@ def every_regime(
 ) -> None:
     """Asks every public name in `calls` in every regime that applies."""
     for name, how in calls.items():
-        if isinstance(how, Function):
-            if set(how.regimes) - {"length"}:
-                _function(student, reference, draw, name, how)
-        else:
+        if isinstance(how, Module):
             _module(student, reference, draw, name, how)
+            continue
+        if set(how.regimes) - {"length"}:
+            _function(student, reference, draw, name, how)
         if "length" in how.regimes:
-            _long(student, reference, name, how)
+            theirs, ours = (getattr(side.using(device="meta"), name) for side in (student, reference))
+            _long(partial(theirs, **how.options), partial(ours, **how.options), how)
 
 
 def _function(student: Implementation, reference: Implementation, draw: Draw, name: str, how: Function) -> None:
@@ -144,11 +147,11 @@ def _function(student: Implementation, reference: Implementation, draw: Draw, na
 
     def asked(regimes: Iterable[str]) -> None:
         came = getattr(student.using(**_options(regimes)), name)(*models[:1], *inputs, **how.options)
+        unmodified(came)  # first: memory that is used again makes the values wrong as well
         if how.judged:
             how.judged(came, inputs)
         else:
             agree(came, expected, terms=how.terms)
-        unmodified(came)
 
     _singled_out(asked, how)
 
@@ -204,23 +207,19 @@ def inputs_were_views() -> str:
     )
 
 
-def _long(student: Implementation, reference: Implementation, name: str, how: Function | Module) -> None:
+def _long(theirs: Callable[..., Answer], ours: Callable[..., Answer], how: Function | Module) -> None:
     """On `meta`, where a length costs nothing."""
     inputs = how.inputs(_Shapes(), how.axes[:1] if len(how.axes) < len(AXES) else (), LONG)
-    theirs = student.using(device="meta")
-    ours = reference.using(device="meta", made_on_meta=isinstance(how, Module))
-    if isinstance(how, Function):
-        expected = getattr(ours, name)(*inputs, **how.options)
-        called = partial(getattr(theirs, name), *inputs, **how.options)
-    else:
-        expected = ours._make(name, how.made(LONG), {})(*inputs)
-        called = partial(theirs._make(name, how.made(LONG), {}), *inputs)
+    expected = ours(*inputs)
     note = _("{count} tokens were given, on the device `meta`, which has shapes but no values.").format(count=LONG)
-    _with_note(lambda: agree(called(), expected), note)
+    _with_note(lambda: agree(theirs(*inputs), expected), note)
 
 
 def _module(student: Implementation, reference: Implementation, draw: Draw, name: str, how: Module) -> None:
-    theirs, ours = twins(student, reference, draw, name, *how.made(how.tokens), **how.unbiased)
+    ours = getattr(reference, name)(*how.made(how.tokens), **how.unbiased)
+    values = draw.parameters(ours.parameters())
+    ours.load_parameters(values, evaluating=True)
+    theirs = with_values(student, values, name, *how.made(how.tokens), **how.unbiased)
     inputs = how.inputs(draw, how.axes, how.tokens)
     expected = ours(*inputs)
     seed = draw.seed() if how.drops else None
@@ -229,13 +228,19 @@ def _module(student: Implementation, reference: Implementation, draw: Draw, name
     def asked(regimes: Iterable[str]) -> None:
         module = theirs.nested("eval") if "parent" in regimes else theirs.eval()
         came = module.using(**_options(regimes))(*inputs)
-        agree(came, expected, terms=how.terms)
         unmodified(came)
+        agree(came, expected, terms=how.terms)
 
     _singled_out(asked, how)
     if first is not None:
         last = theirs.train().using(seed=seed)(*inputs)
         _drops(_Dropping(theirs, inputs, expected, how.terms, seed), first, last)
+    if how.made(LONG) != how.made(how.tokens):
+        # Made on the CPU, and filled where it can be: a lazy layer is lost when it moves before it has its width.
+        theirs, ours = (side._make(name, how.made(LONG), dict(how.unbiased)) for side in (student, reference))
+        for module in (theirs, ours) if not how.grows else ():
+            module.load_parameters(values)
+    _long(theirs.to(device="meta"), ours.to(device="meta"), how)
 
 
 def parent_was_switched() -> str:

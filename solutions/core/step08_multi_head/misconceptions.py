@@ -924,6 +924,54 @@ class wrapper_drops_once_more(reference.MultiHeadAttentionWrapper):
         return F.dropout(super().forward(x), self.rate, self.training)
 
 
+# --- views, lengths and modes -----------------------------------------------------------------------------------------
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_any_regime")
+class dropout_gone_after_eval(Pieces):
+    """The first call in eval mode replaced the dropout by `nn.Identity`, for good.
+
+    A model is evaluated again and again while it is trained. From the first time on it is trained without dropout.
+
+    Which attribute says in each call whether the module is in training, so that nothing has to be taken out?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            self.dropout = nn.Identity()
+        return super().forward(x)
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_any_regime", own_draws=True)
+class dropout_of_another_generator(Pieces):
+    """The mask of dropout was drawn by a generator of the module's own.
+
+    Then `torch.manual_seed` does not repeat it, and an experiment cannot be run a second time.
+
+    Which random numbers does `torch.manual_seed` determine?
+    """
+
+    def __init__(
+        self, d_in: int, d_out: int, context_length: int, dropout: float, num_heads: int, qkv_bias: bool = False
+    ) -> None:
+        super().__init__(d_in, d_out, context_length, dropout, num_heads, qkv_bias)
+        self.dropout = _OwnGenerator(dropout)
+
+
+class _OwnGenerator(nn.Module):
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p, self.generator = p, torch.Generator().manual_seed(1)
+
+    def forward(self, weights: Tensor) -> Tensor:
+        if not self.training:
+            return weights
+        if weights.is_meta:
+            return weights * torch.rand_like(weights)
+        kept = torch.rand(weights.shape, generator=self.generator) >= self.p
+        return weights * kept.to(weights.dtype) / (1 - self.p)
+
+
 # --- two at once ------------------------------------------------------------------------------------------------------
 
 SCALES = (scaled_by_all_heads, not_scaled, scaled_by_number_of_heads)

@@ -861,6 +861,25 @@ class first_head_drops_alone(Pieces):
         return torch.cat([self.attn_dropout(first), others], dim=1) @ value
 
 
+# --- views, lengths and modes -----------------------------------------------------------------------------------------
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_any_regime")
+class dropout_only_with_gradients(reference.CausalSelfAttention):
+    """Dropout acted only where torch was recording gradients.
+
+    Whether gradients are recorded and whether the module is in training are two questions. In training mode under
+    `torch.no_grad()`, as when several predictions with dropout are compared, nothing was dropped.
+
+    Which attribute of the module do `train()` and `eval()` set?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        for part in (self.attn_dropout, self.resid_dropout):
+            part.training = self.training and torch.is_grad_enabled()
+        return super().forward(x)
+
+
 # --- two at once ------------------------------------------------------------------------------------------------------
 
 SCALES = (scaled_by_all_heads, not_scaled)

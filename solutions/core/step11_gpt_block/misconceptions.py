@@ -717,6 +717,48 @@ class norm_output_dropped(reference.Block):
         return out
 
 
+# --- views, lengths and modes -----------------------------------------------------------------------------------------
+
+
+@misconception(replaces="LayerNorm", caught_by="test_any_regime")
+class result_in_kept_memory(_LayerNorm):
+    """Without gradients the result was written into a tensor that the module keeps.
+
+    The next call writes over it, and whoever still holds the first result then holds the second one twice.
+
+    How long does the caller need a result, and does the module know when that ends?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        result = super().forward(x)
+        if torch.is_grad_enabled() or result.is_meta:
+            return result
+        if getattr(self, "_kept", None) is None or self._kept.shape != result.shape or self._kept.dtype != result.dtype:
+            object.__setattr__(self, "_kept", torch.empty_like(result))
+        kept: Tensor = self._kept
+        return kept.copy_(result)
+
+
+@misconception(replaces="MLP", caught_by="test_any_regime")
+class three_axes_at_most(reference.MLP):
+    """The inputs were brought to three axes, batch, tokens and width, and no more than three were foreseen.
+
+    The step says any number of leading axes: with several heads or groups there are four of them, or five.
+
+    Which functions of torch work on the last axis alone, however many stand before it?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch = x[(None,) * (3 - x.dim())]
+        hidden = reference.gelu(torch.einsum("btd,fd->btf", batch, self.c_fc.weight) + _or_zero(self.c_fc.bias))
+        added = torch.einsum("btf,df->btd", hidden, self.c_proj.weight) + _or_zero(self.c_proj.bias)
+        return F.dropout(added, self.dropout, self.training).reshape(x.shape)
+
+
+def _or_zero(bias: Tensor | None) -> Tensor | float:
+    return 0.0 if bias is None else bias
+
+
 # --- two at once ------------------------------------------------------------------------------------------------------
 
 Branch = Callable[[nn.Module, nn.Module, Tensor], Tensor]  # from its norm, its part and the stream to the stream

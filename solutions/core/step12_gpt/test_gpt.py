@@ -83,7 +83,8 @@ def ids_and_targets(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[
 
 
 CALLS = {
-    "GPT": Module(lambda tokens: (11, tokens, 1, 2, 8, 0.5), ids_and_targets, {"bias": False}, terms=64),
+    # With bias=False, whether ln_f keeps one is left open.
+    "GPT": Module(lambda tokens: (11, tokens, 1, 2, 8, 0.5), ids_and_targets, terms=64, without=("bias",), grows=True),
     # The prompts are longer than block_size, which is 3. Lengths are asked of the model.
     "generate": Function(
         lambda draw, leading, tokens: (draw.integers(0, 16, 2, 9), 2, 0.0), axes=(), without=("length",),
