@@ -48,9 +48,9 @@ Check = TypeVar("Check", bound=Callable[..., None])
 # Two-sided normal quantile of a false-alarm rate of 1e-7, and a little for the normal approximation.
 ALARM_DEVIATIONS = 5.5
 
-# `terms` of a softmax in float64, which makes the tolerance 1e-10: an epsilon of 1e-12 in the denominator passes, a
-# detour through float32 does not.
-GUARDED = 10**9
+# `terms` of a softmax in float64, which makes the tolerance 1e-9: guards of 1e-10 beside its denominator and beside the
+# root of the width pass, a detour through float32 does not.
+GUARDED = 10**11
 
 
 def points(number: float) -> Callable[[Check], Check]:

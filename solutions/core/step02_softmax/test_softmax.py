@@ -66,11 +66,11 @@ def test_large_entries(student: Implementation, reference: Implementation, draw:
     for x in (
         torch.tensor([10_000.0, 9_999.0, 9_998.0]),
         torch.tensor([-10_000.0, -9_999.0, -9_998.0]),
-        torch.tensor([10_000.0, 0.0, -10_000.0], dtype=torch.float64),
+        torch.tensor([10_000.0, 10_000.0, -10_000.0], dtype=torch.float64),
         torch.cat([near + 10_000, near - 10_000]),
     ):
         came = theirs.softmax(x)
-        agree(came, ours.softmax(x), terms=ROOM_OF_LARGE_ENTRIES)
+        agree(came, ours.softmax(x), terms=GUARDED if x.dtype == torch.float64 else ROOM_OF_LARGE_ENTRIES)
         sums_to_one(came.tensor())
 
 
