@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -46,6 +46,7 @@ REGIMES: dict[str, str] = {
 }
 OF_MODULES = frozenset({"modes", "parent", "seed", "names", "bias"})
 
+Returned = TypeVar("Returned")
 Inputs = Callable[[Any, tuple[int, ...], int], tuple[Any, ...]]
 
 
@@ -180,9 +181,9 @@ def _singled_out(asked: Callable[[Iterable[str]], None], how: Function | Module)
     raise together
 
 
-def _with_note(asked: Callable[[], None], note: str) -> None:
+def _with_note(asked: Callable[[], Returned], note: str) -> Returned:
     try:
-        asked()
+        return asked()
     except CheckFailed as failure:
         failure.message += "\n" + note if note else ""
         raise
@@ -223,7 +224,10 @@ def _module(student: Implementation, reference: Implementation, draw: Draw, name
     inputs = how.inputs(draw, how.axes, how.tokens)
     expected = ours(*inputs)
     seed = draw.seed() if how.drops else None
-    first = theirs.nested("train").using(seed=seed, no_grad=True)(*inputs) if how.drops else None
+    first = None
+    if how.drops:
+        in_training = theirs.nested("train").using(seed=seed, no_grad=True)
+        first = _with_note(lambda: in_training(*inputs), _axes_were(how))
 
     def asked(regimes: Iterable[str]) -> None:
         module = theirs.nested("eval") if "parent" in regimes else theirs.eval()

@@ -27,7 +27,7 @@ def _scale(p: float) -> float:
 # --- the scale --------------------------------------------------------------------------------------------------------
 
 
-@misconception(replaces="dropout", caught_by="test_kept_or_dropped_by_hand")
+@misconception(replaces="dropout", caught_by="test_kept_or_dropped_by_hand", misses_the_point=True)
 def not_scaled(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """The dropped elements were set to 0, and the kept ones stayed as they were.
 
@@ -38,7 +38,7 @@ def not_scaled(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     return x * _kept(x, p) if training else x
 
 
-@misconception(replaces="dropout", caught_by="test_kept_or_dropped_by_hand")
+@misconception(replaces="dropout", caught_by="test_kept_or_dropped_by_hand", misses_the_point=True)
 def scaled_by_one_over_p(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """The kept elements were divided by p.
 
@@ -96,7 +96,7 @@ def noise_instead_of_a_mask(x: Tensor, p: float = 0.5, training: bool = True) ->
     return x * torch.rand(x.shape, device=x.device).to(x.dtype) * _scale(p) if training and p > 0 else x
 
 
-@misconception(replaces="dropout", caught_by="test_kept_or_dropped_by_hand")
+@misconception(replaces="dropout", caught_by="test_kept_or_dropped_by_hand", misses_the_point=True)
 def kept_elements_returned(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """Only the kept elements were returned, in a list of their own.
 
@@ -317,7 +317,7 @@ def probability_under_another_name() -> dict[str, Any]:
     return {"dropout": dropout, "Dropout": Dropout}
 
 
-@misconception(replaces="dropout", caught_by="test_nothing_outside_training")
+@misconception(replaces="dropout", caught_by="test_nothing_outside_training", misses_the_point=True)
 def training_turned_round(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """Elements were dropped outside training, and not in training.
 

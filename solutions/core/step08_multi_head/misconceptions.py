@@ -46,7 +46,7 @@ class Pieces(reference.MultiHeadAttention):
 # --- the wrapper ------------------------------------------------------------------------------------------------------
 
 
-@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates")
+@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates", misses_the_point=True)
 class heads_summed(reference.MultiHeadAttentionWrapper):
     """The outputs of the heads were added up.
 
@@ -59,7 +59,7 @@ class heads_summed(reference.MultiHeadAttentionWrapper):
         return torch.stack([head(x) for head in self.heads]).sum(dim=0)
 
 
-@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates")
+@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates", misses_the_point=True)
 class heads_averaged(reference.MultiHeadAttentionWrapper):
     """The outputs of the heads were averaged.
 
@@ -72,7 +72,7 @@ class heads_averaged(reference.MultiHeadAttentionWrapper):
         return torch.stack([head(x) for head in self.heads]).mean(dim=0)
 
 
-@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates")
+@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates", misses_the_point=True)
 class heads_concatenated_along_tokens(reference.MultiHeadAttentionWrapper):
     """The outputs of the heads were put one after the other along the tokens, which made the sequence longer.
 
@@ -98,7 +98,7 @@ class heads_stacked(reference.MultiHeadAttentionWrapper):
         return torch.stack([head(x) for head in self.heads], dim=-1)
 
 
-@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates")
+@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates", misses_the_point=True)
 class heads_interleaved(reference.MultiHeadAttentionWrapper):
     """The columns of the heads were interleaved: the first column of every head, then the second of every head.
 
@@ -205,7 +205,7 @@ class one_head_without_mask(reference.MultiHeadAttentionWrapper):
 # --- splitting and merging the heads ----------------------------------------------------------------------------------
 
 
-@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws", misses_the_point=True)
 class split_without_transpose(Pieces):
     """The heads were split off by one bare reshape to `(B, H, T, d)`.
 
@@ -218,7 +218,7 @@ class split_without_transpose(Pieces):
         return x.reshape(x.shape[0], self.num_heads, x.shape[1], -1)
 
 
-@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws", misses_the_point=True)
 class merged_without_transpose(Pieces):
     """The heads were merged by one bare reshape from `(B, H, T, d)` to `(B, T, d_out)`.
 
@@ -231,7 +231,7 @@ class merged_without_transpose(Pieces):
         return context.reshape(context.shape[0], context.shape[2], -1)
 
 
-@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws", misses_the_point=True)
 class columns_interleaved(Pieces):
     """Head h got every H-th column, not a run of d columns next to each other.
 
@@ -247,7 +247,7 @@ class columns_interleaved(Pieces):
         return context.permute(0, 2, 3, 1).flatten(2)
 
 
-@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws", misses_the_point=True)
 class one_big_head(Pieces):
     """The heads were never split: one single head worked on all columns.
 

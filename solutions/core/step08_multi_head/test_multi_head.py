@@ -53,7 +53,7 @@ def test_by_hand(student: Implementation, reference: Implementation, draw: Draw)
     agree(theirs(tokens), torch.tensor([[[16.0, 28.0], [14.0, 27.0]]]), terms=4)
 
 
-@points(1)
+@points(1.75)
 def test_wrapper_concatenates(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The wrapper puts the outputs of its heads next to each other."""
     for batch, tokens, d_in, d_out, heads, qkv_bias in (
@@ -81,7 +81,7 @@ def test_agrees_with_fresh_draws(student: Implementation, reference: Implementat
         unmodified(came)
 
 
-@points(1)
+@points(0.75)
 def test_future_has_no_effect(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """No token sees a later one, in any head."""
     theirs, ours = twins(student, reference, draw, "MultiHeadAttention", 3, 6, 4, 0.0, 3)
@@ -107,7 +107,7 @@ def test_lengths_and_head_counts(student: Implementation, reference: Implementat
     must_raise(lambda: student.MultiHeadAttention(3, 6, 5, 0.0, 4)(x), reason)
 
 
-@points(1)
+@points(0.75)
 def test_gradients(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The gradients of the tokens and of every parameter are right."""
     theirs, ours = twins(student, reference, draw, "MultiHeadAttention", 3, 4, 5, 0.0, 2, qkv_bias=True)
@@ -116,7 +116,7 @@ def test_gradients(student: Implementation, reference: Implementation, draw: Dra
     agree(theirs.using(gradients=True)(x), ours.using(gradients=True)(x), terms=2 * 5 * 8)
 
 
-@points(1)
+@points(0.75)
 def test_large_scores(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Scores near 200 and near -200 give the right weights."""
     # In each sequence the scores of every other query lie near -200, of the rest near 200: no maximum but a row's own

@@ -94,7 +94,7 @@ class divided_by_variance(_LayerNorm):
         return centred / (centred.square().mean(dim=-1, keepdim=True) + self.eps)
 
 
-@misconception(replaces="LayerNorm", caught_by="test_layer_norm_by_hand")
+@misconception(replaces="LayerNorm", caught_by="test_layer_norm_by_hand", misses_the_point=True)
 class mean_not_subtracted(_LayerNorm):
     """The vector was divided by the root of its mean square, and its mean was not subtracted.
 
@@ -445,7 +445,7 @@ class mlp_default_of_one_tenth(reference.MLP):
         super().__init__(n_embd, dropout, bias)
 
 
-@misconception(replaces="Block", caught_by="test_block")
+@misconception(replaces="Block", caught_by="test_block", misses_the_point=True)
 class post_norm(reference.Block):
     """The norms were applied after the additions, as in the first Transformer.
 
@@ -460,7 +460,7 @@ class post_norm(reference.Block):
         return normed
 
 
-@misconception(replaces="Block", caught_by="test_block")
+@misconception(replaces="Block", caught_by="test_block", misses_the_point=True)
 class norm_after_the_branch(reference.Block):
     """The norms were applied to what attn and mlp returned, before it was added.
 
@@ -491,7 +491,7 @@ class norms_exchanged(reference.Block):
         return x + self.mlp(self.ln_1(x))
 
 
-@misconception(replaces="Block", caught_by="test_block")
+@misconception(replaces="Block", caught_by="test_block", misses_the_point=True)
 class attention_not_added(reference.Block):
     """The output of attention took the place of the stream: it was not added to it.
 
@@ -505,7 +505,7 @@ class attention_not_added(reference.Block):
         return x + self.mlp(self.ln_2(x))
 
 
-@misconception(replaces="Block", caught_by="test_block")
+@misconception(replaces="Block", caught_by="test_block", misses_the_point=True)
 class mlp_not_added(reference.Block):
     """The output of the MLP took the place of the stream: it was not added to it.
 

@@ -40,7 +40,7 @@ CALLS = {
 }
 
 
-@points(1)
+@points(0.75)
 def test_layer_norm_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """LayerNorm of (0, 6) with eps = 16 gives the numbers found by hand."""
     norm = student.LayerNorm(2, eps=16.0)
@@ -50,7 +50,7 @@ def test_layer_norm_by_hand(student: Implementation, reference: Implementation, 
     agree(norm(torch.tensor([[0.0, 6.0], [5.0, 5.0]])), torch.tensor([[-5.0, 5.0], [1.0, 2.0]]), terms=2)
 
 
-@points(1)
+@points(0.75)
 def test_layer_norm(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Every vector gets mean 0 and variance 1, then weight and bias."""
     for bias, shape, scale in ((True, (8,), 1.0), (False, (3, 8), 3.0), (True, (2, 3, 4, 8), 0.003)):
@@ -61,7 +61,7 @@ def test_layer_norm(student: Implementation, reference: Implementation, draw: Dr
         unmodified(came)
 
 
-@points(1)
+@points(0.75)
 def test_layer_norm_far_from_zero(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Vectors far from zero, and vectors of equal numbers, are normed too."""
     theirs, ours = twins(student, reference, draw, "LayerNorm", 16)
@@ -72,7 +72,7 @@ def test_layer_norm_far_from_zero(student: Implementation, reference: Implementa
     agree(theirs(x), ours(x), terms=FAR_TERMS)
 
 
-@points(1)
+@points(0.75)
 def test_gelu(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """gelu is GPT-2's tanh form."""
     agree(student.gelu(torch.tensor([0.0, 1.0, -1.0])), torch.tensor([0.0, 0.841192, -0.158808]))
@@ -99,7 +99,7 @@ def test_mlp(student: Implementation, reference: Implementation, draw: Draw) -> 
         unmodified(came)
 
 
-@points(1)
+@points(2)
 def test_block(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The block adds attention, then the MLP, to the stream it reads."""
     theirs, ours = twins(student, reference, draw, "Block", 6, 2, 5)

@@ -31,7 +31,7 @@ def refuse_too_many(model: GPT, idx: Tensor) -> None:
         raise ValueError(f"{idx.shape[1]} tokens were given, but block_size is {model.block_size}")
 
 
-@misconception(replaces="GPT", caught_by="test_logits_and_loss_by_hand")
+@misconception(replaces="GPT", caught_by="test_logits_and_loss_by_hand", misses_the_point=True)
 class positions_not_added(GPT):
     """The position embedding was not added to the token embedding.
 
@@ -45,7 +45,7 @@ class positions_not_added(GPT):
         return logits_and_loss(self, self.drop(self.wte(idx)), targets)
 
 
-@misconception(replaces="GPT", caught_by="test_logits_and_loss_by_hand")
+@misconception(replaces="GPT", caught_by="test_logits_and_loss_by_hand", misses_the_point=True)
 class positions_off_by_one(GPT):
     """The positions were counted from 1.
 
@@ -60,7 +60,7 @@ class positions_off_by_one(GPT):
         return logits_and_loss(self, self.drop(self.wte(idx) + self.wpe(positions_of(idx) + 1)), targets)
 
 
-@misconception(replaces="GPT", caught_by="test_logits_and_loss_by_hand")
+@misconception(replaces="GPT", caught_by="test_logits_and_loss_by_hand", misses_the_point=True)
 class no_final_norm(GPT):
     """The head was given the last block's output without ln_f.
 
