@@ -912,7 +912,7 @@ def dropped_in_a_flat_view(x: Tensor, p: float = 0.5, training: bool = True) -> 
 
 @misconception(replaces="Dropout", caught_by="test_any_regime")
 class own_train_without_a_mode(reference.Dropout):
-    """`train` and `eval` were written anew, and `train` has no argument: it always turns dropout on.
+    """`train` and `eval` were overridden, and `train` ignores its argument: it always turns dropout on.
 
     A module that is part of another is never told `eval()`: the parent calls `train(False)` of its parts.
 

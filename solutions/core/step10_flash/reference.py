@@ -6,6 +6,7 @@ softmax that is built up while they arrive (an online softmax) needs no row of t
 
 Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
 unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right.
+Where a ValueError is named, any error will do.
 
 Off limits: scaled_dot_product_attention, flex_attention and nn.MultiheadAttention, in flash_attention only (sdpa needs
 the first of them).
