@@ -37,7 +37,7 @@ ONLY_IN = {
     "seed": ("step08_multi_head", "dropout_of_another_generator", "with the same seed"),
     "names": ("step05_dropout", "probability_as_a_parameter", "unexpected: rate"),
     "unmodified": ("step12_gpt", "window_slid_in_place", "modified its own input"),
-    "memory": ("step11_gpt_block", "result_in_kept_memory", "changed the result of the first"),
+    "memory": ("step11_gpt_block", "result_in_kept_memory", "changed the result of an earlier one"),
 }
 
 

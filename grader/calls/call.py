@@ -65,8 +65,8 @@ class Outcome(msgspec.Struct, array_like=True):
     """One response.
 
     `of` is the index in the call's `first` of the operation that failed; None when this is the call's own outcome.
-    `peak` is None where it was not measured, or where the called code prevented that. `overwritten`: a second call
-    changed the result of the first. `narrowed`: a float32 or a half was computed in a call with a float64.
+    `peak` is None where it was not measured, or where the called code prevented that. `overwritten`: the call
+    changed the result of an earlier one. `narrowed`: a float32 or a half was computed in a call with a float64.
     """
 
     value: Value = None

@@ -52,16 +52,18 @@ class LargestStorage(UncompiledMode):
         return result
 
 
-def overwrites(
-    target: Callable[..., Any], result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> bool:  # fmt: skip
-    """Whether a second call of `target`, with other values of the same shapes, changes the `result` of the first."""
-    tensors = [leaf for leaf in leaves(result) if isinstance(leaf, Tensor) and not leaf.is_meta]
-    before = [tensor.detach().clone() for tensor in tensors]
-    target(*mapped(args, _other), **mapped(dict(kwargs), _other))
-    return not all(
-        torch.equal(was.nan_to_num(), tensor.nan_to_num()) for was, tensor in zip(before, tensors, strict=True)
-    )  # fmt: skip
+class Earlier:
+    """A call of `target` with other values of the same shapes, and what its result was then."""
+
+    def __init__(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        result = target(*mapped(args, _other), **mapped(dict(kwargs), _other))
+        self._tensors = [leaf for leaf in leaves(result) if isinstance(leaf, Tensor) and not leaf.is_meta]
+        self._before = [tensor.detach().clone() for tensor in self._tensors]
+
+    def has_changed(self) -> bool:
+        """Whether a later call wrote over it."""
+        pairs = zip(self._before, self._tensors, strict=True)
+        return not all(torch.equal(was.nan_to_num(), tensor.nan_to_num()) for was, tensor in pairs)
 
 
 def _other(leaf: Any) -> Any:

@@ -20,7 +20,7 @@ from grader.calls.builtins import BuiltIns, banned
 from grader.calls.call import Call, Outcome, Raised
 from grader.calls.counters import method_of
 from grader.calls.inputs import OF_AN_OBJECT, Inputs
-from grader.calls.memory import overwrites
+from grader.calls.memory import Earlier
 from grader.calls.modes import Circumstances
 from grader.calls.outputs import PLAIN, NotThere, described, materialised, travelling
 from grader.calls.values import HandleId, Placed, leaves
@@ -102,11 +102,11 @@ class Responder:
                 target = self._target(call)
                 if call.options.seed is not None:
                     seed_everything(call.options.seed)
+                earlier = Earlier(target, inputs.args, inputs.kwargs) if call.options.again else None
                 result = target(*inputs.args, **inputs.kwargs)
                 is_kept = call.options.keep and not isinstance(result, PLAIN)
                 result = result if is_kept else materialised(result)
-                if call.options.again:
-                    outcome.overwritten = overwrites(target, result, inputs.args, inputs.kwargs)
+                outcome.overwritten = earlier is not None and earlier.has_changed()
             except BaseException as error:  # SystemExit and KeyboardInterrupt are learner's errors too
                 outcome.raised = self.describe(error)
         circumstances.note(outcome)

@@ -146,8 +146,8 @@ def unmodified(answer: Answer) -> None:
     if answer.outcome.overwritten:
         raise CheckFailed(
             _(
-                "A second call of the same, with other values, changed the result of the first: both are the same "
-                "memory. Give each result a tensor of its own."
+                "The call changed the result of an earlier one, with other values: both are the same memory. Give each "
+                "result a tensor of its own."
             ),
             called=answer.shown,
         )

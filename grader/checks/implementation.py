@@ -56,8 +56,8 @@ class How(TypedDict, total=False):
     `functions` the torch functions called. `no_grad` calls under `torch.no_grad()`; `strided` passes tensors and arrays
     without a contiguous dimension; `made_on_meta` makes `meta` the default device, so that a class's parameters have
     names and shapes only. `keep` gives a `Handle` for an object that is no value; `products` notes the operations of
-    matrix products by dtype, `saved` the elements kept for a backward pass; `again` calls once more, with other values,
-    and notes whether that changes the first result.
+    matrix products by dtype, `saved` the elements kept for a backward pass; `again` calls with other values before,
+    and notes whether the call changes that earlier result.
     """
 
     gradients: bool

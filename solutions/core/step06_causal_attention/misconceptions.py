@@ -133,7 +133,7 @@ class query_and_key_swapped(Pieces):
 # --- the mask ---------------------------------------------------------------------------------------------------------
 
 
-@misconception(replaces="CausalAttention", caught_by="test_future_has_no_effect")
+@misconception(replaces="CausalAttention", caught_by="test_future_has_no_effect", misses_the_point=True)
 class no_mask(Pieces):
     """Every token attended to every other one, the later ones included.
 

@@ -64,6 +64,8 @@ def test_wrapper_concatenates(student: Implementation, reference: Implementation
         arguments = (d_in, d_out, tokens + 1, 0.0, heads)
         theirs, ours = twins(student, reference, draw, "MultiHeadAttentionWrapper", *arguments, qkv_bias=qkv_bias)
         x = draw.normal(batch, tokens, d_in)
+        if qkv_bias:
+            theirs.train()  # with p = 0 the mode makes no difference
         came = theirs.using(gradients=True)(x)
         agree(came, ours.using(gradients=True)(x), terms=batch * tokens * (d_in + d_out))
         unmodified(came)

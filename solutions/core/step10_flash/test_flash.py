@@ -17,7 +17,7 @@ from grader.checks.assertions import (
     points,
     unmodified,
 )
-from grader.checks.regimes import Function, every_regime
+from grader.checks.regimes import LONG, Function, every_regime
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {
     "flash_attention": ("scaled_dot_product_attention", "flex_attention", "multi_head_attention"),
@@ -32,10 +32,14 @@ def attended(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor,
     return tuple(draw.normal(2, 3, tokens, 4) for _input in range(3))
 
 
+def few_queries(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor, ...]:
+    return draw.normal(1, 1, 2, 4), draw.normal(1, 1, tokens, 4), draw.normal(1, 1, tokens, 4)
+
+
 CALLS = {
     "sdpa": Function(attended, terms=9, axes=()),
     # Blocks of 512: a long input is then a few of them.
-    "flash_attention": Function(attended, {"block_size": 512}, terms=9, axes=()),
+    "flash_attention": Function(few_queries, {"block_size": 512}, terms=LONG, tokens=LONG, axes=()),
 }
 
 
