@@ -23,6 +23,7 @@ from grader.checks.value_text import show_number, show_value
 
 __all__ = [
     "GUARDED",
+    "GUARDED_TWICE",
     "Answer",
     "Draw",
     "Handle",
@@ -48,9 +49,11 @@ Check = TypeVar("Check", bound=Callable[..., None])
 # Two-sided normal quantile of a false-alarm rate of 1e-7, and a little for the normal approximation.
 ALARM_DEVIATIONS = 5.5
 
-# `terms` of a softmax in float64, which makes the tolerance 1e-9: guards of 1e-10 beside its denominator and beside the
-# root of the width pass, a detour through float32 does not.
-GUARDED = 10**11
+# `terms` of a softmax in float64, which makes the tolerance 1e-10: a guard of that size beside its denominator passes,
+# a detour through float32 does not.
+GUARDED = 10**9
+# The same where guards add up, as beside the root of the width and in a softmax: 1e-9.
+GUARDED_TWICE = 100 * GUARDED
 
 
 def points(number: float) -> Callable[[Check], Check]:

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from grader.checks.assertions import GUARDED, Draw, Implementation, _, agree, points, twins, unmodified
+from grader.checks.assertions import GUARDED_TWICE, Draw, Implementation, _, agree, points, twins, unmodified
 from grader.checks.regimes import LONG, NO_DROPOUT, Function, Module, every_regime
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {
@@ -146,7 +146,7 @@ def test_dtypes(student: Implementation, reference: Implementation, draw: Draw) 
     """Context and weights keep the dtype of the inputs, and its accuracy."""
     # The width is 4, so that a root taken in float32 is exact and passes in float64 too.
     mask = draw.mask(3, 5)
-    for dtype, terms in ((torch.float64, GUARDED), (torch.bfloat16, 9)):
+    for dtype, terms in ((torch.float64, GUARDED_TWICE), (torch.bfloat16, 9)):
         query, key = draw.normal(2, 3, 4, dtype=dtype), draw.normal(2, 5, 4, dtype=dtype)
         value = draw.normal(2, 5, 2, dtype=dtype)
         came = student.attention(query, key, value, mask)
@@ -191,7 +191,7 @@ def test_self_attention_moves(student: Implementation, reference: Implementation
     theirs, ours = twins(student, reference, draw, "SelfAttention", 3, 4)
     x = draw.normal(2, 5, 3, dtype=torch.float64)  # with more digits than a float32 holds
     agree(theirs(x.float()), ours(x.float()), terms=12)
-    for dtype, terms in ((torch.float64, GUARDED), (torch.bfloat16, 12)):
+    for dtype, terms in ((torch.float64, GUARDED_TWICE), (torch.bfloat16, 12)):
         theirs.to(dtype=dtype)
         ours.to(dtype=dtype)
         came = theirs(x.to(dtype))

@@ -106,9 +106,9 @@ def test_renormalise_agrees_with_masking(student: Implementation, reference: Imp
         ((2, 2, 1, 3, 5), (2, 2, 1, 3, 5)),
     ):
         mask = draw.mask(*mask_shape)
-        # Hidden scores lie near 2.5 and visible ones near -2.5, so that little of each row is left before the division:
-        # 1 in 10,000, which a guard of 1e-10 does not change.
-        scores = draw.uniform(*shape) + torch.where(mask, -2.5, 2.5)
+        # Hidden scores lie near 4 and visible ones near -4, so that little of each row is left before the division:
+        # some 3 in 10,000. Beside that a guard of 1e-10 is nothing, and one of 1e-8 is seen.
+        scores = draw.uniform(*shape, low=-0.25, high=0.25) + torch.where(mask, -4.0, 4.0)
         weights = _softmax_outputs(reference, scores)
         came = student.renormalise(weights, mask)
         # The weights arrive rounded, which the division does not make worse: hence the room of 16 positions.
@@ -157,9 +157,12 @@ def test_dtypes(student: Implementation, reference: Implementation, draw: Draw) 
     large = _large_scores(draw, torch.float16)
     for scores, mask in (*large, (large[-1][0].bfloat16(), large[-1][1])):
         agree(student.masked_softmax(scores, mask), reference.masked_softmax(scores, mask), terms=6)
-    # Where a twentieth of a row is left, a guard of 1e-10 beside it makes 2e-9.
-    for dtype, terms in ((torch.float64, 10 * GUARDED), (torch.bfloat16, 6)):
-        weights, mask = _softmax_outputs(reference, draw.uniform(2, 4, 6, dtype=dtype)), draw.mask(4, 6)
+    # Half of each row is hidden, and an eighth of its weight is left: a guard of 1e-10 makes 1e-9, and one of 1e-9 is
+    # seen.
+    mask = torch.tensor([[1, 0, 1, 0, 1, 0], [0, 1, 0, 1, 0, 1], [1, 1, 0, 0, 0, 1], [0, 0, 1, 1, 1, 0]]).bool()
+    for dtype, terms in ((torch.float64, 1000 * GUARDED), (torch.bfloat16, 6)):
+        scores = draw.uniform(2, 4, 6, low=-0.3, high=0.3, dtype=dtype) + torch.where(mask, -1.0, 1.0).to(dtype)
+        weights = _softmax_outputs(reference, scores)
         came = student.renormalise(weights, mask)
         agree(came, reference.renormalise(weights, mask), terms=terms)
         unmodified(came)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from grader.checks.assertions import (
-    GUARDED,
+    GUARDED_TWICE,
     Answer,
     Draw,
     Implementation,
@@ -161,7 +161,7 @@ def test_none_and_all(student: Implementation, reference: Implementation, draw: 
     x = _away_from_zero(draw, 2, 4, dtype=torch.float64)
     for p in (0.0, 1.0):
         expected = reference.using(gradients=True).dropout(x, p)
-        agree(student.using(gradients=True).dropout(x, p), expected, terms=GUARDED)
+        agree(student.using(gradients=True).dropout(x, p), expected, terms=GUARDED_TWICE)
 
 
 @points(1)
@@ -227,7 +227,7 @@ def test_module_obeys_its_mode(student: Implementation, reference: Implementatio
     few = _away_from_zero(draw, 2, 4, dtype=torch.float64)
     for end in (0.0, 1.0):
         came = student.Dropout(p=end).using(gradients=True)(few)
-        agree(came, reference.using(gradients=True).dropout(few, end), terms=GUARDED)
+        agree(came, reference.using(gradients=True).dropout(few, end), terms=GUARDED_TWICE)
         unmodified(came)
     for dtype in (torch.float64, torch.bfloat16):
         theirs.to(dtype=dtype)
@@ -297,7 +297,7 @@ def _agrees_where_kept(came: Answer, kept: Tensor) -> None:
     value = came.tensor()
     expected = kept.masked_fill(value == 0, 0.0) if value.shape == kept.shape else kept
     note = _("Where the result is 0 the element counts as dropped, and 0 is expected there.")
-    terms = GUARDED if kept.dtype == torch.float64 else 1
+    terms = GUARDED_TWICE if kept.dtype == torch.float64 else 1
     agree(came, expected, terms=terms, note=note if value.shape == kept.shape and value.dtype == kept.dtype else None)
     holds((value != 0).any(), _("Every element of the result is 0, and with this p some have to be kept."))
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from grader.checks.assertions import (
-    GUARDED,
+    GUARDED_TWICE,
     Draw,
     Implementation,
     _,
@@ -138,7 +138,7 @@ def test_any_lengths(student: Implementation, reference: Implementation, draw: D
             key = draw.normal(2, 3, num_keys, width, dtype=dtype)
             value = draw.normal(2, 3, num_keys, value_width, dtype=dtype)
             expected = reference.flash_attention(query, key, value, False, block_size)
-            terms = GUARDED if dtype == torch.float64 else num_keys
+            terms = GUARDED_TWICE if dtype == torch.float64 else num_keys
             agree(student.flash_attention(query, key, value, False, block_size), expected, terms=terms)
 
 
@@ -167,7 +167,7 @@ def test_large_scores(student: Implementation, reference: Implementation, draw: 
         value = draw.normal(2, 2, 5, 3, dtype=dtype)
         expected = reference.using(gradients=True).flash_attention(query, key, value, is_causal, 3)
         came = student.using(gradients=True).flash_attention(query, key, value, is_causal, 3)
-        agree(came, expected, terms=GUARDED if dtype == torch.float64 else LARGE_SCORES)
+        agree(came, expected, terms=GUARDED_TWICE if dtype == torch.float64 else LARGE_SCORES)
     # Whoever has no running maximum but whole rows instead is exact, and misses the point all the same.
     query, key = large_scores(draw, 5, torch.float32)
     query, key = query[:1, :1].repeat(1, 1, 6, 1), key[:1, :1].repeat(1, 1, 102, 1)
@@ -208,7 +208,7 @@ def test_gradients(student: Implementation, reference: Implementation, draw: Dra
         value = draw.normal(2, 2, num_keys, 3, dtype=dtype)
         expected = reference.using(gradients=True).flash_attention(query, key, value, is_causal, 3)
         came = student.using(gradients=True).flash_attention(query, key, value, is_causal, 3)
-        agree(came, expected, terms=GUARDED if dtype == torch.float64 else num_queries * num_keys)
+        agree(came, expected, terms=GUARDED_TWICE if dtype == torch.float64 else num_queries * num_keys)
 
 
 @points(2.5)
@@ -258,7 +258,7 @@ def test_halves_meta_and_inputs(student: Implementation, reference: Implementati
         query, key, value = (draw.normal(2, 2, 7, 4, dtype=dtype) for _input in range(3))
         expected = reference.flash_attention(query, key, value, True, 3)
         came = student.flash_attention(query, key, value, True, 3)
-        agree(came, expected, terms=GUARDED if dtype == torch.float64 else 7)
+        agree(came, expected, terms=GUARDED_TWICE if dtype == torch.float64 else 7)
         unmodified(came)
     expected = reference.using(device="meta").flash_attention(query, key, value, True, 4)
     agree(student.using(device="meta").flash_attention(query, key, value, True, 4), expected)

@@ -211,7 +211,8 @@ def test_dtypes_meta_and_inputs(student: Implementation, reference: Implementati
         for name, (theirs, ours) in modules.items():
             theirs.to(dtype=dtype)
             ours.to(dtype=dtype)
-            exact = ROUNDED_CONSTANT if name == "Block" else GUARDED
+            # A guard beside a root, which is small where four numbers lie near each other.
+            exact = ROUNDED_CONSTANT if name == "Block" else 1000 * GUARDED
             terms = exact if dtype == torch.float64 else 64
             agree(theirs(given), ours(given), terms=terms)
     agree(student.using(device="meta").gelu(x), reference.using(device="meta").gelu(x))

@@ -15,7 +15,7 @@ OFF_LIMITS: dict[str, tuple[str, ...]] = dict.fromkeys(FUNCTIONS, ("torch",))
 Array = NDArray[np.floating]
 LN_2, LN_3 = math.log(2), math.log(3)
 HUGE = 10_000.0
-DOUBLE = GUARDED  # `terms` with which float64 has room for 1e-9
+DOUBLE = GUARDED  # `terms` with which float64 has room for 1e-10
 # Scores of 10000 are rounded by 10000 eps before the softmax sees them.
 LARGE_SCORES = int(HUGE) ** 2
 
