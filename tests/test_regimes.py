@@ -14,7 +14,7 @@ from grader.calls.responder import Responder
 from grader.checks.assertions import agree
 from grader.checks.backends import LocalBackend
 from grader.checks.implementation import Implementation
-from grader.checks.regimes import REGIMES, Function, Module
+from grader.checks.regimes import REGIMES, AskedFunction, AskedModule
 from grader.checks.trial import run_check
 from grader.course.choice import CORE
 from grader.oracle.cache import Remembered
@@ -98,7 +98,7 @@ def _docstrings(stub: str, name: str) -> Iterator[str]:
 def test_regimes_that_do_not_apply_are_known() -> None:
     for step in ASKING:
         for how in step.checks_module.CALLS.values():
-            assert isinstance(how, Function | Module)
+            assert isinstance(how, AskedFunction | AskedModule)
             assert set(how.without) <= REGIMES.keys()
 
 

@@ -52,7 +52,7 @@ class LargestStorage(UncompiledMode):
         return result
 
 
-class Earlier:
+class ResultBefore:
     """A call of `target` with other values of the same shapes, and what its result was then."""
 
     def __init__(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:

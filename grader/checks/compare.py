@@ -231,13 +231,19 @@ def require_close(came: Tensor, expected: Tensor, room: float, where: str = "") 
         )
     failure = CheckFailed(located("\n".join(lines), where), parting=_parting(expected, came, apart, place))
     if is_double and finite.numel() and finite.numel() == count:
-        low, high = (share * magnitude(expected, SCALE_FLOOR) for share in AS_FAR_AS_FLOAT32)
-        if low < float(finite.max()) < high:
-            if count >= FEW and torch.equal(came.float().double(), came):
-                failure.message += "\n" + were_float32()
-            else:
-                failure.as_float32 = _rounded(came[apart], expected[apart])
+        _notice_float32(failure, came, expected, apart)
     raise failure
+
+
+def _notice_float32(failure: CheckFailed, came: Tensor, expected: Tensor, apart: Tensor) -> None:
+    """Says that float64 values were float32 before where they still are; marks the failure where they may have been."""
+    low, high = (share * magnitude(expected, SCALE_FLOOR) for share in AS_FAR_AS_FLOAT32)
+    if not low < float((came - expected)[apart].abs().max()) < high:
+        return
+    if int(apart.sum()) >= FEW and torch.equal(came.float().double(), came):
+        failure.message += "\n" + were_float32()
+    else:
+        failure.as_float32 = _rounded(came[apart], expected[apart])
 
 
 def were_float32() -> str:

@@ -2,7 +2,7 @@
 
 A step says once, in its check file, with which arguments each public name is called, and which regimes do not apply:
 
-    CALLS = {"softmax": Function(lambda draw, leading, tokens: (draw.normal(*leading, 4, tokens),), terms=8)}
+    CALLS = {"softmax": AskedFunction(lambda draw, leading, tokens: (draw.normal(*leading, 4, tokens),), terms=8)}
 
     @points(0.5)
     def test_any_regime(student, reference, draw):
@@ -51,7 +51,7 @@ Inputs = Callable[[Any, tuple[int, ...], int], tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
-class Function:
+class AskedFunction:
     """How a function is called: `inputs(draw, leading, tokens)` gives its arguments, `options` those by name.
 
     `terms` as for `agree`, or `judged(came, inputs)` in its place where the answer is random. `model` names a class and
@@ -75,7 +75,7 @@ class Function:
 
 
 @dataclass(frozen=True)
-class Module:
+class AskedModule:
     """How a module is made, `made(tokens)` gives its arguments, and called: `inputs(draw, leading, tokens)`.
 
     It is made with dropout of one half where it has any, else `without` names NO_DROPOUT; and with the arguments by
@@ -124,11 +124,11 @@ class _Shapes:
 
 
 def every_regime(
-    student: Implementation, reference: Implementation, draw: Draw, calls: Mapping[str, Function | Module]
+    student: Implementation, reference: Implementation, draw: Draw, calls: Mapping[str, AskedFunction | AskedModule]
 ) -> None:
     """Asks every public name in `calls` in every regime that applies."""
     for name, how in calls.items():
-        if isinstance(how, Module):
+        if isinstance(how, AskedModule):
             _module(student, reference, draw, name, how)
             continue
         if set(how.regimes) - {"length"}:
@@ -138,7 +138,7 @@ def every_regime(
             _long(partial(theirs, **how.options), partial(ours, **how.options), how)
 
 
-def _function(student: Implementation, reference: Implementation, draw: Draw, name: str, how: Function) -> None:
+def _function(student: Implementation, reference: Implementation, draw: Draw, name: str, how: AskedFunction) -> None:
     inputs = how.inputs(draw, how.axes, how.tokens)
     # In float64, where two right ways agree on which of two logits is the larger one.
     models = (
@@ -162,7 +162,7 @@ def _options(regimes: Iterable[str]) -> dict[str, Any]:
     return {names[regime]: True for regime in regimes if regime in names}
 
 
-def _singled_out(asked: Callable[[Iterable[str]], None], how: Function | Module) -> None:
+def _singled_out(asked: Callable[[Iterable[str]], None], how: AskedFunction | AskedModule) -> None:
     """Asks in all regimes at once; where that fails, in none of them, then in each, to say which it was."""
     try:
         asked(how.regimes)
@@ -189,7 +189,7 @@ def _with_note(asked: Callable[[], Returned], note: str) -> Returned:
         raise
 
 
-def _axes_were(how: Function | Module) -> str:
+def _axes_were(how: AskedFunction | AskedModule) -> str:
     if "axes" not in how.regimes:
         return ""
     return _("The inputs have {count} leading batch dimensions here.").format(count=len(how.axes))
@@ -208,7 +208,7 @@ def inputs_were_views() -> str:
     )
 
 
-def _long(theirs: Callable[..., Answer], ours: Callable[..., Answer], how: Function | Module) -> None:
+def _long(theirs: Callable[..., Answer], ours: Callable[..., Answer], how: AskedFunction | AskedModule) -> None:
     """On `meta`, where a length costs nothing."""
     inputs = how.inputs(_Shapes(), how.axes[:1] if len(how.axes) < len(AXES) else (), LONG)
     expected = ours(*inputs)
@@ -216,7 +216,7 @@ def _long(theirs: Callable[..., Answer], ours: Callable[..., Answer], how: Funct
     _with_note(lambda: agree(theirs(*inputs), expected), note)
 
 
-def _module(student: Implementation, reference: Implementation, draw: Draw, name: str, how: Module) -> None:
+def _module(student: Implementation, reference: Implementation, draw: Draw, name: str, how: AskedModule) -> None:
     ours = getattr(reference, name)(*how.made(how.tokens), **how.unbiased)
     values = draw.parameters(ours.parameters())
     ours.load_parameters(values, evaluating=True)

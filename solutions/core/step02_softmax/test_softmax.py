@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from grader.checks.assertions import GUARDED, Draw, Implementation, _, agree, holds, points, sums_to_one, unmodified
-from grader.checks.regimes import Function, every_regime
+from grader.checks.regimes import AskedFunction, every_regime
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {"softmax": ("softmax", "scaled_dot_product_attention")}
 
@@ -20,7 +20,7 @@ ROOM_OF_LARGE_ENTRIES = 10_000**2
 # through the logarithm of the sum misses 1 by 3 per cent. A float16 is eight times as fine.
 ROOM_OF_HALVES = {torch.bfloat16: 0.05, torch.float16: 0.01}
 
-CALLS = {"softmax": Function(lambda draw, leading, tokens: (draw.normal(*leading, 3, tokens),), terms=5)}
+CALLS = {"softmax": AskedFunction(lambda draw, leading, tokens: (draw.normal(*leading, 3, tokens),), terms=5)}
 
 
 @points(0.5)

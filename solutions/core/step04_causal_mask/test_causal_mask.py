@@ -15,7 +15,7 @@ from grader.checks.assertions import (
     sums_to_one,
     unmodified,
 )
-from grader.checks.regimes import Function, every_regime
+from grader.checks.regimes import AskedFunction, every_regime
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {
     "causal_mask": ("scaled_dot_product_attention",),
@@ -29,15 +29,15 @@ HUGE = 10_000.0
 
 CALLS = {
     # It takes no tensor: only the length is left to be asked.
-    "causal_mask": Function(
+    "causal_mask": AskedFunction(
         lambda draw, leading, tokens: (tokens,),
         {"device": "meta"},
         without=("views", "axes", "no_grad", "unmodified", "memory"),
     ),
-    "masked_softmax": Function(
+    "masked_softmax": AskedFunction(
         lambda draw, leading, tokens: (draw.normal(*leading, 4, tokens), draw.mask(*leading, 4, tokens)), terms=5
     ),
-    "renormalise": Function(
+    "renormalise": AskedFunction(
         lambda draw, leading, tokens: (draw.uniform(*leading, 4, tokens, low=0.5), draw.mask(*leading, 4, tokens)),
         terms=5,
     ),

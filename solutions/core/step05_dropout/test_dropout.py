@@ -22,7 +22,7 @@ from grader.checks.assertions import (
     points,
     unmodified,
 )
-from grader.checks.regimes import Function, Module, every_regime
+from grader.checks.regimes import AskedFunction, AskedModule, every_regime
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {"dropout": ("dropout",), "Dropout": ("dropout",)}
 
@@ -40,8 +40,8 @@ def kept_or_dropped(came: Answer, inputs: tuple[Tensor, ...]) -> None:
 
 
 CALLS = {
-    "dropout": Function(drawn, judged=kept_or_dropped),
-    "Dropout": Module(lambda tokens: (0.5,), drawn, axes=(2, 1, 3), without=("bias",)),
+    "dropout": AskedFunction(drawn, judged=kept_or_dropped),
+    "Dropout": AskedModule(lambda tokens: (0.5,), drawn, axes=(2, 1, 3), without=("bias",)),
 }
 
 

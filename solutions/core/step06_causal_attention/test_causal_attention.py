@@ -18,7 +18,7 @@ from grader.checks.assertions import (
     twins,
     unmodified,
 )
-from grader.checks.regimes import Module, every_regime
+from grader.checks.regimes import AskedModule, every_regime
 
 OFF_LIMITS = {"CausalAttention": ("scaled_dot_product_attention", "multi_head_attention", "flex_attention")}
 
@@ -26,7 +26,7 @@ LN_3 = 1.0986122886681098
 DROPPED = 0.2  # not 0.5: there 1 / p and 1 / (1 - p) are the same
 
 CALLS = {
-    "CausalAttention": Module(
+    "CausalAttention": AskedModule(
         lambda tokens: (3, 4, tokens, 0.5), lambda draw, leading, tokens: (draw.normal(*leading, tokens, 3),),
         {"qkv_bias": False}, terms=15,
     )

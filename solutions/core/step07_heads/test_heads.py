@@ -3,7 +3,7 @@
 import torch
 
 from grader.checks.assertions import Draw, Implementation, _, agree, exactly, must_raise, points, unmodified
-from grader.checks.regimes import Function, every_regime
+from grader.checks.regimes import AskedFunction, every_regime
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {}
 
@@ -14,8 +14,8 @@ HEADS = torch.tensor([[[[10.0, 11.0], [20.0, 21.0]], [[12.0, 13.0], [22.0, 23.0]
 SHAPES = ((1, 1, 1, 1), (2, 1, 3, 2), (2, 5, 1, 3), (1, 4, 3, 1), (3, 5, 4, 2))  # batch, tokens, heads, width of a head
 
 CALLS = {
-    "split_heads": Function(lambda draw, leading, tokens: (draw.normal(*leading, tokens, 6), 3), axes=(2,)),
-    "merge_heads": Function(lambda draw, leading, tokens: (draw.normal(*leading, 3, tokens, 2),), axes=(2,)),
+    "split_heads": AskedFunction(lambda draw, leading, tokens: (draw.normal(*leading, tokens, 6), 3), axes=(2,)),
+    "merge_heads": AskedFunction(lambda draw, leading, tokens: (draw.normal(*leading, 3, tokens, 2),), axes=(2,)),
 }
 
 

@@ -18,7 +18,7 @@ from grader.checks.assertions import (
     twins,
     unmodified,
 )
-from grader.checks.regimes import Module, every_regime
+from grader.checks.regimes import AskedModule, every_regime
 
 OFF_LIMITS = {
     "MultiHeadAttentionWrapper": ("scaled_dot_product_attention", "multi_head_attention", "flex_attention"),
@@ -28,7 +28,7 @@ OFF_LIMITS = {
 LN_3 = 1.0986122886681098
 DROPPED = 0.2  # not 0.5: there 1 / p and 1 / (1 - p) are the same
 
-HEADS = Module(
+HEADS = AskedModule(
     lambda tokens: (4, 4, tokens, 0.5, 2), lambda draw, leading, tokens: (draw.normal(*leading, tokens, 4),),
     {"qkv_bias": False}, terms=20,
 )  # fmt: skip

@@ -19,7 +19,7 @@ from grader.checks.assertions import (
     twins,
     unmodified,
 )
-from grader.checks.regimes import Function, Module, every_regime
+from grader.checks.regimes import AskedFunction, AskedModule, every_regime
 
 OFF_LIMITS = {"CausalSelfAttention": ("multi_head_attention",), "fuse_qkv": ("multi_head_attention",)}
 
@@ -28,10 +28,10 @@ DROPPED = 0.25  # not 0.5: there 1 / p and 1 / (1 - p) are the same
 
 CALLS = {
     # Of width 1,030 it would be a long row of features, and no long sequence.
-    "fuse_qkv": Function(
+    "fuse_qkv": AskedFunction(
         lambda draw, leading, tokens: tuple(draw.normal(4, 4) for _three in range(3)), axes=(), without=("length",)
     ),
-    "CausalSelfAttention": Module(
+    "CausalSelfAttention": AskedModule(
         lambda tokens: (4, 2, tokens, 0.5), lambda draw, leading, tokens: (draw.normal(*leading, tokens, 4),),
         {"bias": False}, terms=20,
     ),

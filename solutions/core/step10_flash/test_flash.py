@@ -17,7 +17,7 @@ from grader.checks.assertions import (
     points,
     unmodified,
 )
-from grader.checks.regimes import LONG, Function, every_regime
+from grader.checks.regimes import LONG, AskedFunction, every_regime
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {
     "flash_attention": ("scaled_dot_product_attention", "flex_attention", "multi_head_attention"),
@@ -37,9 +37,9 @@ def few_queries(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tens
 
 
 CALLS = {
-    "sdpa": Function(attended, terms=9, axes=()),
+    "sdpa": AskedFunction(attended, terms=9, axes=()),
     # Blocks of 512: a long input is then a few of them.
-    "flash_attention": Function(few_queries, {"block_size": 512}, terms=LONG, tokens=LONG, axes=()),
+    "flash_attention": AskedFunction(few_queries, {"block_size": 512}, terms=LONG, tokens=LONG, axes=()),
 }
 
 

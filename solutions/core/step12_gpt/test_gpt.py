@@ -20,7 +20,7 @@ from grader.checks.assertions import (
     unmodified,
     with_values,
 )
-from grader.checks.regimes import Function, Module, every_regime
+from grader.checks.regimes import AskedFunction, AskedModule, every_regime
 
 OFF_LIMITS = {"GPT": ("transformer",)}
 
@@ -85,14 +85,16 @@ def ids_and_targets(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[
 
 CALLS = {
     # With bias=False, whether ln_f keeps one is left open.
-    "GPT": Module(lambda tokens: (11, tokens, 1, 2, 8, 0.5), ids_and_targets, terms=64, without=("bias",), grows=True),
+    "GPT": AskedModule(
+        lambda tokens: (11, tokens, 1, 2, 8, 0.5), ids_and_targets, terms=64, without=("bias",), grows=True
+    ),
     # The prompts are longer than block_size, which is 3. Lengths are asked of the model.
-    "generate": Function(
+    "generate": AskedFunction(
         lambda draw, leading, tokens: (draw.integers(0, 16, 2, 9), 2, 0.0), axes=(), without=("length",),
         model=("GPT", 16, 3, 1, 2, 8, 0.5),
     ),
     # It may read the ids' values and need not run on `meta`: long ids are asked here.
-    "next_token_batches": Function(
+    "next_token_batches": AskedFunction(
         lambda draw, leading, tokens: (draw.integers(0, 1000, 1100), 250, 2), axes=(), without=("length",)
     ),
 }  # fmt: skip
