@@ -4,6 +4,9 @@
 A model that writes the next token must not look at it. A causal mask lets each token attend to itself and to the tokens
 before it, and hides everything later. Hidden positions get weight 0, and the weights that remain sum to 1.
 
+Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
+unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right.
+
 Off limits: `scaled_dot_product_attention`, in every form.
 """
 

@@ -4,6 +4,12 @@
 Everything meets here: token and position embeddings, a stack of step 11's blocks, a final norm and a head that
 shares its weight with the token embedding. A loss tells how wrong the next tokens are, and sampling writes on.
 
+Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
+unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right. A
+module has no other parameters than those named. Switched back and forth by `train()` and `eval()`, its own or those of
+a parent module, it drops in training mode only, and the same `torch.manual_seed` repeats what is dropped. Where a
+ValueError is named, any error will do.
+
 Off limits: nn.Transformer and its kin (nn.TransformerEncoder, nn.TransformerDecoderLayer, ...).
 """
 
@@ -20,8 +26,9 @@ class GPT(nn.Module):
     """A language model with GPT-2's layout and parameter names.
 
     B sequences of T tokens; D is n_embd, the model width. Submodules: wte (vocab_size rows of width D), wpe
-    (block_size rows), drop, h (an nn.ModuleList of n_layer blocks), ln_f, lm_head (nn.Linear without bias), and
-    lm_head.weight is wte.weight: one and the same parameter.
+    (block_size rows), drop (dropout on the sum of both embeddings), h (an nn.ModuleList of n_layer blocks), ln_f,
+    lm_head (nn.Linear without bias), and lm_head.weight is wte.weight: one and the same parameter. dropout and bias go
+    to every block; with bias=False, ln_f may have a bias or none.
     """
 
     def __init__(
@@ -66,5 +73,6 @@ def next_token_batches(token_ids: Tensor, context_length: int, batch_size: int) 
 
     token_ids: (N,). Window i starts at i * T, in order, and there are (N - 1) // T of them: each token of a window
     needs the token that follows it, since targets are the inputs shifted by one. The last batch may be smaller.
+    The ids may be read as numbers, into lists say; what is yielded lies on the device of token_ids.
     """
     raise NotImplementedError

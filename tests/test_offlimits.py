@@ -357,3 +357,10 @@ def test_a_class_is_at_work_where_no_module_comes_of_it(target: Callable[..., An
     """A function may be any callable, a class too. To make a module is no work yet."""
     responder = Responder({"weights": target}, {"weights": ("softmax",)})
     assert bool(responder.respond(Call("weights", (X,))).off_limits) is seen
+
+
+def test_a_scripted_module_runs_beside_the_watch() -> None:
+    """Where it is allowed, TorchScript compiles nn.MultiheadAttention although a function of it is watched."""
+    with BuiltIns({"transformer"}):
+        scripted = torch.jit.script(nn.MultiheadAttention(6, 2, batch_first=True))
+        assert scripted(X, X, X)[0].shape == X.shape

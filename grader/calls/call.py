@@ -30,6 +30,7 @@ class Options(msgspec.Struct, array_like=True):
     keep: bool = False
     products: bool = False
     saved: bool = False
+    again: bool = False
 
 
 class Call(msgspec.Struct, array_like=True):
@@ -65,7 +66,8 @@ class Outcome(msgspec.Struct, array_like=True):
 
     `of` is the index in the call's `first` of the operation that failed; None when this is the call's own outcome.
     `peak` is None where it was not measured, or where the called code prevented that. `elsewhere`: of a call on `meta`,
-    the torch functions that only one of the two calls used, on `meta` and on the CPU.
+    the torch functions that only one of the two calls used, on `meta` and on the CPU. `overwritten`: the call changed
+    the result of an earlier one. `narrowed`: a float32 or a half was computed in a call with a float64.
     """
 
     value: Value = None
@@ -81,6 +83,8 @@ class Outcome(msgspec.Struct, array_like=True):
     products: dict[Name, Size] = {}  # operations of matrix products, by dtype
     saved: Size = 0  # elements kept for a backward pass
     elsewhere: Names = []
+    overwritten: bool = False
+    narrowed: bool = False
 
 
 class Load(msgspec.Struct, array_like=True):

@@ -39,6 +39,22 @@ class MatrixProducts(UncompiledMode):
         self.by_dtype[str(factor.dtype).removeprefix("torch.")] += 2 * products
 
 
+class Narrowed(UncompiledMode):
+    """Notes whether an op inside the block gives a float32 or a half."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
+        self.seen = False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for leaf in result if isinstance(result, list | tuple) else (result,):
+            self.seen |= isinstance(leaf, Tensor) and leaf.is_floating_point() and leaf.dtype != torch.float64
+        return result
+
+
 class SavedForBackward:
     """Counts the elements of the storages that are saved for a backward pass inside the block, each once.
 

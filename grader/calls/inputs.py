@@ -51,6 +51,11 @@ class Inputs:
         self._given.append((name, given, value))
         return given
 
+    @property
+    def wide(self) -> bool:
+        """Whether a float64 tensor is among them."""
+        return any(isinstance(given, Tensor) and given.dtype == torch.float64 for _name, given, _before in self._given)
+
     def modified(self) -> list[str]:
         """The names of the tensor and array arguments that were modified."""
         return [name for name, given, before in self._given if not _same_bits(given, before)]

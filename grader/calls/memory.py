@@ -1,17 +1,21 @@
-"""Measures the memory of a call: the largest storage that torch made, and the peak of Python's allocator."""
+"""The memory of a call: the largest storage that torch made, the peak of Python's allocator, and whether a second call
+writes where the first one's result lies."""
 
 from __future__ import annotations
 
 import _tracemalloc
 import functools
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.nn.attention.bias import CausalBias
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from grader.calls.values import leaves, mapped
 
 
 class UncompiledMode(TorchDispatchMode):
@@ -20,6 +24,15 @@ class UncompiledMode(TorchDispatchMode):
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         return False
+
+
+def _bias_beside_modes(kind: type, *sizes: Any) -> Any:
+    """A `causal_lower_right(…)`, made while no dispatch mode looks: torch can't make one where a mode does."""
+    with _disable_current_modes():
+        return Tensor.__new__(kind, *sizes)
+
+
+CausalBias.__new__ = _bias_beside_modes  # type: ignore[assignment,method-assign]  # it has none of its own
 
 
 class LargestStorage(UncompiledMode):
@@ -37,6 +50,27 @@ class LargestStorage(UncompiledMode):
             if isinstance(leaf, Tensor) and leaf.layout == torch.strided:
                 self.elements = max(self.elements, leaf.untyped_storage().nbytes() // leaf.element_size())
         return result
+
+
+class ResultBefore:
+    """A call of `target` with other values of the same shapes, and what its result was then."""
+
+    def __init__(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        result = target(*mapped(args, _other), **mapped(dict(kwargs), _other))
+        self._tensors = [leaf for leaf in leaves(result) if isinstance(leaf, Tensor) and not leaf.is_meta]
+        self._before = [tensor.detach().clone() for tensor in self._tensors]
+
+    def has_changed(self) -> bool:
+        """Whether a later call wrote over it."""
+        pairs = zip(self._before, self._tensors, strict=True)
+        return not all(torch.equal(was.nan_to_num(), tensor.nan_to_num()) for was, tensor in pairs)
+
+
+def _other(leaf: Any) -> Any:
+    if not isinstance(leaf, Tensor) or leaf.dtype == torch.bool:
+        return leaf  # a mask must keep a True in each row
+    leaf = leaf.detach()
+    return -leaf if leaf.is_floating_point() else leaf.flip(-1)  # token ids must stay ids
 
 
 class PeakMemory:

@@ -12,23 +12,26 @@ from torch.utils._pytree import tree_map
 
 from grader.calls.builtins import BuiltIns, FunctionNames
 from grader.calls.call import Options, Outcome
-from grader.calls.counters import MatrixProducts, SavedForBackward
+from grader.calls.counters import MatrixProducts, Narrowed, SavedForBackward
 from grader.calls.memory import LargestStorage, PeakMemory, UncompiledMode
 
 
 class Circumstances(ExitStack):
     """Enters the contexts for a call's options; `note` then puts what was recorded into the outcome.
 
-    `called`: the objects that take part in the call.
+    `called`: the objects that take part in the call; `wide`: one of its tensors is a float64.
     """
 
-    def __init__(self, options: Options, built_ins: BuiltIns | None, called: Iterable[Any] = ()) -> None:
+    def __init__(
+        self, options: Options, built_ins: BuiltIns | None, called: Iterable[Any] = (), wide: bool = False
+    ) -> None:
         super().__init__()
         self._options, self._built_ins = options, built_ins
         self._functions = FunctionNames() if options.functions or options.device == "meta" else None
         self._largest = LargestStorage() if options.largest else None
         self._products = MatrixProducts() if options.products else None
         self._saved = SavedForBackward(called) if options.saved else None
+        self._narrowed = Narrowed() if wide else None
         self._peak = PeakMemory() if options.peak else None
 
     def __enter__(self) -> Circumstances:
@@ -40,7 +43,8 @@ class Circumstances(ExitStack):
         if self._options.device == "meta":
             self.enter_context(OneDevice())  # type: ignore[no-untyped-call]  # torch gives it no types
         # Memory is measured last, so that it does not include what the other contexts allocate.
-        for watch in (self._built_ins, self._functions, self._largest, self._products, self._saved, self._peak):
+        watches = (self._built_ins, self._functions, self._largest, self._products, self._saved, self._narrowed)
+        for watch in (*watches, self._peak):
             if watch is not None:
                 self.enter_context(watch)
         return self
@@ -60,6 +64,8 @@ class Circumstances(ExitStack):
             outcome.products = dict(self._products.by_dtype)
         if self._saved is not None:
             outcome.saved = self._saved.elements
+        if self._narrowed is not None:
+            outcome.narrowed = self._narrowed.seen
         if self._peak is not None:
             outcome.peak = self._peak.bytes
 

@@ -21,6 +21,8 @@ def method(module: nn.Module, name: str) -> Callable[..., Any]:
         "load_parameters": lambda values, evaluating: load_parameters(module, values, evaluating),
         "train": lambda path="": _part(module, path).train() and None,
         "eval": lambda path="": _part(module, path).eval() and None,
+        "nested_train": lambda: nn.ModuleList([module]).train() and None,
+        "nested_eval": lambda: nn.ModuleList([module]).eval() and None,
         "to": lambda device, dtype: module.to(device, DTYPES[dtype] if dtype else None) and None,
         "is_training": lambda: all(part.training for part in module.modules()),
         "is_evaluating": lambda: not any(part.training for part in module.modules()),
@@ -70,7 +72,8 @@ def load_parameters(
             part.initialize_parameters(values[f"{path}.weight"])  # a lazy one gets its width at its first call
     own = {name: value for name, value in module.named_parameters(remove_duplicate=False) if not is_lazy(value)}
     missing = tuple(name for name in values if name not in own)
-    extra = tuple(name for name in own if name not in values)
+    every = (name for name, _value in module.named_parameters(remove_duplicate=False))  # lazy ones too
+    extra = tuple(name for name in every if name not in values)
     misshapen = tuple(
         f"{name}: {tuple(own[name].shape)}"
         for name in values
@@ -81,7 +84,7 @@ def load_parameters(
         candidates = [name for name in own if name in extra or name.endswith(deeper)]
         shapes = tuple(f"{name}: {tuple(own[name].shape)}" for name in candidates)
         known = {id(own[name]): name for name in values if name in own}
-        twice = tuple(f"{name}: {known[id(own[name])]}" for name in extra if id(own[name]) in known)
+        twice = tuple(f"{name}: {known[id(own[name])]}" for name in extra if name in own and id(own[name]) in known)
         return {"missing": missing, "extra": extra, "misshapen": misshapen, "shapes": shapes, "twice": twice}
     with torch.no_grad():
         for name, value in values.items():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from grader.calls.builtins import BuiltIns, banned
 from grader.calls.call import Call, Outcome, Raised
 from grader.calls.counters import method_of
 from grader.calls.inputs import OF_AN_OBJECT, Inputs
+from grader.calls.memory import ResultBefore
 from grader.calls.modes import Circumstances
 from grader.calls.on_meta import Twins
 from grader.calls.outputs import PLAIN, NotThere, described, materialised, travelling
@@ -99,15 +101,17 @@ class Responder:
         built_ins = self._watched(name)
         result = None
         called = [self.handles.get(number or 0) for number in (call.handle, *inputs.handle_numbers)]
-        with (circumstances := Circumstances(call.options, built_ins, called)):
+        with (circumstances := Circumstances(call.options, built_ins, called, inputs.wide)):
             try:
                 target = self._target(call)
                 self._twins.keep(call, self.handles)
                 if call.options.seed is not None:
                     seed_everything(call.options.seed)
+                earlier = ResultBefore(target, inputs.args, inputs.kwargs) if call.options.again else None
                 result = target(*inputs.args, **inputs.kwargs)
                 is_kept = call.options.keep and not isinstance(result, PLAIN)
                 result = result if is_kept else materialised(result)
+                outcome.overwritten = earlier is not None and earlier.has_changed()
             except BaseException as error:  # SystemExit and KeyboardInterrupt are learner's errors too
                 outcome.raised = self.describe(error)
         circumstances.note(outcome)
@@ -116,10 +120,9 @@ class Responder:
         outcome.modified = inputs.modified()
         if outcome.raised is None:
             try:
-                number = call.new_handle
+                keep = partial(self._kept, number=call.new_handle, name=name)
                 with built_ins or nullcontext():  # a number may be of the learner's own kind
-                    kept = is_kept and self._kept(result, number, name)
-                    outcome.value = kept or travelling(result, lambda made: self._kept(made, number, name))
+                    outcome.value = keep(result) if is_kept else travelling(result, keep)
             except BaseException as error:
                 outcome.raised = self.describe(error)
         if outcome.raised is None and call.options.gradients:

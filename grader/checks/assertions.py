@@ -15,7 +15,7 @@ from torch import Tensor
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
 from grader.calls.values import Placed, mapped
-from grader.checks.compare import Tolerance, no_gradient, require_agreement, require_gradients
+from grader.checks.compare import Tolerance, no_gradient, require_agreement, require_gradients, were_float32
 from grader.checks.draws import Draw
 from grader.checks.implementation import Answer, Handle, Implementation
 from grader.checks.reproduction import Due
@@ -23,6 +23,7 @@ from grader.checks.value_text import show_number, show_value
 
 __all__ = [
     "GUARDED",
+    "GUARDED_TWICE",
     "Answer",
     "Draw",
     "Handle",
@@ -49,9 +50,11 @@ Check = TypeVar("Check", bound=Callable[..., None])
 # Two-sided normal quantile of a false-alarm rate of 1e-7, and a little for the normal approximation.
 ALARM_DEVIATIONS = 5.5
 
-# `terms` of a softmax in float64, which makes the tolerance 1e-10: an epsilon of 1e-12 in the denominator passes, a
-# detour through float32 does not.
+# `terms` of a softmax in float64, which makes the tolerance 1e-10: a guard of that size beside its denominator passes,
+# a detour through float32 does not.
 GUARDED = 10**9
+# The same where guards add up, as beside the root of the width and in a softmax: 1e-9.
+GUARDED_TWICE = 100 * GUARDED
 
 
 def points(number: float) -> Callable[[Check], Check]:
@@ -117,6 +120,9 @@ def _compare(came: Answer, expected: Any, tolerance: Tolerance, note: str | None
     except CheckFailed as failure:
         failure.called = failure.called or came.shown
         failure.about, failure.due = came.exchange, Due(wanted, _gradients(expected), tolerance)
+        # Being that far off proves nothing, as a constant of seven digits is: the call was watched.
+        if failure.as_float32 and came.outcome.narrowed:
+            failure.message += "\n" + were_float32()
         if note:
             failure.message += "\n" + note
         raise
@@ -151,7 +157,15 @@ def must_raise(call: Callable[[], object], reason: str) -> None:
 
 
 def unmodified(answer: Answer) -> None:
-    """Fails if the call changed one of the tensors it was given."""
+    """Fails if the call changed one of the tensors it was given, or the result of the call before."""
+    if answer.outcome.overwritten:
+        raise CheckFailed(
+            _(
+                "The call changed the result of an earlier one, with other values: both are the same memory. Give each "
+                "result a tensor of its own."
+            ),
+            called=answer.shown,
+        )
     if answer.outcome.modified:
         names = ", ".join(_argument_name(name) for name in answer.outcome.modified)
         raise CheckFailed(

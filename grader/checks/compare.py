@@ -28,6 +28,7 @@ UNITS = {torch.float64: 16.0, torch.float32: 16.0, torch.float16: 4.0, torch.bfl
 GRADIENT_ROOM = 4.0  # a gradient has the roundings of the forward pass and its own
 SCALE_FLOOR = 1e-3  # below this, a difference can't be distinguished from rounding
 AS_FAR_AS_FLOAT32 = (2e-9, 2e-6)  # the relative error of a float64 that was a float32 before
+FEW = 4  # numbers may be those of a float32 by chance
 MOST = 20  # unexpected entries that are named in a message
 PICTURE_SIZE = 32  # the most rows and columns of a matrix that is drawn
 GRADIENT_FLOOR = 0.3  # a gradient that is zero by cancellation is compared relative to the other gradients
@@ -228,18 +229,32 @@ def require_close(came: Tensor, expected: Tensor, room: float, where: str = "") 
                 count=count, total=expected.numel(), most=show_number(finite.max()), room=f"{room:.1g}"
             )
         )
+    failure = CheckFailed(located("\n".join(lines), where), parting=_parting(expected, came, apart, place))
     if is_double and finite.numel() and finite.numel() == count:
-        low, high = (share * magnitude(expected, SCALE_FLOOR) for share in AS_FAR_AS_FLOAT32)
-        if low < float(finite.max()) < high and _rounded(came[apart], expected[apart]):
-            lines.append(_("Numbers that were float32 somewhere on the way are about that far off."))
-    raise CheckFailed(located("\n".join(lines), where), parting=_parting(expected, came, apart, place))
+        _notice_float32(failure, came, expected, apart)
+    raise failure
+
+
+def _notice_float32(failure: CheckFailed, came: Tensor, expected: Tensor, apart: Tensor) -> None:
+    """Says that float64 values were float32 before where they still are; marks the failure where they may have been."""
+    low, high = (share * magnitude(expected, SCALE_FLOOR) for share in AS_FAR_AS_FLOAT32)
+    if not low < float((came - expected)[apart].abs().max()) < high:
+        return
+    if int(apart.sum()) >= FEW and torch.equal(came.float().double(), came):
+        failure.message += "\n" + were_float32()
+    else:
+        failure.as_float32 = _rounded(came[apart], expected[apart])
+
+
+def were_float32() -> str:
+    """What is said of a float64 that was a float32 before."""
+    return _("Numbers that were float32 somewhere on the way are about that far off.")
 
 
 def _rounded(came: Tensor, expected: Tensor) -> bool:
-    """Whether differences are those of rounding: some up, some down, or to what a float32 holds. A guard beside a sum
-    makes every size smaller."""
+    """Whether differences are those of rounding: some up, some down. A guard beside a sum makes every size smaller."""
     shares = (came - expected) / expected
-    return torch.equal(came.float().double(), came) or bool((shares > 0).any() and (shares < 0).any())
+    return bool((shares > 0).any() and (shares < 0).any())
 
 
 def _parting(expected: Tensor, came: Tensor, apart: Tensor, place: tuple[int, ...]) -> Parting | None:

@@ -58,7 +58,8 @@ class How(TypedDict, total=False):
     `functions` the torch functions called. `no_grad` calls under `torch.no_grad()`; `strided` passes tensors and arrays
     without a contiguous dimension; `made_on_meta` makes `meta` the default device, so that a class's parameters have
     names and shapes only. `keep` gives a `Handle` for an object that is no value; `products` notes the operations of
-    matrix products by dtype, `saved` the elements kept for a backward pass.
+    matrix products by dtype, `saved` the elements kept for a backward pass; `again` calls with other values before,
+    and notes whether the call changes that earlier result.
     """
 
     gradients: bool
@@ -72,6 +73,7 @@ class How(TypedDict, total=False):
     keep: bool
     products: bool
     saved: bool
+    again: bool
 
 
 @dataclass
@@ -302,6 +304,11 @@ class Handle(Answer):
     def eval(self, path: str = "") -> Handle:
         """Puts the module in evaluation mode, or the part of it at a path of attributes."""
         self._do("eval", (path,) if path else ())
+        return self
+
+    def nested(self, mode: str) -> Handle:
+        """Puts the module into a parent module, and calls the parent's `train()` or `eval()`."""
+        self._do(f"nested_{mode}")
         return self
 
     def to(self, device: str | None = None, dtype: torch.dtype | None = None) -> Handle:

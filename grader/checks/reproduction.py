@@ -143,6 +143,8 @@ class _Program:
         elif call.name in ("train", "eval"):
             path = f'.get_submodule("{call.args[0]}")' if call.args else ""
             self.lines.append(f"{model}{path}.{call.name}()")
+        elif call.name in ("nested_train", "nested_eval"):
+            self.lines.append(f"torch.nn.ModuleList([{model}]).{call.name.removeprefix('nested_')}()")
         else:
             self.lines.append(f"{model}({self._arguments(call)})")
 

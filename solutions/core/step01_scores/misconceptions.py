@@ -169,7 +169,7 @@ def scores_across_the_batch(query: Tensor, key: Tensor) -> Tensor:
     return query.reshape(-1, query.shape[-1]) @ key.reshape(-1, key.shape[-1]).transpose(0, 1)
 
 
-@misconception(replaces="scaled_scores", caught_by="test_scaled_by_hand")
+@misconception(replaces="scaled_scores", caught_by="test_scaled_by_hand", misses_the_point=True)
 def not_scaled(query: Tensor, key: Tensor) -> Tensor:
     """The scores were not divided by anything.
 
@@ -180,7 +180,7 @@ def not_scaled(query: Tensor, key: Tensor) -> Tensor:
     return dot_product_scores(query, key)
 
 
-@misconception(replaces="scaled_scores", caught_by="test_scaled_by_hand")
+@misconception(replaces="scaled_scores", caught_by="test_scaled_by_hand", misses_the_point=True)
 def divided_by_width(query: Tensor, key: Tensor) -> Tensor:
     """The scores were divided by d and not by the square root of d.
 
@@ -202,7 +202,7 @@ def divided_by_width_and_by_two(query: Tensor, key: Tensor) -> Tensor:
     return dot_product_scores(query, key) / query.shape[-1] / 2
 
 
-@misconception(replaces="scaled_scores", caught_by="test_scaled_by_hand")
+@misconception(replaces="scaled_scores", caught_by="test_scaled_by_hand", misses_the_point=True)
 def multiplied_by_root(query: Tensor, key: Tensor) -> Tensor:
     """The scores were multiplied by the root of the width.
 

@@ -22,7 +22,7 @@ def hidden(scores: Tensor, mask: Tensor | None, fill: float = -torch.inf) -> Ten
     return scores if mask is None else scores.masked_fill(~mask, fill)
 
 
-@misconception(replaces="attention", caught_by="test_by_hand")
+@misconception(replaces="attention", caught_by="test_by_hand", misses_the_point=True)
 def not_scaled(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
     """The scores were not divided by the root of the width.
 
@@ -129,7 +129,7 @@ def small_weights_dropped(query: Tensor, key: Tensor, value: Tensor, mask: Tenso
     return weights @ value, weights
 
 
-@misconception(replaces="attention", caught_by="test_by_hand")
+@misconception(replaces="attention", caught_by="test_by_hand", misses_the_point=True)
 def softmax_over_queries(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
     """The softmax ran over the queries and not over the keys.
 
@@ -153,7 +153,7 @@ def softmax_over_dimension_one(query: Tensor, key: Tensor, value: Tensor, mask: 
     return weights @ value, weights
 
 
-@misconception(replaces="attention", caught_by="test_by_hand")
+@misconception(replaces="attention", caught_by="test_by_hand", misses_the_point=True)
 def values_weighted_by_scores(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
     """The values were mixed with the scores, and the weights only returned.
 
@@ -237,7 +237,7 @@ def keys_mixed_instead_of_values(query: Tensor, key: Tensor, value: Tensor, mask
     return weights @ key, weights
 
 
-@misconception(replaces="attention", caught_by="test_mask_by_hand")
+@misconception(replaces="attention", caught_by="test_mask_by_hand", misses_the_point=True)
 def mask_ignored(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
     """The mask was not used.
 
@@ -248,7 +248,7 @@ def mask_ignored(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None 
     return reference.attention(query, key, value)
 
 
-@misconception(replaces="attention", caught_by="test_mask_by_hand")
+@misconception(replaces="attention", caught_by="test_mask_by_hand", misses_the_point=True)
 def mask_inverted(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
     """The mask was read the other way round: True was taken for "hidden".
 

@@ -15,6 +15,7 @@ from grader.checks.assertions import (
     sums_to_one,
     unmodified,
 )
+from grader.checks.regimes import AskedFunction, every_regime
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {
     "causal_mask": ("scaled_dot_product_attention",),
@@ -25,6 +26,22 @@ OFF_LIMITS: dict[str, tuple[str, ...]] = {
 LN_2, LN_3 = 0.6931471805599453, 1.0986122886681098
 LOWER_LEFT = torch.tensor([[True, False, False], [True, True, False], [True, True, True]])
 HUGE = 10_000.0
+
+CALLS = {
+    # It takes no tensor: only the length is left to be asked.
+    "causal_mask": AskedFunction(
+        lambda draw, leading, tokens: (tokens,),
+        {"device": "meta"},
+        without=("views", "axes", "no_grad", "unmodified", "memory"),
+    ),
+    "masked_softmax": AskedFunction(
+        lambda draw, leading, tokens: (draw.normal(*leading, 4, tokens), draw.mask(*leading, 4, tokens)), terms=5
+    ),
+    "renormalise": AskedFunction(
+        lambda draw, leading, tokens: (draw.uniform(*leading, 4, tokens, low=0.5), draw.mask(*leading, 4, tokens)),
+        terms=5,
+    ),
+}
 
 
 @points(2)
@@ -63,7 +80,7 @@ def test_mask_on_its_device(student: Implementation, reference: Implementation, 
         exactly(student.causal_mask(4, device=device), reference.causal_mask(4, device=device))
 
 
-@points(0.5)
+@points(0.25)
 def test_agrees_with_fresh_draws(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Fresh scores and masks give the weights they should."""
     cases = (
@@ -89,8 +106,9 @@ def test_renormalise_agrees_with_masking(student: Implementation, reference: Imp
         ((2, 2, 1, 3, 5), (2, 2, 1, 3, 5)),
     ):
         mask = draw.mask(*mask_shape)
-        # Hidden scores lie near 6 and visible ones near -6, so that little of each row is left before the division.
-        scores = draw.uniform(*shape) + torch.where(mask, -6.0, 6.0)
+        # Hidden scores lie near 4 and visible ones near -4, so that little of each row is left before the division:
+        # some 3 in 10,000. Beside that a guard of 1e-10 is nothing, and one of 1e-8 is seen.
+        scores = draw.uniform(*shape, low=-0.25, high=0.25) + torch.where(mask, -4.0, 4.0)
         weights = _softmax_outputs(reference, scores)
         came = student.renormalise(weights, mask)
         # The weights arrive rounded, which the division does not make worse: hence the room of 16 positions.
@@ -139,8 +157,12 @@ def test_dtypes(student: Implementation, reference: Implementation, draw: Draw) 
     large = _large_scores(draw, torch.float16)
     for scores, mask in (*large, (large[-1][0].bfloat16(), large[-1][1])):
         agree(student.masked_softmax(scores, mask), reference.masked_softmax(scores, mask), terms=6)
-    for dtype, terms in ((torch.float64, GUARDED), (torch.bfloat16, 6)):
-        weights, mask = _softmax_outputs(reference, draw.uniform(2, 4, 6, dtype=dtype)), draw.mask(4, 6)
+    # Half of each row is hidden, and an eighth of its weight is left: a guard of 1e-10 makes 1e-9, and one of 1e-9 is
+    # seen.
+    mask = torch.tensor([[1, 0, 1, 0, 1, 0], [0, 1, 0, 1, 0, 1], [1, 1, 0, 0, 0, 1], [0, 0, 1, 1, 1, 0]]).bool()
+    for dtype, terms in ((torch.float64, 1000 * GUARDED), (torch.bfloat16, 6)):
+        scores = draw.uniform(2, 4, 6, low=-0.3, high=0.3, dtype=dtype) + torch.where(mask, -1.0, 1.0).to(dtype)
+        weights = _softmax_outputs(reference, scores)
         came = student.renormalise(weights, mask)
         agree(came, reference.renormalise(weights, mask), terms=terms)
         unmodified(came)
@@ -168,6 +190,12 @@ def test_follows_device(student: Implementation, reference: Implementation, draw
         agree(getattr(student, name)(given, mask), getattr(reference, name)(given, mask), terms=4)
         expected = getattr(reference.using(device="meta"), name)(given, mask)
         agree(getattr(student.using(device="meta"), name)(given, mask), expected, note=note)
+
+
+@points(0.25)
+def test_any_regime(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Views, long inputs and `no_grad` change nothing, and results stay as they are."""
+    every_regime(student, reference, draw, CALLS)
 
 
 def _softmax_outputs(reference: Implementation, scores: Tensor) -> Tensor:

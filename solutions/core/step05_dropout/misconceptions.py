@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from grader.checks.catalogue import misconception, together
 from solutions.core.step05_dropout import reference
@@ -27,7 +27,7 @@ def _scale(p: float) -> float:
 # --- the scale --------------------------------------------------------------------------------------------------------
 
 
-@misconception(replaces="dropout", caught_by="test_kept_or_dropped_by_hand")
+@misconception(replaces="dropout", caught_by="test_kept_or_dropped_by_hand", misses_the_point=True)
 def not_scaled(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """The dropped elements were set to 0, and the kept ones stayed as they were.
 
@@ -38,7 +38,7 @@ def not_scaled(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     return x * _kept(x, p) if training else x
 
 
-@misconception(replaces="dropout", caught_by="test_kept_or_dropped_by_hand")
+@misconception(replaces="dropout", caught_by="test_kept_or_dropped_by_hand", misses_the_point=True)
 def scaled_by_one_over_p(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """The kept elements were divided by p.
 
@@ -96,7 +96,7 @@ def noise_instead_of_a_mask(x: Tensor, p: float = 0.5, training: bool = True) ->
     return x * torch.rand(x.shape, device=x.device).to(x.dtype) * _scale(p) if training and p > 0 else x
 
 
-@misconception(replaces="dropout", caught_by="test_kept_or_dropped_by_hand")
+@misconception(replaces="dropout", caught_by="test_kept_or_dropped_by_hand", misses_the_point=True)
 def kept_elements_returned(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """Only the kept elements were returned, in a list of their own.
 
@@ -317,7 +317,7 @@ def probability_under_another_name() -> dict[str, Any]:
     return {"dropout": dropout, "Dropout": Dropout}
 
 
-@misconception(replaces="dropout", caught_by="test_nothing_outside_training")
+@misconception(replaces="dropout", caught_by="test_nothing_outside_training", misses_the_point=True)
 def training_turned_round(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """Elements were dropped outside training, and not in training.
 
@@ -891,6 +891,60 @@ class module_does_not_scale(reference.Dropout):
 
     def forward(self, x: Tensor) -> Tensor:
         return x * _kept(x, self.p) if self.training else x
+
+
+# --- views, lengths and modes -----------------------------------------------------------------------------------------
+
+
+@misconception(replaces="dropout", caught_by="test_any_regime")
+def dropped_in_a_flat_view(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """The elements were laid out in one row with `view(-1)`.
+
+    `view` never copies, so it raises where the numbers do not lie in memory in one piece, as in a transposed tensor.
+
+    Does the shape of x matter to dropout at all, and which function copies where a view is not possible?
+    """
+    if not training:
+        return x
+    flat = x.view(-1)
+    return (flat * _scale(p)).masked_fill(~_kept(flat, p), 0.0).view(x.shape)
+
+
+@misconception(replaces="Dropout", caught_by="test_any_regime")
+class own_train_without_a_mode(reference.Dropout):
+    """`train` and `eval` were overridden, and `train` ignores its argument: it always turns dropout on.
+
+    A module that is part of another is never told `eval()`: the parent calls `train(False)` of its parts.
+
+    What does `nn.Module.eval` do, and what has nn.Module kept in `self.training` already?
+    """
+
+    dropping = True
+
+    def train(self, mode: bool = True) -> "own_train_without_a_mode":
+        self.dropping = True
+        return self
+
+    def eval(self) -> "own_train_without_a_mode":
+        self.dropping = False
+        return self
+
+    def forward(self, x: Tensor) -> Tensor:
+        return reference.dropout(x, self.p, self.dropping)
+
+
+@misconception(replaces="Dropout", caught_by="test_any_regime")
+class probability_as_a_parameter(reference.Dropout):
+    """The probability was made an `nn.Parameter`.
+
+    Every optimiser would be handed it as something to learn, and a state dict of other dropout modules lacks it.
+
+    Is p learned from data, or chosen once? Which kind of attribute is enough for a plain number?
+    """
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__(p)
+        self.rate = nn.Parameter(torch.tensor(float(p)), requires_grad=False)
 
 
 # --- two at once ------------------------------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ class query_and_key_swapped(Pieces):
 # --- the mask ---------------------------------------------------------------------------------------------------------
 
 
-@misconception(replaces="CausalAttention", caught_by="test_future_has_no_effect")
+@misconception(replaces="CausalAttention", caught_by="test_future_has_no_effect", misses_the_point=True)
 class no_mask(Pieces):
     """Every token attended to every other one, the later ones included.
 
@@ -804,6 +804,23 @@ class same_dropout_every_call(Pieces):
         if self.training:
             torch.manual_seed(123)
         return super().context(weights, value)
+
+
+# --- views, lengths and modes -----------------------------------------------------------------------------------------
+
+
+@misconception(replaces="CausalAttention", caught_by="test_any_regime")
+class mask_of_a_fixed_length(reference.CausalAttention):
+    """The mask was made for 1,024 tokens, whatever `context_length` says.
+
+    That is GPT-2's length. With a longer context the mask is smaller than the scores, and no shape fits any more.
+
+    Which argument says how many tokens a sequence may have at most?
+    """
+
+    def __init__(self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False) -> None:
+        super().__init__(d_in, d_out, context_length, dropout, qkv_bias)
+        self.register_buffer("visible", torch.ones(1024, 1024, dtype=torch.bool).tril(), persistent=False)
 
 
 # --- two at once ------------------------------------------------------------------------------------------------------

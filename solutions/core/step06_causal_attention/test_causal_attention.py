@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from grader.checks.assertions import (
-    GUARDED,
+    GUARDED_TWICE,
     Draw,
     Implementation,
     _,
@@ -18,11 +18,19 @@ from grader.checks.assertions import (
     twins,
     unmodified,
 )
+from grader.checks.regimes import AskedModule, every_regime
 
 OFF_LIMITS = {"CausalAttention": ("scaled_dot_product_attention", "multi_head_attention", "flex_attention")}
 
 LN_3 = 1.0986122886681098
 DROPPED = 0.2  # not 0.5: there 1 / p and 1 / (1 - p) are the same
+
+CALLS = {
+    "CausalAttention": AskedModule(
+        lambda tokens: (3, 4, tokens, 0.5), lambda draw, leading, tokens: (draw.normal(*leading, tokens, 3),),
+        {"qkv_bias": False}, terms=15,
+    )
+}  # fmt: skip
 
 
 @points(1)
@@ -42,7 +50,7 @@ def test_by_hand(student: Implementation, reference: Implementation, draw: Draw)
     agree(theirs(tokens), torch.tensor([[[4.0, 0.0, 8.0, 0.0], [3.0, 1.0, 6.0, 0.0]]]), terms=4)
 
 
-@points(0.5)
+@points(0.25)
 def test_agrees_with_fresh_draws(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Fresh tokens and parameters give the context they should."""
     for batch, tokens, d_in, d_out, qkv_bias in ((1, 3, 3, 2, False), (3, 6, 4, 5, True)):
@@ -63,7 +71,7 @@ def test_future_has_no_effect(student: Implementation, reference: Implementation
     agree(theirs.using(gradients=True)(x), ours.using(gradients=True)(x), terms=2 * 6 * 4)
 
 
-@points(0.5)
+@points(0.25)
 def test_shorter_sequences_work(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Sequences shorter than `context_length` work, in any order."""
     theirs, ours = twins(student, reference, draw, "CausalAttention", 3, 4, 8, 0.0)
@@ -118,7 +126,7 @@ def test_other_dtypes(student: Implementation, reference: Implementation, draw: 
     """The module works in float64 and bfloat16, also after other calls."""
     # d_out is 4, so that a root taken in float32 is exact and passes in float64 too.
     theirs, ours = twins(student, reference, draw, "CausalAttention", 3, 4, 6, 0.0, qkv_bias=True)
-    for dtype, terms in ((torch.float64, GUARDED), (torch.bfloat16, 3 + 4 + 5)):
+    for dtype, terms in ((torch.float64, GUARDED_TWICE), (torch.bfloat16, 3 + 4 + 5)):
         theirs.to(dtype=dtype)
         ours.to(dtype=dtype)
         x = draw.normal(2, 5, 3, dtype=dtype)
@@ -213,6 +221,12 @@ def test_dropout_only_in_training(student: Implementation, reference: Implementa
     gradients_arrive(second)
     theirs.eval()
     agree(theirs(x), expected, terms=3 + 4 + 10)
+
+
+@points(0.5)
+def test_any_regime(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Views, lengths, parents and a change of mode do no harm."""
+    every_regime(student, reference, draw, CALLS)
 
 
 def _each_is_zero_or_scaled(came: Tensor, plain: Tensor) -> None:

@@ -18,7 +18,7 @@ def _sizes(x: Tensor, num_heads: int) -> tuple[int, int, int]:
 # --- splitting --------------------------------------------------------------------------------------------------------
 
 
-@misconception(replaces="split_heads", caught_by="test_split_by_hand")
+@misconception(replaces="split_heads", caught_by="test_split_by_hand", misses_the_point=True)
 def reshaped_without_transpose(x: Tensor, num_heads: int) -> Tensor:
     """x was reshaped to (B, H, T, d) directly, without a transpose.
 
@@ -44,7 +44,7 @@ def heads_left_behind_tokens(x: Tensor, num_heads: int) -> Tensor:
     return x.reshape(batch, num_tokens, num_heads, d)
 
 
-@misconception(replaces="split_heads", caught_by="test_split_by_hand")
+@misconception(replaces="split_heads", caught_by="test_split_by_hand", misses_the_point=True)
 def columns_interleaved(x: Tensor, num_heads: int) -> Tensor:
     """The columns were dealt out to the heads in turn, like cards.
 
@@ -217,7 +217,7 @@ def split_on_cpu(x: Tensor, num_heads: int) -> Tensor:
 # --- merging ----------------------------------------------------------------------------------------------------------
 
 
-@misconception(replaces="merge_heads", caught_by="test_merge_by_hand")
+@misconception(replaces="merge_heads", caught_by="test_merge_by_hand", misses_the_point=True)
 def merged_without_transpose(x: Tensor) -> Tensor:
     """x was reshaped to (B, T, H * d) directly, without a transpose.
 

@@ -3,6 +3,7 @@
 import torch
 
 from grader.checks.assertions import Draw, Implementation, _, agree, exactly, must_raise, points, unmodified
+from grader.checks.regimes import AskedFunction, every_regime
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {}
 
@@ -11,6 +12,11 @@ TOKENS = torch.tensor([[[10.0, 11.0, 12.0, 13.0], [20.0, 21.0, 22.0, 23.0]]])  #
 HEADS = torch.tensor([[[[10.0, 11.0], [20.0, 21.0]], [[12.0, 13.0], [22.0, 23.0]]]])  # (1, 2, 2, 2)
 
 SHAPES = ((1, 1, 1, 1), (2, 1, 3, 2), (2, 5, 1, 3), (1, 4, 3, 1), (3, 5, 4, 2))  # batch, tokens, heads, width of a head
+
+CALLS = {
+    "split_heads": AskedFunction(lambda draw, leading, tokens: (draw.normal(*leading, tokens, 6), 3), axes=(2,)),
+    "merge_heads": AskedFunction(lambda draw, leading, tokens: (draw.normal(*leading, 3, tokens, 2),), axes=(2,)),
+}
 
 
 @points(1)
@@ -25,7 +31,7 @@ def test_merge_by_hand(student: Implementation, reference: Implementation, draw:
     exactly(student.merge_heads(HEADS), TOKENS)
 
 
-@points(1)
+@points(0.75)
 def test_split_any_shape(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Head h holds the columns h * d to (h + 1) * d - 1, for any shape."""
     for batch, tokens, heads, d in SHAPES:
@@ -78,7 +84,7 @@ def test_indivisible_width_is_an_error(student: Implementation, reference: Imple
     exactly(student.split_heads(x, 3), reference.split_heads(x, 3))
 
 
-@points(0.5)
+@points(0.25)
 def test_gradients(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The gradient finds its way back to the element it belongs to."""
     theirs, ours = student.using(gradients=True), reference.using(gradients=True)
@@ -102,3 +108,9 @@ def test_dtype_and_device_kept(student: Implementation, reference: Implementatio
     )
     agree(theirs.split_heads(x, 2), ours.split_heads(x, 2), note=note)
     agree(theirs.merge_heads(heads), ours.merge_heads(heads), note=note)
+
+
+@points(0.5)
+def test_any_regime(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Views, long inputs and `no_grad` change nothing, and results stay as they are."""
+    every_regime(student, reference, draw, CALLS)

@@ -46,7 +46,7 @@ class Pieces(reference.MultiHeadAttention):
 # --- the wrapper ------------------------------------------------------------------------------------------------------
 
 
-@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates")
+@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates", misses_the_point=True)
 class heads_summed(reference.MultiHeadAttentionWrapper):
     """The outputs of the heads were added up.
 
@@ -59,7 +59,7 @@ class heads_summed(reference.MultiHeadAttentionWrapper):
         return torch.stack([head(x) for head in self.heads]).sum(dim=0)
 
 
-@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates")
+@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates", misses_the_point=True)
 class heads_averaged(reference.MultiHeadAttentionWrapper):
     """The outputs of the heads were averaged.
 
@@ -72,7 +72,7 @@ class heads_averaged(reference.MultiHeadAttentionWrapper):
         return torch.stack([head(x) for head in self.heads]).mean(dim=0)
 
 
-@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates")
+@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates", misses_the_point=True)
 class heads_concatenated_along_tokens(reference.MultiHeadAttentionWrapper):
     """The outputs of the heads were put one after the other along the tokens, which made the sequence longer.
 
@@ -98,7 +98,7 @@ class heads_stacked(reference.MultiHeadAttentionWrapper):
         return torch.stack([head(x) for head in self.heads], dim=-1)
 
 
-@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates")
+@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates", misses_the_point=True)
 class heads_interleaved(reference.MultiHeadAttentionWrapper):
     """The columns of the heads were interleaved: the first column of every head, then the second of every head.
 
@@ -205,7 +205,7 @@ class one_head_without_mask(reference.MultiHeadAttentionWrapper):
 # --- splitting and merging the heads ----------------------------------------------------------------------------------
 
 
-@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws", misses_the_point=True)
 class split_without_transpose(Pieces):
     """The heads were split off by one bare reshape to `(B, H, T, d)`.
 
@@ -218,7 +218,7 @@ class split_without_transpose(Pieces):
         return x.reshape(x.shape[0], self.num_heads, x.shape[1], -1)
 
 
-@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws", misses_the_point=True)
 class merged_without_transpose(Pieces):
     """The heads were merged by one bare reshape from `(B, H, T, d)` to `(B, T, d_out)`.
 
@@ -231,7 +231,7 @@ class merged_without_transpose(Pieces):
         return context.reshape(context.shape[0], context.shape[2], -1)
 
 
-@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws", misses_the_point=True)
 class columns_interleaved(Pieces):
     """Head h got every H-th column, not a run of d columns next to each other.
 
@@ -247,7 +247,7 @@ class columns_interleaved(Pieces):
         return context.permute(0, 2, 3, 1).flatten(2)
 
 
-@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws", misses_the_point=True)
 class one_big_head(Pieces):
     """The heads were never split: one single head worked on all columns.
 
@@ -922,6 +922,73 @@ class wrapper_drops_once_more(reference.MultiHeadAttentionWrapper):
 
     def forward(self, x: Tensor) -> Tensor:
         return F.dropout(super().forward(x), self.rate, self.training)
+
+
+# --- views, lengths and modes -----------------------------------------------------------------------------------------
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_any_regime")
+class result_of_the_shape_before(Pieces):
+    """In eval mode without gradients a result was kept, and given again to whatever had the same shape.
+
+    The shape says nothing about the numbers: the second sequence of a length gets what was made of the first.
+
+    On what does a result depend, besides the shape of x?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training or torch.is_grad_enabled():
+            return super().forward(x)
+        kept = self.__dict__.setdefault("kept", {})
+        if x.shape not in kept:
+            kept[x.shape] = super().forward(x)
+        result: Tensor = kept[x.shape]
+        return result
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_any_regime")
+class dropout_gone_after_eval(Pieces):
+    """The first call in eval mode replaced the dropout by `nn.Identity`, for good.
+
+    A model is evaluated again and again while it is trained. From the first time on it is trained without dropout.
+
+    Which attribute says in each call whether the module is in training, so that nothing has to be taken out?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            self.dropout = nn.Identity()
+        return super().forward(x)
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_any_regime", own_draws=True)
+class dropout_of_another_generator(Pieces):
+    """The mask of dropout was drawn by a generator of the module's own.
+
+    Then `torch.manual_seed` does not repeat it, and an experiment cannot be run a second time.
+
+    Which random numbers does `torch.manual_seed` determine?
+    """
+
+    def __init__(
+        self, d_in: int, d_out: int, context_length: int, dropout: float, num_heads: int, qkv_bias: bool = False
+    ) -> None:
+        super().__init__(d_in, d_out, context_length, dropout, num_heads, qkv_bias)
+        self.dropout = _OwnGenerator(dropout)
+
+
+class _OwnGenerator(nn.Module):
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p, self.generator = p, torch.Generator().manual_seed(1)
+
+    def forward(self, weights: Tensor) -> Tensor:
+        if not self.training:
+            return weights
+        if weights.is_meta:
+            return weights * torch.rand_like(weights)
+        kept = torch.rand(weights.shape, generator=self.generator) >= self.p
+        return weights * kept.to(weights.dtype) / (1 - self.p)
 
 
 # --- two at once ------------------------------------------------------------------------------------------------------

@@ -131,7 +131,7 @@ def fused_weight_detached(query_weight: Tensor, key_weight: Tensor, value_weight
 # --- from the fused output to the heads -------------------------------------------------------------------------------
 
 
-@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand", misses_the_point=True)
 class key_query_value_order(Pieces):
     """Query and key changed places: `c_attn` was read as key, query, value, or the keys were multiplied by the queries.
 
@@ -146,7 +146,7 @@ class key_query_value_order(Pieces):
         return key, query, value
 
 
-@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand", misses_the_point=True)
 class value_first_order(Pieces):
     """The output of `c_attn` was read as value, key, query.
 
@@ -176,7 +176,7 @@ class query_value_key_order(Pieces):
         return query, value, key
 
 
-@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand", misses_the_point=True)
 class cut_into_heads_first(Pieces):
     """The output of `c_attn` was cut into heads first, and each head's columns then into query, key and value.
 
@@ -306,7 +306,7 @@ class scaled_twice(Pieces):
         return F.scaled_dot_product_attention(query, key, value, dropout_p=p, is_causal=True)
 
 
-@misconception(replaces="CausalSelfAttention", caught_by="test_future_has_no_effect")
+@misconception(replaces="CausalSelfAttention", caught_by="test_future_has_no_effect", misses_the_point=True)
 class no_mask(Pieces):
     """Every token attended to every other one, the later ones included.
 
@@ -859,6 +859,25 @@ class first_head_drops_alone(Pieces):
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         first, others = self.weights(self.scores(query, key)).tensor_split([1], dim=1)
         return torch.cat([self.attn_dropout(first), others], dim=1) @ value
+
+
+# --- views, lengths and modes -----------------------------------------------------------------------------------------
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_any_regime")
+class dropout_only_with_gradients(reference.CausalSelfAttention):
+    """Dropout acted only where torch was recording gradients.
+
+    Whether gradients are recorded and whether the module is in training are two questions. In training mode under
+    `torch.no_grad()`, as when several predictions with dropout are compared, nothing was dropped.
+
+    Which attribute of the module do `train()` and `eval()` set?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        for part in (self.attn_dropout, self.resid_dropout):
+            part.training = self.training and torch.is_grad_enabled()
+        return super().forward(x)
 
 
 # --- two at once ------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.attention.bias import causal_lower_right
 
 from grader.checks.catalogue import variant
 
@@ -36,6 +37,20 @@ class built_in_with_is_causal(nn.Module):
         )
         y = y.transpose(1, 2).contiguous().view(B, T, C)
         return self.resid_dropout(self.c_proj(y))
+
+
+@variant(replaces="CausalSelfAttention")
+class built_in_with_a_causal_bias(built_in_with_is_causal):
+    """torch's own scaled_dot_product_attention with causal_lower_right as its mask."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        assert x.shape[1] <= self.block_size
+        query, key, value = (
+            part.unflatten(-1, (self.n_head, -1)).transpose(1, 2) for part in self.c_attn(x).chunk(3, dim=-1)
+        )
+        bias, rate = causal_lower_right(x.shape[1], x.shape[1]), self.dropout if self.training else 0.0
+        context = F.scaled_dot_product_attention(query, key, value, attn_mask=bias, dropout_p=rate)
+        return self.resid_dropout(self.c_proj(context.transpose(1, 2).flatten(2)))
 
 
 @variant(replaces="CausalSelfAttention")

@@ -94,7 +94,7 @@ class divided_by_variance(_LayerNorm):
         return centred / (centred.square().mean(dim=-1, keepdim=True) + self.eps)
 
 
-@misconception(replaces="LayerNorm", caught_by="test_layer_norm_by_hand")
+@misconception(replaces="LayerNorm", caught_by="test_layer_norm_by_hand", misses_the_point=True)
 class mean_not_subtracted(_LayerNorm):
     """The vector was divided by the root of its mean square, and its mean was not subtracted.
 
@@ -445,7 +445,7 @@ class mlp_default_of_one_tenth(reference.MLP):
         super().__init__(n_embd, dropout, bias)
 
 
-@misconception(replaces="Block", caught_by="test_block")
+@misconception(replaces="Block", caught_by="test_block", misses_the_point=True)
 class post_norm(reference.Block):
     """The norms were applied after the additions, as in the first Transformer.
 
@@ -460,7 +460,7 @@ class post_norm(reference.Block):
         return normed
 
 
-@misconception(replaces="Block", caught_by="test_block")
+@misconception(replaces="Block", caught_by="test_block", misses_the_point=True)
 class norm_after_the_branch(reference.Block):
     """The norms were applied to what attn and mlp returned, before it was added.
 
@@ -491,7 +491,7 @@ class norms_exchanged(reference.Block):
         return x + self.mlp(self.ln_1(x))
 
 
-@misconception(replaces="Block", caught_by="test_block")
+@misconception(replaces="Block", caught_by="test_block", misses_the_point=True)
 class attention_not_added(reference.Block):
     """The output of attention took the place of the stream: it was not added to it.
 
@@ -505,7 +505,7 @@ class attention_not_added(reference.Block):
         return x + self.mlp(self.ln_2(x))
 
 
-@misconception(replaces="Block", caught_by="test_block")
+@misconception(replaces="Block", caught_by="test_block", misses_the_point=True)
 class mlp_not_added(reference.Block):
     """The output of the MLP took the place of the stream: it was not added to it.
 
@@ -715,6 +715,48 @@ class norm_output_dropped(reference.Block):
         x = x + self.attn(F.dropout(self.ln_1(x), self.mlp.dropout, self.training))
         out: Tensor = x + self.mlp(self.ln_2(x))
         return out
+
+
+# --- views, lengths and modes -----------------------------------------------------------------------------------------
+
+
+@misconception(replaces="LayerNorm", caught_by="test_any_regime")
+class result_in_kept_memory(_LayerNorm):
+    """Without gradients the result was written into a tensor that the module keeps.
+
+    The next call writes over it, and whoever still holds the first result then holds the second one twice.
+
+    How long does the caller need a result, and does the module know when that ends?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        result = super().forward(x)
+        if torch.is_grad_enabled() or result.is_meta:
+            return result
+        if getattr(self, "_kept", None) is None or self._kept.shape != result.shape or self._kept.dtype != result.dtype:
+            object.__setattr__(self, "_kept", torch.empty_like(result))
+        kept: Tensor = self._kept
+        return kept.copy_(result)
+
+
+@misconception(replaces="MLP", caught_by="test_any_regime")
+class three_axes_at_most(reference.MLP):
+    """The inputs were brought to three axes, batch, tokens and width, and no more than three were foreseen.
+
+    The step says any number of leading axes: with several heads or groups there are four of them, or five.
+
+    Which functions of torch work on the last axis alone, however many stand before it?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch = x[(None,) * (3 - x.dim())]
+        hidden = reference.gelu(torch.einsum("btd,fd->btf", batch, self.c_fc.weight) + _or_zero(self.c_fc.bias))
+        added = torch.einsum("btf,df->btd", hidden, self.c_proj.weight) + _or_zero(self.c_proj.bias)
+        return F.dropout(added, self.dropout, self.training).reshape(x.shape)
+
+
+def _or_zero(bias: Tensor | None) -> Tensor | float:
+    return 0.0 if bias is None else bias
 
 
 # --- two at once ------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def refuse_too_many(model: GPT, idx: Tensor) -> None:
         raise ValueError(f"{idx.shape[1]} tokens were given, but block_size is {model.block_size}")
 
 
-@misconception(replaces="GPT", caught_by="test_logits_and_loss_by_hand")
+@misconception(replaces="GPT", caught_by="test_logits_and_loss_by_hand", misses_the_point=True)
 class positions_not_added(GPT):
     """The position embedding was not added to the token embedding.
 
@@ -45,7 +45,7 @@ class positions_not_added(GPT):
         return logits_and_loss(self, self.drop(self.wte(idx)), targets)
 
 
-@misconception(replaces="GPT", caught_by="test_logits_and_loss_by_hand")
+@misconception(replaces="GPT", caught_by="test_logits_and_loss_by_hand", misses_the_point=True)
 class positions_off_by_one(GPT):
     """The positions were counted from 1.
 
@@ -60,7 +60,7 @@ class positions_off_by_one(GPT):
         return logits_and_loss(self, self.drop(self.wte(idx) + self.wpe(positions_of(idx) + 1)), targets)
 
 
-@misconception(replaces="GPT", caught_by="test_logits_and_loss_by_hand")
+@misconception(replaces="GPT", caught_by="test_logits_and_loss_by_hand", misses_the_point=True)
 class no_final_norm(GPT):
     """The head was given the last block's output without ln_f.
 
@@ -1446,6 +1446,47 @@ def one_target_a_window(token_ids: Tensor, context_length: int, batch_size: int)
     """
     for inputs, targets in reference.next_token_batches(token_ids, context_length, batch_size):
         yield inputs, targets[:, -1]
+
+
+# --- views, lengths and modes -----------------------------------------------------------------------------------------
+
+
+@misconception(replaces="GPT", caught_by="test_any_regime")
+class targets_viewed_flat(GPT):
+    """The targets were flattened by `view(-1)`.
+
+    `view` never copies, and raises where the numbers do not lie in memory in one piece. Targets are a slice of the
+    tokens, often of a larger tensor: then their rows lie apart.
+
+    Which function flattens a tensor and copies it only where a view is not possible?
+    """
+
+    def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        logits, _none = super().forward(idx)
+        if targets is None:
+            return logits, None
+        return logits, F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
+
+
+@misconception(replaces="generate", caught_by="test_any_regime")
+def window_slid_in_place(
+    model: GPT, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None
+) -> Tensor:
+    """From a prompt longer than block_size a window was cut, and the window was shifted in place.
+
+    A slice is a view: what is written into it is written into the caller's prompt.
+
+    Do `idx` and `idx[:, -block_size:]` have memory of their own, and what would give the window some?
+    """
+    block_size = model.wpe.weight.shape[0]
+    if idx.shape[1] <= block_size:
+        return reference.generate(model, idx, max_new_tokens, temperature, top_k)
+    before, window, added = idx.clone(), idx[:, -block_size:], []
+    for _ in range(max_new_tokens):
+        next_ids = reference.generate(model, window.clone(), 1, temperature, top_k)[:, -1:]
+        window[:] = torch.cat((window[:, 1:], next_ids), dim=1)
+        added.append(next_ids)
+    return torch.cat((before, *added), dim=1)
 
 
 # --- two at once ------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, Dataset
 
 from grader.checks.catalogue import variant
 from solutions.core.step09_fused_qkv.reference import CausalSelfAttention
@@ -318,6 +319,41 @@ def windows_by_unfold(token_ids: Tensor, context_length: int, batch_size: int) -
     for batch in range(math.ceil(len(windows) / batch_size)):
         rows = windows[batch * batch_size : (batch + 1) * batch_size]
         yield rows[:, :-1], rows[:, 1:]
+
+
+@variant(replaces="next_token_batches")
+def windows_of_a_python_list(
+    token_ids: Tensor, context_length: int, batch_size: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The ids are read into a list, and each batch becomes a tensor on their device."""
+    ids = token_ids.tolist()
+    starts = range(0, len(ids) - context_length, context_length)
+    for first in range(0, len(starts), batch_size):
+        chosen = starts[first : first + batch_size]
+        inputs, targets = ([ids[at + shift : at + shift + context_length] for at in chosen] for shift in (0, 1))
+        yield torch.tensor(inputs, device=token_ids.device), torch.tensor(targets, device=token_ids.device)
+
+
+class _Windows(Dataset[tuple[Tensor, Tensor]]):
+    def __init__(self, token_ids: Tensor, context_length: int) -> None:
+        self.token_ids, self.context_length = token_ids, context_length
+
+    def __len__(self) -> int:
+        return (len(self.token_ids) - 1) // self.context_length
+
+    def __getitem__(self, number: int) -> tuple[Tensor, Tensor]:
+        start = number * self.context_length
+        window = self.token_ids[start : start + self.context_length + 1]
+        return window[:-1], window[1:]
+
+
+@variant(replaces="next_token_batches")
+def windows_of_a_data_loader(
+    token_ids: Tensor, context_length: int, batch_size: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """A Dataset of windows, and torch's own DataLoader, which stacks them."""
+    for batch in DataLoader(_Windows(token_ids, context_length), batch_size=batch_size):
+        yield tuple(batch)
 
 
 @variant(replaces="next_token_batches")
