@@ -188,7 +188,7 @@ def pictures(results: Results) -> list[Plot]:
 def _looks(shown: Drawing, caption: Sentence, weights: Tensor) -> Plot:
     columns = 3
     rows = -(-len(caption) // columns)
-    with lab_plot.drawing((4.8, 1.7 * rows), rows, columns, squeeze=False) as drawing:
+    with lab_plot.drawing((4.4, 1.6 * rows), rows, columns, squeeze=False) as drawing:
         for place, axes in enumerate(drawing.axes.flat):
             if place >= len(caption):
                 axes.set_axis_off()
