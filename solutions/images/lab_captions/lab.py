@@ -55,7 +55,7 @@ class Captioner(nn.Module):
     def __init__(self, step23: Any, step24: Any, words: Words, device: str) -> None:
         super().__init__()
         self.regions = Regions(step23.PatchEmbedding(PATCH, 3, WIDTH))
-        self.writer = step24.ImageCaptioning(len(words), WIDTH, HEADS, LAYERS, INNER, WIDTH, LENGTH + 1, DROPOUT)
+        self.writer = step24.ImageCaptioning(len(words), WIDTH, HEADS, LAYERS, INNER, WIDTH, LENGTH + 2, DROPOUT)
         self.step24, self.words, self.device = step24, words, device
         self.spoken = language.current()
 
