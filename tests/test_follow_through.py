@@ -11,6 +11,7 @@ from grader.course import submissions
 from grader.course.steps import steps
 from grader.judge import follow_through, quiet
 from grader.judge.grader import Grader
+from grader.judge.imported_names import imported_names
 
 SITUATION = Path(__file__).parent / "situations" / "blocked_by_an_earlier_step"
 CAUSAL, MULTI = "step06_causal_attention", "step08_multi_head"
@@ -173,3 +174,57 @@ def test_an_earlier_hand_in_earns_nothing_here(grader: Grader) -> None:
     read.add_earlier(submissions.Submission("ada", {CAUSAL: ("ada/x.py", right)}), "week1")
     (step,) = grader.grade(read, [CAUSAL], device="cpu").steps
     assert (step.status, step.score) == ("todo", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("from exercises.step21_encoder import FeedForward\n", {"FeedForward"}),
+        ("from exercises.step21_encoder import Encoder as E\n", {"Encoder", "Block", "FeedForward", "SIZE"}),
+        ("from exercises.step21_encoder import *\n", {"*"}),
+        ("import exercises.step21_encoder as earlier\n", {"*"}),
+        ("def f():\n    from exercises.step21_encoder import Classifier\n", {"Classifier", "Encoder", "Block", "SIZE"}),
+        ("from helpers import Encoder\n", {"Encoder", "Block", "FeedForward", "SIZE"}),
+        ("from helpers import Mine\n", {"FeedForward"}),
+        ("from helpers import other\n", set()),
+    ],
+)
+def test_which_names_a_file_takes(source: str, found: set[str]) -> None:
+    """Themselves, and what they are made of; not what stands beside them."""
+    encoder = (
+        "SIZE = 4\nclass FeedForward: ...\nclass Block:\n    made = FeedForward\n"
+        "class Encoder:\n    def __init__(self):\n        self.blocks = [Block(SIZE)]\n"
+        "class Classifier:\n    made = Encoder\n"
+    )
+    helpers = "from .step21_encoder import *\nclass Mine(FeedForward): ...\ndef other(): return 1\n"
+    sources = {
+        "step22_decoder": ("a.py", source),
+        "step21_encoder": ("b.py", encoder),
+        "helpers": ("helpers.py", helpers),
+    }
+    names = imported_names("step22_decoder", sources).get("step21_encoder", set())
+    assert found <= names
+    assert ("Classifier" in names) == ("Classifier" in found)
+
+
+def test_what_is_not_imported_blocks_nothing(grader: Grader) -> None:
+    """A wrong classifier in step 21 leaves a wrong step 22 to itself; a wrong block, which is part of the encoder that
+    step 22 imports, blocks it."""
+    earlier, later = "step21_encoder", "step22_decoder"
+    read = submissions.read(SITUATION)
+    for step in steps():
+        if step.name in ("step07_heads", "step20_cross_attention", earlier, later):
+            read.sources[step.name] = (f"{step.name}.py", step.solved())
+    encoder, decoder = read.sources[earlier][1], read.sources[later][1]
+    wrong_decoder = decoder.replace("argmax(dim=-1", "argmin(dim=-1")
+    assert wrong_decoder != decoder
+    for wrong, blocked_by in (
+        (encoder.replace("self.classifier(", "-self.classifier("), None),
+        (encoder.replace("self.ln1(x + ", "self.ln1(x - "), earlier),
+    ):
+        assert wrong != encoder
+        read.sources[earlier] = (f"{earlier}.py", wrong)
+        read.sources[later] = (f"{later}.py", wrong_decoder)
+        first, second = grader.grade(read, [earlier, later], seed=1, device="cpu").steps
+        assert first.status == second.status == "fail"
+        assert second.blocked_by == blocked_by

@@ -482,3 +482,64 @@ def test_a_heat_map_leaves_out_what_is_nothing() -> None:
     with lab_plot.drawing(lab_plot.NARROW) as drawing:
         lab_plot.shade(drawing.axes, [[1.0, 0.0], [0.5, math.e / 1000]], largest=1.0)
     assert drawing.svg.count("var(--series-1)") == 2
+
+
+# --- encoder, decoder and images ---
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_translate_learns_what_words_in_place_cannot(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the learner's steps and with the lab's own parts; the trial's days are in no date that is trained on."""
+    module = LABS["translate"].module
+    monkeypatch.setattr(module, "TRIALS", 2)
+    held = bench("translate", 1000.0, own=own)
+    module.measure(held, most_steps=12)
+    losses = [row["loss"] for row in held.results.rows]
+    assert losses[-1] < losses[0]
+    assert held.results.extra["in_place"] == {module.TO_KOREAN: 0.0, module.TO_ENGLISH: 0.0}
+    for way in (module.TO_KOREAN, module.TO_ENGLISH):
+        source, target, weights = held.results.extra[f"alignment {way}"]
+        assert weights.shape == (len(target), len(source))
+        torch.testing.assert_close(weights.sum(1), torch.ones(len(target)))
+    days = module.Days(1)
+    assert not set(days.apart) & {(date.month, date.day) for date in days.draw(500)}
+    assert all("<svg" in picture.svg for picture in module.pictures(held.results))
+
+
+def test_dates_are_written_as_people_write_them() -> None:
+    module = LABS["translate"].module
+    assert " ".join(module.Date(1987, 10, 21).english) == "the twenty first of October 1 9 8 7"
+    assert " ".join(module.Date(1987, 10, 30).english) == "the thirtieth of October 1 9 8 7"
+    assert " ".join(module.Date(1904, 3, 9).korean) == "1 9 0 4 년 3 월 9 일"
+
+
+@pytest.mark.parametrize(("spoken", "own"), [("en", False), ("ko", True)])
+def test_sentiment_learns_and_counting_words_cannot(spoken: str, own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = LABS["sentiment"].module
+    monkeypatch.setattr(module, "TRIALS", 2)
+    with language.use(spoken):
+        held = bench("sentiment", 1000.0, own=own)
+        module.measure(held, most_steps=20)
+        (first, bad, *_model), (second, good, *_rest) = held.results.extra["twins"]
+        assert sorted(first) == sorted(second) or spoken == "ko"
+        assert (bad, good) == (0, 2)
+        assert {row["kind"] for row in held.results.rows} == {module.NONE, module.ONE, module.TWO, module.APART}
+        assert all(row["counting"] < 0.75 for row in held.results.where(kind=module.ONE))
+        assert held.results.extra["map"][1].sum(-1).allclose(torch.ones(1))
+        assert all("<svg" in picture.svg for picture in module.pictures(held.results))
+
+
+@pytest.mark.parametrize(("spoken", "own"), [("en", False), ("ko", True)])
+def test_captions_learns_and_copying_cannot(spoken: str, own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = LABS["captions"].module
+    monkeypatch.setattr(module, "TRIALS", 2)
+    with language.use(spoken):
+        held = bench("captions", 1000.0, own=own)
+        module.measure(held, most_steps=20)
+        losses = [row["loss"] for row in held.results.rows]
+        assert losses[-1] < losses[0]
+        assert held.results.extra["nearest"][module.APART] == 0.0
+        _shown, caption, weights = held.results.extra["looks"]
+        assert weights.shape == (len(caption), 4, 4)
+        assert all("<svg" in picture.svg for picture in module.pictures(held.results))
+    assert not any(shape.is_apart for one in module.Drawings(1).draw(300) for shape in one.shapes)

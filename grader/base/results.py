@@ -43,7 +43,8 @@ class CheckResult(msgspec.Struct, kw_only=True):
 
     `points` and `max_points` are this device's share: a check that ran on two devices appears twice, and either both
     shares are given or none. `off_limits`: it is refused for a built-in that was used; `unwritten`: for what is not
-    written yet; `about` is the public name that it is about.
+    written yet; `about` is the public name that it is about, `called` are all those that it called, and `refused` is
+    the one whose answer failed it.
     """
 
     name: str
@@ -59,6 +60,8 @@ class CheckResult(msgspec.Struct, kw_only=True):
     off_limits: bool = False
     unwritten: bool = False
     about: str = ""
+    called: list[str] = []
+    refused: str = ""
 
 
 class StepResult(msgspec.Struct, kw_only=True):

@@ -7,22 +7,18 @@ Pure functions over reports and sources; `grader.Grader` asks for the runs.
 
 from __future__ import annotations
 
-import ast
-import re
-import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
 from grader.base.language import gettext as _
-from grader.base.paths import STEP_NAME, is_recorded, step_folder
+from grader.base.paths import is_recorded, step_folder
 from grader.base.results import StepResult, leading
-from grader.course.stubs import MAX_STUB, is_untouched, solved_of
+from grader.course.stubs import is_untouched, solved_of
 from grader.course.submissions import Submission
+from grader.judge.imported_names import ALL, Sources, imported_names
 
-Sources = Mapping[str, tuple[str, str]]  # by module name: what a file is called, and its text
-EXERCISES = re.compile(r"exercises\.(\w+)")
 LOST = ("fail", "timeout", "todo")
 
 
@@ -41,39 +37,8 @@ class Earlier:
 
 
 def imported_steps(step: str, sources: Sources) -> list[str]:
-    """The other steps that the file of a step imports, itself or through what it imports, as its text says; in order.
-
-    What a file does when it runs is nobody's word but its own.
-    """
-    found: set[str] = set()
-    waiting = [step]
-    while waiting:
-        name = waiting.pop()
-        modules = set(_imports(sources[name][1])) if name in sources else set()
-        further = {module for module in modules if module in sources or STEP_NAME.fullmatch(module)} - found
-        found |= further
-        waiting += further
-    return sorted(name for name in found - {step} if STEP_NAME.fullmatch(name))
-
-
-def _imports(source: str) -> Iterator[str]:
-    """The modules beside a file that it may import, by their bare names."""
-    if len(source) > MAX_STUB:  # parsing more takes seconds that no deadline bounds
-        return
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for node in ast.walk(tree):
-        match node:
-            case ast.Import(names=names):
-                yield from (alias.name.removeprefix("exercises.") for alias in names)
-            case ast.ImportFrom(module="exercises", names=names) | ast.ImportFrom(module=None, names=names):
-                yield from (alias.name for alias in names)
-            case ast.ImportFrom(module=str(module)):
-                yield module.removeprefix("exercises.")
+    """The other steps that the file of a step imports, itself or through what it imports, in order."""
+    return list(imported_names(step, sources))
 
 
 def earlier(step: StepResult, sources: Sources, known: Mapping[str, StepResult], wanted: list[str]) -> Earlier:
@@ -81,15 +46,26 @@ def earlier(step: StepResult, sources: Sources, known: Mapping[str, StepResult],
     found = Earlier()
     if step.status not in LOST or _is_absent(step.name, sources):
         return found
-    for name in imported_steps(step.name, sources):
+    for name, taken in imported_names(step.name, sources).items():
         other = known.get(name)
-        if other is None or other.status in ("pass", "error") or other.name == step.name:
+        if other is None or other.status in ("pass", "error"):
             continue
         if other.status == "todo" and name not in wanted and _is_absent(name, sources):
             found.absent.append(name)
-        else:
+        elif _is_concerned(taken, other):
             found.wrong.append(other)
     return found
+
+
+def _is_concerned(taken: set[str], other: StepResult) -> bool:
+    """Whether what was taken from a wrong step is wrong. What no check calls has no verdict of its own: there the whole
+    file counts, and so it does where nothing of it could be called."""
+    failing = [check for check in other.checks if check.status != "pass"]
+    if ALL in taken or not failing or not all(check.refused for check in failing):
+        return True
+    refused = {check.refused for check in failing}
+    judged = {name for check in other.checks for name in check.called}
+    return bool(taken & refused) or not taken & judged
 
 
 def _is_absent(name: str, sources: Sources) -> bool:

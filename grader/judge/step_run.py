@@ -153,6 +153,7 @@ class DeviceRun:
             name=check.name, title=_(check.title), device=self.device, status=verdict.status,
             points=share if verdict.status == "pass" else 0.0, max_points=share, message=verdict.message,
             parting=verdict.parting, unwritten=_is_unwritten(verdict), about=_about(verdict),
+            called=sorted(verdict.called), refused=_refused(verdict),
         )  # fmt: skip
 
     def _diagnoses(self) -> dict[str, list[Misconception]]:
@@ -193,6 +194,13 @@ def _is_unwritten(verdict: Verdict) -> bool:
 def _about(verdict: Verdict) -> str:
     """The public name that a check is about: the first it called, or the one that is not written yet."""
     return verdict.exchanges[-1 if _is_unwritten(verdict) else 0].name if verdict.exchanges else ""
+
+
+def _refused(verdict: Verdict) -> str:
+    """The public name whose answer failed the check: the call that was refused, or the last one."""
+    if verdict.status == "pass" or not verdict.exchanges:
+        return ""
+    return verdict.off_limits or (verdict.about or verdict.exchanges[-1]).name
 
 
 def _not_run(step: Solution, devices: Sequence[str], status: Status, message: str) -> StepGraded:

@@ -45,7 +45,7 @@ class Model(reference.ImageCaptioning):
         return self.give(self.finish(self.join(text, attended)), weights, own)
 
 
-# --- text: what a word may see ----------------------------------------------------------------------------------------
+# --- text: what a word may see --------------------------------------------------------------------------------------
 
 
 class NoCausalMask(Model):
@@ -53,7 +53,7 @@ class NoCausalMask(Model):
         return None
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_no_word_sees_the_next")
+@misconception(replaces=("ImageCaptioning",), caught_by="test_no_word_sees_the_next", misses_the_point=True)
 def no_causal_mask() -> dict[str, Any]:
     """The text has no causal mask: a word sees the words that it is to write.
 
@@ -135,6 +135,46 @@ def only_its_own_word_seen() -> dict[str, Any]:
     return {"ImageCaptioning": OnlyTheLastWord}
 
 
+class CausalInTrainingOnly(Model):
+    def causal(self, ids: Tensor) -> Tensor | None:
+        return super().causal(ids) if self.training else None
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_no_word_sees_the_next", misses_the_point=True)
+def causal_in_training_only() -> dict[str, Any]:
+    """The causal mask was used in training mode only.
+
+    The blocks then compute something in eval mode that they were never trained for: words that were written early
+    change when later ones are added, and a validation loss measures a model that sees the answers.
+
+    What should the logits of word 1 be when word 2 is written, and what are they in your model?
+    """
+    return {"ImageCaptioning": CausalInTrainingOnly}
+
+
+class RegionMaskInTheText(Model):
+    def forward(self, image_features: Tensor, text_ids: Tensor, region_mask: Tensor | None = None) -> Any:
+        self.there = region_mask
+        return super().forward(image_features, text_ids, region_mask)
+
+    def causal(self, ids: Tensor) -> Tensor | None:
+        causal = super().causal(ids)
+        if causal is None or self.there is None or self.there.shape[1] != ids.shape[1]:
+            return causal
+        return causal & self.there[:, None, None, :]
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_regions_are_a_set")
+def region_mask_in_the_text() -> dict[str, Any]:
+    """`region_mask` also hid words in the text's self-attention.
+
+    It is a mask of regions. That there are as many words as regions is chance.
+
+    Which attention has regions for keys?
+    """
+    return {"ImageCaptioning": RegionMaskInTheText}
+
+
 class EmbeddingsOnly(Model):
     def read(self, ids: Tensor) -> tuple[Tensor, Any]:
         decoder = self.text_decoder
@@ -152,7 +192,7 @@ def text_decoder_skipped() -> dict[str, Any]:
     return {"ImageCaptioning": EmbeddingsOnly}
 
 
-# --- image: who looks at what -------------------------------------------------------------------------------------------
+# --- image: who looks at what -----------------------------------------------------------------------------------------
 
 
 class ImageAttendsToText(Model):
@@ -177,7 +217,7 @@ class CrossAttentionReadsTheText(Model):
         return self.cross_attention(text, text, text)
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws", misses_the_point=True)
 def cross_attention_reads_the_text() -> dict[str, Any]:
     """Cross attention took keys and values from the text.
 
@@ -236,12 +276,49 @@ def text_not_added() -> dict[str, Any]:
     return {"ImageCaptioning": TextNotAdded}
 
 
+class EmbeddingsAdded(Model):
+    def read(self, ids: Tensor) -> tuple[Tensor, Any]:
+        decoder = self.text_decoder
+        self.embedded = decoder.token_embedding(ids) + decoder.position_embedding.weight[: ids.shape[1]]
+        return super().read(ids)
+
+    def join(self, text: Tensor, attended: Tensor) -> Tensor:
+        return self.embedded + attended
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+def embeddings_added_in_place_of_the_text() -> dict[str, Any]:
+    """What cross attention gives was added to the words' embeddings, not to the text decoder's output.
+
+    The words before it then only decide where a word looks, and are lost on the way to the next word.
+
+    Which tensor asked the question, and which one is the answer added to?
+    """
+    return {"ImageCaptioning": EmbeddingsAdded}
+
+
+class Multiplied(Model):
+    def join(self, text: Tensor, attended: Tensor) -> Tensor:
+        return text * attended
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+def text_and_image_multiplied() -> dict[str, Any]:
+    """Text and image were multiplied, not added.
+
+    Where either is near 0 the other is lost, and its gradient too. A sum passes both on.
+
+    What does a residual connection do with the two tensors it joins?
+    """
+    return {"ImageCaptioning": Multiplied}
+
+
 class ImageNotUsed(Model):
     def join(self, text: Tensor, attended: Tensor) -> Tensor:
         return text
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws", misses_the_point=True)
 def cross_attention_not_used() -> dict[str, Any]:
     """What cross attention gives was not used: the logits are made of the text alone.
 
@@ -367,7 +444,7 @@ class TextWeightsReturned(Model):
 def weights_of_the_text_returned() -> dict[str, Any]:
     """The text's own weights were returned.
 
-    They say which word looked at which word. Asked for is which word looked at which region.
+    They say which word looked at which word. The contract asks which word looked at which region.
 
     Which attention has R columns?
     """
@@ -383,7 +460,7 @@ class LastTextWeightsReturned(Model):
 def weights_of_the_last_text_block_returned() -> dict[str, Any]:
     """The weights of the text's last block were returned.
 
-    They say which word looked at which word. Asked for is which word looked at which region.
+    They say which word looked at which word. The contract asks which word looked at which region.
 
     Which attention has R columns?
     """
@@ -420,6 +497,38 @@ def weights_averaged_over_the_heads() -> dict[str, Any]:
     How many dimensions do the weights have in the contract?
     """
     return {"ImageCaptioning": WeightsAveraged}
+
+
+class WeightsOfOneHead(Model):
+    def give(self, logits: Tensor, weights: Tensor, own: Any) -> Any:
+        return logits, weights[:, 0]
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+def weights_of_one_head() -> dict[str, Any]:
+    """The weights of the first head alone were returned.
+
+    Heads look at different things. The contract asks for all of them, `(B, H, T, R)`.
+
+    How many dimensions do the weights have in the contract?
+    """
+    return {"ImageCaptioning": WeightsOfOneHead}
+
+
+class WeightsTransposed(Model):
+    def give(self, logits: Tensor, weights: Tensor, own: Any) -> Any:
+        return logits, weights.mT
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+def weights_transposed() -> dict[str, Any]:
+    """The weights were returned with words and regions exchanged, `(B, H, R, T)`.
+
+    A row should belong to a word and sum to 1: it says where that word looked.
+
+    What does one row of your weights sum to?
+    """
+    return {"ImageCaptioning": WeightsTransposed}
 
 
 class LastPositionOnly(Model):
@@ -533,7 +642,7 @@ class OtherDefaults(Model):
 def other_default_sizes() -> dict[str, Any]:
     """The default sizes are not the contract's.
 
-    Who makes the model without naming sizes expects those.
+    Whoever makes the model without naming sizes expects those of the contract.
 
     Which default does the contract give for each argument?
     """
@@ -554,6 +663,23 @@ def too_long_a_text_is_cut() -> dict[str, Any]:
     How many logits does a text of T words get?
     """
     return {"ImageCaptioning": TooLongIsCut}
+
+
+class WithoutBias(Model):
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.image_encoder = nn.Linear(self.image_encoder.in_features, self.image_encoder.out_features, bias=False)
+
+
+@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
+def image_encoder_without_a_bias() -> dict[str, Any]:
+    """`image_encoder` was made without a bias.
+
+    The four projections of an attention have none in this track; the linear layers around it have one.
+
+    Which parameters does the contract name for `image_encoder`?
+    """
+    return {"ImageCaptioning": WithoutBias}
 
 
 class DropoutNotHandedToText(Model):
@@ -645,7 +771,7 @@ def mask_made_on_the_cpu() -> dict[str, Any]:
     return {"ImageCaptioning": MadeOnTheCPU}
 
 
-# --- caption_loss -------------------------------------------------------------------------------------------------------
+# --- caption_loss -----------------------------------------------------------------------------------------------------
 
 
 @misconception(replaces="caption_loss", caught_by="test_loss_by_hand")
@@ -699,7 +825,7 @@ def sum_in_place_of_the_mean(logits: Tensor, targets: Tensor, pad_id: int) -> Te
 def sum_divided_by_the_captions(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
     """The sum was divided by the number of captions.
 
-    The mean is over words: long captions would count more than once.
+    The mean is over words. Divided by the captions, the loss grows with their length.
 
     How many positions did you add up?
     """
@@ -856,6 +982,99 @@ def padding_left_out_of_the_vocabulary(logits: Tensor, targets: Tensor, pad_id: 
 
 
 @misconception(replaces="caption_loss", caught_by="test_loss_agrees_with_fresh_draws")
+def logits_taken_for_log_probabilities(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """Logits were taken for log-probabilities: no softmax was taken.
+
+    The loss could then be lowered without end, by adding to all logits alike.
+
+    What do the exponentials of a word's logits sum to, and what should they?
+    """
+    return F.nll_loss(logits.transpose(1, 2), targets, ignore_index=pad_id)
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_by_hand")
+def padded_logits_set_to_zero(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """The logits of padding were set to zero, and the mean taken over all positions.
+
+    Logits of zero are no missing logits: each such position adds ln V to the sum, and counts in the mean.
+
+    What is the cross-entropy of a position whose logits are all 0?
+    """
+    logits = logits * (targets != pad_id)[..., None].to(logits.dtype)
+    return F.cross_entropy(logits.transpose(1, 2), targets)
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_by_hand")
+def smaller_ids_are_words(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """Ids on the wrong side of `pad_id` were left out: it was compared with `<` or `>`.
+
+    Padding is the one id that equals `pad_id`; the ids on both sides of it are words.
+
+    Which comparison keeps every id but one?
+    """
+    losses = F.cross_entropy(logits.transpose(1, 2), targets, ignore_index=pad_id, reduction="none")
+    there = targets > pad_id
+    return losses[there].sum() / there.sum().clamp(min=1)
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_by_hand")
+def labels_smoothed(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """The targets were smoothed: a tenth of each was spread over the vocabulary.
+
+    The paper of 2017 trains so. This contract asks for the plain cross-entropy.
+
+    What is the loss of a word of probability 1, in the contract and in yours?
+    """
+    return F.cross_entropy(logits.transpose(1, 2), targets, ignore_index=pad_id, label_smoothing=0.1)
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_by_hand")
+def perplexity_in_place_of_the_loss(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """The perplexity was returned, the exponential of the loss.
+
+    It is a number for people to read. What is trained is the mean cross-entropy itself.
+
+    Which of the two adds up over words?
+    """
+    return F.cross_entropy(logits.transpose(1, 2), targets, ignore_index=pad_id).exp()
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_by_hand")
+def first_word_left_out(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """The first position of each caption was left out of the loss.
+
+    The targets come already shifted: the first of them is the first word of the caption, and has to be learned.
+
+    Which word does the model write after `bos_id`, and from which position does it learn that?
+    """
+    return F.cross_entropy(logits[:, 1:].transpose(1, 2), targets[:, 1:], ignore_index=pad_id)
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_by_hand")
+def targets_changed_in_place(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """The caller's targets were overwritten, with -100 where there is padding.
+
+    The next epoch finds ids in them that no embedding knows.
+
+    Which of your lines writes into a tensor that somebody gave you?
+    """
+    targets[targets == pad_id] = -100
+    return F.cross_entropy(logits.transpose(1, 2), targets)
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_agrees_with_fresh_draws")
+def ids_made_elsewhere(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """A tensor in the loss was made without saying on which device.
+
+    It lies where torch's default is, wherever the logits are.
+
+    Which tensor has the right device, so that a new one can be made like it?
+    """
+    weight = (torch.arange(logits.shape[-1]) != pad_id).to(logits.dtype)
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), weight=weight)
+
+
+@misconception(replaces="caption_loss", caught_by="test_loss_agrees_with_fresh_draws")
 def loss_detached(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
     """The loss was cut off from its gradient.
 
@@ -866,7 +1085,7 @@ def loss_detached(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
     return F.cross_entropy(logits.detach().transpose(1, 2), targets, ignore_index=pad_id)
 
 
-# --- greedy_caption ---------------------------------------------------------------------------------------------------
+# --- greedy_caption -------------------------------------------------------------------------------------------------
 
 
 class Loop:
@@ -1054,6 +1273,40 @@ def logits_of_first_position() -> dict[str, Any]:
     return {"greedy_caption": LogitsOfFirstPosition()}
 
 
+class BeginsWithZero(Loop):
+    def __call__(
+        self, model: nn.Module, image_features: Tensor, bos_id: int, eos_id: int, *given: Any, **named: Any
+    ) -> Tensor:
+        return super().__call__(model, image_features, 0, eos_id, *given, **named)
+
+
+@misconception(replaces=("greedy_caption",), caught_by="test_greedy_takes_the_largest_logit")
+def begins_with_zero() -> dict[str, Any]:
+    """Every row begins with 0: `bos_id` was not used.
+
+    What marks the beginning is the caller's to say.
+
+    Where is `bos_id` read in your function?
+    """
+    return {"greedy_caption": BeginsWithZero()}
+
+
+class EndsWithTheBatch(Loop):
+    def fill(self, next_ids: Tensor, ended: Tensor, eos_id: int) -> Tensor:
+        return torch.full_like(next_ids, eos_id) if bool(ended.any()) else next_ids
+
+
+@misconception(replaces=("greedy_caption",), caught_by="test_rows_end_by_themselves")
+def one_ended_row_ends_all() -> dict[str, Any]:
+    """As soon as one row had ended, all rows were filled with `eos_id`.
+
+    The other images are not described yet. Each row ends by itself.
+
+    How many booleans does your loop keep, one or one per row?
+    """
+    return {"greedy_caption": EndsWithTheBatch()}
+
+
 class OnlyLastTokenFed(Loop):
     def logits(self, model: nn.Module, image_features: Tensor, ids: Tensor, region_mask: Tensor | None) -> Tensor:
         return model(image_features, ids[:, -1:], region_mask)[0][:, -1]
@@ -1097,7 +1350,7 @@ def left_in_eval_mode() -> dict[str, Any]:
 
     Who trains on afterwards trains without dropout, and is not told.
 
-    Which mode did the model have when it came, and which has it now?
+    Which mode did the model have when it was given, and which has it now?
     """
     return {"greedy_caption": LeftInEvalMode()}
 
@@ -1113,7 +1366,7 @@ def always_put_in_training_mode() -> dict[str, Any]:
 
     Who evaluates afterwards evaluates with dropout, and is not told.
 
-    Which mode did the model have when it came, and which has it now?
+    Which mode did the model have when it was given, and which has it now?
     """
     return {"greedy_caption": AlwaysPutInTrainingMode()}
 
@@ -1253,7 +1506,7 @@ class IdsAsFloats(Loop):
 
 @misconception(replaces=("greedy_caption",), caught_by="test_greedy_takes_the_largest_logit")
 def ids_as_floats() -> dict[str, Any]:
-    """The ids came back as float32.
+    """The ids returned are float32.
 
     Ids are whole numbers, int64: an embedding takes nothing else.
 
@@ -1278,7 +1531,7 @@ def ids_made_on_the_cpu() -> dict[str, Any]:
     return {"greedy_caption": IdsMadeOnTheCpu()}
 
 
-# --- two at once ------------------------------------------------------------------------------------------------------
+# --- two at once ----------------------------------------------------------------------------------------------------
 
 PAIRS = [
     *(
@@ -1295,7 +1548,6 @@ PAIRS = [
         for first, one in ((rows_go_on_after_eos, RowsGoOnAfterEos), (bos_not_in_the_result, BosNotInTheResult))
         for second, other in (
             (dropout_on_while_captioning, DropoutOnWhileCaptioning),
-            (left_in_eval_mode, LeftInEvalMode),
             (region_mask_not_used, RegionMaskNotUsed),
         )
     ),

@@ -46,7 +46,7 @@ LOUDER = {
 @points(0.5)
 def test_loss_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """caption_loss: three words of probability 1/2, 1/4 and 1/8 give 2 ln 2, and padding gives nothing."""
-    chances = torch.tensor([[[0.25, 0.5, 0.25], [0.2, 0.2, 0.6]], [[0.25, 0.25, 0.5], [0.5, 0.125, 0.375]]])
+    chances = torch.tensor([[[0.25, 0.5, 0.25], [0.2, 0.2, 0.6]], [[0.25, 0.375, 0.375], [0.5, 0.125, 0.375]]])
     came = student.caption_loss(chances.log(), torch.tensor([[1, 2], [0, 1]]), 2)
     agree(came, torch.tensor(2 * math.log(2)), terms=16)
     unmodified(came)

@@ -1,0 +1,112 @@
+"""What a file takes from the files beside it, name by name, as their texts say: a wrong class that nobody imports
+blocks no step.
+
+What a file does when it runs is nobody's word but its own: `__import__`, `getattr` and the like are not followed.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from grader.base.paths import STEP_NAME
+from grader.course.stubs import MAX_STUB
+
+Sources = Mapping[str, tuple[str, str]]  # by module name: what a file is called, and its text
+ALL = "*"  # every name of a module
+Name = tuple[str, str]  # of a module, and in it
+
+
+class Outline:
+    """The top level of one file: what each of its names is made of."""
+
+    def __init__(self, source: str) -> None:
+        self._made_of: dict[str, set[str]] = defaultdict(set)  # names of this file that a name's definition speaks of
+        self._taken: dict[str, set[Name]] = defaultdict(set)  # what an import binds to a name
+        self._anywhere: set[Name] = set()  # imported inside of functions, or with a star: for whichever name needs it
+        for statement in _statements(source):
+            self._note(statement)
+
+    def needs(self, name: str) -> tuple[set[str], set[Name]]:
+        """The names of this file and of others that a name is made of directly; ALL asks for the whole file."""
+        if name == ALL:
+            return set(), {*self._anywhere, *(taken for each in self._taken.values() for taken in each)}
+        if name in self._taken:
+            return set(), self._taken[name]
+        if name in self._made_of:
+            return self._made_of[name], {taken for taken in self._anywhere if taken[1] != ALL}
+        return set(), {(module, name) for module, what in self._anywhere if what == ALL}
+
+    def _note(self, statement: ast.stmt) -> None:
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            for bound, taken in _imports(statement):
+                if bound == ALL:
+                    self._anywhere.add(taken)
+                else:
+                    self._taken[bound].add(taken)
+            return
+        spoken, bound_here = set(), set()
+        for node in ast.walk(statement):
+            match node:
+                case ast.Import() | ast.ImportFrom():
+                    self._anywhere |= {taken for _bound, taken in _imports(node)}
+                case ast.Name(id=name, ctx=ast.Load()):
+                    spoken.add(name)
+                case ast.Name(id=name):
+                    bound_here.add(name)
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            bound_here = {statement.name}
+        for name in bound_here:
+            self._made_of[name] |= spoken
+
+
+def imported_names(step: str, sources: Sources) -> dict[str, set[str]]:
+    """What the file of a step takes from other steps, itself or through what it takes: the names by step, with ALL
+    where a whole module is imported."""
+    outlines = {step: Outline(sources[step][1])} if step in sources else {}
+    found: set[Name] = set()
+    waiting: list[Name] = [(step, ALL)]
+    while waiting:
+        module, name = waiting.pop()
+        if (module, name) in found:
+            continue
+        found.add((module, name))
+        if module not in sources:
+            continue
+        outline = outlines.get(module) or outlines.setdefault(module, Outline(sources[module][1]))
+        own, others = outline.needs(name)
+        waiting += [(module, each) for each in own]
+        waiting += [other for other in others if other[0] in sources or STEP_NAME.fullmatch(other[0])]
+    by_step: dict[str, set[str]] = defaultdict(set)
+    for module, name in found:
+        if module != step and STEP_NAME.fullmatch(module):
+            by_step[module].add(name)
+    return dict(sorted(by_step.items()))
+
+
+def _statements(source: str) -> list[ast.stmt]:
+    if len(source) > MAX_STUB:  # parsing more takes seconds that no deadline bounds
+        return []
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+
+
+def _imports(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Name]]:
+    """What an import binds, and where that is from."""
+    match statement:
+        case ast.Import(names=names):
+            for alias in names:
+                bound = alias.asname or alias.name.partition(".")[0]
+                yield bound, (alias.name.removeprefix("exercises."), ALL)
+        case ast.ImportFrom(module="exercises" | None, names=names):
+            for alias in names:
+                yield alias.asname or alias.name, (alias.name, ALL)
+        case ast.ImportFrom(module=str(module), names=names):
+            for alias in names:
+                yield alias.asname or alias.name, (module.removeprefix("exercises."), alias.name)
