@@ -30,6 +30,7 @@ class Options(msgspec.Struct, array_like=True):
     keep: bool = False
     products: bool = False
     saved: bool = False
+    launches: bool = False
 
 
 class Call(msgspec.Struct, array_like=True):
@@ -79,6 +80,7 @@ class Outcome(msgspec.Struct, array_like=True):
     peak: Size | None = None  # bytes
     products: dict[Name, Size] = {}  # operations of matrix products, by dtype
     saved: Size = 0  # elements kept for a backward pass
+    launches: Size = 0  # of Triton's kernels
 
 
 class Load(msgspec.Struct, array_like=True):

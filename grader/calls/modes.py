@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_map
 
 from grader.calls.builtins import BuiltIns, FunctionNames
 from grader.calls.call import Options, Outcome
-from grader.calls.counters import MatrixProducts, SavedForBackward
+from grader.calls.counters import KernelLaunches, MatrixProducts, SavedForBackward
 from grader.calls.memory import LargestStorage, PeakMemory, UncompiledMode
 
 
@@ -29,6 +29,7 @@ class Circumstances(ExitStack):
         self._largest = LargestStorage() if options.largest else None
         self._products = MatrixProducts() if options.products else None
         self._saved = SavedForBackward(called) if options.saved else None
+        self._launches = KernelLaunches() if options.launches else None
         self._peak = PeakMemory() if options.peak else None
 
     def __enter__(self) -> Circumstances:
@@ -40,7 +41,8 @@ class Circumstances(ExitStack):
         if self._options.device == "meta":
             self.enter_context(OneDevice())  # type: ignore[no-untyped-call]  # torch gives it no types
         # Memory is measured last, so that it does not include what the other contexts allocate.
-        for watch in (self._built_ins, self._functions, self._largest, self._products, self._saved, self._peak):
+        watching = (self._built_ins, self._functions, self._largest, self._products, self._saved, self._launches)
+        for watch in (*watching, self._peak):
             if watch is not None:
                 self.enter_context(watch)
         return self
@@ -55,6 +57,8 @@ class Circumstances(ExitStack):
             outcome.products = dict(self._products.by_dtype)
         if self._saved is not None:
             outcome.saved = self._saved.elements
+        if self._launches is not None:
+            outcome.launches = self._launches.count
         if self._peak is not None:
             outcome.peak = self._peak.bytes
 

@@ -56,7 +56,7 @@ class How(TypedDict, total=False):
     `functions` the torch functions called. `no_grad` calls under `torch.no_grad()`; `strided` passes tensors and arrays
     without a contiguous dimension; `made_on_meta` makes `meta` the default device, so that a class's parameters have
     names and shapes only. `keep` gives a `Handle` for an object that is no value; `products` notes the operations of
-    matrix products by dtype, `saved` the elements kept for a backward pass.
+    matrix products by dtype, `saved` the elements kept for a backward pass, `launches` those of Triton's kernels.
     """
 
     gradients: bool
@@ -70,6 +70,7 @@ class How(TypedDict, total=False):
     keep: bool
     products: bool
     saved: bool
+    launches: bool
 
 
 @dataclass
@@ -236,6 +237,11 @@ class Answer:
     def saved(self) -> int:
         """The elements that the call kept for a backward pass, parameters apart."""
         return self.outcome.saved
+
+    @property
+    def launches(self) -> int:
+        """How many kernels of Triton's the call launched."""
+        return self.outcome.launches
 
     @property
     def functions(self) -> frozenset[str]:

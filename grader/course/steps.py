@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -98,6 +99,17 @@ class Step:
         if unknown := {family for families in named.values() for family in families} - FAMILIES.keys():
             raise ValueError(f"{self.name}: OFF_LIMITS names {sorted(unknown)}, and there is no such family")
         return named
+
+    @property
+    def required(self) -> dict[str, str]:
+        """The packages beyond the kit's own that the step needs, and how each is called: `REQUIRES` of its checks."""
+        return getattr(self.checks_module, "REQUIRES", {})
+
+    @cached_property
+    def lacking(self) -> str:
+        """What the first of these packages is called that is not installed here: then the step can't be graded; empty
+        where it can."""
+        return next((shown for name, shown in self.required.items() if importlib.util.find_spec(name) is None), "")
 
     @property
     def deadline(self) -> float | None:

@@ -63,7 +63,7 @@ class Standing:
     @property
     def nothing_handed_in(self) -> bool:
         """Whether not one step was begun."""
-        return self.score is not None and all(step.status == "todo" for step in self.steps)
+        return self.score is not None and all(step.status == "todo" or step.score is None for step in self.steps)
 
 
 def standing(graded: Graded) -> Standing:
@@ -73,7 +73,7 @@ def standing(graded: Graded) -> Standing:
         return Standing(graded.student, graded.file, None, 0.0, (), graded.error, (), graded.canvas_id, graded.late)
     steps = tuple(_step(step) for step in report.steps)
     unread = tuple(report.unread.items())
-    failed = [step.name for step in report.steps if step.score is None]
+    failed = [step.name for step in report.steps if step.status == "error"]
     score: float | None = report.score
     error = ""
     if failed:  # a mark without these steps would cost points that nobody took
