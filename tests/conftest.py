@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 
@@ -13,11 +14,12 @@ from grader.judge.grader import Grader
 
 
 def pytest_configure() -> None:
-    """One thread, as in a judge: small tensors are only slowed by more.
+    """One thread, as in a judge: small tensors are only slowed by more. Triton's kernels are interpreted, as there.
 
     And an interrupt that ends what is started here: a shell has what it runs behind ignore it, and that is handed on.
     """
     torch.set_num_threads(1)
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # as in a judge; Triton reads it when it is imported
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
