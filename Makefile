@@ -85,6 +85,11 @@ doctor: .venv/ready ## What works here, what does not, and how to fix it
 lab: .venv/ready-lab ## Labs: experiments with your own code (NAME=flash runs one)
 	@$(RUN) lab $(NAME) $(LAB_OPTIONS) $(if $(PREDICT),--predict "$(PREDICT)")
 
+.PHONY: triton
+triton: .venv/ready ## Add Triton, which step 29 needs (Linux, 300 MB)
+	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-triton.lock
+	@$(RUN) doctor
+
 .PHONY: train
 train: .venv/ready-lab ## Train your own GPT (TEXT=file, SECONDS=120, RESUME=1)
 	@$(RUN) train $(LAB_OPTIONS) $(if $(RESUME),--resume)

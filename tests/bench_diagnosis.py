@@ -90,7 +90,7 @@ def main(seeds: int = SEEDS, only: str = "") -> int:
         f"{'step':26}{'wrong ways':>11}{'named':>8}{'among two':>11}{'missed':>8}{'pairs':>7}{'named':>8}"
         f"{'strangers named':>17}   ({seeds} seeds)"
     )
-    names = [step.name for step in solutions() if only in step.name]
+    names = [step.name for step in solutions() if only in step.name and not step.lacking]
     processes = multiprocessing.get_context("spawn")  # torch does not survive a fork
     missed = 0
     with ProcessPoolExecutor(min(2, os.cpu_count() or 1), processes) as pool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterator
 
@@ -14,12 +13,11 @@ from grader.judge.grader import Grader
 
 
 def pytest_configure() -> None:
-    """One thread, as in a judge: small tensors are only slowed by more. Triton's kernels are interpreted, as there.
+    """One thread, as in a judge: small tensors are only slowed by more.
 
     And an interrupt that ends what is started here: a shell has what it runs behind ignore it, and that is handed on.
     """
     torch.set_num_threads(1)
-    os.environ.setdefault("TRITON_INTERPRET", "1")  # as in a judge; Triton reads it when it is imported
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

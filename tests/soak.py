@@ -81,7 +81,7 @@ def attacking(attack: hostile.Attack) -> Submitted:
 def mixed(count: int, seed: int = SEED) -> list[Submitted]:
     """So many submissions, a third of each kind, in an order drawn by the seed."""
     draw = random.Random(seed)
-    steps = solutions()
+    steps = [step for step in solutions() if not step.lacking]
     wrongs = [[wrong(step, name, source) for name, source in _wrong_sources(step)] for step in steps]
     wrongs = [some for some in wrongs if some]
     attacks = [attacking(attack) for attack in hostile.attacks()]
@@ -100,7 +100,7 @@ def soak(count: int, on_graded: Callable[[int, Soaked], None] = lambda number, s
     soaked = Soaked()
     begin = time.monotonic()
     with Grader(1, LIMITS) as grader:
-        for step in solutions():  # warms up: the judge remembers the reference's answers, by design
+        for step in (step for step in solutions() if not step.lacking):  # warms up: the judge remembers the reference's answers, by design
             soaked.wrong += right(step).graded(grader)
         for number, submitted in enumerate(mixed(count), 1):
             said = [*submitted.graded(grader), *hostile.left_behind(grader)]

@@ -26,7 +26,7 @@ LAB_FILES = ("*.py", "lesson.*.md", "*.safetensors", "data/*")
 NOT_OF_A_LAB = ("ship.py",)  # makes what is shipped
 TEMPLATES = Path(__file__).parent / "templates"
 OF_EDITORS = (".vscode/launch.json", ".vscode/tasks.json")
-PLAIN = ("LICENSE", "conftest.py", "requirements.lock", "requirements-lab.lock", *OF_EDITORS)
+PLAIN = ("LICENSE", "conftest.py", "requirements.lock", "requirements-lab.lock", "requirements-triton.lock", *OF_EDITORS)
 FROM_TEMPLATES = {
     "README.md": "kit_readme.en.md",
     "pytest.ini": "kit_pytest.ini",
@@ -35,7 +35,7 @@ FROM_TEMPLATES = {
 }
 TARGETS = (
     "help", ".venv/ready", "grade", "report", "watch", "hint", "repro", "lesson", "reset", "tracks", "begin",
-    "exercises", "doctor", ".venv/ready-lab", "lab", "demo", "train", "generate", "gpt2",
+    "exercises", "doctor", ".venv/ready-lab", "lab", "demo", "train", "generate", "gpt2", "triton",
 )  # fmt: skip
 LESSONS = ("lesson.en.md", "lesson.ko.md")
 
@@ -47,7 +47,8 @@ def build(folder: Path, chosen: Collection[str] = ()) -> Path:
     """Builds the kit in `folder`, replacing an older one, and next to it the same as a zip file, which it returns.
 
     It has the chosen steps and those that they import, all with their stubs in `exercises/`; by default it has every
-    step, and `exercises/` the core, to which `make begin` adds.
+    step, and `exercises/` the core, to which `make begin` adds. A step that lacks a package here can't be recorded and
+    is left out: see `steps.lacking`.
 
     Raises NotOverwritten when the folder holds something else, NotRecorded when a reference fails one of its checks.
     """
@@ -58,7 +59,7 @@ def build(folder: Path, chosen: Collection[str] = ()) -> Path:
     names = tracks.with_needed(chosen)
     handed_out = names or choice.step_names(None, choice.CORE)
     for step in steps.steps():
-        if not names or step.name in names:
+        if (not names or step.name in names) and not step.lacking:
             _copy_step(step, folder, handed_out=step.name in handed_out)
     _copy_labs(folder / "steps")
     recorder.record_all(folder / "steps", steps=names)

@@ -50,10 +50,10 @@ def record_all(
 ) -> None:  # fmt: skip
     """Writes the tape of every step, or of these steps, into its folder below `folder`.
 
-    `on_step` is called with each step and its size in bytes. Raises NotRecorded when a reference fails one of its
-    checks.
+    `on_step` is called with each step and its size in bytes. A step that lacks a package here is left out. Raises
+    NotRecorded when a reference fails one of its checks.
     """
-    chosen = [step for step in solutions() if not steps or step.name in steps]
+    chosen = [step for step in solutions() if (not steps or step.name in steps) and not step.lacking]
     longest_first = sorted(chosen, key=lambda step: -step.number)
     processes = multiprocessing.get_context("spawn")  # torch can't be forked once it is in use
     with ProcessPoolExecutor(min(2, os.cpu_count() or 1), processes) as pool:

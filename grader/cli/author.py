@@ -23,6 +23,7 @@ def _record(given: Namespace) -> None:
         common.require_solutions()
         from grader.author import recorder
 
+        common.say_what_is_lacking(steps)
         try:
             recorder.record_all(steps=steps, on_step=lambda name, size: print(f"{name:26}{size:>9,} bytes"))
         except recorder.NotRecorded as failure:

@@ -172,6 +172,22 @@ def require_folder(folder: Path, command: str) -> None:
         raise BadInput(said.format(folder=folder, command=command))
 
 
+def say_what_is_lacking(names: list[str]) -> None:
+    """Says which steps are left out of a kit because a package is missing here. Raises BadInput when that is all."""
+    from grader.course import steps
+
+    lacking = steps.lacking(names)
+    said = [
+        _("{step} is left out: {package} is not installed here. To add it on Linux, type: make triton").format(
+            step=step, package=package
+        )
+        for step, package in lacking.items()
+    ]
+    if names and lacking.keys() >= set(names):
+        raise BadInput("\n".join(said))
+    print("\n".join(said), end="\n" if said else "", file=sys.stderr)
+
+
 def require_solutions() -> None:
     """Requires the solutions, with the folder of each step complete. Raises BadInput."""
     if not HAS_SOLUTIONS:

@@ -150,6 +150,7 @@ def _kit(given: Namespace) -> None:
         from grader.author import kit as building
         from grader.author import recorder
 
+        common.say_what_is_lacking(steps)
         folder = given.folder
         try:
             archive = building.build(folder, steps)

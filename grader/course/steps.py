@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -137,6 +137,11 @@ class Step:
 def steps(solutions: Path = SOLUTIONS) -> list[Step]:
     """Every step of the course, in order."""
     return [Step(folder) for folder in step_folders(solutions)]
+
+
+def lacking(names: Collection[str] = ()) -> dict[str, str]:
+    """The steps among these, by default of all, that can't be run here, and the package that each lacks."""
+    return {step.name: step.lacking for step in steps() if (not names or step.name in names) and step.lacking}
 
 
 def as_check(function: Callable[..., None]) -> Check:

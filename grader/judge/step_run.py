@@ -203,7 +203,7 @@ def _not_run(
         CheckResult(
             name=check.name, title=_(check.title), device=device, status=status, points=0.0,
             max_points=0.0 if score is None else check.points / max(len(devices), 1),
-            message=message if index == 0 else "",
+            message=message if index == 0 or score is None else "",
         )
         for device in devices or ["cpu"]
         for index, check in enumerate(step.checks)

@@ -256,7 +256,7 @@ def _steps(report: Report, every_picture: bool) -> list[StepView]:
             passed=sum(check.status == "pass" for check in step.checks),
             total=len(step.checks),
             blocks=blocks(step.message),
-            failing=list(_failing(step, every_picture)),
+            failing=[] if step.without_score else list(_failing(step, every_picture)),
         )
         for step in report.steps
     ]

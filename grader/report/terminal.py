@@ -153,6 +153,8 @@ def detail(step: StepResult) -> RenderableType:
     mark, style = MARKS[step.status]
     shown: list[RenderableType] = []
     failing = [check for check in step.checks if check.status != "pass"]
+    if step.without_score:
+        return Text(f"{mark} {step.name}", f"bold {style}").append(f"  {plain(step.message)}", "not bold default")
     check = leading(step.checks)
     if step.note and not check:
         shown.append(Text(f"{mark} {step.name}", f"bold {style}"))

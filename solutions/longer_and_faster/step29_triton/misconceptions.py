@@ -930,6 +930,7 @@ PAIRS = [
     *together(SCALES, SUMS, _both),
     *together(SCALES, MASKS, _both),
     *together(SUMS, MASKS, _both),
-    *together(SUMS, LOGARITHMS, _both),
+    # Without a maximum none is missing in the logsumexp.
+    *together({wrong: how for wrong, how in SUMS.items() if wrong is not no_maximum}, LOGARITHMS, _both),
     *together(MASKS, LOGARITHMS, _both),
 ]

@@ -207,7 +207,8 @@ def _one_head(
         visible = (keys[None, :] < end) & (rows[:, None] < num_queries)
         if IS_CAUSAL:
             visible = visible & (keys[None, :] <= rows[:, None])
-        larger = tl.maximum(maximum, tl.max(tl.where(visible, scores, -1e30), 1))
+        scores = tl.where(visible, scores, -1e30)
+        larger = tl.maximum(maximum, tl.max(scores, 1))
         weights = tl.where(visible, tl.exp(scores - larger[:, None]), 0.0)
         total *= tl.exp(maximum - larger)
         context *= tl.exp(maximum - larger)[:, None]
