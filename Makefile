@@ -209,3 +209,8 @@ lock: ## Pin anew what pip picks today
 .PHONY: bench-diagnosis
 bench-diagnosis: .venv/ready ## How many wrong ways are named, under 50 seeds (takes minutes; STEP=step04 for one)
 	@$(VENV) -m tests.bench_diagnosis 50 $(STEP)
+
+# It takes the Python of the machine, whose torch has CUDA; .venv has one that may not.
+.PHONY: cuda
+cuda: ## On a machine with a GPU: all that only a GPU shows, in 8 minutes (DEVICE=cpu tries the parts in little)
+	@$(PYTHON) -m tests.cuda $(if $(DEVICE),--device $(DEVICE)) $(if $(filter cpu,$(DEVICE)),--quick)
