@@ -370,7 +370,7 @@ def columns_not_masked(
 ) -> Both:
     """Where the width is no power of two, the columns beyond it were read from what follows in memory.
 
-    There lies the next row, and it was multiplied by zeros only as long as the query was masked.
+    The next row begins there, and its numbers get into the scores.
 
     Which columns of the block does a row of width 20 fill, and what is read in the others?
     """
@@ -446,7 +446,7 @@ def scaled_by_the_padded_width(
 
     The zeros that were added to fill it change no score, and are not to change the scale either.
 
-    Which width has the query that you were given?
+    How wide is the query that you were given?
     """
     return _run(query, key, value, is_causal, block_q, block_k, scale=_padded(query.shape[-1]) ** -0.5)
 
