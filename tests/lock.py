@@ -1,4 +1,4 @@
-"""Pins what pip picks today for the ranges of pyproject.toml: for learners, then for instructors, then for the tests; and for step 29.
+"""Pins what pip picks today for the ranges of pyproject.toml: for learners, instructors, the tests, and step 29.
 
 Run by `make lock` with the Python of a fresh virtual environment.
 """

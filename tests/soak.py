@@ -100,7 +100,9 @@ def soak(count: int, on_graded: Callable[[int, Soaked], None] = lambda number, s
     soaked = Soaked()
     begin = time.monotonic()
     with Grader(1, LIMITS) as grader:
-        for step in (step for step in solutions() if not step.lacking):  # warms up: the judge remembers the reference's answers, by design
+        for step in (
+            step for step in solutions() if not step.lacking
+        ):  # warms up: the judge remembers the reference's answers, by design
             soaked.wrong += right(step).graded(grader)
         for number, submitted in enumerate(mixed(count), 1):
             said = [*submitted.graded(grader), *hostile.left_behind(grader)]
