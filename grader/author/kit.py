@@ -26,7 +26,8 @@ LAB_FILES = ("*.py", "lesson.*.md", "*.safetensors", "data/*")
 NOT_OF_A_LAB = ("ship.py",)  # makes what is shipped
 TEMPLATES = Path(__file__).parent / "templates"
 OF_EDITORS = (".vscode/launch.json", ".vscode/tasks.json")
-PLAIN = ("LICENSE", "conftest.py", "requirements.lock", "requirements-lab.lock", "requirements-triton.lock", *OF_EDITORS)
+PINS = ("requirements.lock", "requirements-lab.lock", "requirements-triton.lock")
+PLAIN = ("LICENSE", "conftest.py", *PINS, *OF_EDITORS)
 FROM_TEMPLATES = {
     "README.md": "kit_readme.en.md",
     "pytest.ini": "kit_pytest.ini",

@@ -63,8 +63,8 @@ class StepResult(msgspec.Struct, kw_only=True):
     says what the points stand for then, or that a reference took the place of a step that was not handed in. `odd`: its
     process ended by itself, sent what is no answer, or met what the sandbox forbids.
 
-    Where the grader itself failed (`error`), or a package is missing that the step needs (`skipped`), there is no score:
-    it neither costs nor earns points.
+    Where the grader itself failed (`error`), or a package is missing that the step needs (`skipped`), there is no
+    score: it neither costs nor earns points.
     """
 
     name: str

@@ -67,7 +67,9 @@ IN_ANY_FORM = ("torch", "product", "exponential", "arrays")  # what `AnyTorch` l
 # their own, so that this code is no slower where they are not off limits.
 PLACES = {
     "TESTING_ONLY_GenericWrapper": ("softmax", "dropout"),
-    "TESTING_ONLY_GenericMode": tuple(family for family in FAMILIES if family not in ("softmax", "dropout", *IN_ANY_FORM)),
+    "TESTING_ONLY_GenericMode": tuple(
+        family for family in FAMILIES if family not in ("softmax", "dropout", *IN_ANY_FORM)
+    ),
     # While a learner's mode or tensor subclass handles an op, torch skips every key before Python. This key comes after
     # it (not in old versions), has no kernels, and is otherwise unused.
     "Fake": tuple(family for family in FAMILIES if family not in IN_ANY_FORM),

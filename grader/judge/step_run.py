@@ -43,7 +43,9 @@ def without_running(step: Solution, devices: Sequence[str], request: GradeReques
     """The result of a step that can't be run (unusable or missing file, a stub, no such device), else None."""
     source = request.sources.get(step.name)
     if step.lacking:
-        said = _("{package} is not installed: the points of this step don't count. To add it on Linux, type: make triton")
+        said = _(
+            "{package} is not installed: the points of this step don't count. To add it on Linux, type: make triton"
+        )
         return _not_run(step, devices, "skipped", said.format(package=step.lacking), score=None)
     if step.name in request.problems:
         return _not_run(step, devices, "fail", request.problems[step.name])

@@ -20,8 +20,8 @@ from grader.course.steps import Step
 from grader.oracle.tape import Tape
 from grader.oracle.witness import AskedHere, Witness
 
-# Triton reads it when it is imported. A reference's kernels are interpreted, on whatever device the learner's run, unless
-# it says 0.
+# Triton reads it when it is imported. A reference's kernels are interpreted, on whatever device the learner's run,
+# unless it says 0.
 os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
