@@ -105,6 +105,8 @@ def pictures(found: Found, words: Words) -> list[Picture]:
 
 
 def _lines(rows: list[dict[str, Any]], figure: str, title: str, words: Words) -> Picture:
+    from matplotlib import ticker  # it may be missing; then nothing is drawn
+
     names = list(dict.fromkeys(row["name"] for row in rows))
     lengths = sorted({row["T"] for row in rows})
     with plot.drawing() as drawing:
@@ -116,6 +118,9 @@ def _lines(rows: list[dict[str, Any]], figure: str, title: str, words: Words) ->
             )  # fmt: skip
         drawing.axes.set_xscale("log", base=2)
         drawing.axes.set_yscale("log")
+        drawing.axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+        drawing.axes.yaxis.set_major_formatter("{x:,g}")
+        drawing.axes.yaxis.set_minor_locator(ticker.NullLocator())
         drawing.axes.set_xticks(lengths, [f"{one:,}" for one in lengths])
         drawing.axes.set_xlabel(words["length"])
         drawing.axes.legend(fontsize=9)
