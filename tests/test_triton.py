@@ -7,6 +7,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import types
@@ -25,7 +26,7 @@ from grader.calls.counters import KernelLaunches
 from grader.calls.responder import Responder
 from grader.course import tracks
 from grader.course.submissions import Submission
-from grader.instructor import exports, gradebook
+from grader.instructor import class_page, exports, gradebook
 from grader.instructor.standings import standing
 from grader.judge.grader import Grader
 from grader.oracle.live import Solution, solutions
@@ -81,6 +82,10 @@ def test_its_points_count_nowhere() -> None:
     about = dict.fromkeys(("CLASSROOM", "ASSIGNMENT", "SUBMISSION_TAG", "COMMIT_URL", "RELEASE_URL"), "x")
     result = classroom50.result(report, about, datetime.now(UTC))
     assert (result["score"], result["max-score"]) == (800, 800)
+    with language.use("ko"):
+        shown = class_page.html([one, one], seed=1, submissions="class")
+    assert "건너뜀" in shown
+    assert "8 / 8" in re.sub(r"<[^>]*>", "", shown)
     made = exports.gradescope(report)
     assert sum(test["max_score"] for test in made["tests"]) == 8.0
     assert b'skipped="2"' in exports.junit_xml(Graded(student="ann", file="ann", key="k", report=report))

@@ -30,6 +30,7 @@ from grader.checks.compare import dtype_name
 from grader.checks.draws import Draw
 from grader.checks.trial import run_check
 from grader.oracle import randomness
+from grader.oracle.cache import Remembered
 from grader.oracle.likeness import size_measured
 from grader.oracle.live import Solution, solutions
 from grader.oracle.tape import INDEX, Fingerprint, Index, KnownPair, KnownWay, Recording, copied, fingerprint
@@ -105,6 +106,7 @@ class _Recorder:
 
     def __init__(self, step: Solution) -> None:
         self.step = step
+        self.reference = Remembered(LocalBackend(step.responder()))
         self.tensors: dict[str, Tensor] = {}
         self.fingerprints: dict[Fingerprint, int] = {}
 
@@ -131,13 +133,13 @@ class _Recorder:
             if not called & self.step.touched(wrong.replaced):
                 continue
             student = _Fingerprinted(self.step, wrong)
-            verdict = run_check(check, student, LocalBackend(self.step.responder()), seed=seed)
+            verdict = run_check(check, student, self.reference, seed=seed)
             if verdict.status == "pass":
                 continue
             taken[wrong.name] = self._numbers(student)
             if student.may_be_missed:
                 again = _Fingerprinted(self.step, wrong, OTHER_STREAM)
-                if run_check(check, again, LocalBackend(self.step.responder()), seed=seed).status != "pass":
+                if run_check(check, again, self.reference, seed=seed).status != "pass":
                     redrawn[wrong.name] = self._numbers(again)
             if size := size_measured(verdict.exchanges):
                 sizes[wrong.name] = size

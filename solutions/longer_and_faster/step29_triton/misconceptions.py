@@ -926,11 +926,9 @@ def _both(first: dict[str, Any], second: dict[str, Any]) -> object:
     return flash_forward
 
 
+# Few: each is recorded for a learner's kit, and the interpreter is slow.
 PAIRS = [
     *together(SCALES, SUMS, _both),
-    *together(SCALES, MASKS, _both),
-    *together(SUMS, MASKS, _both),
-    # Without a maximum none is missing in the logsumexp.
-    *together({wrong: how for wrong, how in SUMS.items() if wrong is not no_maximum}, LOGARITHMS, _both),
-    *together(MASKS, LOGARITHMS, _both),
+    *together({not_scaled: SCALES[not_scaled]}, MASKS, _both),
+    *together({context_not_rescaled: SUMS[context_not_rescaled]}, LOGARITHMS, _both),
 ]
