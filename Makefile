@@ -212,5 +212,5 @@ bench-diagnosis: .venv/ready ## How many wrong ways are named, under 50 seeds (t
 
 # It takes the Python of the machine, whose torch has CUDA; .venv has one that may not.
 .PHONY: cuda
-cuda: ## On a machine with a GPU: all that only a GPU shows, in 8 minutes (DEVICE=cpu tries the parts in little)
-	@$(PYTHON) -m tests.cuda $(if $(DEVICE),--device $(DEVICE)) $(if $(filter cpu,$(DEVICE)),--quick)
+cuda: $(if $(filter cpu,$(DEVICE)),.venv/ready-lab) ## On a GPU: what no CPU can show, in 8 minutes (DEVICE=cpu tries its parts)
+	@$(if $(filter cpu,$(DEVICE)),$(VENV),$(PYTHON)) -m tests.cuda $(if $(DEVICE),--device $(DEVICE)) $(if $(filter cpu,$(DEVICE)),--quick)

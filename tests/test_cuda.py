@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 import torch
 
 from grader.oracle.live import solutions
+from tests.cuda import __main__ as command
 from tests.cuda import course, flash, halves, page, run
 
 STEPS = [step for step in solutions() if step.number in (1, 4)]
@@ -109,3 +111,11 @@ def test_without_a_gpu_it_says_so() -> None:
     assert told.stderr.startswith("There is no CUDA here")
     assert "make cuda" in told.stderr
     assert "Traceback" not in told.stderr
+
+
+def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the command that installs it, before anything is imported."""
+    there = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "msgspec" else there(name))
+    assert command.missing().startswith("Not installed: msgspec. Type: ")
+    assert command.missing().endswith("-m pip install msgspec")

@@ -11,7 +11,7 @@ import importlib.util
 import os
 import sys
 
-NEEDED = ("torch", "numpy", "msgspec", "safetensors", "rich", "jinja2", "markupsafe", "regex", "tiktoken", "pytest")
+NEEDED = ("torch", "numpy", "msgspec", "safetensors", "rich", "jinja2", "markupsafe")
 
 
 def arguments(given: list[str]) -> argparse.Namespace:

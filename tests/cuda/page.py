@@ -12,7 +12,6 @@ from typing import Any
 from markupsafe import Markup
 
 from grader.labs import plot
-from grader.labs.page import TEMPLATES
 from grader.report.page import coded, environment
 
 Words = dict[str, Any]  # sentences by name; under `names` those of the contestants, in a fixed order
@@ -21,6 +20,7 @@ Picture = tuple[str, Markup]
 Table = tuple[str, list[str], list[list[str]]]
 
 HERE = Path(__file__).parent
+STYLES = Path(plot.__file__).parent / "templates"  # a page of a lab would need one package more
 KERNEL_GOAL, MEMORY_GOAL = 1.3, 1.0
 
 
@@ -36,7 +36,7 @@ def html(found: Found, spoken: str) -> str:
     ]  # fmt: skip
     notes = [words["cpu"]] * (found["device"] == "cpu") + [words["quick"]] * found["quick"]
     return (
-        environment(TEMPLATES, HERE)
+        environment(STYLES, HERE)
         .get_template("page.html.j2")
         .render(
             language=spoken, words=words, about=coded(words["about"]), notes=notes, facts=facts,
