@@ -197,7 +197,7 @@ def test_solution_passes_in_the_sandbox(grader: Grader) -> None:
 @pytest.mark.parametrize("spoken", ["en", "ko"])
 def test_wrong_pointer_is_told(grader: Grader, spoken: str) -> None:
     """It ends the process of the file, at a line of it, and the report says what to look for."""
-    wrong = STEP.solved().replace("tl.store(output + at, ", "tl.store(output + (at + (1 << 40)), ")
+    wrong = STEP.solved().replace("tl.store(output + at, ", "tl.store(output + at + 1_000_000_000, ")
     assert wrong != STEP.solved()
     with language.use(spoken):
         (result,) = grader.grade(submitted(wrong), [STEP.name], device="cpu", seed=1).steps
