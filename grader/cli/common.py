@@ -172,8 +172,8 @@ def require_folder(folder: Path, command: str) -> None:
         raise BadInput(said.format(folder=folder, command=command))
 
 
-def say_what_is_lacking(names: list[str]) -> None:
-    """Says which steps are left out of a kit because a package is missing here. Raises BadInput when that is all."""
+def left_out(names: list[str]) -> str:
+    """A line for each step that a kit leaves out because a package is missing here. Raises BadInput when all are."""
     from grader.course import steps
 
     lacking = steps.lacking(names)
@@ -185,7 +185,7 @@ def say_what_is_lacking(names: list[str]) -> None:
     ]
     if names and lacking.keys() >= set(names):
         raise BadInput("\n".join(said))
-    print("\n".join(said), end="\n" if said else "", file=sys.stderr)
+    return "".join(f"{line}\n" for line in said)
 
 
 def require_solutions() -> None:
