@@ -91,6 +91,11 @@ doctor: .venv/ready ## What works here, what does not, and how to fix it
 lab: .venv/ready-lab ## Labs: experiments with your own code (NAME=flash runs one)
 	@$(RUN) lab $(NAME) $(LAB_OPTIONS) $(if $(PREDICT),--predict "$(PREDICT)") $(if $(LOG),--log $(LOG))
 
+.PHONY: triton
+triton: .venv/ready ## Add Triton, which step 29 needs (Linux, 300 MB)
+	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-triton.lock
+	@$(RUN) doctor
+
 .PHONY: train
 train: .venv/ready-lab ## Train your own GPT (TEXT=file, SECONDS=120, RESUME=1)
 	@$(RUN) train $(LAB_OPTIONS) $(if $(RESUME),--resume)
@@ -244,3 +249,8 @@ lock: ## Pin anew what pip picks today
 .PHONY: bench-diagnosis
 bench-diagnosis: .venv/ready ## How many wrong ways are named, under 50 seeds (takes minutes; STEP=step04 for one)
 	@$(VENV) -m tests.bench_diagnosis 50 $(STEP)
+
+# It takes the Python of the machine, whose torch has CUDA; .venv has one that may not.
+.PHONY: cuda
+cuda: $(if $(filter cpu,$(DEVICE)),.venv/ready-lab) ## On a GPU: what no CPU can show, in 8 minutes (DEVICE=cpu tries its parts)
+	@$(if $(filter cpu,$(DEVICE)),$(VENV),$(PYTHON)) -m tests.cuda $(if $(DEVICE),--device $(DEVICE)) $(if $(filter cpu,$(DEVICE)),--quick)

@@ -144,7 +144,7 @@ def main(seeds: int = SEEDS, only: str = "") -> int:
         f"{'strangers named':>17}{'beside variants: named, unnamed, misnamed':>43}{'two mistakes: the same':>24}"
         f"   ({seeds} seeds)"
     )
-    names = [step.name for step in solutions() if only in step.name]
+    names = [step.name for step in solutions() if only in step.name and not step.lacking]
     processes = multiprocessing.get_context("spawn")  # torch does not survive a fork
     missed = 0
     with ProcessPoolExecutor(min(2, os.cpu_count() or 1), processes) as pool:

@@ -1,4 +1,5 @@
-"""Pins what pip picks today for the ranges of pyproject.toml: for learners, labs, instructors, the site, and the tests.
+"""Pins what pip picks today for the ranges of pyproject.toml: for learners, labs, instructors, the site, tests, and
+step 29.
 
 Run by `make lock` with the Python of a fresh virtual environment.
 """
@@ -24,7 +25,7 @@ def installed(python: str) -> list[str]:
 
 
 def main(python: str) -> None:
-    """Installs the sets in turn and writes a file for each, every one beginning with the one before."""
+    """Installs the sets in turn and writes a file for each, every one beginning with the one before; Triton's last."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     sets = {
@@ -42,6 +43,10 @@ def main(python: str) -> None:
         (ROOT / file).write_text(HEADER + before + "\n".join(new) + "\n")
         pinned += new
         before = f"-r {file}\n"
+    # Large, for Linux only, and needed by one step: no other set begins with it.
+    subprocess.run([python, "-m", "pip", "install", "--quiet", *extras["triton"]], check=True)
+    new = [f'{pin}; sys_platform == "linux"' for pin in installed(python) if pin not in pinned]
+    (ROOT / "requirements-triton.lock").write_text(HEADER + "-r requirements.lock\n" + "\n".join(new) + "\n")
 
 
 def ranges() -> str:

@@ -95,7 +95,7 @@ def attacking(attack: hostile.Attack, without: Without = ()) -> Submitted:
 def mixed(count: int, seed: int = SEED, without: Without = ()) -> list[Submitted]:
     """So many submissions, a third of each kind, in an order drawn by the seed."""
     draw = random.Random(seed)
-    steps = solutions()
+    steps = [step for step in solutions() if not step.lacking]
     user = "root" if os.geteuid() == 0 else "ordinary"
     attacks = [attacking(attack, without) for attack in hostile.attacks() if attack.holds(without, user)]
     kinds = (
@@ -115,7 +115,8 @@ def soak(
     soaked = Soaked()
     begin = time.monotonic()
     with Grader(1, LIMITS) as grader:
-        for step in solutions():  # warms up: the judge remembers the reference's answers, by design
+        # Warms up: the judge remembers the reference's answers, by design.
+        for step in (step for step in solutions() if not step.lacking):
             soaked.wrong += right(step, without).graded(grader)
         for number, submitted in enumerate(mixed(count, without=without), 1):
             said = [*submitted.graded(grader), *hostile.left_behind(grader)]

@@ -62,6 +62,24 @@ def test_torch_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, script: str
     assert said in answer
 
 
+def test_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Missing is fine; where it is, a kernel of two lines is run, and a failure says why and how to fix it."""
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None)
+    assert doctor.kernels().state == "works"
+    assert "make triton" in doctor.kernels().says
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: name)
+    for script, state, said in (
+        ("print('3.9.0')", "works", "3.9.0"),
+        ("raise TypeError('only 0-dimensional arrays')", "limited", "only 0-dimensional arrays"),
+        ("print('')", "limited", "interpreter fails"),
+    ):
+        monkeypatch.setattr(doctor, "ASK_TRITON", script)
+        finding = doctor.kernels()
+        assert finding.state == state
+        assert said in finding.says
+    assert "requirements-triton.lock" in finding.fix
+
+
 def test_grader_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """A judge that does not start is found out."""
 

@@ -81,7 +81,8 @@ def test_page_has_a_row_for_each(page: Path) -> None:
 
 
 def test_optimiser_imports_no_compiler() -> None:
-    """A step of an optimiser, a checkpoint and torch.func leave the compiler alone; what needs it gets it."""
+    """A step of an optimiser, a checkpoint, torch.func and a loss on meta leave the compiler alone; what needs it gets
+    it."""
     code = """
 import sys, torch
 from torch import nn
@@ -91,6 +92,9 @@ layer = nn.Linear(2, 2)
 torch.utils.checkpoint.checkpoint(layer, torch.ones(1, 2), use_reentrant=False).sum().backward()
 torch.optim.AdamW(layer.parameters()).step()
 torch.func.grad(lambda x: x.sum())(torch.ones(2))
+from grader.calls.modes import OneDevice
+with OneDevice():  # a decomposition in Python, which torch puts there, would import all of it
+    nn.functional.cross_entropy(torch.ones(2, 3, device="meta"), torch.zeros(2, dtype=torch.long, device="meta"))
 assert isinstance(torch._dynamo, no_compiler.NoCompiler)
 from torch._dynamo import config, external_utils
 assert external_utils.__spec__ and not isinstance(sys.modules["torch._dynamo"], no_compiler.NoCompiler)

@@ -27,7 +27,8 @@ LAB_FILES = ("*.py", "lesson.*.md", "*.safetensors", "data/*")
 NOT_OF_A_LAB = ("ship.py",)  # makes what is shipped
 TEMPLATES = Path(__file__).parent / "templates"
 OF_EDITORS = (".vscode/launch.json", ".vscode/tasks.json")
-PLAIN = ("LICENSE", "conftest.py", "requirements.lock", "requirements-lab.lock", *OF_EDITORS)
+PINS = ("requirements.lock", "requirements-lab.lock", "requirements-triton.lock")
+PLAIN = ("LICENSE", "conftest.py", *PINS, *OF_EDITORS)
 FROM_TEMPLATES = {
     "README.md": "kit_readme.en.md",
     "pytest.ini": "kit_pytest.ini",
@@ -36,7 +37,7 @@ FROM_TEMPLATES = {
 }
 TARGETS = (
     "help", ".venv/ready", "grade", "report", "watch", "hint", "repro", "lesson", "solution", "reset", "tracks",
-    "begin", "exercises", "doctor", ".venv/ready-lab", "lab", "demo", "train", "generate", "gpt2",
+    "begin", "exercises", "doctor", ".venv/ready-lab", "lab", "demo", "train", "generate", "gpt2", "triton",
 )  # fmt: skip
 # What the READMEs say, and what they say where the kit holds solutions.
 WITHOUT_AND_WITH = {
@@ -59,7 +60,8 @@ def build(
 
     It has the chosen steps and those that they import, all with their stubs in `exercises/`; by default it has every
     step, and `exercises/` the core, to which `make begin` adds. `on_step` is called with each recorded step and its
-    size in bytes. `with_solutions`: it also holds what `make solution` shows of a step that passes.
+    size in bytes. `with_solutions`: it also holds what `make solution` shows of a step that passes. A step that lacks a
+    package here can't be recorded and is left out: see `steps.lacking`.
 
     Raises NotOverwritten when the folder holds something else, NotRecorded when a reference fails one of its checks.
     """
@@ -70,7 +72,7 @@ def build(
     names = tracks.with_needed(chosen)
     handed_out = names or choice.step_names(None, choice.CORE)
     for step in steps.steps():
-        if not names or step.name in names:
+        if (not names or step.name in names) and not step.lacking:
             _copy_step(step, folder, handed_out=step.name in handed_out)
     _copy_labs(folder / "steps")
     recorder.record_all(folder / "steps", on_step, steps=names)

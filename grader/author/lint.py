@@ -112,6 +112,12 @@ def in_modules(folder: Path) -> Iterator[str]:
 
     step = Solution(folder)
     package = step.package
+    try:
+        if step.lacking:  # not the step's fault: it can't be imported here
+            return
+    except Exception as error:
+        yield _fault(step.check_file, error)
+        return
     for name in ("reference", step.check_file.stem, "misconceptions", "variants"):
         try:
             importlib.import_module(f"{package}.{name}")

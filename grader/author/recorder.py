@@ -34,6 +34,7 @@ from grader.checks.draws import Draw
 from grader.checks.trial import run_check
 from grader.course import steps as course
 from grader.oracle import randomness
+from grader.oracle.cache import Remembered
 from grader.oracle.likeness import size_measured
 from grader.oracle.live import Solution
 from grader.oracle.tape import (
@@ -65,10 +66,11 @@ def record_all(
 ) -> None:  # fmt: skip
     """Writes the tape of every step, or of these steps, into its folder below `folder`.
 
-    Tapes of steps that have not changed are taken from dist/tapes/. `on_step` is called with each step and its size in
-    bytes. Raises NotRecorded when a reference fails one of its checks.
+    Tapes of steps that have not changed are taken from dist/tapes/. A step that lacks a package here is left out.
+    `on_step` is called with each step and its size in bytes. Raises NotRecorded when a reference fails one of its
+    checks.
     """
-    chosen = [step for step in course.steps() if not steps or step.name in steps]
+    chosen = [step for step in course.steps() if (not steps or step.name in steps) and not step.lacking]
     common = _digest([*(ROOT / "grader").rglob("*.py"), *SOLUTIONS.glob("*/*/reference.py")])
     kept = {step.name: KEPT / f"{step.name}-{_digest(step.folder.glob('*.py'), common)}" for step in chosen}
     new = [step for step in reversed(chosen) if not kept[step.name].is_file()]  # the later, the longer it takes
@@ -142,6 +144,7 @@ class _Recorder:
 
     def __init__(self, step: Solution) -> None:
         self.step = step
+        self.reference = Remembered(LocalBackend(step.responder()))
         self.tensors: dict[str, Tensor] = {}
         self.fingerprints: dict[Fingerprint, int] = {}
 
@@ -168,13 +171,13 @@ class _Recorder:
             if not called & self.step.touched(wrong.replaced):
                 continue
             student = _Fingerprinted(self.step, wrong)
-            verdict = run_check(check, student, LocalBackend(self.step.responder()), seed=seed)
+            verdict = run_check(check, student, self.reference, seed=seed)
             if verdict.status == "pass":
                 continue
             taken[wrong.name] = self._numbers(student)
             if student.may_be_missed:
                 again = _Fingerprinted(self.step, wrong, OTHER_STREAM)
-                if run_check(check, again, LocalBackend(self.step.responder()), seed=seed).status != "pass":
+                if run_check(check, again, self.reference, seed=seed).status != "pass":
                     redrawn[wrong.name] = self._numbers(again)
             if size := size_measured(verdict.exchanges):
                 sizes[wrong.name] = size

@@ -69,7 +69,8 @@ class StepResult(msgspec.Struct, kw_only=True):
     says what the points stand for then, or that a reference took the place of a step that was not handed in. `odd`: its
     process ended by itself, sent what is no answer, or met what the sandbox forbids.
 
-    Where the grader itself failed (`error`) there is no score: it neither costs nor earns points.
+    Where the grader itself failed (`error`), or a package is missing that the step needs (`skipped`), there is no
+    score: it neither costs nor earns points.
     """
 
     name: str
@@ -85,6 +86,16 @@ class StepResult(msgspec.Struct, kw_only=True):
     blocked_by: str | None = None
     note: str = ""
     odd: bool = False
+
+    @property
+    def without_score(self) -> bool:
+        """Whether its points don't count because a package is missing here: nobody's fault."""
+        return self.score is None and self.status == "skipped"
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the student has nothing to do here: it passes, or could not be graded for no fault of theirs."""
+        return self.status in ("pass", "error") or self.without_score
 
     @property
     def unusable(self) -> str:

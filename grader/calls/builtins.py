@@ -49,16 +49,30 @@ FAMILIES: dict[str, re.Pattern[str]] = {
     # In the dispatcher `F.unfold` and `F.fold` are im2col and col2im; `Tensor.unfold`, a view, is allowed.
     "patches": re.compile(r"im2col|col2im|pixel_(un)?shuffle"),
     "torch": re.compile(r"^torch\."),  # in every form: any op and any function; `AnyTorch` records them under this name
+    # What a kernel has to do itself. Nearly all code uses these, so that `AnyTorch` looks for them where they are off
+    # limits, and nothing watches them elsewhere.
+    "product": re.compile(
+        r"^torch\.(_?(scaled_|int_)?mm|bmm|addmm_?|baddbmm_?|addbmm_?|mv|addmv_?|v?dot|inner|outer|ger|addr_?|matmul"
+        r"|__r?matmul__|linear|bilinear|einsum|tensordot|kron|chain_matmul|multi_dot|conv\dd|convolution|cdist)$"
+    ),
+    "exponential": re.compile(
+        r"^torch\.((exp2?|expm1|log|log2|log10|log1p|pow|float_power|sigmoid|tanh|sinh|cosh)_?|__r?pow__|logaddexp2?"
+        r"|log(cum)?sumexp|log_?sigmoid|softplus|logit|xlogy|special_\w+)$"
+    ),
+    "arrays": re.compile(r"^torch\.(numpy|__array__|tolist|__dlpack__)$"),  # where torch no longer sees what is done
 }
+IN_ANY_FORM = ("torch", "product", "exponential", "arrays")  # what `AnyTorch` looks for
 
 # Dispatch keys that come before all others: torch reserves them for tests. Families that much code uses have a key of
 # their own, so that this code is no slower where they are not off limits.
 PLACES = {
     "TESTING_ONLY_GenericWrapper": ("softmax", "dropout"),
-    "TESTING_ONLY_GenericMode": tuple(family for family in FAMILIES if family not in ("softmax", "dropout", "torch")),
+    "TESTING_ONLY_GenericMode": tuple(
+        family for family in FAMILIES if family not in ("softmax", "dropout", *IN_ANY_FORM)
+    ),
     # While a learner's mode or tensor subclass handles an op, torch skips every key before Python. This key comes after
     # it (not in old versions), has no kernels, and is otherwise unused.
-    "Fake": tuple(family for family in FAMILIES if family != "torch"),
+    "Fake": tuple(family for family in FAMILIES if family not in IN_ANY_FORM),
 }
 # Where torch has ops of its own; in any other an op may be the learner's own work.
 NAMESPACES = ("aten", "mkldnn", "onednn", "quantized", "_quantized", "static_runtime")
@@ -80,9 +94,10 @@ class BuiltIns:
     places: Sequence[Any] = ()  # the keys of each active block
 
     def __init__(self, families: Iterable[str]) -> None:
+        families = set(families)
         keys = _watched()
         self._keys = [keys[place] for place, watched in PLACES.items() if set(watched).intersection(families)]
-        self._any_torch = AnyTorch() if "torch" in families else None
+        self._any_torch = AnyTorch() if families.intersection(IN_ANY_FORM) else None
         self.names: set[str] = set()
         self._outer: list[tuple[set[str], Sequence[Any]]] = []  # who looked before
 

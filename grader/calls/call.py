@@ -31,6 +31,7 @@ class Options(msgspec.Struct, array_like=True):
     products: bool = False
     saved: bool = False
     again: bool = False
+    launches: bool = False
 
 
 class Call(msgspec.Struct, array_like=True):
@@ -85,6 +86,7 @@ class Outcome(msgspec.Struct, array_like=True):
     elsewhere: Names = []
     overwritten: bool = False
     narrowed: bool = False
+    launches: Size = 0  # of Triton's kernels
 
 
 class Load(msgspec.Struct, array_like=True):

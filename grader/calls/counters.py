@@ -1,9 +1,12 @@
-"""What a call cost: the work of its matrix products, and what it kept for its backward pass."""
+"""What a call cost: the work of its matrix products, the kernels it launched, what it kept for its backward pass."""
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -13,6 +16,10 @@ from grader.calls.memory import UncompiledMode
 
 # Where an op has its two factors: all that a matrix product, a linear layer or an einsum comes down to.
 FACTORS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1, "mv": 0, "addmv": 1, "dot": 0, "vdot": 0}
+LAUNCHERS = (
+    ("triton.runtime.interpreter", "GridExecutor", "__call__"),
+    ("triton.runtime.jit", "JITFunction", "run"),
+)
 ATTENTION = "scaled_dot_product"  # one op with two products in it, of query and key, and of weights and value
 
 
@@ -86,6 +93,31 @@ class SavedForBackward:
 
 def _unchanged(saved: Tensor) -> Tensor:
     return saved
+
+
+class KernelLaunches(ExitStack):
+    """Counts the launches of Triton's kernels inside the block: compiled ones, and those that its interpreter runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __enter__(self) -> KernelLaunches:
+        super().__enter__()
+        for module, name, method in LAUNCHERS:
+            if owner := getattr(sys.modules.get(module), name, None):  # nothing is launched before it is imported
+                launch = getattr(owner, method)
+                setattr(owner, method, self._counting(launch))
+                self.callback(setattr, owner, method, launch)
+        return self
+
+    def _counting(self, launch: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(launch)
+        def counting(*args: Any, **kwargs: Any) -> Any:
+            self.count += 1
+            return launch(*args, **kwargs)
+
+        return counting
 
 
 def method_of(kept: Any, name: str) -> Callable[..., Any]:

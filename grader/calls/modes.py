@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_map
 
 from grader.calls.builtins import BuiltIns, FunctionNames
 from grader.calls.call import Options, Outcome
-from grader.calls.counters import MatrixProducts, Narrowed, SavedForBackward
+from grader.calls.counters import KernelLaunches, MatrixProducts, Narrowed, SavedForBackward
 from grader.calls.memory import LargestStorage, PeakMemory, UncompiledMode
 
 
@@ -32,6 +32,7 @@ class Circumstances(ExitStack):
         self._products = MatrixProducts() if options.products else None
         self._saved = SavedForBackward(called) if options.saved else None
         self._narrowed = Narrowed() if wide else None
+        self._launches = KernelLaunches() if options.launches else None
         self._peak = PeakMemory() if options.peak else None
 
     def __enter__(self) -> Circumstances:
@@ -44,7 +45,7 @@ class Circumstances(ExitStack):
             self.enter_context(OneDevice())  # type: ignore[no-untyped-call]  # torch gives it no types
         # Memory is measured last, so that it does not include what the other contexts allocate.
         watches = (self._built_ins, self._functions, self._largest, self._products, self._saved, self._narrowed)
-        for watch in (*watches, self._peak):
+        for watch in (*watches, self._launches, self._peak):
             if watch is not None:
                 self.enter_context(watch)
         return self
@@ -66,6 +67,8 @@ class Circumstances(ExitStack):
             outcome.saved = self._saved.elements
         if self._narrowed is not None:
             outcome.narrowed = self._narrowed.seen
+        if self._launches is not None:
+            outcome.launches = self._launches.count
         if self._peak is not None:
             outcome.peak = self._peak.bytes
 

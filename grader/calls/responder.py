@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import _engine_run_backward
 
 from grader.calls import modules
-from grader.calls.builtins import BuiltIns, banned
+from grader.calls.builtins import IN_ANY_FORM, BuiltIns, banned
 from grader.calls.call import Call, Outcome, Raised
 from grader.calls.counters import method_of
 from grader.calls.inputs import OF_AN_OBJECT, Inputs
@@ -51,8 +51,8 @@ class Responder:
         self._twins = Twins()
         families = {family for families in self.off_limits.values() for family in families}
         self._built_ins = BuiltIns(families)
-        # Our own work between calls goes through torch too, so that this one can't look for all of it.
-        self._between = BuiltIns(families - {"torch"})
+        # Our own work between calls goes through torch too, so that this one can't look for what is in any form.
+        self._between = BuiltIns(families.difference(IN_ANY_FORM))
         self._last: list[str] = []  # the families off limits in the call that was answered last
 
     def begin_check(self, seed: int) -> None:

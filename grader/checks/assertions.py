@@ -97,13 +97,15 @@ def _above_zero(name: str, number: object) -> None:
         raise ValueError(f"@{name}(…) takes a number above 0, and not {came}")
 
 
-def agree(came: Answer, expected: Any, *, terms: int = 1, note: str | None = None) -> None:
+def agree(came: Answer, expected: Any, *, terms: int = 1, note: str | None = None, part: int | None = None) -> None:
     """Fails unless `came` agrees with `expected` in structure, shape, dtype, device and values, then in gradients.
 
     `terms` is the length of the longest sum behind a value: with the dtype, it sets the tolerance. `expected` is an
     answer of the reference, or a value: a tensor, an array, tuples and dicts of them. `note` is added when it fails.
+    `part`: only this one of the values returned is compared, with that of the reference's, or with a value; no
+    gradients then.
     """
-    _compare(came, expected, Tolerance(terms), note)
+    _compare(came, expected, Tolerance(terms), note, part)
 
 
 def exactly(came: Answer, expected: Any, *, note: str | None = None) -> None:
@@ -111,15 +113,21 @@ def exactly(came: Answer, expected: Any, *, note: str | None = None) -> None:
     _compare(came, expected, Tolerance(exact=True), note)
 
 
-def _compare(came: Answer, expected: Any, tolerance: Tolerance, note: str | None) -> None:
+def _compare(came: Answer, expected: Any, tolerance: Tolerance, note: str | None, part: int | None = None) -> None:
     wanted = expected.outcome.value if isinstance(expected, Answer) else _placed(expected, came)
+    given, index = came.outcome.value, ""
+    if part is not None:
+        if not isinstance(given, tuple) or len(given) <= part:
+            came.tensors(max(part + 1, 2))  # says what was returned instead
+        given, index = given[part], f"[{part}]"
+        wanted = wanted[part] if isinstance(expected, Answer) else wanted
     try:
-        require_agreement(came.outcome.value, wanted, tolerance)
-        if isinstance(expected, Answer):
+        require_agreement(given, wanted, tolerance)
+        if isinstance(expected, Answer) and part is None:
             require_gradients(came.outcome.gradients, expected.outcome.gradients, tolerance)
     except CheckFailed as failure:
         failure.called = failure.called or came.shown
-        failure.about, failure.due = came.exchange, Due(wanted, _gradients(expected), tolerance)
+        failure.about, failure.due = came.exchange, Due(wanted, _gradients(expected), tolerance, index)
         # Being that far off proves nothing, as a constant of seven digits is: the call was watched.
         if failure.as_float32 and came.outcome.narrowed:
             failure.message += "\n" + were_float32()

@@ -58,8 +58,8 @@ class How(TypedDict, total=False):
     `functions` the torch functions called. `no_grad` calls under `torch.no_grad()`; `strided` passes tensors and arrays
     without a contiguous dimension; `made_on_meta` makes `meta` the default device, so that a class's parameters have
     names and shapes only. `keep` gives a `Handle` for an object that is no value; `products` notes the operations of
-    matrix products by dtype, `saved` the elements kept for a backward pass; `again` calls with other values before,
-    and notes whether the call changes that earlier result.
+    matrix products by dtype, `saved` the elements kept for a backward pass, `launches` those of Triton's kernels;
+    `again` calls with other values before, and notes whether the call changes that earlier result.
     """
 
     gradients: bool
@@ -74,6 +74,7 @@ class How(TypedDict, total=False):
     products: bool
     saved: bool
     again: bool
+    launches: bool
 
 
 @dataclass
@@ -242,6 +243,11 @@ class Answer:
     def saved(self) -> int:
         """The elements that the call kept for a backward pass, parameters apart."""
         return self.outcome.saved
+
+    @property
+    def launches(self) -> int:
+        """How many kernels of Triton's the call launched."""
+        return self.outcome.launches
 
     @property
     def functions(self) -> frozenset[str]:

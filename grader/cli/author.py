@@ -23,11 +23,13 @@ def _record(given: Namespace) -> None:
         common.require_solutions()
         from grader.author import recorder
 
+        left_out = common.left_out(steps)
         try:
             recorder.record_all(steps=steps, on_step=lambda name, size: print(f"{name:26}{size:>9,} bytes"))
         except recorder.NotRecorded as failure:
             said = _("The reference fails its own check: {reason} Type: make prove")
             raise BadInput(said.format(reason=failure)) from None
+        print(left_out, end="", file=sys.stderr)
 
 
 def _lint_line(parser: Parser) -> None:

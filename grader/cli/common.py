@@ -168,6 +168,22 @@ def require_folder(folder: Path, command: str) -> None:
         raise BadInput(said.format(folder=folder, command=command))
 
 
+def left_out(names: list[str]) -> str:
+    """A line for each step that a kit leaves out because a package is missing here. Raises BadInput when all are."""
+    from grader.course import steps
+
+    lacking = steps.lacking(names)
+    said = [
+        _("{step} is left out: {package} is not installed here. To add it on Linux, type: make triton").format(
+            step=step, package=package
+        )
+        for step, package in lacking.items()
+    ]
+    if names and lacking.keys() >= set(names):
+        raise BadInput("\n".join(said))
+    return "".join(f"{line}\n" for line in said)
+
+
 def require_solutions() -> None:
     """Requires the solutions, with the folder of each step complete. Raises BadInput."""
     if not HAS_SOLUTIONS:

@@ -206,6 +206,7 @@ def _kit(given: Namespace) -> None:
         from grader.author import kit as building
         from grader.author import recorder
 
+        left_out = common.left_out(steps)
         folder = given.folder
         try:
             print(_("Recording each step's right and wrong answers: this takes minutes."), flush=True)
@@ -220,6 +221,7 @@ def _kit(given: Namespace) -> None:
             raise BadInput(said.format(reason=failure)) from None
         said = _("The learner's kit is {folder}, and as one file {archive} ({size:.1f} MB).")
         print(said.format(folder=folder, archive=archive, size=archive.stat().st_size / 1e6))
+        print(left_out, end="", file=sys.stderr)
 
 
 COMMANDS = [

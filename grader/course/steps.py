@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ast
 import importlib
-from collections.abc import Callable
+import importlib.util
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -100,6 +101,17 @@ class Step:
         return named
 
     @property
+    def required(self) -> dict[str, str]:
+        """The packages beyond the kit's own that the step needs, and how each is called: `REQUIRES` of its checks."""
+        return getattr(self.checks_module, "REQUIRES", {})
+
+    @cached_property
+    def lacking(self) -> str:
+        """What the first of these packages is called that is not installed here: then the step can't be graded; empty
+        where it can."""
+        return next((shown for name, shown in self.required.items() if importlib.util.find_spec(name) is None), "")
+
+    @property
     def deadline(self) -> float | None:
         """The time limit in seconds of all calls of the step together, where its checks state one."""
         return getattr(self.checks_module, "DEADLINE", None)
@@ -125,6 +137,11 @@ class Step:
 def steps(solutions: Path = SOLUTIONS) -> list[Step]:
     """Every step of the course, in order."""
     return [Step(folder) for folder in step_folders(solutions)]
+
+
+def lacking(names: Collection[str] = ()) -> dict[str, str]:
+    """The steps among these, by default of all, that can't be run here, and the package that each lacks."""
+    return {step.name: step.lacking for step in steps() if (not names or step.name in names) and step.lacking}
 
 
 def as_check(function: Callable[..., None]) -> Check:

@@ -130,7 +130,7 @@ def columns(graded: Sequence[Standing]) -> list[Column]:
         known = wordings_of(steps[0].name, language.current())
         common = [_either([known.get(name, Wording(name, "", "")) for name in names])
                   for names in sorted(problems) if problems[names] == most]  # fmt: skip
-        possible = sum(step.max_score for step in steps)
+        possible = sum(step.max_score for step in steps if step.score is not None)
         found.append(
             Column(
                 step=steps[0],
@@ -228,7 +228,7 @@ def _commonest(graded: Sequence[Standing], common: Sequence[CommonMistake]) -> I
 
 def _first_failing(graded: Sequence[Standing]) -> Iterator[str]:
     first = Counter(
-        next((step.name for step in standing.steps if step.status not in ("pass", "error")), "")
+        next((step.name for step in standing.steps if step.status != "pass" and step.score is not None), "")
         for standing in graded
         if not standing.nothing_handed_in
     )

@@ -65,7 +65,7 @@ class Standing:
     @property
     def nothing_handed_in(self) -> bool:
         """Whether not one step was begun."""
-        return self.score is not None and all(step.status == "todo" for step in self.steps)
+        return self.score is not None and all(step.status == "todo" or step.score is None for step in self.steps)
 
 
 def standing(graded: Graded) -> Standing:
@@ -77,7 +77,7 @@ def standing(graded: Graded) -> Standing:
         )  # fmt: skip
     steps = tuple(_step(step) for step in report.steps)
     unread = tuple(report.unread.items())
-    failed = [step.name for step in report.steps if step.score is None]
+    failed = [step.name for step in report.steps if step.status == "error"]
     score: float | None = report.score
     error = ""
     if failed:  # a mark without these steps would cost points that nobody took

@@ -48,7 +48,7 @@ def earlier(step: StepResult, sources: Sources, known: Mapping[str, StepResult],
         return found
     for name, taken in imported_names(step.name, sources).items():
         other = known.get(name)
-        if other is None or other.status in ("pass", "error"):
+        if other is None or other.is_settled or other.name == step.name:
             continue
         if other.status == "todo" and name not in wanted and _is_absent(name, sources):
             found.absent.append(name)

@@ -39,10 +39,13 @@ def _serve(channel: Channel, control: socket.socket | None, proven: Sequence[str
     import torch
 
     from grader.judge.session import Session
+    from grader.sandbox import preload
     from grader.sandbox.forked import ForkLauncher
     from grader.sandbox.process import Launcher
     from grader.sandbox.spawned import SpawnLauncher
 
+    if control is None:  # else the zygote has done it: some references would import all of torch's compiler
+        preload.load_torch()
     launcher: Launcher = ForkLauncher(control, proven) if control is not None else SpawnLauncher(str(ROOT))
     session = Session(channel, launcher, cpu_claims)
     if control is not None and not torch.cuda.is_available():  # a driver maps more than any bound

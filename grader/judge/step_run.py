@@ -42,6 +42,11 @@ class Answers:
 def without_running(step: Solution, devices: Sequence[str], request: GradeRequest) -> StepGraded | None:
     """The result of a step that can't be run (unusable or missing file, a stub, no such device), else None."""
     source = request.sources.get(step.name)
+    if step.lacking:
+        said = _(
+            "{package} is not installed: the points of this step don't count. To add it on Linux, type: make triton"
+        )
+        return _not_run(step, devices, "skipped", said.format(package=step.lacking), score=None)
     if step.name in request.problems:
         return _not_run(step, devices, "fail", request.problems[step.name])
     if source is None or is_untouched(source[1]):
@@ -102,7 +107,9 @@ class StepRun:
         )
 
     def _run_on(self, device: str, devices: int) -> None:
-        student = WorkerBackend(self._launcher, self._load, limits_on(device, self._limits))
+        kernels = "triton" in self._step.required
+        limits = limits_on(device, self._limits)
+        student = WorkerBackend(self._launcher, self._load, limits, runs_kernels=kernels)
         try:
             run = DeviceRun(self._step, student, self._answers, device)
             results = run.results(devices)
@@ -203,17 +210,20 @@ def _refused(verdict: Verdict) -> str:
     return verdict.off_limits or (verdict.about or verdict.exchanges[-1]).name
 
 
-def _not_run(step: Solution, devices: Sequence[str], status: Status, message: str) -> StepGraded:
+def _not_run(
+    step: Solution, devices: Sequence[str], status: Status, message: str, score: float | None = 0.0
+) -> StepGraded:
     checks = [
         CheckResult(
             name=check.name, title=_(check.title), device=device, status=status, points=0.0,
-            max_points=check.points / max(len(devices), 1), message=message if index == 0 else "",
+            max_points=0.0 if score is None else check.points / max(len(devices), 1),
+            message=message if index == 0 or score is None else "",
         )
         for device in devices or ["cpu"]
         for index, check in enumerate(step.checks)
     ]  # fmt: skip
     result = StepResult(
-        name=step.name, track=step.track, title=_(step.title), status=status, score=0.0, max_score=step.points,
+        name=step.name, track=step.track, title=_(step.title), status=status, score=score, max_score=step.points,
         seconds=0.0, checks=checks, message=message,
     )  # fmt: skip
     return StepGraded(result, [])

@@ -16,6 +16,8 @@ from grader.checks.learner_errors import NOT_PERMITTED, learners_error
 from grader.checks.trial import ours_failed
 from grader.sandbox.process import Launcher, NoAnswer, Worker
 
+# How a process ends that has written where it should not: at once, or when its memory is next looked after.
+BY_WRONG_POINTERS = (signal.SIGSEGV, signal.SIGABRT, getattr(signal, "SIGBUS", signal.SIGSEGV))
 MAX_WORKERS = 4  # per step: a file that keeps killing its process is given up
 
 
@@ -26,8 +28,8 @@ class WorkerBackend:
     A public name whose call hung or died is not called again: its further checks fail at once, for the same reason.
     """
 
-    def __init__(self, launcher: Launcher, load: Load, limits: Limits) -> None:
-        self._launcher, self._load, self._limits = launcher, load, limits
+    def __init__(self, launcher: Launcher, load: Load, limits: Limits, *, runs_kernels: bool = False) -> None:
+        self._launcher, self._load, self._limits, self._runs_kernels = launcher, load, limits, runs_kernels
         self._worker: Worker | None = None
         self._started = 0
         self._seconds = 0.0
@@ -119,7 +121,7 @@ class WorkerBackend:
             self.odd |= ending.why != "late"
             if ending.place and ending.place[0] not in {filename for filename, _source in self._load.sources.values()}:
                 ending.place = None  # reported by its process, and not to be trusted
-            raise _no_answer(ending, name, seconds) from None
+            raise _no_answer(ending, name, seconds, self._runs_kernels) from None
         except (BadMessage, MemoryError) as nonsense:
             self._end()
             self.odd = True
@@ -160,7 +162,7 @@ class WorkerBackend:
                 self._printed.append(worker.process.printed())
 
 
-def _no_answer(ending: NoAnswer, name: str, seconds: float) -> CheckFailed:
+def _no_answer(ending: NoAnswer, name: str, seconds: float, runs_kernels: bool) -> CheckFailed:
     place = ""
     if ending.place:
         file, line, function = ending.place
@@ -179,6 +181,11 @@ def _no_answer(ending: NoAnswer, name: str, seconds: float) -> CheckFailed:
         sentence = _("{name}: the code's process was killed by {signal}").format(
             name=name, signal=_signal_name(status & 0x7F)
         )
+        if runs_kernels and status & 0x7F in BY_WRONG_POINTERS:
+            place += "\n" + _(
+                "A kernel reads and writes wherever its pointers lead. Is there a `tl.load` or `tl.store` without a "
+                "mask, or an offset that leads out of the tensor?"
+            )
     else:
         sentence = _("{name}: the code ended its own process (exit status {status})").format(
             name=name, status=status >> 8

@@ -23,7 +23,7 @@ def step(grader: Grader, read: submissions.Submission) -> str | None:
     """The same, graded by a grader that is there. Only what comes before the first untouched step is graded."""
     names, begun = choice.by_default(read.sources, read.problems), _begun(read)
     results = grader.grade(read, begun, device="cpu").steps if begun else []
-    failing = next((result.name for result in results if result.status not in ("pass", "error")), None)
+    failing = next((result.name for result in results if not result.is_settled), None)
     return failing or next((name for name in names if name not in begun), None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import platform
 import shutil
@@ -44,6 +45,20 @@ cuda = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
 print(json.dumps({"version": torch.__version__, "seconds": seconds, "cuda": cuda,
                   "built_for_cuda": torch.version.cuda or "", "mps": torch.backends.mps.is_available()}))
 """
+# In a file, since Triton reads a kernel's source.
+ASK_TRITON = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def double(x, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    for _time in range(0, tl.num_programs(0)):
+        tl.store(x + at, 2 * tl.load(x + at))
+
+x = torch.ones(16)
+double[(1,)](x, 16)
+print(triton.__version__ if x.sum() == 32 else "")
+"""
 
 
 @dataclass(frozen=True)
@@ -81,6 +96,8 @@ def examine(folder: Path, looking_at: Callable[[str], None] = lambda what: None)
         says = _("{version}, imported in {seconds} s").format(version=facts.version, seconds=f"{facts.seconds:.1f}")
         yield Examined("torch", "works", says)
         yield devices(facts)
+        looking_at("triton")
+        yield kernels()
         looking_at(_("grading"))
         yield from trial_run()
     yield spoken()
@@ -201,6 +218,29 @@ def devices(facts: TorchFacts) -> Examined:
     if not facts.cuda and not facts.mps:
         says = _("{found}; no accelerator, which is enough for every point").format(found=says)
     return Examined(what, "works", says)
+
+
+def kernels() -> Examined:
+    """Whether Triton is there, which one step needs, and its interpreter works: it runs a kernel of two lines."""
+    if importlib.util.find_spec("triton") is None:
+        return Examined("triton", "works", _("not installed, and only step 29 needs it; on Linux make triton adds it"))
+    environment = os.environ | {"TRITON_INTERPRET": "1"}
+    with tempfile.TemporaryDirectory(prefix="kit-") as folder:
+        file = Path(folder) / "ask.py"
+        file.write_text(ASK_TRITON, encoding="utf-8")
+        try:
+            asked = subprocess.run(
+                [sys.executable, "-I", str(file)], capture_output=True, text=True, timeout=TORCH_SECONDS,
+                cwd=folder, env=environment,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return Examined("triton", "limited", _("its interpreter fails ({reason})").format(reason=error))
+    version = asked.stdout.strip()
+    if asked.returncode or not version:
+        reason = (asked.stderr.strip().splitlines() or ["?"])[-1]
+        says = _("its interpreter fails ({reason})").format(reason=reason)
+        return Examined("triton", "limited", says, f"{sys.executable} -m pip install -r requirements-triton.lock")
+    return Examined("triton", "works", _("{version}, its interpreter runs kernels").format(version=version))
 
 
 def trial_run() -> Iterator[Examined]:

@@ -82,6 +82,8 @@ def points(step: str | int) -> float:
     """The points of a step, for nbgrader: from the last check if the answer is still the same, else from a new one."""
     with language.use(language.choose()):
         result = _warm_grader().known(_step_name(str(step))).steps[0]
+        if result.without_score:
+            raise Refusal(result.message)
         if result.score is None:
             raise Refusal(_("Something failed in the grader itself. Run this cell again."))
         return result.score

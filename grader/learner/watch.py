@@ -157,7 +157,7 @@ class Watch:
             self._wait_for(self._that_may_use(name))
         asked = name in self.asked
         self.asked.discard(name)
-        if self.board.current is None and (result.status not in ("pass", "error") or not self.waiting):
+        if self.board.current is None and (not result.is_settled or not self.waiting):
             self.board.current, asked = name, True
         if name == self.board.current:
             self.board.at = time.strftime("%H:%M:%S")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import os
 from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,10 @@ from grader.checks.backends import LocalBackend, Oracle
 from grader.course.steps import Step
 from grader.oracle.tape import Tape
 from grader.oracle.witness import AskedHere, Witness
+
+# Triton reads it when it is imported. A reference's kernels are interpreted, on whatever device the learner's run,
+# unless it says 0.
+os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 class Solution(Step):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 
 from grader.author import lint
@@ -35,7 +36,7 @@ def page(spoken: str) -> str:
     """The whole page in one language."""
     steps = solutions()
     title, introduction, columns = HEADINGS[spoken]
-    count = sum(len(step.misconceptions) for step in steps)
+    count = sum(len(_known(step)) for step in steps)
     with use(spoken):
         parts = [f"{GENERATED}\n\n# {title}\n", introduction.format(count=count) + "\n"]
         parts += [_section(step, columns) for step in steps]
@@ -46,10 +47,27 @@ def _section(step: Solution, columns: tuple[str, ...]) -> str:
     rows = [
         columns,
         ("---",) * len(columns),
-        *((f"`{wrong.name}`", _(wrong.what), f"`{wrong.caught_by}`") for wrong in step.misconceptions),
+        *((f"`{name}`", _(what), f"`{caught_by}`") for name, what, caught_by in _known(step)),
     ]
     lines = ("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
     return f"## {step.number}. {_(step.title)}\n\n" + "\n".join(lines) + "\n"
+
+
+def _known(step: Solution) -> list[tuple[str, str, str]]:
+    """The name of each misconception, what it does, and the check that catches it. They are read from the source, since
+    a package that the step needs may be missing here, and the page is the same everywhere."""
+    if not step.lacking:
+        return [(wrong.name, wrong.what, wrong.caught_by) for wrong in step.misconceptions]
+    found = []
+    for node in ast.parse((step.folder / "misconceptions.py").read_text(encoding="utf-8")).body:
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+            continue
+        for mark in node.decorator_list:
+            if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "misconception":
+                caught_by = next(word.value for word in mark.keywords if word.arg == "caught_by")
+                what = " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
+                found.append((node.name, what, ast.literal_eval(caught_by)))
+    return found
 
 
 def main() -> None:

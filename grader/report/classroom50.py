@@ -32,7 +32,7 @@ def result(report: Report, about: Mapping[str, str], submitted: datetime) -> dic
             "test-name": f"{step.name}: {number(step.score)} / {number(step.max_score)}",
             "passed": step.status == "pass",
             "score": round((step.score or 0.0) * HUNDREDTHS),
-            "max-score": round(step.max_score * HUNDREDTHS),
+            "max-score": 0 if step.without_score else round(step.max_score * HUNDREDTHS),
             "message": quoted(told.message if (told := leading(step.checks)) else step.message),
         }
         for step in report.steps
@@ -55,7 +55,7 @@ def result(report: Report, about: Mapping[str, str], submitted: datetime) -> dic
 def main(arguments: list[str]) -> int:
     """Writes `result.json` for a report's JSON file: 0, or 1 where the grader itself failed in a step."""
     report = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=Report)
-    if failed := [step.name for step in report.steps if step.score is None]:
+    if failed := [step.name for step in report.steps if step.status == "error"]:
         print(f"::error::no score: the grader itself failed in {', '.join(failed)}", file=sys.stderr)
         return 1
     Path(arguments[1]).write_bytes(msgspec.json.encode(result(report, os.environ, _committed())))

@@ -317,7 +317,7 @@ def _steps(report: Report, every_picture: bool, hints: Mapping[str, list[Markup]
             passed=sum(check.status == "pass" for check in step.checks),
             total=len(step.checks),
             blocks=blocks(step.message),
-            failing=list(_failing(step, every_picture)),
+            failing=[] if step.without_score else list(_failing(step, every_picture)),
             parts=reports.parts(step),
             hints=hints.get(step.name, []) if step.status in ("fail", "timeout") else [],
         )

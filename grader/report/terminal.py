@@ -107,7 +107,7 @@ def status_word(status: Status, blocked_by: str | None = None) -> str:
 
 def next_step(report: Report) -> StepResult | None:
     """The first step that is not passed yet; a step that is blocked comes after the one that blocks it, or names it."""
-    return next((step for step in report.steps if step.status not in ("pass", "error")), None)
+    return next((step for step in report.steps if not step.is_settled), None)
 
 
 def _what_ran(report: Report) -> Text:
@@ -166,6 +166,8 @@ def detail(step: StepResult) -> RenderableType:
     mark, style = MARKS[step.status]
     shown: list[RenderableType] = []
     failing = [check for check in step.checks if check.status != "pass"]
+    if step.without_score:
+        return Text(f"{mark} {step.name}", f"bold {style}").append(f"  {plain(step.message)}", "not bold default")
     check = leading(step.checks)
     if step.note and not check:
         shown.append(Text(f"{mark} {step.name}", f"bold {style}"))
@@ -293,6 +295,8 @@ def closing(report: Report, command: str = GRADE, *, of_class: bool = False) -> 
         return Text(_("The grader itself failed, so this step has no score. Please report it."), "magenta")
     if following is None:
         everything = _("Everything passes: {score} of {total}.")
+        if report.steps and all(step.without_score for step in report.steps):
+            everything = _("Nothing could be graded: what is missing here is said above.")
         return Text(everything.format(score=number(report.score), total=number(report.max_score)), "bold green")
     score = _("{score} of {total}").format(score=number(report.score), total=number(report.max_score))
     name = following.blocked_by or following.name

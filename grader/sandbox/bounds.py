@@ -37,6 +37,8 @@ def restrict(
     for name, value in (("HOME", folder), ("TMPDIR", folder), ("USER", "learner")):
         os.environ[name] = value
     tempfile.tempdir = folder
+    if limits.accelerator:
+        os.environ.pop("TRITON_INTERPRET", None)  # there a kernel is compiled, into a cache below HOME
     if confined:
         layers += kernel.confine(folder, readable, limits.without)
     needed = {*limits.required} | ({*proven} - {*limits.without} if confined else set())

@@ -13,6 +13,8 @@ def clean_environment() -> dict[str, str]:
         ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_THREAD_LIMIT", "VECLIB_MAXIMUM_THREADS"),
         "1",
     )
+    # Triton reads it when it is imported: its kernels then run on a CPU, in its interpreter.
+    one_thread["TRITON_INTERPRET"] = "1"
     return environment | one_thread | {"PYTORCH_NVML_BASED_CUDA_CHECK": "1", "LANG": "C.UTF-8", "PATH": os.defpath}
 
 

@@ -49,7 +49,7 @@ def warm_up() -> None:
     """
     import torch
 
-    from grader.calls.builtins import FAMILIES, BuiltIns
+    from grader.calls.builtins import FAMILIES, IN_ANY_FORM, BuiltIns
     from grader.calls.memory import LargestStorage
     from grader.calls.modes import OneDevice
 
@@ -57,7 +57,7 @@ def warm_up() -> None:
     for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
         x = torch.ones(2, 2, dtype=dtype)
         repr((x @ x).softmax(-1).exp().sum(-1))
-    with BuiltIns(FAMILIES.keys() - {"torch"}):  # which needs no warm-up
+    with BuiltIns(FAMILIES.keys() - {*IN_ANY_FORM}):  # which need no warm-up
         _run_ops("cpu")
         with LargestStorage():
             _run_ops("cpu")

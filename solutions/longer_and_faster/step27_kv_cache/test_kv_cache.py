@@ -25,8 +25,8 @@ TOKEN_WEIGHT = 4.0
 MOST = 1.5  # times the matrix products of one pass over all tokens
 
 
-def kept(implementation: Implementation, max_length: int, device: str = "cpu") -> Handle:
-    """An empty cache."""
+def kept(implementation: Implementation, max_length: int, device: str | None = None) -> Handle:
+    """An empty cache, on the device of the run unless another is said."""
     cache = implementation.using(keep=True, device=device).KVCache(max_length)
     holds(isinstance(cache, Handle), _("KVCache(…) should make an object with update, reset and length."))
     return cache  # type: ignore[return-value]  # seen to be one

@@ -102,12 +102,7 @@ def train_step(
     device = next(model.parameters()).device.type
     total = 0.0
     for inputs, targets in batches:
-        lower = (
-            torch.autocast(device, dtype=getattr(torch, precision))
-            if precision != "float32"
-            else contextlib.nullcontext()
-        )
-        with lower:
+        with lower_precision(device, precision):
             loss = model(inputs, targets)[1] / len(batches)
         (loss if scaler is None else scaler.scale(loss)).backward()
         total += loss.item()

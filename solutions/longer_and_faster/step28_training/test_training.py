@@ -278,7 +278,7 @@ def test_scaler(student: Implementation, reference: Implementation, draw: Draw) 
     """With a scaler the step is the same, and one that overflows changes nothing but the scale."""
     theirs, ours = models(student, reference, draw, dtype="float32")
     made, right = optimizers(student, reference, theirs, ours)
-    scaler = student.using(keep=True).GradScaler("cpu", init_scale=1024.0)
+    scaler = student.using(keep=True).GradScaler(student._device, init_scale=1024.0)
     holds(isinstance(scaler, Handle), _("The file should have the name GradScaler, from torch.amp."))
     for norm in (1e9, 0.02):
         batches = texts(draw, (2, BLOCK), (2, BLOCK))
@@ -306,7 +306,7 @@ def _overflow(student: Implementation, reference: Implementation, draw: Draw) ->
     theirs.load_parameters(values)
     theirs.train()
     made = student.using(keep=True).make_optimizer(theirs)
-    scaler = student.using(keep=True).GradScaler("cpu", init_scale=2.0**127)
+    scaler = student.using(keep=True).GradScaler(student._device, init_scale=2.0**127)
     batches = texts(draw, (2, BLOCK))
     student.train_step(theirs, made, batches, RATE, 1.0, "float32", scaler)
     after = theirs.parameters()
