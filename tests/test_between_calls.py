@@ -1,4 +1,4 @@
-"""Between an answer and the next call a worker stands still: it computes nothing and writes nothing."""
+"""Between an answer and the next call a worker without a file system of its own stands still: it writes nothing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from grader.base.limits import Limits
@@ -44,7 +45,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a warm process 
 
 def stands_still(launcher: Launcher) -> None:
     """Fails if a worker goes on while no call is made, or does not once one is."""
-    backend = WorkerBackend(launcher, Load("step", {"step": ("step.py", GOES_ON)}, {}), PATIENT)
+    on_disk = msgspec.structs.replace(PATIENT, without=("namespaces",))
+    backend = WorkerBackend(launcher, Load("step", {"step": ("step.py", GOES_ON)}, {}), on_disk)
     try:
         first = backend.ask(Call("count")).value
         process = backend._worker and backend._worker.process
