@@ -27,3 +27,10 @@ class CheckFailed(Exception):
         self.parting = parting
         self.due: Any = None
         self.about: Any = None
+
+
+class Refusal(Exception):
+    """What was typed into a notebook is refused: one line says why, and a notebook shows it without a traceback."""
+
+    def _render_traceback_(self) -> list[str]:  # IPython looks for this method
+        return [str(self)]
