@@ -198,7 +198,7 @@ def as_written(path: Path) -> bool:
         return False
 
 
-# --- labs: an assignment without a mark --------------------------------------------------------------------------------
+# --- labs: an assignment without a mark -------------------------------------------------------------------------------
 
 
 def build_labs(folder: Path, tracks: Collection[str]) -> list[Path]:
