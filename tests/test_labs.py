@@ -16,7 +16,7 @@ from grader.base import files, language, paths
 from grader.base.results import Graded
 from grader.cli import main as command_line
 from grader.course import lab_log
-from grader.instructor import class_page, lab_notebooks, roster
+from grader.instructor import class_page, release, roster
 from grader.instructor.standings import standing
 from grader.labs import command as lab_command
 from grader.labs import lab, parts
@@ -441,18 +441,18 @@ def test_the_class_page_counts_who_ran_which(spoken: str, tmp_path: Path) -> Non
 def test_labs_are_released_as_notebooks_without_a_mark(spoken: str, tmp_path: Path) -> None:
     """From their own lessons; one that was edited is not overwritten."""
     with language.use(spoken):
-        written = lab_notebooks.build(tmp_path, {"core", "positions"})
+        written = release.build_labs(tmp_path, {"core", "positions"})
         assert {path.stem.removeprefix("lab_") for path in written} >= {"flash", "positions"}
         made = nbformat.read(written[0], as_version=4)
         assert not any("nbgrader" in cell.metadata for cell in made.cells)
         assert LABS["costs"].lesson.title in made.cells[0].source
         assert [cell.id for cell in made.cells][-2:] == ["run", "to-see"]
-        lab_notebooks.build(tmp_path, {"core"})
+        release.build_labs(tmp_path, {"core"})
         assert not (tmp_path / "source" / "labs" / "lab_positions.ipynb").exists()
         made.cells[0].source += "\nMore."
         nbformat.write(made, written[0])
         with pytest.raises(files.NotOverwritten):
-            lab_notebooks.build(tmp_path, {"core"})
+            release.build_labs(tmp_path, {"core"})
 
 
 def test_predictions() -> None:

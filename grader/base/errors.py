@@ -29,3 +29,10 @@ class CheckFailed(Exception):
         self.due: Any = None
         self.about: Any = None
         self.as_float32 = False
+
+
+class Refusal(Exception):
+    """What was typed into a notebook is refused: one line says why, and a notebook shows it without a traceback."""
+
+    def _render_traceback_(self) -> list[str]:  # IPython looks for this method
+        return [str(self)]

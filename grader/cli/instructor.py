@@ -128,18 +128,14 @@ def _release(given: Namespace) -> None:
         name = assignment_name(given.assignment or PLAIN)
         common.require_solutions()
         try:
-            from grader.instructor import lab_notebooks
             from grader.instructor import release as releasing
         except ModuleNotFoundError as missing:
             said = _("What instructors need is not installed ({reason}). Type: make release")
             raise BadInput(said.format(reason=missing)) from None
         folder = given.folder
         try:
-            written = releasing.build(
-                folder, steps, per_step=given.per_step, marking=marking,
-                assignment=name,
-            )  # fmt: skip
-            labs = lab_notebooks.build(folder, _tracks_of(steps))
+            written = releasing.build(folder, steps, per_step=given.per_step, marking=marking, assignment=name)
+            labs = releasing.build_labs(folder, _tracks_of(steps))
         except NotOverwritten as edited:
             said = _("{file} was edited and is not overwritten. Type: python -m grader release --folder OTHER")
             raise BadInput(said.format(file=edited)) from None
@@ -151,7 +147,7 @@ def _release(given: Namespace) -> None:
         print(said.format(folder=paths.typed(folder), name=name))
         if labs:
             said = _("{count} labs, without a mark, are beside it: nbgrader generate_assignment {name}")
-            print(said.format(count=len(labs), name=lab_notebooks.ASSIGNMENT))
+            print(said.format(count=len(labs), name=releasing.LABS))
 
 
 def _tracks_of(steps: list[str]) -> set[str]:

@@ -22,7 +22,7 @@ from grader.base.files import NotOverwritten
 from grader.base.language import current
 from grader.base.language import gettext as _
 from grader.base.paths import ROOT
-from grader.course import choice, formulas, lessons, stubs
+from grader.course import choice, formulas, lab_log, lessons, stubs
 from grader.course import steps as course
 from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA
 from grader.course.choice import CORE
@@ -31,6 +31,8 @@ from grader.marks.marking import Marking
 from grader.oracle import pictures
 from grader.report import lesson_page
 
+LABS = "labs"  # the assignment of those
+LAB_SECTION = re.compile(r"^(?=## )", re.MULTILINE)
 ADJOINING = re.compile(rf"^ *{stubs.END}\n\s*^{stubs.BEGIN}\n", re.MULTILINE)
 SETUP = """\
 import os
@@ -235,3 +237,46 @@ def as_written(path: Path) -> bool:
         return bool(there.metadata["attention"]["digest"] == digest(there))
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return False
+
+
+# --- labs: an assignment without a mark -------------------------------------------------------------------------------
+
+
+def build_labs(folder: Path, tracks: Collection[str]) -> list[Path]:
+    """Writes a notebook for each lab of these tracks, in the language in use; returns their paths.
+
+    Raises NotOverwritten, and writes nothing, when one there was edited; OSError when a file can't be written.
+    """
+    source = folder / "source" / LABS
+    made = {f"{one.name}.ipynb": lab_notebook(one) for one in lab_log.folders() if one.parent.name in tracks}
+    for path in source.glob("*.ipynb"):
+        if not as_written(path):
+            raise NotOverwritten(str(path))
+    for path in source.glob("*.ipynb"):
+        if path.name not in made:
+            path.unlink()
+    if made:
+        source.mkdir(parents=True, exist_ok=True)
+    for name, content in made.items():
+        files.write(source / name, nbformat.writes(content) + "\n")
+    return [source / name for name in made]
+
+
+def lab_notebook(folder: Path) -> NotebookNode:
+    """A lab as a notebook: what it is, the question, the learner's prediction, the run, and what to see in it."""
+    name = folder.name.removeprefix("lab_")
+    about, question, to_see = LAB_SECTION.split(folder.joinpath(f"lesson.{current()}.md").read_text(encoding="utf-8"))
+    note = _("# The number of an answer above, or words of your own.")
+    outside = _("It runs your answers of the assignment in this notebook's own process, and gives no mark.")
+    cells = [
+        v4.new_markdown_cell(f"{about.strip()}\n\n{outside}", id="about"),
+        v4.new_code_cell(setup(), id="setup"),
+        v4.new_markdown_cell(question.strip(), id="question"),
+        v4.new_code_cell(f'{note}\nprediction = ""', id="prediction"),
+        v4.new_code_cell(f'from grader.notebook import lab\n\nlab("{name}", prediction)', id="run"),
+        v4.new_markdown_cell(to_see.strip(), id="to-see"),
+    ]
+    made = v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL, "language_info": {"name": "python"}})
+    made.metadata["attention"] = {"digest": digest(made)}
+    nbformat.validate(made)
+    return NotebookNode(made)

@@ -11,6 +11,7 @@ from typing import Literal
 from markupsafe import Markup, escape
 
 from grader.base import language
+from grader.base.errors import Refusal
 from grader.base.language import gettext as _
 from grader.course import answer_cells, submissions
 from grader.labs import command, parts
@@ -25,13 +26,6 @@ COLOURS = {
     "series-3": "#12784f", "series-4": "#8c2f9b", "series-5": "#7a5c00", "series-6": "#b3123f", "series-7": "#3b4a5a",
     "series-8": "#4d7c0f",
 }  # fmt: skip
-
-
-class Refusal(Exception):
-    """The lab can't run: one line says why. A notebook shows that line without a traceback."""
-
-    def _render_traceback_(self) -> list[str]:  # IPython looks for this method
-        return [str(self)]
 
 
 class ShownLab:

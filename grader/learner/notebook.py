@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.base import language
+from grader.base.errors import Refusal
 from grader.base.language import gettext as _
 from grader.base.results import Report
 from grader.course import answer_cells, choice, submissions
@@ -25,13 +26,6 @@ from grader.judge.launcher import GraderError
 from grader.sandbox.importer import PACKAGE, SubmissionImporter
 
 NAME = "notebook"
-
-
-class Refusal(Exception):
-    """Grading was refused: one line says why. A notebook shows that line without a traceback."""
-
-    def _render_traceback_(self) -> list[str]:  # IPython looks for this method
-        return [str(self)]
 
 
 class CheckedSteps:

@@ -50,7 +50,7 @@ class Writer(model.GPT):
 
     def forward(self, idx: Tensor, caches: Sequence[Cache] = ()) -> Tensor:
         """idx: (B, t) -> logits (B, t, vocab_size)."""
-        past = caches[0].length if caches else 0
+        past = next((cache.length for cache in caches), 0)
         stream = self.wte(idx) + self.wpe.weight[past : past + idx.shape[1]]
         for layer, cache in zip(self.h, caches or [Cache(0)] * len(self.h)):
             attention = layer.attn
