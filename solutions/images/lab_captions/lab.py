@@ -193,7 +193,7 @@ def _looks(shown: Drawing, caption: Sentence, weights: Tensor) -> Plot:
             if place >= len(caption):
                 axes.set_axis_off()
                 continue
-            lab_plot.shade(axes, weights[place].tolist(), largest=1.0)
+            lab_plot.shade(axes, weights[place].tolist(), largest=float(weights[place].max()))
             for shape in shown.shapes:
                 axes.add_patch(_outline(shape))
             axes.set_title(caption[place], fontsize=11)
