@@ -63,8 +63,9 @@ repro: .venv/ready ## Run the failing call in a process of your own, where break
 	@$(RUN) repro $(STEP)
 
 .PHONY: lesson
-lesson: .venv/ready ## Read the lesson of the current step, or of STEP=4
-	@$(RUN) lesson $(STEP)
+lesson: .venv/ready ## Read the lesson of the current step, or of STEP=4 (PAGE=1: in the browser, pictures drawn)
+	@$(if $(PAGE),mkdir -p dist)
+	@$(RUN) lesson $(STEP) $(if $(PAGE),--html dist/lesson.html --open)
 
 .PHONY: reset
 reset: .venv/ready ## Back to the stub, your work kept beside it: STEP=4
@@ -84,7 +85,7 @@ doctor: .venv/ready ## What works here, what does not, and how to fix it
 
 .PHONY: lab
 lab: .venv/ready-lab ## Labs: experiments with your own code (NAME=flash runs one)
-	@$(RUN) lab $(NAME) $(LAB_OPTIONS) $(if $(PREDICT),--predict "$(PREDICT)")
+	@$(RUN) lab $(NAME) $(LAB_OPTIONS) $(if $(PREDICT),--predict "$(PREDICT)") $(if $(LOG),--log $(LOG))
 
 .PHONY: train
 train: .venv/ready-lab ## Train your own GPT (TEXT=file, SECONDS=120, RESUME=1)
@@ -204,8 +205,8 @@ security: .venv/ready-test ## Every attack against every set of layers, and dist
 	@$(VENV) -m tests.security_page $(ATTACKS)
 
 .PHONY: soak
-soak: .venv/ready-test ## 500 submissions, right, wrong and hostile, through one warm grader (takes minutes)
-	@$(VENV) -m tests.soak
+soak: .venv/ready-test ## 500 submissions, right, wrong and hostile, through one warm grader (COUNT=500; FULL=1: a full disk)
+	@$(VENV) -m tests.soak $(COUNT) $(if $(FULL),--nearly-full)
 
 .PHONY: fuzz
 fuzz: .venv/ready-test ## Seek bytes that break the decoder of answers, guided by coverage (EXAMPLES=20000)

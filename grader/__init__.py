@@ -1,3 +1,3 @@
 """Attention from scratch: the grader of the exercise kit."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"

@@ -1,10 +1,11 @@
-"""`make bench-class`: a class through this kit, and students of it through nbgrader's own `Execute`, in one run.
+"""`make bench-class`: one class through `nbgrader autograde` as it comes, through the same with the kit's line in its
+configuration, and through `grader class`, in one run.
 
-Submissions of twelve steps each, half of them right. On this side `python -m grader class` does all that it does for an
-instructor. On nbgrader's side `nbgrader autograde` runs the notebooks that `make release` makes as it comes, without
-the kit's line in its configuration; and, for the hardest comparison, the leanest notebook that could be written: the
-kit's checks in the kernel itself, with no isolation, no diagnosis and no page. All are timed as whole commands, this
-kit's before and after nbgrader's. `--many 1000` sends as many through the kit alone and looks at memory meanwhile.
+Submissions of the core's twelve steps each, half of them right. nbgrader grades the notebooks that `make release`
+makes, `grader class` does all that it does for an instructor. All are timed as whole commands, `grader class` before
+and after nbgrader. With one notebook per step nbgrader alone takes minutes for each student, so only a few go that way.
+The bounds hold on a machine that does nothing else. `--many 1000` sends as many through the kit alone and looks at
+memory.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from grader.base import paths
-from grader.calls.responder import Responder
-from grader.checks.backends import LocalBackend
-from grader.checks.trial import run_check
 from grader.course import steps as course
+from grader.course.choice import CORE
 from tests.bench_grade import descendants
 
 EXAMPLES = paths.ROOT / "examples" / "course" / "submissions"
@@ -37,6 +38,7 @@ RIGHT = ("ada", "김민서")
 WRONG = ("chen wei", "dora", "emre", "fatima", "박서연")
 LOOPS = ("박서연/step10_flash.py",)  # an endless loop costs nbgrader 30 seconds and us 10: neither is the point here
 SEED = 7
+SETTLED = 2.0  # seconds after which all processors are to be busy: until then torch is loaded, once
 LOOK_EVERY = 3.0  # seconds: a look takes some 15 ms of a processor, and holds up what it looks at
 
 Notebooks = Callable[[Path | None], dict[str, object]]  # of one student, by file name
@@ -55,44 +57,12 @@ def hand_in(folder: Path, count: int) -> None:
             file.write_text(f"# {student.name}\n{file.read_text(encoding='utf-8')}", encoding="utf-8")
 
 
-def points(name: str, namespace: dict[str, object]) -> float:
-    """What a grade cell of nbgrader's computes: the points of a step, by its own checks, in the kernel."""
-    step = next(step for step in course.steps() if step.name == name)
-    student = LocalBackend(Responder(namespace, step.off_limits))
-    reference = LocalBackend(step.responder())
-    passed = (
-        check.points for check in step.checks
-        if run_check(check.function, student, reference, seed=SEED).status == "pass"
-    )  # fmt: skip
-    return float(sum(passed))
-
-
-def leanest(folder: Path | None) -> dict[str, object]:
-    """The leanest notebook that grades twelve steps: the kit's checks in the kernel itself. None: its source."""
-    from nbformat import v4
-
-    def cell(kind: str, step: course.Step, source: str, **flags: object) -> object:
-        about = {"schema_version": 3, "grade": False, "solution": False, "locked": False, "task": False, **flags}
-        return v4.new_code_cell(source, metadata={"nbgrader": {"grade_id": f"{kind}_{step.name}", **about}})
-
-    cells = [
-        v4.new_code_cell(f"import sys\nsys.path.insert(0, {str(paths.ROOT)!r})\nfrom tests.bench_class import points")
-    ]
-    for step in course.steps():
-        answer = "raise NotImplementedError" if folder is None else answered(folder, step)
-        cells.append(cell("answer", step, answer, solution=True))
-        cells.append(
-            cell("points", step, f'points("{step.name}", globals())', grade=True, locked=True, points=step.points)
-        )
-    return {"attention.ipynb": v4.new_notebook(cells=cells)}
-
-
 def released(folder: Path | None, *, per_step: bool = False) -> dict[str, object]:
     """The notebooks that `make release` makes, one for all steps or one a step. None: their sources."""
     from grader.instructor import release
 
     made = {}
-    for steps in [[step] for step in course.steps()] if per_step else [course.steps()]:
+    for steps in [[step] for step in core()] if per_step else [core()]:
         notebook = release.notebook(steps)
         there = {cell.metadata.nbgrader.grade_id: cell for cell in notebook.cells if "nbgrader" in cell.metadata}
         for step in steps if folder is not None else ():
@@ -109,14 +79,21 @@ def answered(folder: Path, step: course.Step, *, whole: bool = True) -> str:
     if whole:
         return re.sub(r"^from exercises.*\n", "", answer, flags=re.MULTILINE)
     earlier = re.findall(r"^from exercises\.(\w+) import", answer, flags=re.MULTILINE)
-    steps = [other for other in course.steps() if other.name in earlier]
+    steps = [other for other in core() if other.name in earlier]
     parts = [*(answered(folder, other, whole=False) for other in steps), answer]
     return re.sub(r"^from exercises.*\n", "", "\n".join(parts), flags=re.MULTILINE)
 
 
-def nbgrader_course(folder: Path, students: list[Path], notebooks: Notebooks) -> None:
-    """A course of nbgrader's with these students' submissions collected."""
+def core() -> list[course.Step]:
+    """The twelve steps that are graded."""
+    return [step for step in course.steps() if step.track == CORE]
+
+
+def nbgrader_course(folder: Path, students: list[Path], notebooks: Notebooks, with_kit: bool) -> None:
+    """A course of nbgrader's with these students' submissions collected; `with_kit`: with its line, `configure(c)`."""
     import nbformat
+
+    from grader.instructor import release
 
     source = folder / "source" / "attention"
     places = {source: None, **{folder / "submitted" / student.name / "attention": student for student in students}}
@@ -124,6 +101,10 @@ def nbgrader_course(folder: Path, students: list[Path], notebooks: Notebooks) ->
         place.mkdir(parents=True)
         for name, notebook in notebooks(student).items():
             nbformat.write(notebook, place / name)
+    if with_kit:
+        configuration = release.CONFIG.format(kit=paths.ROOT, language="en")
+        own = f'c.GradeSubmission.seed = {SEED}\nc.GradeSubmission.device = "cpu"\n'
+        (folder / "nbgrader_config.py").write_text(configuration + own, encoding="utf-8")
     quiet(folder, "-m", "nbgrader", "generate_assignment", "attention")
 
 
@@ -145,24 +126,49 @@ def quiet(folder: Path, *arguments: str) -> tuple[float, float]:
     return time.perf_counter() - start, cpu
 
 
-def graded(submissions: Path, out: Path, jobs: int, pages: str = "Pss") -> tuple[float, float, list[dict[int, float]]]:
-    """One class through this kit: seconds, processor seconds, and the memory of each of its processes at each look."""
-    looks: list[dict[int, float]] = []
+@dataclass
+class Run:
+    """One class through this kit: seconds, processor seconds, those of them after it has settled, as a share of all
+    that its processes could have had, and the memory of each process at each look."""
+
+    wall: float = 0.0
+    cpu: float = 0.0
+    busy: float = 0.0
+    looks: list[dict[int, float]] = field(default_factory=list)
+
+
+def graded(submissions: Path, out: Path, jobs: int, pages: str = "Pss") -> Run:
+    """One class through this kit, looked at while it runs."""
+    run, settled = Run(), [0.0]
     done = threading.Event()
 
     def look() -> None:
+        if not done.wait(SETTLED):
+            settled[0] = worked(os.getpid())
         while not done.wait(LOOK_EVERY):
-            looks.append(memory(os.getpid(), pages))
+            run.looks.append(memory(os.getpid(), pages))
 
     watching = threading.Thread(target=look)
     watching.start()
     try:
         arguments = ("class", str(submissions), "--out", str(out), "--seed", str(SEED), "--device", "cpu")
-        wall, cpu = quiet(paths.ROOT, "-m", "grader", *arguments, "--jobs", str(jobs))
+        run.wall, run.cpu = quiet(paths.ROOT, "-m", "grader", *arguments, "--jobs", str(jobs))
     finally:
         done.set()
         watching.join()
-    return wall, cpu, looks
+    if run.wall > SETTLED:
+        run.busy = (run.cpu - settled[0]) / (jobs * (run.wall - SETTLED))
+    return run
+
+
+def worked(pid: int) -> float:
+    """The processor seconds of the processes below one, with those of their children that have ended."""
+    ticks = 0
+    for process in descendants(pid):
+        with suppress(OSError):
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].split()
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def memory(pid: int, pages: str) -> dict[int, float]:
@@ -193,43 +199,61 @@ def same_scores(folder: Path, out: Path) -> bool:
     return bool(theirs) and theirs == ours
 
 
-def compare(scratch: Path, count: int, few: int) -> None:
-    """The kit over a class with two processes and with one, nbgrader over the first `few` of the same students, and the
-    kit again, the other way round: while all of it runs the machine itself gets slower or faster."""
+def compare(scratch: Path, count: int) -> None:
+    """The class through all three, `grader class` first and last: meanwhile the machine may get slower or faster."""
     submissions = scratch / "in"
     hand_in(submissions, count)
-    print(f"{count} submissions of twelve steps through this kit, whole commands")
+    print(f"{count} submissions of twelve steps, whole commands")
     print(f"{'':50} {'seconds':>9} {'a minute':>9} {'processor seconds each':>24}")
-    walls: dict[int, list[float]] = {2: [], 1: []}
-    sizes: dict[int, list[float]] = {2: [], 1: []}
+    runs: dict[int, list[Run]] = {2: [], 1: []}
 
     def grade_class(jobs: int) -> Path:
-        out = scratch / f"out{jobs}-{len(walls[jobs])}"
-        wall, cpu, looks = graded(submissions, out, jobs)
-        walls[jobs].append(wall)
-        sizes[jobs].append(statistics.median(sum(look.values()) for look in looks))
-        row(f"grader class --jobs {jobs}", wall, cpu, count)
+        out = scratch / f"out{jobs}-{len(runs[jobs])}"
+        run = graded(submissions, out, jobs)
+        runs[jobs].append(run)
+        row(f"grader class --jobs {jobs}", run.wall, run.cpu, count)
         return out
 
     out = grade_class(2)
     grade_class(1)
     theirs: dict[str, tuple[float, bool]] = {}
-    for name, notebooks in FORMS.items():
-        students = sorted(submissions.iterdir())[: max(1, few // 6) if "a step" in name else few]
-        folder = scratch / name.replace(" ", "-")
-        nbgrader_course(folder, students, notebooks)
+    for name, (notebooks, with_kit) in FORMS.items():
+        few = per_step_students(count) if name == ALONE_PER_STEP else count
+        folder = scratch / re.sub(r"\W+", "-", name)
+        nbgrader_course(folder, sorted(submissions.iterdir())[:few], notebooks, with_kit)
         wall, cpu = quiet(folder, "-m", "nbgrader", "autograde", "attention")
-        row(f"nbgrader, {name}", wall, cpu, len(students))
-        theirs[name] = wall / len(students), same_scores(folder, out)
+        row(name, wall, cpu, few)
+        theirs[name] = wall / few, same_scores(folder, out)
     grade_class(1)
     grade_class(2)
-    ours, alone = statistics.mean(walls[2]), statistics.mean(walls[1])
-    print(f"\ntwo processes to one: {alone / ours:.2f} (bound 1.8)")
-    extra, of_one = statistics.mean(sizes[2]) - statistics.mean(sizes[1]), statistics.mean(sizes[1])
-    print(f"memory of an extra process: {extra:.0f} MiB (bound 300); of all with one: {of_one:.0f} MiB")
-    print(f"times the submissions a minute of nbgrader over the first {few} (bound 20; with a notebook a step a sixth)")
-    for name, (seconds, same) in theirs.items():
-        print(f"    {name:44} {seconds * count / ours:6.1f}; the same scores: {'yes' if same else 'NO'}")
+    conclude(runs, theirs, count)
+
+
+def conclude(runs: dict[int, list[Run]], theirs: dict[str, tuple[float, bool]], count: int) -> None:
+    """The figures that have a bound."""
+    two, one = runs[2], runs[1]
+    each = statistics.mean(run.cpu for run in two) / count
+    print(f"\nprocessor seconds per submission: {each:.2f} (at most 0.5)")
+    busy = statistics.mean(run.busy for run in two)
+    print(f"share of both processors that is busy from second {SETTLED:.0f} on: {100 * busy:.0f} % (at least 95 %)")
+    sizes = [statistics.median([sum(look.values()) for run in of for look in run.looks] or [0.0]) for of in (two, one)]
+    print(f"memory of a second judge: {sizes[0] - sizes[1]:.0f} MiB (below 60); of all with one: {sizes[1]:.0f} MiB")
+    seconds = {name: each for name, (each, _same) in theirs.items()}
+    ours = statistics.mean(run.wall for run in two) / count
+    ratios = (
+        ("nbgrader with the kit's line, to nbgrader alone", seconds[ALONE] / seconds[WITH_KIT], 8),
+        ("grader class to nbgrader alone, one notebook for all", seconds[ALONE] / ours, 15),
+        ("grader class to nbgrader alone, one notebook per step", seconds[ALONE_PER_STEP] / ours, 100),
+    )
+    for name, ratio, bound in ratios:
+        print(f"{name}: {ratio:.1f} times the submissions a minute (at least {bound})")
+    for name, (_seconds, same) in theirs.items():
+        print(f"the same scores as {name}: {'yes' if same else 'NO'}")
+
+
+def per_step_students(count: int) -> int:
+    """How many go through nbgrader alone with one notebook per step: a kernel is started twelve times for each."""
+    return max(1, count // 12)
 
 
 def row(name: str, wall: float, cpu: float, count: int) -> None:
@@ -238,18 +262,21 @@ def row(name: str, wall: float, cpu: float, count: int) -> None:
 
 
 LASTING = ("command", "zygote", "judge")
-FORMS: dict[str, Notebooks] = {
-    "released, one notebook for all": released,
-    "released, one notebook a step": partial(released, per_step=True),
-    "leanest notebook, checks in the kernel": leanest,
+ALONE, ALONE_PER_STEP = "nbgrader alone, one notebook for all", "nbgrader alone, one notebook per step"
+WITH_KIT = "nbgrader with the kit's line"
+FORMS: dict[str, tuple[Notebooks, bool]] = {
+    WITH_KIT: (released, True),
+    ALONE: (released, False),
+    ALONE_PER_STEP: (partial(released, per_step=True), False),
 }
 
 
 def endure(scratch: Path, count: int) -> None:
     """Many submissions through this kit, with an eye on the memory of the processes that last: all but the workers."""
     hand_in(scratch / "in", count)
-    wall, cpu, looks = graded(scratch / "in", scratch / "out", 2, "Anonymous")
-    print(f"{count} submissions: {60 * count / wall:.0f} a minute, {cpu / count:.2f} processor seconds each")
+    run = graded(scratch / "in", scratch / "out", 2, "Anonymous")
+    looks = run.looks
+    print(f"{count} submissions: {60 * count / run.wall:.0f} a minute, {run.cpu / count:.2f} processor seconds each")
     print("memory behind no file in each tenth of the run, the median, MiB")
     lasting = sorted(pid for pid in {*itertools.chain(*looks)} if sum(pid in look for look in looks) > len(looks) / 2)
     bounds = [len(looks) * tenth // 10 for tenth in range(11)]
@@ -264,8 +291,7 @@ def endure(scratch: Path, count: int) -> None:
 def main() -> None:
     """Measures and prints."""
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--count", type=int, default=100, help="submissions through the kit")
-    arguments.add_argument("--few", type=int, default=12, help="how many of them go through nbgrader")
+    arguments.add_argument("--count", type=int, default=40, help="how many students")
     arguments.add_argument("--many", type=int, default=0, help="instead, as many through the kit alone")
     asked = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -273,7 +299,7 @@ def main() -> None:
         if asked.many:
             endure(scratch, asked.many)
         else:
-            compare(scratch, asked.count, asked.few)
+            compare(scratch, asked.count)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,21 @@
 """`make soak`: hundreds of submissions, right, wrong and hostile, through one warm grader under one seed.
 
 Every verdict must be right, nothing may be left behind, and the memory of the processes that live on must not grow.
+
+`make soak FULL=1` does it where the temporary folder is nearly full, and workers have no file system of their own.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import inspect
 import os
 import random
 import statistics
+import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections import Counter
@@ -30,6 +35,12 @@ SEED = 11  # of the run and of all draws
 COUNT = 500
 ROOM = 16  # MiB that a process may have grown by, from the first third of the run to the last
 LIMITS = msgspec.structs.replace(hostile.LIMITS, call_seconds=1.0, step_seconds=4.0)
+ON_DISK = ("namespaces",)  # without which a worker's files are in the temporary folder
+SMALL, LEFT = 64, 6  # MiB of a temporary folder that is nearly full, and what is left of it
+# In a mount namespace of its own: nobody else's temporary folder is filled.
+NEARLY_FULL = """
+mount -t tmpfs -o size="$1"m kit "$3" && head -c "$2"M /dev/zero > "$3/full" && export TMPDIR="$3" && shift 3 && "$@"
+"""
 
 
 @dataclass
@@ -62,30 +73,34 @@ class Soaked:
         return statistics.median(values[-third:]) - statistics.median(values[:third])
 
 
-def right(step: Solution) -> Submitted:
+Without = tuple[str, ...]  # layers that are left out
+
+
+def right(step: Solution, without: Without = ()) -> Submitted:
     """The reference."""
-    return Submitted("right", step.name, lambda grader: _status(grader, step.name, step.solved(), "pass"))
+    return Submitted("right", step.name, lambda grader: _status(grader, step.name, step.solved(), "pass", without))
 
 
-def wrong(step: Solution, name: str, source: str) -> Submitted:
+def wrong(step: Solution, name: str, source: str, without: Without = ()) -> Submitted:
     """The reference with one function in a way that is known to be wrong."""
-    return Submitted("wrong", f"{step.name}:{name}", lambda grader: _status(grader, step.name, source, "fail"))
+    return Submitted("wrong", f"{step.name}:{name}", lambda grader: _status(grader, step.name, source, "fail", without))
 
 
-def attacking(attack: hostile.Attack) -> Submitted:
+def attacking(attack: hostile.Attack, without: Without = ()) -> Submitted:
     """A hostile one, or an honest one with unusual needs."""
-    limits = hostile.PATIENT if attack.is_honest else LIMITS
+    limits = msgspec.structs.replace(hostile.PATIENT if attack.is_honest else LIMITS, without=without)
     return Submitted("hostile", attack.name, lambda grader: hostile.tried_in_short(attack, grader, limits))
 
 
-def mixed(count: int, seed: int = SEED) -> list[Submitted]:
+def mixed(count: int, seed: int = SEED, without: Without = ()) -> list[Submitted]:
     """So many submissions, a third of each kind, in an order drawn by the seed."""
     draw = random.Random(seed)
     steps = solutions()
-    attacks = [attacking(attack) for attack in hostile.attacks()]
+    user = "root" if os.geteuid() == 0 else "ordinary"
+    attacks = [attacking(attack, without) for attack in hostile.attacks() if attack.holds(without, user)]
     kinds = (
-        lambda: right(draw.choice(steps)),
-        lambda: _drawn_wrong(draw, steps),
+        lambda: right(draw.choice(steps), without),
+        lambda: _drawn_wrong(draw, steps, without),
         lambda: draw.choice(attacks),
     )
     submitted = [kinds[number % 3]() for number in range(count)]
@@ -93,14 +108,16 @@ def mixed(count: int, seed: int = SEED) -> list[Submitted]:
     return submitted
 
 
-def soak(count: int, on_graded: Callable[[int, Soaked], None] = lambda number, soaked: None) -> Soaked:
+def soak(
+    count: int, on_graded: Callable[[int, Soaked], None] = lambda number, soaked: None, without: Without = ()
+) -> Soaked:
     """Grades them one after another, and looks at the processes after each."""
     soaked = Soaked()
     begin = time.monotonic()
     with Grader(1, LIMITS) as grader:
         for step in solutions():  # warms up: the judge remembers the reference's answers, by design
-            soaked.wrong += right(step).graded(grader)
-        for number, submitted in enumerate(mixed(count), 1):
+            soaked.wrong += right(step, without).graded(grader)
+        for number, submitted in enumerate(mixed(count, without=without), 1):
             said = [*submitted.graded(grader), *hostile.left_behind(grader)]
             soaked.wrong += [f"{submitted.name}: {what}" for what in said]
             soaked.kinds[submitted.kind] += 1
@@ -110,8 +127,8 @@ def soak(count: int, on_graded: Callable[[int, Soaked], None] = lambda number, s
     return soaked
 
 
-def _status(grader: Grader, step: str, source: str, expected: str) -> list[str]:
-    grader.limits = hostile.PATIENT
+def _status(grader: Grader, step: str, source: str, expected: str, without: Without) -> list[str]:
+    grader.limits = msgspec.structs.replace(hostile.PATIENT, without=without)
     sources = {other.name: other.solved() for other in solutions()} | {step: source}
     submitted = Submission("soak", {name: (f"soak/{name}.py", text) for name, text in sources.items()})
     (result,) = grader.grade(submitted, [step], device="cpu", seed=SEED).steps
@@ -120,7 +137,7 @@ def _status(grader: Grader, step: str, source: str, expected: str) -> list[str]:
     return [f"{step} is {result.status}, not {expected}"]
 
 
-def _drawn_wrong(draw: random.Random, steps: list[Solution]) -> Submitted:
+def _drawn_wrong(draw: random.Random, steps: list[Solution], without: Without) -> Submitted:
     """A misconception that is one function or class and needs no name that a submission does not have."""
     while True:
         step = draw.choice(steps)
@@ -129,7 +146,7 @@ def _drawn_wrong(draw: random.Random, steps: list[Solution]) -> Submitted:
             ((name, made),) = misconception.replaced.items()
             written = _written(made, name, vars(step.reference))
             if written:
-                return wrong(step, misconception.name, f"{step.solved()}\n\n{written}\n")
+                return wrong(step, misconception.name, f"{step.solved()}\n\n{written}\n", without)
 
 
 def _written(made: Any, name: str, there: dict[str, Any]) -> str | None:
@@ -169,16 +186,31 @@ def held(pid: int) -> tuple[float, int]:
         return (int(pages[1]) - int(pages[2])) * os.sysconf("SC_PAGE_SIZE") / 2**20, 0
 
 
+def nearly_full(count: int) -> int:
+    """Soaks, in a process of its own, where little is left of the temporary folder; its exit status."""
+    namespaces = ["--mount", "--propagation", "private", *(["--user", "--map-root-user"] if os.geteuid() else [])]
+    with tempfile.TemporaryDirectory() as folder:
+        given = [str(SMALL), str(SMALL - LEFT), folder, sys.executable, "-m", "tests.soak", str(count), "--on-disk"]
+        return subprocess.run(["unshare", *namespaces, "sh", "-c", NEARLY_FULL, "sh", *given], check=False).returncode
+
+
 def main() -> int:
     """Soaks and prints what came of it."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else COUNT
+    asked = argparse.ArgumentParser(prog="python -m tests.soak", description="Grade hundreds of submissions.")
+    asked.add_argument("count", type=int, nargs="?", default=COUNT)
+    asked.add_argument("--nearly-full", action="store_true", help="where the temporary folder is nearly full")
+    asked.add_argument("--on-disk", action="store_true", help="with the files of workers in the temporary folder")
+    given = asked.parse_args()
+    count = given.count
+    if given.nearly_full:
+        return nearly_full(count)
 
     def say(number: int, soaked: Soaked) -> None:
         if number % 50 == 0:
             memory = ", ".join(f"{name} {values[-1]:.0f} MiB" for name, values in soaked.memory.items())
             print(f"{number:5} graded, {len(soaked.wrong)} wrong, {memory}", flush=True)
 
-    soaked = soak(count, say)
+    soaked = soak(count, say, ON_DISK if given.on_disk else ())
     kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(soaked.kinds.items()))
     print(f"{kinds}: {soaked.seconds:.0f} s, {len(soaked.wrong)} wrong verdicts or things left behind")
     for process, values in soaked.memory.items():

@@ -1,8 +1,9 @@
-"""What a notebook shows of a verdict, in a real Chromium: inside JupyterLab's style sheet and nbgrader's Bootstrap,
-wide and as wide as a phone. Skipped where there is no Chromium, or no nbconvert."""
+"""What people look at, in a real Chromium: a verdict inside JupyterLab's style sheet and nbgrader's Bootstrap, the page
+of a class and that of a student; wide and as wide as a phone. Skipped where there is no Chromium, or no nbconvert."""
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import json
 import os
@@ -16,7 +17,11 @@ import pytest
 
 from grader.base import language
 from grader.base.results import CheckResult, Parting, Report, StepResult
+from grader.course import choice
+from grader.instructor import class_page
+from grader.instructor.standings import Standing
 from grader.report import page
+from tests.test_class_page import DROPOUT, MASK, step, student
 
 nbconvert = pytest.importorskip("nbconvert", reason="nbconvert is not installed: make release installs it")
 v4 = pytest.importorskip("nbformat.v4")
@@ -52,21 +57,26 @@ window.addEventListener("load", () => {
 """
 
 
-def verdict() -> str:
+def report() -> Report:
     """A step that fails in one check, with everything that a verdict may hold."""
     check = CheckResult(
         name="test_large_scores", title="Large scores do not overflow.", device="cpu", status="fail", points=0.0,
         max_points=2.0, message=MESSAGE, hint="What is exp(1000)?", parting=PARTING,
     )  # fmt: skip
-    step = StepResult(
+    failed = StepResult(
         name="step02_softmax", title="Softmax", status="fail", score=0.0, max_score=2.0, seconds=0.1, checks=[check],
         output="printed\n" * 3,
     )  # fmt: skip
-    report = Report(
-        submission="ada", seed=1, isolation=[], devices={"cpu": "checked"}, score=0.0, max_score=2.0, steps=[step]
-    )
+    return Report(
+        submission="ada", seed=1, isolation=[], devices={"cpu": "checked"}, score=0.0, max_score=2.0, steps=[failed],
+        unread={"step03_attention-a-name-that-goes-on-and-on-without-a-space.py.txt": "its name is not that of a step"},
+    )  # fmt: skip
+
+
+def verdict() -> str:
+    """That step as a notebook shows it."""
     with language.use("en"):
-        return page.fragment(report)
+        return page.fragment(report())
 
 
 def converted(template: str) -> str:
@@ -116,3 +126,84 @@ def test_a_verdict_is_readable(template: str, width: int, tmp_path: Path) -> Non
         assert value[2] > 0.5 * seen["width"], "a value is squeezed"
         beside, above = label[0] + label[2] <= value[0] + 1, label[1] + label[3] <= value[1] + 1
         assert beside or above
+
+
+# --- whole pages -----------------------------------------------------------------------------------------------------
+
+LOOK = """
+<script>
+const shade = text => (text.match(/[\\d.]+/g) || []).map(Number);
+const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+  .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+const behind = one => {
+  for (; one; one = one.parentElement) {
+    const colour = shade(getComputedStyle(one).backgroundColor);
+    if (colour.length === 3 || colour[3] === 1) return colour;
+  }
+  return [255, 255, 255];
+};
+const contrast = one => {
+  const [a, b] = [light(shade(getComputedStyle(one).color)), light(behind(one))];
+  return (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+};
+window.addEventListener("load", () => {
+  document.querySelectorAll("details").forEach(one => { one.open = true; });
+  const wide = document.documentElement.clientWidth;
+  const unseen = "svg, script, style, .unseen, .skip";
+  const said = [...document.querySelectorAll("body *")].filter(one => !one.closest(unseen) &&
+    [...one.childNodes].some(part => part.nodeType === 3 && part.textContent.trim()));
+  const inside = ".scroll, .picture, pre, .unseen, .skip";
+  document.body.dataset.measured = JSON.stringify({
+    wide, whole: document.documentElement.scrollWidth, dark: matchMedia("(prefers-color-scheme: dark)").matches,
+    outside: said.filter(one => !one.closest(inside) && one.getBoundingClientRect().right > wide + 1)
+      .map(one => one.textContent.slice(0, 60)),
+    faint: said.filter(one => contrast(one) < 4.5).map(one => one.textContent.slice(0, 40)),
+    squeezed: [...document.querySelectorAll(".steps th, .steps td, .grid tbody th")]
+      .filter(one => one.textContent.trim().length > 12 && one.offsetWidth > 0 && one.offsetWidth < 60)
+      .map(one => one.textContent.slice(0, 40)),
+    small: said.filter(one => parseFloat(getComputedStyle(one).fontSize) < 11).map(one => one.textContent.slice(0, 40)),
+  });
+});
+</script></body>
+"""
+DARK = "--blink-settings=preferredColorScheme=0"
+
+
+NAMES = (
+    "Wolfeschlegelsteinhausenbergerdorffvoralternwaren" * 2,
+    "김수한무거북이와두루미삼천갑자동방삭",
+    "\u202eadx",
+    "a  b",
+)
+
+
+def odd_class() -> list[Standing]:
+    """People with long and odd names, in all of the core; one handed in files that nobody read."""
+    core = [name for name in choice.step_names(None, choice.CORE) if name not in (MASK, DROPOUT)]
+    found = [student(name, *(step(one, "fail", ("a_misconception_of_no_catalogue" * 3,)) for one in core))
+             for name in NAMES]  # fmt: skip
+    unread = tuple((f"{name}.py.txt", "its name is not that of a step") for name in NAMES)
+    return [*found, dataclasses.replace(found[0], student="nobody", unread=unread)]
+
+
+def class_pages(spoken: str) -> dict[str, str]:
+    """The page of a class of people with long and odd names, and that of one of them."""
+    with language.use(spoken):
+        return {
+            "class": class_page.html(odd_class(), seed=7, submissions="handed in"),
+            "student": page.html(report(), every_picture=False, of_class=True),
+        }
+
+
+@pytest.mark.parametrize("kind", ["class", "student"])
+@pytest.mark.parametrize("spoken", ["en", "ko"])
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), (390, True)])
+def test_a_page_fits_and_can_be_read(kind: str, spoken: str, width: int, dark: bool, tmp_path: Path) -> None:
+    """Wide and as wide as a phone, light and dark: nothing beside the window, and no letters too faint or too small."""
+    source = class_pages(spoken)[kind]
+    # Our pages allow no script, and this one is the test's.
+    source = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", source).replace("</body>", LOOK, 1)
+    seen = measured(source, width, tmp_path, *([DARK] if dark else []))
+    assert seen["dark"] is dark
+    assert seen["outside"] == [] and seen["whole"] <= seen["wide"]
+    assert seen["faint"] == [] and seen["small"] == [] and seen["squeezed"] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -99,6 +100,18 @@ def test_the_core_and_what_was_begun(solutions: Path) -> None:
     assert choice.by_default({}, {"step16_sinusoids": "damaged"}, solutions) == [*core, "step16_sinusoids"]
     notebook = dict.fromkeys(choice.step_names(solutions), "the notebook is damaged")
     assert choice.by_default({}, notebook, solutions) == core
+
+
+def test_when_to_take_a_track_is_said_and_holds() -> None:
+    """In both languages with the same numbers, and no step uses one that comes later than it says."""
+    for track in tracks.tracks()[1:]:
+        said = {}
+        for spoken in language.LANGUAGES:
+            with language.use(spoken):
+                said[spoken] = [int(number) for number in re.findall(r"\d+", track.after)]
+                assert "\n>" not in track.summary
+        assert sorted(said["en"]) == sorted(said["ko"]) != [], track.name
+        assert all(int(name[4:6]) <= max(said["en"]) for name in track.needs), track.name
 
 
 def test_a_track_says_what_it_needs(solutions: Path) -> None:

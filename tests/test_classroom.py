@@ -152,7 +152,7 @@ def test_a_name_that_is_not_utf_8_is_graded_too(tmp_path: Path) -> None:
 
 
 def test_a_class_from_first_run_to_last(tmp_path: Path) -> None:
-    """Graded once under one seed; then only what changed; a seed repeats a run; who can't be graded is no zero."""
+    """Graded once under one seed; then what changed, under a new one; a seed repeats a run; an error is no zero."""
     submissions, out = tmp_path / "handed in", tmp_path / "out"
     hand_in(submissions / "ada", RIGHT)
     hand_in(submissions / "김민서" / "exercises", WRONG)
@@ -175,9 +175,17 @@ def test_a_class_from_first_run_to_last(tmp_path: Path) -> None:
     second, kept = graded(asked(submissions, out, jobs=1))
     assert kept == 3 and scores(second)["김민서"] == 6.0  # neither the changed one nor the link
     assert second["ada"] == first["ada"]
+    changed = second["김민서"].report
+    assert changed and changed.seed not in seeds  # nobody has read what is drawn under it
+
+    (submissions / "link").unlink()
+    kept_all, kept = graded(asked(submissions, out, jobs=1))
+    assert kept == 4 and kept_all == {name: entry for name, entry in second.items() if name != "link"}
+    assert msgspec.json.decode((out / "class.json").read_bytes())["seed"] == changed.seed
 
     third, kept = graded(asked(submissions, out, again=True, jobs=1))
-    assert kept == 0 and {entry.report.seed for entry in third.values() if entry.report} == seeds
+    once = {entry.report.seed for entry in third.values() if entry.report}
+    assert kept == 0 and len(once) == 1 and not once & {*seeds, changed.seed}
 
     other, kept = graded(asked(submissions, out, seed=5))
     assert kept == 0 and {entry.report.seed for entry in other.values() if entry.report} == {5}
@@ -512,6 +520,7 @@ def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
         ("examples/course/submissions", ["--require-isolation", "walls"], "There is no layer"),
         ("examples/course/submissions", ["--out", "README.md/x"], "can't be written"),
         ("examples/course/submissions", ["--jobs", "0"], "--jobs"),
+        ("examples/course/submissions", ["--earlier", "nowhere"], "nowhere is not a readable folder"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line(folder: str, more: list[str], says: str, tmp_path: Path) -> None:
@@ -568,6 +577,41 @@ def test_an_empty_folder_is_a_zero(tmp_path: Path) -> None:
         (tmp_path / "bob" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "bob" / name).write_text("x")
     assert found(tmp_path)["bob"].problem == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ("ada/step04_causal_mask.py", f"ada/{STEP}.py"),
+        ("Ada L_77_assignsubmission_file_/step04_causal_mask.py", f"Ada L_98_assignsubmission_file_/{STEP}.py"),
+        ("ada_12_345_step04_causal_mask.py", f"ada_LATE_12_789_{STEP}-1.py"),
+    ],
+)  # fmt: skip
+def test_an_earlier_assignment_is_found_by_person(before: str, now: str, tmp_path: Path) -> None:
+    """In the folders of an earlier week, whatever number Moodle gives there; of two of one name, neither is taken."""
+    for folder, name in (("week1", before), ("week2", now)):
+        hand_in_file(tmp_path / folder / name)
+    week2 = tmp_path / "week2"
+    (one,) = roster.students(week2, roster.folders(week2), "attention", [tmp_path / "week1"])
+    assert [name for name in one.submission.earlier if name.startswith("step")] == ["step04_causal_mask"]
+    assert one.submission.earlier["step04_causal_mask"][0].startswith("week1/")
+    assert [name for name in one.submission.sources if name.startswith("step")] == [STEP]
+
+
+def hand_in_file(path: Path) -> None:
+    """A file with an answer."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(RIGHT)
+
+
+def test_a_folder_of_assignments(tmp_path: Path) -> None:
+    """As nbgrader keeps them: others stand in, the last before this one first; who has none of this one has nothing."""
+    for name in ("ada/week1", "ada/week2", "ada/week10", "ada/week11", "bob/week1"):
+        hand_in_file(tmp_path / name / "step04_causal_mask.py")
+    hand_in_file(tmp_path / "ada" / "week10" / f"{STEP}.py")
+    ada, bob = roster.students(tmp_path, ["ada", "bob"], "week10")
+    assert ada.submission.earlier["step04_causal_mask"][0] == "week2/step04_causal_mask.py"
+    assert (bob.submission.sources, bob.problem) == ({}, "")
 
 
 def test_what_is_to_be_typed_can_be_typed(tmp_path: Path) -> None:

@@ -9,17 +9,30 @@ import pytest
 from grader.base.results import StepResult
 from grader.course import submissions
 from grader.course.steps import steps
-from grader.judge import follow_through
+from grader.judge import follow_through, quiet
 from grader.judge.grader import Grader
 
 SITUATION = Path(__file__).parent / "situations" / "blocked_by_an_earlier_step"
 CAUSAL, MULTI = "step06_causal_attention", "step08_multi_head"
-TELLS = """
+TELLING = """
 import inspect
 from exercises import step06_causal_attention as earlier
-print(inspect.getsource(earlier))
-raise ValueError(inspect.getsource(earlier))
+SECRET = inspect.getsource(earlier)
+print(SECRET)
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, *sizes, **named):
+        super().__init__()
+        {tells}
 """
+TELLS = (
+    "raise ValueError(SECRET)",
+    "raise type(SECRET[:20], (Exception,), dict())",
+    "raise NotImplementedError(SECRET[:9])",
+    "self.forward = lambda *given: torch.tensor(list(SECRET.encode()))",
+    "self.told = nn.Parameter(torch.zeros(*SECRET.encode()[:3]))",
+)
 
 
 def blocked(text: str = "") -> submissions.Submission:
@@ -66,12 +79,28 @@ def test_a_step_of_another_assignment_is_replaced(grader: Grader) -> None:
         assert "was not handed in" in step.note
 
 
-def test_a_reference_beside_the_code_is_not_told(grader: Grader) -> None:
-    _wrong, step = grader.grade(blocked(TELLS), [CAUSAL, MULTI], device="cpu").steps
-    said = "".join([step.output, *(check.message for check in step.checks)])
+@pytest.mark.parametrize("tells", TELLS)
+def test_a_reference_beside_the_code_is_not_told(tells: str, grader: Grader) -> None:
+    """Not by what is printed, nor by an error's words, the name of a function that never ends, numbers, or shapes."""
+    _wrong, step = grader.grade(blocked(TELLING.format(tells=tells)), [CAUSAL, MULTI], device="cpu").steps
     assert step.status == "fail"
-    assert "ValueError" in said
-    assert "CausalAttention(nn.Module)" not in said
+    assert not step.output
+    for check in step.checks:
+        assert check.parting is None
+        if check.status not in ("pass", "skipped"):
+            assert "Its values are not shown" in check.message
+            assert not any(letter.isdigit() for letter in check.message)
+
+
+def test_a_known_mistake_beside_a_reference_is_named(grader: Grader) -> None:
+    """What it is may be told: that is our sentence, and no number of the code's."""
+    read = blocked()
+    name, source = read.sources[MULTI]
+    read.sources[MULTI] = name, source.replace(" / math.sqrt(key.shape[-1])", "")
+    _wrong, step = grader.grade(read, [CAUSAL, MULTI], device="cpu", seed=1).steps
+    named = [check for check in step.checks if check.misconception]
+    assert named
+    assert all(check.hint and "expected " not in check.message for check in named)
 
 
 def test_without_references_nothing_is_given_by_luck(monkeypatch: pytest.MonkeyPatch, grader: Grader) -> None:
@@ -80,3 +109,67 @@ def test_without_references_nothing_is_given_by_luck(monkeypatch: pytest.MonkeyP
     step: StepResult = grader.grade(blocked(), [CAUSAL, MULTI], device="cpu").steps[1]
     assert (step.status, step.score, step.blocked_by) == ("skipped", 0.0, CAUSAL)
     assert "only be graded where the references are" in step.message
+
+
+def test_what_a_step_raised_beside_a_reference_is_told(grader: Grader) -> None:
+    """Their own line, and the sentence of torch or Python: who made the mistake has to find it."""
+    slip = blocked("\n    def forward(self, x):\n        return x @ torch.ones(x.shape[-1] + 1, 2, dtype=x.dtype)\n")
+    del slip.sources[CAUSAL]
+    (step,) = grader.grade(slip, [MULTI], seed=1, device="cpu").steps
+    said = "\n".join(check.message for check in step.checks)
+    assert "was not handed in" in step.note
+    assert "mat1 and mat2 shapes cannot be multiplied (" in said or "The size of tensor a (" in said, said
+    assert "return x @ torch.ones(x.shape[-1] + 1, 2, dtype=x.dtype)" in said
+
+
+OWN = "class MultiHeadAttention(nn.Module):\n    def forward(self, x):\n        return self.out(x) + mask_of_tokens\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("MultiHeadAttention.forward", True),
+        ("return self.out(x) + mask_of_tokens", True),
+        ("The size of tensor a (4) must match the size of tensor b (8) at non-singleton dimension 2", True),
+        ("mat1 and mat2 shapes cannot be multiplied (10x12 and 13x2)", True),
+        ("'MultiHeadAttention' object has no attribute 'mask_of_tokens'", True),
+        ("name 'mask_of_tokens' is not defined", True),
+        ("cannot import name 'mask_of_tokens' from 'exercises.step06' (unknown location)", True),
+        ("name 'self.query = nn.Linear(dim, dim_out, bias=qkv_bias)' is not defined", False),
+        ("name '" + "mask_of_tokens " * 5 + "' is not defined", False),
+        ("class CausalAttention(nn.Module): ...", False),
+        ("return self.out(x) + MultiHeadAttention(x)", False),
+        ("MultiHeadAttention.mask_of_tokens (2, 10, 10)", True),
+        (
+            "The size of tensor a (%s) must match the size of tensor b (8) at non-singleton dimension 2" % ("7" * 30),
+            False,
+        ),
+        ("name 'x' is not defined\nclass CausalAttention(nn.Module): ...", False),
+    ],
+)
+def test_what_may_be_shown_of_the_words_of_a_learner(word: str, shown: bool) -> None:
+    """No sentence that could hold a line of the reference."""
+    assert quiet.may_be_shown(word, OWN) is shown
+
+
+def test_an_earlier_hand_in_stands_in(grader: Grader) -> None:
+    """Right, it is used and named; wrong, the reference takes its place, and both are said. The points are the same."""
+    right = next(step for step in steps() if step.name == CAUSAL).solved()
+    for seed in (1, 2):
+        for source, status in ((right, "pass"), (blocked().sources[CAUSAL][1], "skipped")):
+            read = blocked()
+            del read.sources[CAUSAL]
+            read.add_earlier(submissions.Submission("ada", {CAUSAL: (f"ada/{CAUSAL}.py", source)}), "week1")
+            (step,) = grader.grade(read, [MULTI], seed=seed, device="cpu").steps
+            assert (step.status, step.score) == (status, step.max_score)
+            assert f"your earlier one (week1/{CAUSAL}.py) was used" in step.note
+            assert ("Blocked by" in step.note) == (status == "skipped")
+
+
+def test_an_earlier_hand_in_earns_nothing_here(grader: Grader) -> None:
+    """A step that this assignment asks for is worth what was handed in with it."""
+    read = submissions.Submission("ada")
+    right = next(step for step in steps() if step.name == CAUSAL).solved()
+    read.add_earlier(submissions.Submission("ada", {CAUSAL: ("ada/x.py", right)}), "week1")
+    (step,) = grader.grade(read, [CAUSAL], device="cpu").steps
+    assert (step.status, step.score) == ("todo", 0.0)

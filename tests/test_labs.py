@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import base64
 import math
+import os
 import re
 from pathlib import Path
 
+import nbformat
 import pytest
 import torch
 
-from grader.base import language
+from grader.base import files, language, paths
+from grader.base.results import Graded
 from grader.cli import main as command_line
+from grader.course import lab_log
+from grader.instructor import class_page, lab_notebooks, roster
+from grader.instructor.standings import standing
 from grader.labs import command as lab_command
 from grader.labs import lab, parts
+from grader.labs import notebook as lab_notebook
 from grader.labs import page as lab_page
 from grader.labs import plot as lab_plot
 from grader.oracle.live import solutions
+from tests.whole import WHOLE
 
 LABS = {one.name: one for one in lab.labs()}
-SEEDS = (1, 2, 3)
+SEEDS = (1, 2, 3, 4, 5)
+SOME = SEEDS if WHOLE else SEEDS[:1]  # where one takes seconds
+each_seed = pytest.mark.parametrize("seed", SEEDS)
+some_seeds = pytest.mark.parametrize("seed", SOME)
 
 
 def bench(name: str, seconds: float, seed: int = 1, text: str | None = None, own: bool = False) -> lab.Bench:
@@ -48,10 +60,12 @@ def solved(folder: Path, *numbers: int) -> Path:
 # --- what each shows ---
 
 
-def test_flash_memory_grows_with_the_square_or_with_the_length(monkeypatch: pytest.MonkeyPatch) -> None:
+@some_seeds
+def test_flash_memory_grows_with_the_square_or_with_the_length(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     module = LABS["flash"].module
     monkeypatch.setattr(module, "LENGTHS", (256, 512, 1024))
-    held = bench("flash", 100.0)
+    monkeypatch.setattr(module, "REPEATS", 1)
+    held = bench("flash", 100.0, seed)
     module.measure(held)
     slopes = {name: module.slope(held.results, name, "MiB") for name in held.results.distinct("name")}
     assert slopes["naive"] == pytest.approx(2.0, abs=0.1)
@@ -61,7 +75,7 @@ def test_flash_memory_grows_with_the_square_or_with_the_length(monkeypatch: pyte
     assert peaks["naive"] > 5 * peaks["step 10, blocks of 256"] > 5 * peaks["PyTorch's built-in"]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each_seed
 def test_scale_saturates_without_it(seed: int) -> None:
     held = bench("scale", 1.0, seed)
     LABS["scale"].module.measure(held)
@@ -72,7 +86,7 @@ def test_scale_saturates_without_it(seed: int) -> None:
     assert with_it[0]["gradient"] == pytest.approx(with_it[-1]["gradient"], rel=0.4)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@some_seeds
 def test_two_heads_name_two_tokens_and_one_does_not(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     module = LABS["heads"].module
     monkeypatch.setattr(module, "HEADS", (1, 2))
@@ -88,7 +102,7 @@ def test_two_heads_name_two_tokens_and_one_does_not(seed: int, monkeypatch: pyte
     assert looked_at >= set(module.OFFSETS)
 
 
-@pytest.mark.parametrize("seed", SEEDS[:2])
+@some_seeds
 def test_without_the_mask_training_is_easy_and_writing_is_not(seed: int) -> None:
     module = LABS["mask"].module
     held = bench("mask", 1000.0, seed, own=True)
@@ -99,10 +113,11 @@ def test_without_the_mask_training_is_easy_and_writing_is_not(seed: int) -> None
     assert abs(masked["writing"] - masked["loss"]) < 0.6
 
 
-def test_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+@some_seeds
+def test_costs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     module = LABS["costs"].module
     monkeypatch.setattr(module, "LENGTHS", (128, 256, 512))
-    held = bench("costs", 100.0)
+    held = bench("costs", 100.0, seed)
     module.measure(held)
     last = {row["name"]: row for row in held.results.where(T=512)}
     assert (last["recurrent"]["reach"], last["convolution"]["reach"], last["attention"]["reach"]) == (512, 3, 512)
@@ -129,13 +144,48 @@ def test_maps_are_causal_and_look_back(
         assert all("<svg" in picture.svg for picture in module.pictures(held.results))
 
 
+@some_seeds
+def test_positions_count_beyond_what_was_trained(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sinusoidal ones fail there at once, rotary ones further out, and ALiBi hardly at all."""
+    module = LABS["positions"].module
+    monkeypatch.setattr(module, "TEXTS", 12)
+    held = bench("positions", 1000.0, seed)
+    module.measure(held, steps=100)
+    near, far = (
+        {kind: module.loss(held.results, kind, place) for kind in module.KINDS} for place in (0, len(module.RANGES) - 1)
+    )
+    assert near[module.NONE] > max(near[kind] for kind in module.KINDS[1:]) + 0.1
+    assert far[module.SINUSOIDAL] > near[module.SINUSOIDAL] + 1
+    assert far[module.ROTARY] > near[module.ROTARY] + 0.7
+    assert far[module.ALIBI] < near[module.ALIBI] + 0.6
+    assert min(far, key=far.get) == module.ALIBI
+    assert module.loss(held.results, module.SINUSOIDAL, 1) > module.loss(held.results, module.ROTARY, 1) + 0.5
+
+
+@some_seeds
+@pytest.mark.parametrize("own", [False, True])
+def test_a_cache_keeps_tokens_cheap(seed: int, own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without one a token costs more and more; both say the same."""
+    module = LABS["cache"].module
+    monkeypatch.setattr(module, "LENGTHS", (64, 512))
+    held = bench("cache", 100.0, seed, own=own)
+    module.measure(held)
+    assert module.growth(held.results, module.WITHOUT) > 2 * module.growth(held.results, module.WITH)
+    last = {way: held.results.where(way=way, T=512)[0]["ms"] for way in (module.WITH, module.WITHOUT)}
+    assert last[module.WITHOUT] > 3 * last[module.WITH]
+    assert max(row["apart"] for row in held.results.where(way=module.WITH)) < 1e-3
+    sizes = [held.results.where(heads=heads, T=512)[0]["MiB"] for heads in module.FEWER_HEADS]
+    assert sizes == [sizes[0], sizes[0] / 2, sizes[0] / 4]
+
+
+@some_seeds
 @pytest.mark.parametrize(("text", "first"), [("The model looks at", "The"), ("모델은 모든 토큰을", "모")])
 def test_generate_learns_and_goes_on_with_whole_syllables(
-    text: str, first: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    text: str, first: str, seed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     module = LABS["generate"].module
-    held = bench("generate", 100.0, text=text, own=True)
+    held = bench("generate", 100.0, seed, text=text, own=True)
     module.measure(held, most_steps=60)
     tokens, likely = module.tables(held.results)
     assert tokens.rows[0][1].startswith(first)
@@ -164,6 +214,18 @@ def test_own_parts_give_the_references_numbers() -> None:
     layers = [one.MultiHeadAttention(16, 16, 70, 0.0, 4) for one in (reference, own)]
     layers[1].load_state_dict(layers[0].state_dict())
     torch.testing.assert_close(layers[1](query[:, 0]), layers[0](query[:, 0]))
+
+
+def test_own_positions_give_the_references_numbers() -> None:
+    reference, own = (bench("positions", 1.0, own=one).parts for one in (False, True))
+    x = torch.randn(2, 3, 30, 8)
+    for step, name, given in (
+        ("step16_sinusoidal", "sinusoidal_encoding", (40, 12)),
+        ("step17_relative", "alibi_bias", (4, 9)),
+        ("step18_rotary", "apply_rotary", (x,)),
+    ):
+        expected = getattr(reference[step], name)(*given)
+        torch.testing.assert_close(getattr(own[step], name)(*given), expected, atol=1e-5, rtol=1e-5)
 
 
 def test_own_gpt_gives_the_references_numbers() -> None:
@@ -255,6 +317,13 @@ def test_every_lab_has_a_lesson_in_both_languages() -> None:
         assert all(part.title and part.about and part.question and part.to_see for part in cut), one.name
 
 
+@pytest.mark.parametrize("spoken", language.LANGUAGES)
+def test_a_lesson_points_to_every_lab(spoken: str) -> None:
+    lessons = "".join(path.read_text("utf-8") for path in paths.SOLUTIONS.glob(f"*/step*/lesson.{spoken}.md"))
+    typed = {name: f"make lab NAME={name}`" for name in LABS} | {"generate": "make demo "}
+    assert [name for name, command in typed.items() if command not in lessons] == []
+
+
 def test_ctrl_c_keeps_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = bench("scale", 10.0)
     monkeypatch.setattr(held, "tell", lambda what, done=None: _interrupt_at(done))
@@ -285,6 +354,105 @@ def test_a_page_needs_nothing_else(spoken: str, tmp_path: Path, monkeypatch: pyt
     assert "var(--series-1)" in page
     assert not re.search("#0[01][01]1", page), "a colour that does not follow the page"
     assert (tmp_path / "scale.json").is_file()
+
+
+def test_runs_are_noted_where_a_learner_wants_that(tmp_path: Path) -> None:
+    """And nowhere else; what somebody else wrote there counts as nothing."""
+    assert not lab_log.add(tmp_path, "scale", predicted=True, stopped=False)
+    assert not list(tmp_path.iterdir())
+    lab_log.begin(tmp_path)
+    assert lab_log.add(tmp_path, "scale", predicted=True, stopped=False)
+    assert lab_log.add(tmp_path, "flash", predicted=False, stopped=True)
+    assert lab_log.add(tmp_path, "scale", predicted=False, stopped=False)
+    assert [(run.lab, run.predicted, run.stopped) for run in lab_log.read(tmp_path)] == [
+        ("scale", True, False), ("flash", False, True), ("scale", False, False),
+    ]  # fmt: skip
+    assert lab_log.names(tmp_path) == ("flash", "scale")
+    file = tmp_path / lab_log.FILE
+    for damaged in (b"", b"{}", b'[{"lab": 3}]', b"\xff", b"[" * 300_000):
+        file.write_bytes(damaged)
+        assert lab_log.names(tmp_path) == ()
+    file.write_text('[{"lab": "../../etc", "when": ""}, {"lab": "maps", "when": ""}]')
+    assert lab_log.names(tmp_path) == ("maps",)
+    file.rename(tmp_path / "elsewhere")
+    file.symlink_to(tmp_path / "elsewhere")
+    assert lab_log.names(tmp_path) == ()
+    file.unlink()
+    os.mkfifo(file)
+    assert lab_log.names(tmp_path) == ()
+    lab_log.end(tmp_path)
+    assert not lab_log.is_kept(tmp_path)
+
+
+def test_the_list_is_begun_and_ended_by_a_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for switch, said in (("on", "hand in"), ("off", "is gone")):
+        arguments = ["lab", "--log", switch, "--submission", str(tmp_path), "--lang", "en"]
+        monkeypatch.setattr("sys.argv", ["grader", *arguments])
+        assert command_line.main() == 0
+        assert said in " ".join(capsys.readouterr().out.split())
+        assert lab_log.is_kept(tmp_path) is (switch == "on")
+
+
+def test_a_lab_in_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It finds the answers of the assignment beside it, and shows its figures, tables and pictures."""
+    (tmp_path / "labs").mkdir()
+    solved(tmp_path / "attention", 3)
+    monkeypatch.chdir(tmp_path / "labs")
+    monkeypatch.setattr(parts, "graded", lambda folder: lambda steps: dict.fromkeys(steps, ("pass", 10.0, 10.0)))
+    shown = lab_notebook.lab("scale", "2", seconds=0.5)
+    html = shown._repr_html_()
+    assert "step03_attention: yours." in repr(shown)
+    assert shown.outcome.lesson.answers[1] in repr(shown)
+    assert html.count("<img src='data:image/svg+xml;base64,") == 2
+    assert "<table>" in html
+    drawn = base64.b64decode(html.partition("base64,")[2].partition("'")[0]).decode()
+    assert "var(--" not in drawn
+    with pytest.raises(lab_notebook.Refusal, match="There is no lab nothing"):
+        lab_notebook.lab("nothing")
+    with pytest.raises(lab_notebook.Refusal, match="There is no folder"):
+        lab_notebook.lab("scale", folder="nowhere")
+
+
+@pytest.mark.parametrize("spoken", language.LANGUAGES)
+def test_the_class_page_counts_who_ran_which(spoken: str, tmp_path: Path) -> None:
+    """As the students' own lists say; a page of a class without lists says nothing of labs."""
+    for name, ran in (("ada", ["flash", "maps"]), ("bo", ["flash", "flash"]), ("cy", [])):
+        folder = solved(tmp_path / name, 1)
+        if ran:
+            lab_log.begin(folder)
+        for lab_name in ran:
+            lab_log.add(folder, lab_name, predicted=True, stopped=False)
+    standings = [
+        standing(Graded(student=one.name, file=one.file, key="", labs=one.labs))
+        for one in roster.students(tmp_path, ["ada", "bo", "cy"], "attention")
+    ]
+    assert [one.labs for one in standings] == [("flash", "maps"), ("flash",), ()]
+    assert class_page.labs(standings) == [("flash", 2), ("maps", 1)]
+    with language.use(spoken):
+        page = class_page.html(standings, seed=1, submissions="class")
+        assert 'id="labs"' in page
+        assert page.index("flash") < page.index("maps")
+        assert 'id="labs"' not in class_page.html(standings[2:], seed=1, submissions="class")
+
+
+@pytest.mark.parametrize("spoken", language.LANGUAGES)
+def test_labs_are_released_as_notebooks_without_a_mark(spoken: str, tmp_path: Path) -> None:
+    """From their own lessons; one that was edited is not overwritten."""
+    with language.use(spoken):
+        written = lab_notebooks.build(tmp_path, {"core", "positions"})
+        assert {path.stem.removeprefix("lab_") for path in written} >= {"flash", "positions"}
+        made = nbformat.read(written[0], as_version=4)
+        assert not any("nbgrader" in cell.metadata for cell in made.cells)
+        assert LABS["costs"].lesson.title in made.cells[0].source
+        assert [cell.id for cell in made.cells][-2:] == ["run", "to-see"]
+        lab_notebooks.build(tmp_path, {"core"})
+        assert not (tmp_path / "source" / "labs" / "lab_positions.ipynb").exists()
+        made.cells[0].source += "\nMore."
+        nbformat.write(made, written[0])
+        with pytest.raises(files.NotOverwritten):
+            lab_notebooks.build(tmp_path, {"core"})
 
 
 def test_predictions() -> None:

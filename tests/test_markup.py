@@ -69,6 +69,23 @@ def test_what_shows_stays() -> None:
     assert 'href="javascript' not in cleaned('<a href="javascript:x">y</a>')
 
 
+def test_a_verdict_keeps_its_pictures_where_outputs_are_cleaned() -> None:
+    """With `sanitize_html`, nbconvert's own cleaning would leave no picture, and the style sheet as text."""
+    config = Config()
+    nbgrader.configure(config)
+    config.HTMLExporter.sanitize_html = True
+    drawing = '<img src="data:image/svg+xml;base64,PHN2Zz4=" alt="a">'
+    html = f"<style>.x {{}}</style><article><figure>{drawing}</figure></article>{''.join(ACTING.values())}"
+    output = nbformat.v4.new_output("display_data", data={"text/html": html})
+    written = nbformat.v4.new_markdown_cell(drawing)  # of a student
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1", outputs=[output]), written])
+    page, _resources = HTMLExporter(config=config).from_notebook_node(notebook)
+    body = str(page)[str(page).index("<main") :]
+    assert body.count("data:image/svg+xml;base64,PHN2Zz4=") == 1
+    assert ".x {}" not in body
+    assert not [tag for tag in ("<script>document", "<svg", "<iframe", "<form", "<img onerror") if tag in body]
+
+
 @pytest.mark.parametrize("cell_type", ["markdown", "raw"])
 def test_in_a_browser(cell_type: str, tmp_path: Path) -> None:
     """Opened in one, nothing has run."""

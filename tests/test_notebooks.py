@@ -51,6 +51,15 @@ def test_an_answer_cell_is_a_submission(grader: Grader, tmp_path: Path) -> None:
     assert "at line 10 of ada/attention.ipynb[step07_heads], in merge_heads" in messages
 
 
+@pytest.mark.parametrize("head", ["", RIGHT.partition("\n")[0] + "\n"])
+def test_an_answer_below_commands_is_found(head: str, tmp_path: Path) -> None:
+    """Without metadata too: by the step's name, or by what it defines."""
+    source = f"%%time\n!pip install torch\n{head}{RIGHT.partition(chr(10))[2]}"
+    read = write(tmp_path, cell("# step07_heads\nraise NotImplementedError", "step07_heads"), cell(source))
+    assert "def merge_heads" in read.sources["step07_heads"][1]
+    assert "%%time" not in read.sources["step07_heads"][1]
+
+
 def test_what_stands_in_another_cell(grader: Grader, tmp_path: Path) -> None:
     """It runs in the learner's kernel, and is not graded: that is said where it is missed."""
     split, merge = RIGHT.replace("x.reshape", "helper(x).reshape").split("def merge_heads")

@@ -162,7 +162,7 @@ def test_page_says_everything(source: str, spoken: str) -> None:
     """The score, every status in a word, the labelled lines, the diagnosis, the nudge and what was printed."""
     text = " ".join(" ".join(read(source).text).split())
     words = {
-        "en": ["8 of 48", "pass", "fail", "timed out", "grader error", "skipped", "to do", "A nudge", "row"],
+        "en": ["8 of 48", "pass", "fail", "timed out", "grader error", "blocked", "to do", "A nudge", "row"],
         "ko": ["48점 만점에 8점", "통과", "실패", "생각해 볼 점", "예상 값", "내 코드의 값", "행"],
     }[spoken]
     for word in [*words, "causal_mask(2)", "It was upside down.", "Which triangle is it?", "hello", "step02_mask"]:

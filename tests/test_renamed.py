@@ -89,3 +89,9 @@ def test_one_folder_is_nobody_elses_problem(tmp_path: Path) -> None:
     assert "step02_softmax" in found["ada"].submission.sources
     assert set(found) >= {"ada", "deep"}
     subprocess.run(["rm", "-r", tmp_path / "deep"], check=True)  # too deep for pytest to tidy up
+
+
+def test_a_document_is_named(tmp_path: Path) -> None:
+    """It may hold an answer, which nobody reads there."""
+    read = write(tmp_path, **{"step02_softmax.py": "x = 1\n", "report.docx": "", "photo.png": ""})
+    assert list(read.unread) == ["report.docx"]

@@ -14,6 +14,7 @@ from grader.judge.grader import ROOT
 from tests import hostile, security_page, security_runs
 from tests.hostile import KERNELS, STEP, Attack
 from tests.security_runs import Record, Run, Tried
+from tests.whole import sample
 
 HEADER = "# step: {step}\n# expect: pass\n# rests on: {layers}\n# A perfect judge: none.\n# 완벽한 심판: 없음.\n{code}"
 
@@ -62,6 +63,7 @@ def test_process_and_limits_alone() -> None:
         if attack.holds(KERNELS) and "timeout" not in attack.expected and not attack.name.startswith(("honest", "end_"))
     ]
     assert len(claims) > 60
+    claims = [*sample(claims)]
     try:
         hostile.require_ordinary_user()
     except hostile.NoOtherUser as error:

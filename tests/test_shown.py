@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import argparse
+import subprocess
 import time
+from contextlib import nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 import torch
 from torch import Tensor
 
-from grader.base.results import CheckResult, StepResult, as_json
+from grader.base.results import CheckResult, Graded, Report, Reproduction, StepResult, as_json
 from grader.calls.responder import Responder
 from grader.checks.assertions import Draw, Implementation, holds
 from grader.checks.backends import LocalBackend
 from grader.checks.trial import run_check
 from grader.course import submissions
+from grader.instructor import exports
+from grader.labs import command as lab_command
+from grader.labs import parts
+from grader.learner import pytest_plugin, repro
+from grader.report import classroom50
 from grader.report.terminal import as_text, plain, quoted
 
 HIDDEN = "\x9b31m\u202egnp\u2066\u200b\u200d\u00ad\ufeff\u2060\u3164\U000e0041"
@@ -95,3 +105,54 @@ def test_notebooks_have_one_budget(tmp_path: Path) -> None:
         (tmp_path / f"large{number}.ipynb").write_text(notebook + " " * (submissions.MAX_NOTEBOOK // 2))
     read = submissions.read(tmp_path)
     assert any("large1.ipynb" in problem for problem in read.problems.values())
+
+
+SAID = "✓ step02_softmax  8 / 8  pass\n::error::x\n\x1b[2J\u202e"
+
+
+def test_no_record_obeys_or_imitates() -> None:
+    """JUnit's, Gradescope's, Classroom 50's and pytest's texts show what a learner says, as the terminal does."""
+    step = step_that_says(SAID)
+    report = Report(
+        submission="a", seed=1, isolation=[], devices={}, score=0.0, max_score=1.0, steps=[step],
+    )  # fmt: skip
+    graded = Graded(student="a", file="a", key="", report=report)
+    about = dict.fromkeys(("CLASSROOM", "ASSIGNMENT", "SUBMISSION_TAG", "COMMIT_URL", "RELEASE_URL"), "")
+    texts = {
+        "junit": exports.junit_xml(graded).decode(),
+        "gradescope": exports.gradescope(report)["tests"][0]["output"],
+        "classroom50": classroom50.result(report, about, datetime.now(UTC))["tests"][0]["message"],
+        "pytest": pytest_plugin._text(step.checks, step),
+    }
+    for where, text in texts.items():
+        lines = text.splitlines()
+        assert not [line for line in lines if line.lstrip().startswith(("✓", "::"))], where
+        assert "| ✓ step02" in text and r"\::error" in text and r"\x1b[2J\u202e" in text, where
+        assert "\x1b" not in text and "\u202e" not in text, where
+
+
+def test_labs_say_first_where_code_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything of a learner's is imported; and what its errors say is shown and not obeyed."""
+    (tmp_path / "step02_softmax.py").write_text("print('IMPORTED')\nraise ValueError('\\x1b[2J')\n")
+    monkeypatch.setattr(parts, "graded", lambda folder: lambda steps: dict.fromkeys(steps, ("pass", 1.0, 1.0)))
+    given = argparse.Namespace(submission=tmp_path, model=None)
+    with pytest.raises(parts.Stop, match=r"\\x1b\[2J"):
+        lab_command.gathered((parts.Need("step02_softmax", ("softmax",)),), given)
+    said = " ".join(capsys.readouterr().out.split())
+    assert 0 <= said.index("outside the sandbox") < said.index("IMPORTED")
+
+
+def test_repro_says_first_where_code_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the program starts."""
+    monkeypatch.chdir(tmp_path)
+    found = step_that_says("wrong"), Reproduction(check="test_a", text="")
+    warm = SimpleNamespace(reproduce=lambda *args, **kwargs: found)
+    monkeypatch.setattr(repro, "Grader", lambda judges: nullcontext(warm))
+    monkeypatch.setattr(subprocess, "run", lambda *args, **kwargs: print("STARTED"))
+    repro.run(tmp_path, "step02_softmax", device="cpu", seed=1, runs=True)
+    said = " ".join(capsys.readouterr().out.split())
+    assert 0 <= said.index("outside the sandbox") < said.index("STARTED")

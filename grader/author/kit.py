@@ -17,6 +17,7 @@ from grader.base.language import LANGUAGES
 from grader.base.paths import ROOT, SOLUTIONS
 from grader.course import choice, steps, tracks
 from grader.course.stubs import shipped
+from grader.oracle import pictures
 
 # Rooms of the engine that only an author, an instructor or a publisher needs.
 NOT_FOR_LEARNERS = ("author", "instructor", "marks", "publish", "term")
@@ -103,6 +104,8 @@ def _copy_step(step: steps.Step, folder: Path, *, handed_out: bool) -> None:
         _copy(text, to.parent / text.name)
     for name in (step.check_file.name, *LESSONS):
         _copy(step.folder / name, to / name)
+    if drawn := pictures.kept(step.folder):
+        (to / pictures.KEPT).write_bytes(drawn)
     for spoken in LANGUAGES:
         shipped(to, spoken).write_text(step.stub(spoken), encoding="utf-8")
     if not handed_out:

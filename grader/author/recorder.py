@@ -36,7 +36,17 @@ from grader.course import steps as course
 from grader.oracle import randomness
 from grader.oracle.likeness import size_measured
 from grader.oracle.live import Solution
-from grader.oracle.tape import INDEX, Fingerprint, Index, KnownPair, KnownWay, Recording, copied, fingerprint
+from grader.oracle.tape import (
+    INDEX,
+    Fingerprint,
+    Index,
+    KnownPair,
+    KnownWay,
+    Recording,
+    compressed,
+    copied,
+    fingerprint,
+)
 from grader.oracle.witness import OTHER_STREAM, in_stream
 from grader.sandbox import preload
 
@@ -240,7 +250,7 @@ class _Fingerprinted(LocalBackend):
 
 def _each_once(tensors: dict[str, Tensor]) -> tuple[list[int], list[tuple[str, list[int]]], dict[str, Tensor]]:
     """Deduplicates tensors: the index of each one's content, the dtype and shape of each content, and one tensor per
-    dtype that concatenates them. A separate tensor's name would take as many bytes as most contents."""
+    dtype that concatenates them, compressed. A separate tensor's name would take as many bytes as most contents."""
     places: dict[tuple[str, tuple[int, ...], bytes], int] = {}
     contents: list[int] = []
     parts: dict[str, list[Tensor]] = {}
@@ -253,4 +263,4 @@ def _each_once(tensors: dict[str, Tensor]) -> tuple[list[int], list[tuple[str, l
             parts.setdefault(content[0], []).append(flat)
         contents.append(places[content])
     pieces = [(dtype, list(shape)) for dtype, shape, _raw in places]
-    return contents, pieces, {dtype: torch.cat(flats) for dtype, flats in parts.items()}
+    return contents, pieces, {dtype: compressed(torch.cat(flats)) for dtype, flats in parts.items()}

@@ -35,10 +35,12 @@ def walk(folder: Path, skip: Iterable[str] = ()) -> Iterator[os.DirEntry[str]]:
                     waiting.append((entry.path, depth + 1))
 
 
-def write(path: Path, content: str | bytes) -> None:
-    """Writes a file whole or not at all. Raises OSError; the file is then as it was."""
+def write(path: Path, content: str | bytes, *, private: bool = False) -> None:
+    """Writes a file whole or not at all, `private`: for its owner alone. Raises OSError; the file is then as it was."""
     unfinished = path.parent / f".{os.getpid()}.unfinished"
     try:
+        if private:
+            unfinished.touch(0o600)
         unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
         unfinished.replace(path)
     except OSError:

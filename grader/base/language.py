@@ -87,6 +87,11 @@ def typed(message: str) -> str:
     return message if TYPED == "make" else COMMAND.sub(f"{TYPED} ", message)
 
 
+def N_(message: str) -> str:  # noqa: N802  # gettext's own name for it
+    """Marks a sentence that is translated later, when the language is known."""
+    return message
+
+
 def catalogue(path: Path) -> dict[str, str]:
     """The translations in a gettext file, by the English sentence."""
     entries = ENTRY.findall(path.read_text(encoding="utf-8"))

@@ -26,7 +26,8 @@ class Parting(msgspec.Struct, kw_only=True):
     """Where an answer differs from the expected one: two matrices of one shape, row by row, NaN and infinities as null.
 
     `differs` marks the entries outside the check's tolerance; `slice` is the index of the matrices in a larger answer,
-    `place` the row and column of the first difference.
+    `place` the row and column of the first difference. `drawn_as`: what the numbers are, where the check says so:
+    pairs of columns that are `arrows`, or columns that are `curves`.
     """
 
     expected: list[list[float | bool | None]]
@@ -34,6 +35,7 @@ class Parting(msgspec.Struct, kw_only=True):
     differs: list[list[bool]]
     slice: list[int]
     place: list[int]
+    drawn_as: Literal["", "arrows", "curves"] = ""
 
 
 class CheckResult(msgspec.Struct, kw_only=True):
@@ -166,8 +168,8 @@ class Graded(msgspec.Struct, kw_only=True):
     """The result of one student of a class: a report, or one sentence that says why there is none.
 
     `key` says what was graded, by what and under which seed; `file` is what the files about the student are called;
-    `canvas_id` and `late` are what Canvas says of the student. `report` has the points of the kit, `mark` what they
-    count in the assignment.
+    `canvas_id` and `late` are what Canvas says of the student, `labs` what the student's own list names. `report` has
+    the points of the kit, `mark` what they count in the assignment.
     """
 
     student: str
@@ -177,6 +179,7 @@ class Graded(msgspec.Struct, kw_only=True):
     error: str = ""
     canvas_id: str = ""
     late: bool = False
+    labs: tuple[str, ...] = ()
     mark: AssignmentMark | None = None
 
 
@@ -190,7 +193,12 @@ def leading(checks: Iterable[CheckResult]) -> CheckResult | None:
     """The failing check to tell of first: the first that says something. What is skipped comes later, and what is not
     written yet last, since that is known; None where every check passes."""
     failing = [check for check in checks if check.status != "pass"]
-    return min(failing, key=lambda check: (check.unwritten, check.status == "skipped"), default=None)
+    return min(failing, key=precedence, default=None)
+
+
+def precedence(check: CheckResult) -> tuple[bool, bool]:
+    """A key by which failing checks are told of in order."""
+    return check.unwritten, check.status == "skipped"
 
 
 def step_status(checks: list[CheckResult]) -> Status:

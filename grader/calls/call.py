@@ -64,7 +64,8 @@ class Outcome(msgspec.Struct, array_like=True):
     """One response.
 
     `of` is the index in the call's `first` of the operation that failed; None when this is the call's own outcome.
-    `peak` is None where it was not measured, or where the called code prevented that.
+    `peak` is None where it was not measured, or where the called code prevented that. `elsewhere`: of a call on `meta`,
+    the torch functions that only one of the two calls used, on `meta` and on the CPU.
     """
 
     value: Value = None
@@ -79,6 +80,7 @@ class Outcome(msgspec.Struct, array_like=True):
     peak: Size | None = None  # bytes
     products: dict[Name, Size] = {}  # operations of matrix products, by dtype
     saved: Size = 0  # elements kept for a backward pass
+    elsewhere: Names = []
 
 
 class Load(msgspec.Struct, array_like=True):

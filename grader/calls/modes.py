@@ -25,7 +25,7 @@ class Circumstances(ExitStack):
     def __init__(self, options: Options, built_ins: BuiltIns | None, called: Iterable[Any] = ()) -> None:
         super().__init__()
         self._options, self._built_ins = options, built_ins
-        self._functions = FunctionNames() if options.functions else None
+        self._functions = FunctionNames() if options.functions or options.device == "meta" else None
         self._largest = LargestStorage() if options.largest else None
         self._products = MatrixProducts() if options.products else None
         self._saved = SavedForBackward(called) if options.saved else None
@@ -45,9 +45,14 @@ class Circumstances(ExitStack):
                 self.enter_context(watch)
         return self
 
+    @property
+    def functions(self) -> set[str]:
+        """The torch functions that were called, where they are recorded: on `meta` always."""
+        return self._functions.names if self._functions is not None else set()
+
     def note(self, outcome: Outcome) -> None:
         """Puts what was recorded into the outcome."""
-        if self._functions is not None:
+        if self._functions is not None and self._options.functions:
             outcome.functions = sorted(self._functions.names)
         if self._largest is not None:
             outcome.largest = self._largest.elements

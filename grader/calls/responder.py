@@ -21,6 +21,7 @@ from grader.calls.call import Call, Outcome, Raised
 from grader.calls.counters import method_of
 from grader.calls.inputs import OF_AN_OBJECT, Inputs
 from grader.calls.modes import Circumstances
+from grader.calls.on_meta import Twins
 from grader.calls.outputs import PLAIN, NotThere, described, materialised, travelling
 from grader.calls.values import HandleId, Placed, leaves
 
@@ -45,6 +46,7 @@ class Responder:
         self.is_own = is_own
         self.handles: dict[int, Any] = {}
         self.made_by: dict[int, str] = {}
+        self._twins = Twins()
         families = {family for families in self.off_limits.values() for family in families}
         self._built_ins = BuiltIns(families)
         # Our own work between calls goes through torch too, so that this one can't look for all of it.
@@ -55,6 +57,7 @@ class Responder:
         """Drops the modules made so far and seeds the random stream."""
         self.handles.clear()
         self.made_by.clear()
+        self._twins.clear()
         seed_everything(seed)
 
     def watching(self) -> BuiltIns:
@@ -99,6 +102,7 @@ class Responder:
         with (circumstances := Circumstances(call.options, built_ins, called)):
             try:
                 target = self._target(call)
+                self._twins.keep(call, self.handles)
                 if call.options.seed is not None:
                     seed_everything(call.options.seed)
                 result = target(*inputs.args, **inputs.kwargs)
@@ -107,6 +111,8 @@ class Responder:
             except BaseException as error:  # SystemExit and KeyboardInterrupt are learner's errors too
                 outcome.raised = self.describe(error)
         circumstances.note(outcome)
+        if outcome.raised is None and call.options.device == "meta" and not isinstance(result, nn.Module):
+            outcome.elsewhere = self._elsewhere(call, inputs.handle_numbers, circumstances.functions)
         outcome.modified = inputs.modified()
         if outcome.raised is None:
             try:
@@ -117,17 +123,17 @@ class Responder:
             except BaseException as error:
                 outcome.raised = self.describe(error)
         if outcome.raised is None and call.options.gradients:
-            try:
-                with built_ins or nullcontext():  # a backward pass may be the learner's own code
-                    outcome.gradients = self._gradients(result, inputs, call.handle)
-            except BaseException as error:
-                outcome.raised = self.describe(error)
-                outcome.raised.function = outcome.raised.function or BACKWARD
+            with built_ins or nullcontext():  # a backward pass may be the learner's own code
+                self._differentiate(outcome, result, inputs, call.handle)
         self._last = []
         if built_ins and not self._made_a_module(call, result):
             self._last = self._families(name, inputs.handle_numbers)
             outcome.off_limits = banned(built_ins.names | self._between.names, self._last)
         return outcome
+
+    def _elsewhere(self, call: Call, given: list[int], used: set[str]) -> list[str]:
+        function = self.names.get(call.name) if call.handle is None else None
+        return self._twins.differing(call, function, self.handles, given, used)
 
     def _kept(self, made: Any, number: int, name: str) -> HandleId:
         self.handles[number] = made
@@ -174,6 +180,14 @@ class Responder:
         return result is None or isinstance(result, nn.Module)
 
     # --- what comes back ---
+
+    def _differentiate(self, outcome: Outcome, result: Any, inputs: Inputs, handle: int | None) -> None:
+        """Adds the gradients to the outcome, or what the backward pass raised."""
+        try:
+            outcome.gradients = self._gradients(result, inputs, handle)
+        except BaseException as error:
+            outcome.raised = self.describe(error)
+            outcome.raised.function = outcome.raised.function or BACKWARD
 
     def _gradients(self, result: Any, inputs: Inputs, handle: int | None) -> dict[str, Placed | None]:
         wanted = dict(inputs.leaves)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from torch import Tensor
 
@@ -31,6 +31,7 @@ __all__ = [
     "agree",
     "binomial_bound",
     "deadline",
+    "drawn_as",
     "exactly",
     "future_has_no_effect",
     "gradients_arrive",
@@ -71,6 +72,17 @@ def deadline(seconds: float) -> Callable[[Check], Check]:
 
     def mark(check: Check) -> Check:
         check.deadline = float(seconds)  # type: ignore[attr-defined]  # functions take attributes
+        return check
+
+    return mark
+
+
+def drawn_as(what: Literal["arrows", "curves"]) -> Callable[[Check], Check]:
+    """What a check compares, for the page's picture beside the heat map: matrices whose pairs of columns are `arrows`,
+    or whose columns are `curves` over the rows."""
+
+    def mark(check: Check) -> Check:
+        check.drawn_as = what  # type: ignore[attr-defined]  # functions take attributes
         return check
 
     return mark

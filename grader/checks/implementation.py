@@ -24,6 +24,8 @@ from grader.checks.compare import returned_nothing
 from grader.checks.learner_errors import learners_error, parameters_misfit
 from grader.checks.value_text import show_call, show_value
 
+MOST_NAMES = 5  # of functions in a message
+
 
 @dataclass
 class Exchange:
@@ -129,6 +131,8 @@ class Implementation:
             raise _not_done(waiting[outcome.of], outcome)
         if outcome.raised is not None:
             raise learners_error(outcome.raised, exchange.shown, call.options.device)
+        if outcome.elsewhere:
+            raise _other_work(exchange, outcome)
         if isinstance(outcome.value, HandleId):
             return Handle(self, exchange, outcome, call.options.device)
         return Answer(self, exchange, outcome)
@@ -347,6 +351,17 @@ def _not_done(exchange: Exchange, outcome: Outcome) -> CheckFailed:
     misfit = outcome.value if isinstance(outcome.value, dict) else {}
     wanted = exchange.call.args[0] if exchange.call.name == "load_parameters" else {}
     return CheckFailed(parameters_misfit(misfit, wanted), called=exchange.maker.shown if exchange.maker else "")
+
+
+def _other_work(exchange: Exchange, outcome: Outcome) -> CheckFailed:
+    names = ", ".join(f"`{name}`" for name in outcome.elsewhere[:MOST_NAMES])
+    return CheckFailed(
+        _(
+            "On the `meta` device the code does other work than on the CPU: only one of the two calls {functions}. The "
+            "device should make no difference."
+        ).format(functions=names),
+        called=exchange.shown,
+    )
 
 
 def _no_module(outcome: Outcome, shown: str) -> CheckFailed:

@@ -70,6 +70,8 @@ class Trial:
             status, message = "error", ours_failed()
             if self._runs_on_right_answers(function):
                 status, message = "fail", self._worded(CheckFailed(_("The check can't work with what was returned.")))
+        if parting is not None:
+            parting.drawn_as = getattr(function, "drawn_as", "")
         exchanges = self.student._exchanges
         called = frozenset(exchange.name for exchange in exchanges)
         drawn = self.draw.taken

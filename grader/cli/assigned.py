@@ -26,7 +26,9 @@ def file_option(parser: Parser) -> None:
 
 def options(parser: Parser) -> None:
     """--assignment and --assignments."""
-    parser.option("--assignment", metavar="NAME", help=_("An assignment of assignments.toml."))
+    parser.option(
+        "--assignment", metavar="NAME", help=_("The assignment: one of assignments.toml, or its name in other systems.")
+    )
     file_option(parser)
 
 
@@ -51,10 +53,11 @@ def check(asked: Path | None) -> str:
     return CHECK if asked is None else f"{CHECK} --assignments {paths.typed(asked)}"
 
 
-def marking(given: Namespace, command: str, *, default: str | None = None) -> Marking | None:
+def marking(given: Namespace, command: str, *, default: str | None = None, is_name: bool = False) -> Marking | None:
     """How the assignment that was asked for is marked; None where a command is about plain steps. Raises BadInput.
 
-    `default` is the name that stands for none.
+    `default` is the name that stands for none; `is_name`: without a file, what was asked for is the name in other
+    systems.
     """
     from grader.marks import assignments
     from grader.marks import marking as marks
@@ -62,7 +65,7 @@ def marking(given: Namespace, command: str, *, default: str | None = None) -> Ma
     known = term(given.assignments)
     asked = None if given.assignment == default else given.assignment
     if known is None:
-        if asked is not None and default is None:
+        if asked is not None and default is None and not is_name:
             said = _("There is no file {file}. Type: cp examples/course/assignments.toml .")
             raise BadInput(said.format(file=assignments.FILE))
         return None

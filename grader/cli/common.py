@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from grader.base import files, language, paths
+from grader.base.language import N_ as N_
 from grader.base.language import gettext as _
 from grader.cli.parser import BadInput, Parser, integer, number, one_of
 
@@ -25,11 +26,6 @@ if TYPE_CHECKING:
 EXERCISES = Path("exercises")
 DEVICES = ("cpu", "cuda", "mps", "all")
 HAS_SOLUTIONS = (paths.ROOT / "solutions").is_dir()
-
-
-def N_(message: str) -> str:  # noqa: N802  # gettext's own name for it
-    """Marks a sentence that is translated later, when the language is known."""
-    return message
 
 
 # --- options ---------------------------------------------------------------------------------------------------------

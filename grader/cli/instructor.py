@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -11,7 +12,9 @@ from grader.base.files import NotOverwritten
 from grader.base.language import gettext as _
 from grader.cli import assigned, common
 from grader.cli.common import HAS_SOLUTIONS, N_
-from grader.cli.parser import BadInput, Parser, Subcommand, integer
+from grader.cli.parser import BadInput, Parser, Subcommand, Unfit, integer
+
+ASSIGNMENT_NAME = re.compile(r"\w[\w-]*")
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +40,10 @@ def _class_line(parser: Parser) -> None:
         help=_("The assignment: one of assignments.toml, or its name in other systems."),
     )  # fmt: skip
     assigned.file_option(parser)
+    parser.option(
+        "--earlier", Path, metavar="FOLDER", several=True,
+        help=_("An earlier assignment's submissions: they stand in for steps that this one lacks. May be repeated."),
+    )  # fmt: skip
     parser.flag("--again", help=_("Grade everyone again, including unchanged submissions."))
     common.language_option(parser)
     common.isolation_option(parser)
@@ -63,7 +70,7 @@ def _class(given: Namespace) -> int:
         request = class_run.Request(
             submissions=submissions, out=out, steps=steps, device=given.device, seed=given.seed, limits=limits,
             assignment=given.assignment, again=given.again, jobs=given.jobs, scheduler=given.scheduler,
-            gradebook=given.gradebook, marking=marking,
+            gradebook=given.gradebook, marking=marking, earlier=tuple(given.earlier),
         )  # fmt: skip
         try:
             done = class_run.run(request, console.class_progress)
@@ -99,6 +106,13 @@ def _say_class(done: Done, out: Path) -> None:
         print(said.format(files=", ".join(map(readable, done.left_out))), file=sys.stderr)
 
 
+def assignment_name(text: str) -> str:
+    """Reads a name that nbgrader takes for an assignment, and a folder can have."""
+    if not ASSIGNMENT_NAME.fullmatch(text):
+        raise Unfit(_("letters, digits, - and _ only"))
+    return text
+
+
 def _release_line(parser: Parser) -> None:
     parser.option("--folder", Path, metavar="FOLDER", default=Path("dist/nbgrader"), help=_("Where the course goes."))
     common.choice_options(parser)
@@ -110,18 +124,22 @@ def _release_line(parser: Parser) -> None:
 def _release(given: Namespace) -> None:
     with language.use(common.chosen_language(given.lang, "release")):
         steps = common.chosen_steps(given, "release")
-        marking = assigned.marking(given, "release")
+        marking = assigned.marking(given, "release", is_name=True)
+        name = assignment_name(given.assignment or PLAIN)
         common.require_solutions()
         try:
+            from grader.instructor import lab_notebooks
             from grader.instructor import release as releasing
         except ModuleNotFoundError as missing:
             said = _("What instructors need is not installed ({reason}). Type: make release")
             raise BadInput(said.format(reason=missing)) from None
-        from grader.course import answer_cells
-
         folder = given.folder
         try:
-            written = releasing.build(folder, steps, per_step=given.per_step, marking=marking)
+            written = releasing.build(
+                folder, steps, per_step=given.per_step, marking=marking,
+                assignment=name,
+            )  # fmt: skip
+            labs = lab_notebooks.build(folder, _tracks_of(steps))
         except NotOverwritten as edited:
             said = _("{file} was edited and is not overwritten. Type: python -m grader release --folder OTHER")
             raise BadInput(said.format(file=edited)) from None
@@ -130,7 +148,17 @@ def _release(given: Namespace) -> None:
         if written.kept_configuration:
             print(_("{file} already exists and was left alone.").format(file=folder / "nbgrader_config.py"))
         said = _("The course is in {folder}. Type: cd {folder} && nbgrader generate_assignment {name}")
-        print(said.format(folder=paths.typed(folder), name=given.assignment or answer_cells.ASSIGNMENT))
+        print(said.format(folder=paths.typed(folder), name=name))
+        if labs:
+            said = _("{count} labs, without a mark, are beside it: nbgrader generate_assignment {name}")
+            print(said.format(count=len(labs), name=lab_notebooks.ASSIGNMENT))
+
+
+def _tracks_of(steps: list[str]) -> set[str]:
+    """The tracks of the chosen steps; the core where none were chosen."""
+    from grader.course import choice
+
+    return {paths.step_folder(step).parent.name for step in steps} or {choice.CORE}
 
 
 def _gradescope_line(parser: Parser) -> None:

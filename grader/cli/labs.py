@@ -51,6 +51,10 @@ def _lab_line(parser: Parser) -> None:
     _seconds_option(parser)
     parser.option("--predict", metavar="WORDS", help=_("Your prediction: a number or words; empty for none."))
     parser.option("--out", Path, metavar="FOLDER", default=Path("dist", "lab"), help=_("Where the page goes."))
+    parser.option(
+        "--log", one_of("on", "off"), metavar="on|off",
+        help=_("Whether your exercises keep a list of the labs that you run, which the class page counts."),
+    )  # fmt: skip
 
 
 def _train_line(parser: Parser) -> None:

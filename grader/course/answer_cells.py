@@ -31,8 +31,8 @@ SCHEMA = 3  # of nbgrader's metadata
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 POINTS_CELL = "{step}_points"  # the grade_id of the locked cell that holds a step's points
 MARK = re.compile(
-    rf"\s*# ?(?:[^\n]*\bsolutions/(?:\w+/)?)?({STEP_NAME.pattern})\b"
-)  # the beginning of an answer cell, or of a stub
+    rf"(?:\s*[%!][^\n]*\n)*\s*# ?(?:[^\n]*\bsolutions/(?:\w+/)?)?({STEP_NAME.pattern})\b"
+)  # the beginning of an answer cell, below commands such as %%time, or of a stub
 COMMAND = re.compile(r"\s*[%!?]|.*\?\s*$|.*=\s*[%!]\s*\w")  # IPython syntax that Python does not have
 CELL_MAGIC = re.compile(r"\s*%%(time|timeit|capture|prun)\b")  # what follows is Python all the same
 MAX_COMMANDS = 20  # in one cell: it is parsed once for each
@@ -209,7 +209,7 @@ def public_names(step: str) -> frozenset[str]:
 def defined(source: str) -> frozenset[str]:
     """The functions and classes that a cell defines."""
     try:
-        body = _parsed(source).body
+        body = _parsed(without_commands(source)).body
     except TOO_MUCH:
         return frozenset()
     return frozenset(statement.name for statement in body if isinstance(statement, ast.FunctionDef | ast.ClassDef))

@@ -23,6 +23,7 @@ from grader.base.paths import SOLUTIONS, step_folder
 from grader.course import stubs
 
 HINTS_HEADING = re.compile(r"^##\s+(?:Hints|힌트)\s*$", re.MULTILINE)
+PICTURE = re.compile(r"^!\[[^\]]+\]\(picture:\w+\)\n+", re.MULTILINE)  # a line that a page draws
 NUMBERED = re.compile(r"^\d+\.\s+", re.MULTILINE)
 REMEMBERED = Path(".kit") / "hints.json"
 BACKUPS = ".backup"
@@ -48,13 +49,17 @@ def lesson(step: str, solutions: Path = SOLUTIONS) -> str:
     raise NoLesson(step)
 
 
-def reading(step: str, solutions: Path = SOLUTIONS) -> str:
-    """A lesson as it is read: it ends before the hints, which are given one at a time. Raises NoLesson."""
+def reading(step: str, solutions: Path = SOLUTIONS, *, pictured: bool = False) -> str:
+    """A lesson as it is read: it ends before the hints, which are given one at a time; with the lines that stand for
+    drawn pictures only if it is to be `pictured`. Raises NoLesson."""
     text, *hints = HINTS_HEADING.split(lesson(step, solutions), maxsplit=1)
-    if not hints:
-        return text
-    said = _("Hints, one at a time: {command}").format(command=f"`make hint STEP={int(step[4:6])}`")
-    return f"{text.rstrip()}\n\n{said}\n"
+    number, said = int(step[4:6]), []
+    if not pictured and PICTURE.search(text):
+        text = PICTURE.sub("", text)
+        said.append(_("As a page with drawn pictures: {command}").format(command=f"`make lesson STEP={number} PAGE=1`"))
+    if hints:
+        said.append(_("Hints, one at a time: {command}").format(command=f"`make hint STEP={number}`"))
+    return "\n\n".join([text.rstrip(), *said]) + "\n"
 
 
 class AsciiPicture(CodeBlock):

@@ -21,6 +21,7 @@ MAX_FILES = 200
 MAX_NOTEBOOKS = 50
 MAX_UNREAD = 12  # of the list of files that were not read
 ARCHIVE = re.compile(r".+\.(zip|7z|rar|tar|tgz|tar\.\w+)", re.IGNORECASE)
+DOCUMENT = re.compile(r".+\.(docx?|odt|rtf|pdf|hwpx?|pages)", re.IGNORECASE)
 NOT_ANSWERS = ("__pycache__", "__MACOSX")
 MODULE_FILE = re.compile(r"([A-Za-z_]\w*)\.py")
 
@@ -32,12 +33,24 @@ class NoSubmission(FileNotFoundError):
 @dataclass
 class Submission:
     """The sources of a submission by module name, the problems of unusable files, and the submitted files that were not
-    read, each with the reason."""
+    read, each with the reason. `earlier` are the steps that the same person handed in with earlier assignments."""
 
     name: str
     sources: dict[str, tuple[str, str]] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
+    earlier: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def add_earlier(self, other: Submission, label: str) -> None:
+        """Adds the written steps of an earlier submission, and what they may import; they replace those added before.
+
+        `label` is what messages call that submission.
+        """
+        self.earlier |= {
+            module: (f"{label}/{shown.partition('/')[2]}", source)
+            for module, (shown, source) in other.sources.items()
+            if module not in other.problems and not (STEP_NAME.fullmatch(module) and answer_cells.is_untouched(source))
+        }
 
 
 def read(folder: Path, only: Collection[str] | None = None) -> Submission:
@@ -139,6 +152,8 @@ def _note_unread(submission: Submission, folder: Path, listing: list[str]) -> No
             continue
         if ARCHIVE.fullmatch(name):
             submission.unread[shown] = _("it is an archive: unpack it")
+        elif DOCUMENT.fullmatch(name):
+            submission.unread[shown] = _("it is a document: put code into a .py file or a notebook")
         elif name.lower().endswith((".py", ".txt")) and not MODULE_FILE.fullmatch(name) and name not in meant:
             if name.lower().endswith(".py") or ".py." in name.lower():
                 submission.unread[shown] = _("its name is not that of a step")

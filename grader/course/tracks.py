@@ -1,7 +1,7 @@
 """The tracks of the course: folders of steps. There is no registry, and nothing is imported to find them.
 
-A track's title and paragraph are its `track.en.md` and `track.ko.md`; what it needs is read from the imports of its
-references, or in a learner's kit from those of the stubs.
+A track's title and paragraph are its `track.en.md` and `track.ko.md`, whose last line, `> after step 9`, says when to
+take it; the steps that its own use are read from the imports of its references, or in a learner's kit of the stubs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,12 @@ class Track:
     @property
     def summary(self) -> str:
         """The paragraph below the title, in the language in use."""
-        return self._text.partition("\n")[2].strip()
+        return self._text.partition("\n")[2].partition("\n> ")[0].strip()
+
+    @property
+    def after(self) -> str:
+        """When to take it, in the language in use, as the last line of its text says it behind a `>`."""
+        return self._text.partition("\n> ")[2].strip()
 
     @property
     def steps(self) -> list[str]:

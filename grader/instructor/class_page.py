@@ -86,8 +86,8 @@ def html(standings: Sequence[Standing], *, seed: int, submissions: str) -> str:
             command=f"python -m grader class {submissions} --seed {seed} --again"
         ),
         common=common[:shown], others=common[shown:], unexplained=unexplained(graded), columns=columns(graded),
-        tracks=_tracks(graded), bins=bins(graded), concerns=concerns(standings), standings=_by_score(standings),
-        graded=graded,
+        tracks=_tracks(graded), labs=labs(standings), bins=bins(graded), concerns=concerns(standings),
+        standings=_by_score(standings), graded=graded,
         number=reports.number, coded=coded, link=_link, STATUSES=STATUSES,
         marks={status: mark for status, (mark, _style) in reports.MARKS.items()}, status_word=reports.status_word,
         of=_of, of_students=_of_students, percent=_percent, short=_short, points=_points,
@@ -152,6 +152,11 @@ def _tracks(graded: Sequence[Standing]) -> list[str]:
     """The tracks of the class, where they are more than one: then each student has a total in each."""
     names = graded[0].by_track if graded else {}
     return list(names) if len(names) > 1 else []
+
+
+def labs(standings: Sequence[Standing]) -> list[tuple[str, int]]:
+    """Each lab that a student's own list names, with how many name it, the most common first."""
+    return Counter(name for standing in standings for name in standing.labs).most_common()
 
 
 def bins(graded: Sequence[Standing]) -> list[Bin]:
@@ -297,6 +302,9 @@ def _words() -> dict[str, str]:
         "percent": _("percent of the points"),
         "students": _("students"),
         "student": _("student"),
+        "labs": _("Labs"),
+        "labs_what": _("As far as students keep a list of the labs they have run (make lab LOG=on) and hand it in."),
+        "lab": _("lab"),
         "grid": _("Students and steps"),
         "grid_what": _("The highest score first. A number is the points; a name leads to the student's page."),
         "score": _("score"),

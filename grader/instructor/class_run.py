@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,7 +47,7 @@ class Stopped(RuntimeError):
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for: who, where the results go, and how."""
+    """What was asked for: who, where the results go, and how; `earlier` are folders of earlier assignments."""
 
     submissions: Path
     out: Path
@@ -60,6 +61,7 @@ class Request:
     scheduler: str | None = None
     gradebook: str | None = None
     marking: Marking | None = None
+    earlier: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,11 @@ class Done:
 
 
 class Plan(msgspec.Struct, kw_only=True):
-    """How a class is graded: everyone in the same way, and a run that goes on in the same way too. `class.json`."""
+    """How a class is graded: everyone in the same way, and a run that goes on in the same way too. `class.json`.
+
+    Once a run is `complete`, the next one is a new round: what has changed since meets new draws, as its author may
+    have read what was drawn before. What has not keeps its result, under one of the `earlier` seeds.
+    """
 
     seed: int
     steps: list[str]
@@ -85,6 +91,8 @@ class Plan(msgspec.Struct, kw_only=True):
     assignment: str
     title: str = ""
     submissions: str = ""
+    earlier: list[int] = []
+    complete: bool = False
 
 
 # What is told of each student as it is done, and whether it was kept from before.
@@ -94,6 +102,7 @@ OnStudent = Callable[[Graded, bool], None]
 def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStudent]]) -> Done:
     """Grades a class and writes everything that is made of it. Raises Impossible and Stopped."""
     folders = _folders(request)
+    _require_folders(request.earlier)
     counted = Counter[bool]()
     try:
         with _stoppable(), _alone_in(request), progress(len(folders)) as on_student:
@@ -102,10 +111,13 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
                 counted[kept] += 1
                 on_student(graded, kept)
 
-            plan = _plan(request)
+            last, plan = _last(request.out), _plan(request)
             ledger = Ledger(request.marking or plain(plan.assignment, plan.steps), plan.kit)
             with _pool(request) as pool:
                 standings = grade(request, folders, plan, pool, note, ledger)
+            if last and request.seed is None and not counted[False]:  # nobody has met the new draws
+                plan = msgspec.structs.replace(plan, seed=last.seed, earlier=last.earlier)
+            _write_plan(request.out, msgspec.structs.replace(plan, complete=True))
             write_class(request, plan, standings)
             _write_marks(request.out, standings, ledger)
             if request.gradebook:
@@ -157,6 +169,16 @@ def _folders(request: Request) -> list[str]:
     raise Impossible(problem.format(folder=typed(submissions)))
 
 
+def _require_folders(earlier: Sequence[Path]) -> None:
+    """Raises Impossible where one of the folders of earlier assignments is none."""
+    for folder in earlier:
+        try:
+            os.listdir(folder)
+        except OSError:
+            said = _("{folder} is not a readable folder. Type: python -m grader class SUBMISSIONS --earlier FOLDER")
+            raise Impossible(said.format(folder=typed(folder))) from None
+
+
 @contextmanager
 def _stoppable() -> Iterator[None]:
     """SIGTERM stops as Ctrl-C does: with everything ended that was started."""
@@ -196,21 +218,29 @@ def _alone_in(request: Request) -> Iterator[None]:
 
 
 def _plan(request: Request) -> Plan:
-    """How everyone is graded: under the seed asked for, else that of the last run here, else a new one. It is kept."""
-    seed = _last_seed(request.out / "class.json") if request.seed is None else request.seed
+    """How everyone is graded: under the seed asked for, else that of a last run here that was stopped, else a new one.
+    It is kept."""
+    last = _last(request.out) if request.seed is None else None
+    seed = last.seed if last and not last.complete else request.seed
     plan = Plan(
         seed=grader.new_seed() if seed is None else seed, steps=request.steps or choice.step_names(None, choice.CORE),
         device=request.device, language=language.current(), kit=fingerprint.fingerprint(),
         assignment=request.assignment, title=request.marking.assignment.title if request.marking else "",
         submissions=str(request.submissions.resolve()),
+        earlier=[*last.earlier, *[last.seed] * last.complete] if last else [],
     )  # fmt: skip
-    files.write(request.out / "class.json", msgspec.json.format(msgspec.json.encode(plan), indent=2))
+    _write_plan(request.out, plan)
     return plan
 
 
-def _last_seed(file: Path) -> int | None:
+def _write_plan(out: Path, plan: Plan) -> None:
+    files.write(out / "class.json", msgspec.json.format(msgspec.json.encode(plan), indent=2))
+
+
+def _last(out: Path) -> Plan | None:
+    """How the last run was made."""
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Plan).seed
+        return msgspec.json.decode((out / "class.json").read_bytes(), type=Plan)
     except (OSError, msgspec.DecodeError):
         return None
 
@@ -265,18 +295,22 @@ def grade(
         on_student(graded, kept)
 
     def tasks() -> Iterator[tuple[str, pools.Task]]:
-        for name, student in zip(names, students(request.submissions, names, plan.assignment), strict=True):
+        handed_in = students(request.submissions, names, plan.assignment, request.earlier)
+        for name, student in zip(names, handed_in, strict=True):
             known = load(request.out, student.file)
             ledger.expect(student.file, request.submissions / name, student.submission, known.mark if known else None)
+            key = _key(student, _of_its_round(plan, None if request.again else known), request.limits)
             graded = Graded(
-                student=student.name, file=student.file, key=_key(student, plan, request.limits), error=student.problem,
-                canvas_id=student.canvas_id, late=student.late,
+                student=student.name, file=student.file, key=key, error=student.problem,
+                canvas_id=student.canvas_id, late=student.late, labs=student.labs,
             )  # fmt: skip
             if student.problem:
                 done(graded)
             elif known and not request.again and _stands(known, graded, plan, request.out):
+                known.labs = student.labs
                 done(known, kept=True)
             else:
+                graded.key = _key(student, plan, request.limits)
                 waiting[student.file] = graded
                 yield student.file, _task(student.submission, plan, request.limits)
 
@@ -288,6 +322,12 @@ def grade(
                 graded.report = msgspec.json.decode(answer.report, type=Report)
             done(graded, page=answer.page)
     return [found[file_name(name)] for name in names]
+
+
+def _of_its_round(plan: Plan, known: Graded | None) -> Plan:
+    """The plan, with the seed of the earlier round in which somebody was graded."""
+    seed = known.report.seed if known and known.report else plan.seed
+    return msgspec.structs.replace(plan, seed=seed) if seed in plan.earlier else plan
 
 
 def _task(submission: Submission, plan: Plan, limits: Limits) -> pools.Task:
@@ -321,7 +361,8 @@ def _arguments(request: Request) -> str:
     steps = [f"--step {step}" for step in request.steps]
     if request.marking:
         steps = [f"--assignments {typed(request.marking.term.file)} --assignment {request.assignment}"]
-    return " ".join([typed(request.submissions), f"--out {typed(request.out)}", *steps])
+    earlier = [f"--earlier {typed(folder)}" for folder in request.earlier]
+    return " ".join([typed(request.submissions), f"--out {typed(request.out)}", *steps, *earlier])
 
 
 def _stands(known: Graded, graded: Graded, plan: Plan, out: Path) -> bool:
@@ -371,6 +412,7 @@ def _key(student: Student, plan: Plan, limits: Limits) -> str:
         handed_in.sources,
         handed_in.problems,
         handed_in.unread,
+        handed_in.earlier,
         plan.seed,
         plan.steps,
         plan.device,

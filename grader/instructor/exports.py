@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from grader.base.results import CheckResult, Graded, Report, Status, StepResult
 from grader.instructor.roster import MOODLE_FOLDER
 from grader.instructor.standings import Standing
-from grader.report.terminal import number, plain, unread
+from grader.report.terminal import number, plain, quoted, unread
 
 # A spreadsheet takes a cell that begins so for a formula; some take the wide forms of East Asian keyboards too.
 FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
@@ -133,8 +133,8 @@ def _case(suite: ElementTree.Element, step: StepResult, check: CheckResult) -> N
 
 
 def _xml(text: str) -> str:
-    """Text without what XML can't hold."""
-    return NOT_IN_XML.sub("\ufffd", text)
+    """Untrusted text for a log: `quoted`, and without what XML can't hold."""
+    return NOT_IN_XML.sub("\ufffd", quoted(text))
 
 
 def gradescope(report: Report) -> dict[str, Any]:
@@ -144,12 +144,11 @@ def gradescope(report: Report) -> dict[str, Any]:
         for number_of_step, step in enumerate(report.steps, 1)
         for index, check in enumerate(step.checks, 1)
     ]
+    notes = (plain(f"{step.name}: {step.note}") for step in report.steps if step.note)
     return {
         "score": report.score,
         "execution_time": round(sum(step.seconds for step in report.steps), 3),
-        "output": "\n".join(
-            [*report.notes, *unread(report), *(f"{step.name}: {step.note}" for step in report.steps if step.note)]
-        ),
+        "output": "\n".join([*report.notes, *unread(report), *notes]),
         "output_format": "text",
         "stdout_visibility": "hidden",
         "tests": tests,
@@ -158,7 +157,7 @@ def gradescope(report: Report) -> dict[str, Any]:
 
 
 def _gradescope_test(place: str, step: StepResult, check: CheckResult) -> dict[str, Any]:
-    said = [check.message, f"→ {check.hint}" if check.hint else ""]
+    said = [quoted(check.message), f"→ {check.hint}" if check.hint else ""]
     return {
         "number": place,
         "name": f"{step.name}: {check.title}",

@@ -14,9 +14,13 @@ TAGS = frozenset((
     "h5", "h6", "hr", "i", "img", "kbd", "li", "ol", "p", "pre", "s", "small", "span", "strong", "sub", "summary",
     "sup", "table", "tbody", "td", "th", "thead", "tr", "u", "ul",
 ))  # fmt: skip
+OUTPUT_TAGS = TAGS | {"article", "caption", "figcaption", "figure", "header"}  # and those of a verdict
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 LINK = re.compile(r"(https?://|mailto:|#)[^\x00-\x20]*", re.IGNORECASE)
 PICTURE = re.compile(r"https?://[^\x00-\x20]*|data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]*", re.IGNORECASE)
+# A heat map: in an image, a drawing runs nothing and fetches nothing.
+DRAWING = re.compile(r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]*")
+STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
 # What MathJax makes a link, a style or a loader of: its formulas are made into elements after this.
 MATH = re.compile(r"\\(?=(href|require|style|class|cssId|data|mmlToken|bbox|unicode|html\w*)\b)", re.IGNORECASE)
 WORD_JOINER = "\u2060"  # nobody sees it, and behind it no name of a command begins
@@ -34,6 +38,21 @@ def cleaned(html: str) -> str:
     """The HTML with what is not allowed in it shown as text."""
     cleaner = Cleaner(tags=TAGS, attributes=_is_allowed, protocols={"http", "https", "mailto", "data"})
     return MATH.sub(rf"\\{WORD_JOINER}", str(cleaner.clean(html)))
+
+
+def safe_output(html: str | bytes) -> str:
+    """In place of nbconvert's `clean_html`, which `HTMLExporter.sanitize_html` asks for: a verdict keeps its pictures.
+
+    Every output of an autograded notebook is the grader's own; what a student wrote goes through `safe_markdown`.
+    """
+    html = html.decode() if isinstance(html, bytes) else str(html)
+    cleaner = Cleaner(tags=OUTPUT_TAGS, attributes=_is_allowed_in_output, protocols={"http", "https", "mailto", "data"})
+    return str(cleaner.clean(STYLE.sub("", html)))
+
+
+def _is_allowed_in_output(tag: str, name: str, value: str) -> bool:
+    is_drawing = (tag, name) == ("img", "src") and DRAWING.fullmatch(value) is not None
+    return is_drawing or _is_allowed(tag, name, value)
 
 
 def _is_allowed(tag: str, name: str, value: str) -> bool:

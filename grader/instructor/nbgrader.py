@@ -7,6 +7,7 @@ the notebook came with.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import warnings
@@ -26,12 +27,12 @@ from nbgrader.preprocessors import AssignLatePenalties, Execute, NbGraderPreproc
 from sqlalchemy.exc import SQLAlchemyError
 from traitlets import Float, Integer, Unicode
 
-from grader.base import language
+from grader.base import files, language
 from grader.base.language import gettext as _
 from grader.base.limits import Limits
 from grader.base.paths import ROOT
 from grader.base.results import AssignmentMark, Report, StepResult
-from grader.course import submissions
+from grader.course import earlier, submissions
 from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA, Cell, one_budget
 from grader.instructor import fingerprint, gradebook
 from grader.instructor.gradebook import Mark
@@ -69,7 +70,10 @@ def configure(config: Any) -> None:
     usual = Autograde.class_traits()["autograde_preprocessors"].default()
     config.Autograde.autograde_preprocessors = [ours.get(preprocessor, preprocessor) for preprocessor in usual]
     config.Autograde.exporter_class = SubmittedNotebooks
-    config.HTMLExporter.filters = {"markdown2html": "grader.instructor.markup.safe_markdown"}  # formgrader, feedback
+    config.HTMLExporter.filters = {  # formgrader, feedback
+        "markdown2html": "grader.instructor.markup.safe_markdown",
+        "clean_html": "grader.instructor.markup.safe_output",
+    }
 
 
 class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader carries no types
@@ -119,7 +123,11 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
             converter.attention_desk = LastReport(self.seed, self.device, limits)
             weakref.finalize(converter, converter.attention_desk.close)
         root, folder = Path(converter.coursedir.root), self._folder(about)
-        report: Report | str = converter.attention_desk.report(root, folder, steps, marking)
+        has_others = folder.parts[-2:] == (
+            about["student"],
+            about["assignment"],
+        )  # as nbgrader arranges them by default
+        report: Report | str = converter.attention_desk.report(root, folder, steps, marking, has_others)
         if isinstance(report, str):
             self.log.error("%s", report)
         return report
@@ -240,22 +248,30 @@ class LastReport:
         self.submission = submissions.Submission("")  # the one that was graded last
 
     def report(
-        self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None = None
+        self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None, has_others: bool
     ) -> Report | str:
-        """The report on a submission, or why there is none; asked again, as for its next notebook, the same one."""
+        """The report on a submission, or why there is none; asked again, as for its next notebook, the same one.
+
+        `has_others`: beside its folder stand those of the student's other assignments, and nobody else's.
+        """
         if self._last is None or self._last[:2] != (folder, steps):
-            self._last = (folder, steps, self._graded(course, folder, steps, marking))
+            self._last = (folder, steps, self._graded(course, folder, steps, marking, has_others))
         return self._last[2]
 
-    def _graded(self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None) -> Report | str:
+    def _graded(
+        self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None, has_others: bool
+    ) -> Report | str:
         try:
-            if self._seed is None:
-                self._seed = kept_seed(course / SEED_FILE)
             self.submission = read = submissions.read(course / folder)
             if marking is not None:
                 ledger.with_own_earlier(read, (course / folder).parent, marking)
+            elif has_others:
+                earlier.add_siblings(read, course / folder)
+            handed_in = msgspec.json.encode([read.sources, read.problems, read.earlier], order="deterministic")
+            digests = [hashlib.sha256(data).hexdigest() for data in (os.fsencode(folder), handed_in)]
+            seed = kept_seed(course / SEED_FILE, *digests) if self._seed is None else self._seed
             self._grader = self._grader or grader.Grader(limits=self._limits, many=True)
-            return self._grader.grade(read, steps, device=self._device, seed=self._seed)
+            return self._grader.grade(read, steps, device=self._device, seed=seed)
         except (GraderError, submissions.NoSubmission, OSError) as error:
             self.close()
             return str(error)
@@ -267,18 +283,25 @@ class LastReport:
             self._grader = None
 
 
-def kept_seed(file: Path) -> int:
-    """The seed in a file, which is made when it is not there, for its owner alone. Raises GraderError, OSError."""
-    try:
-        descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(descriptor, "w") as made:
-            made.write(f"{grader.new_seed()}\n")
-    except FileExistsError:
-        pass
-    text = file.read_text().strip()
-    if not text.isdecimal():
+def kept_seed(file: Path, folder: str = "", digest: str = "") -> int:
+    """The seed in a file, which is made when it is not there, for its owner alone. Raises GraderError, OSError.
+
+    Below it is a line for each submission that was graded under it: digests of its folder's name and of its files. One
+    that comes back changed meets a new seed, as do all from then on: its author may have read what was drawn.
+    """
+    lines = (
+        file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else [str(grader.new_seed())]
+    )
+    if not lines or not lines[0].strip().isdecimal():
         raise GraderError(_("{file} holds no seed. Delete it, and a new one will be created.").format(file=file))
-    return int(text)
+    known = [line for line in lines[1:] if line.startswith(f"{folder} ")]
+    if known and known != [f"{folder} {digest}"]:
+        lines, known = [str(grader.new_seed())], []
+    if digest and not known:
+        lines.append(f"{folder} {digest}")
+    if not known:
+        files.write(file, "".join(f"{line}\n" for line in lines), private=True)
+    return int(lines[0])
 
 
 def _mark(report: Report | str, step: str) -> Mark:

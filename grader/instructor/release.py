@@ -28,6 +28,8 @@ from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA
 from grader.course.choice import CORE
 from grader.marks import moments
 from grader.marks.marking import Marking
+from grader.oracle import pictures
+from grader.report import lesson_page
 
 ADJOINING = re.compile(rf"^ *{stubs.END}\n\s*^{stubs.BEGIN}\n", re.MULTILINE)
 SETUP = """\
@@ -73,23 +75,24 @@ class Released:
 
 
 def build(
-    folder: Path, chosen: Collection[str] = (), *, per_step: bool = False, marking: Marking | None = None
-) -> Released:
-    """Writes the course in the language in use: one notebook, or one per step, of the chosen steps or of the core; with
-    `marking`, that of an assignment, under its name and with its weights.
+    folder: Path, chosen: Collection[str] = (), *, per_step: bool = False, marking: Marking | None = None,
+    assignment: str = ASSIGNMENT,
+) -> Released:  # fmt: skip
+    """Writes an assignment in the language in use: one notebook, or one per step, of the chosen steps or of the core;
+    with `marking`, under its own name and with its weights.
 
     Raises NotOverwritten, and writes nothing, when a notebook there was edited; OSError when a file can't be written.
     """
     chosen = marking.assignment.everything if marking else chosen
     steps = [step for step in course.steps() if (step.name in chosen if chosen else step.track == CORE)]
-    name = marking.assignment.name if marking else ASSIGNMENT
+    name = marking.assignment.name if marking else assignment
     if per_step:
         made = {f"{step.name}.ipynb": notebook([step], marking) for step in steps}
     else:
         made = {f"{name}.ipynb": notebook(steps, marking)}
     source = folder / "source" / name
     for path in source.glob("*.ipynb"):
-        if not _as_written(path):
+        if not as_written(path):
             raise NotOverwritten(str(path))
     source.mkdir(parents=True, exist_ok=True)
     for path in source.glob("*.ipynb"):
@@ -117,7 +120,7 @@ def notebook(steps: Iterable[course.Step], marking: Marking | None = None) -> No
     for step in steps:
         cells += _cells(step, marking)
     made = v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL, "language_info": {"name": "python"}})
-    made.metadata["attention"] = {"digest": _digest(made)}
+    made.metadata["attention"] = {"digest": digest(made)}
     nbformat.validate(made)
     return NotebookNode(made)
 
@@ -178,8 +181,10 @@ def _cells(step: course.Step, marking: Marking | None) -> list[NotebookNode]:
     check = f'check("{step.name}")'
     points = f'from grader.notebook import points\n\npoints("{step.name}")'
     note = _("# Locked: the points of this step.")
+    lesson, attachments = lesson_page.in_a_cell(_lesson(step), pictures.pictures(step.folder))
+    drawn = {"attachments": attachments} if attachments else {}
     return [
-        v4.new_markdown_cell(_lesson(step), id=f"{step.name}-lesson"),
+        v4.new_markdown_cell(lesson, id=f"{step.name}-lesson", **drawn),
         v4.new_code_cell(answer(step), id=f"{step.name}-answer", metadata=_marks(step.name, solution=True)),
         v4.new_code_cell(check, id=f"{step.name}-check"),
         v4.new_code_cell(
@@ -217,16 +222,16 @@ def _lesson(step: course.Step) -> str:
     return "\n\n".join([text, *folded])
 
 
-def _digest(made: NotebookNode) -> str:
+def digest(made: NotebookNode) -> str:
     """A digest of what an author could have changed in a notebook: not of outputs, nor of the kernel's name."""
     said = [[cell.cell_type, cell.source, cell.metadata.get("nbgrader", {})] for cell in made.cells]
     return hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()
 
 
-def _as_written(path: Path) -> bool:
+def as_written(path: Path) -> bool:
     """Whether a notebook is as it was written here."""
     try:
         there = nbformat.read(path, as_version=4)
-        return bool(there.metadata["attention"]["digest"] == _digest(there))
+        return bool(there.metadata["attention"]["digest"] == digest(there))
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return False

@@ -6,13 +6,15 @@ import errno
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.base.files import walk
 from grader.base.language import gettext as _
 from grader.base.paths import step_folders
+from grader.course import earlier, lab_log
 from grader.course.submissions import ARCHIVE, Submission, read, readable
 
 STEP_FILE = re.compile(r".*step\d{2}_\w+.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too
@@ -48,6 +50,7 @@ class Student:
     problem: str = ""
     canvas_id: str = ""
     late: bool = False
+    labs: tuple[str, ...] = ()  # that the student's own list names
 
 
 def folders(submissions: Path) -> list[str]:
@@ -101,25 +104,89 @@ def left_out(submissions: Path) -> list[str]:
     return sorted(name for name in handed_in if name not in read and os.path.isfile(submissions / name))
 
 
-def students(submissions: Path, names: list[str], assignment: str) -> Iterator[Student]:
-    """Each student with what was handed in, read as it is asked for."""
+def students(submissions: Path, names: list[str], assignment: str, before: Sequence[Path] = ()) -> Iterator[Student]:
+    """Each student with what was handed in, read as it is asked for; `before` are the folders of earlier assignments of
+    the same class, the last one last."""
     downloaded, online = _downloaded(submissions), _online_texts(os.listdir(submissions))
+    classes = [EarlierClass(folder) for folder in before]
+    others = _other_assignments(submissions, names, assignment)
     for folder in names:
         if folder in downloaded:
-            yield _from_canvas(submissions, folder, downloaded[folder])
-            continue
-        name, problem = readable(folder), ""
-        try:
-            handed_in = _handed_in(submissions / folder, assignment)
-            problem = _without_answer(submissions / folder, name, handed_in)
-        except Exception as error:  # whatever is wrong with one folder is nobody else's problem
-            handed_in = Submission(name)
-            reason = getattr(error, "strerror", None) or error or type(error).__name__
-            problem = _("{folder} can't be read ({reason}).").format(folder=name, reason=reason)
-        for text in online.get(folder, ()):
-            handed_in.unread[f"{readable(text)}/"] = _("it is a text that was typed into Moodle")
-        handed_in.name = name  # and not that of a folder inside the student's own
-        yield Student(name, file_name(folder), handed_in, problem)
+            student = _from_canvas(submissions, folder, downloaded[folder])
+        elif others and _holds_only(submissions / folder, others):  # this one was not handed in
+            student = Student(readable(folder), file_name(folder), Submission(readable(folder)))
+        else:
+            student = _from_folder(submissions, folder, assignment, online.get(folder, ()))
+        for one in classes:
+            one.add_to(student.submission, folder, assignment)
+        yield student
+
+
+def _other_assignments(submissions: Path, names: list[str], assignment: str) -> set[str]:
+    """What stands beside this assignment in students' folders, where they hold several, as nbgrader's do."""
+    found: set[str] = set()
+    for name in names:
+        inside = _inside(submissions / name)
+        if assignment in inside:
+            found |= inside - {assignment}
+    return found
+
+
+def _holds_only(folder: Path, others: set[str]) -> bool:
+    """Whether a student's folder holds nothing but other assignments."""
+    inside = _inside(folder)
+    return bool(inside) and inside <= others and not any(map(STEP_FILE.fullmatch, os.listdir(folder)))
+
+
+def _inside(folder: Path) -> set[str]:
+    """The folders in a student's own."""
+    with suppress(OSError), os.scandir(folder) as listing:
+        return {entry.name for entry in listing if entry.is_dir(follow_symlinks=False) and entry.name[0] != "."}
+    return set()
+
+
+class EarlierClass:
+    """The folder of an earlier assignment, in which the same people are found by what they are called."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._downloaded = _downloaded(path)
+        names = [*self._downloaded, *(name for name in os.listdir(path) if _may_be_folder(path / name))]
+        people = [_person(name) for name in names]
+        self._folders = {person: name for person, name in zip(people, names, strict=True) if people.count(person) == 1}
+
+    def add_to(self, submission: Submission, folder: str, assignment: str) -> None:
+        """Adds what this student handed in there; what can't be read there is no answer."""
+        name = self._folders.get(_person(folder))
+        if name is None:
+            return
+        with suppress(OSError):
+            files = self._downloaded.get(name)
+            found = read(self._path, files) if files else _handed_in(self._path / name, assignment)
+            submission.add_earlier(found, readable(self._path.name))
+
+
+def _person(name: str) -> str:
+    """Who a folder belongs to: Moodle's number in its name is another one in each assignment."""
+    match = MOODLE_FOLDER.fullmatch(name)
+    return match["name"] if match else name
+
+
+def _from_folder(submissions: Path, folder: str, assignment: str, online: Sequence[str]) -> Student:
+    name, problem = readable(folder), ""
+    labs: tuple[str, ...] = ()
+    try:
+        handed_in = _handed_in(submissions / folder, assignment)
+        problem = _without_answer(submissions / folder, name, handed_in)
+        labs = lab_log.names(step_folder(submissions / folder, assignment))
+    except Exception as error:  # whatever is wrong with one folder is nobody else's problem
+        handed_in = Submission(name)
+        reason = getattr(error, "strerror", None) or error or type(error).__name__
+        problem = _("{folder} can't be read ({reason}).").format(folder=name, reason=reason)
+    for text in online:
+        handed_in.unread[f"{readable(text)}/"] = _("it is a text that was typed into Moodle")
+    handed_in.name = name  # and not that of a folder inside the student's own
+    return Student(name, file_name(folder), handed_in, problem, labs=labs)
 
 
 def _from_canvas(submissions: Path, name: str, files: list[str]) -> Student:
@@ -149,7 +216,11 @@ def file_name(name: str) -> str:
 def _handed_in(folder: Path, assignment: str) -> Submission:
     if folder.is_symlink():
         raise OSError(errno.ELOOP, _("it is a link; links are not followed"))
-    return read(step_folder(folder, assignment))
+    place = step_folder(folder, assignment)
+    handed_in = read(place)
+    if place == folder / assignment:  # as nbgrader keeps them
+        earlier.add_siblings(handed_in, place)
+    return handed_in
 
 
 def _without_answer(folder: Path, name: str, handed_in: Submission) -> str:

@@ -52,6 +52,7 @@ class Standing:
     unread: tuple[tuple[str, str], ...] = ()  # files, each with the reason why it was not read
     canvas_id: str = ""
     late: bool = False
+    labs: tuple[str, ...] = ()
 
     @property
     def by_track(self) -> dict[str, float]:
@@ -71,7 +72,9 @@ def standing(graded: Graded) -> Standing:
     """What the outputs of a class need of one student: with the points that count in the assignment."""
     report = marked(graded.report, graded.mark) if graded.report and graded.mark else graded.report
     if report is None:
-        return Standing(graded.student, graded.file, None, 0.0, (), graded.error, (), graded.canvas_id, graded.late)
+        return Standing(
+            graded.student, graded.file, None, 0.0, (), graded.error, (), graded.canvas_id, graded.late, graded.labs
+        )  # fmt: skip
     steps = tuple(_step(step) for step in report.steps)
     unread = tuple(report.unread.items())
     failed = [step.name for step in report.steps if step.score is None]
@@ -80,8 +83,9 @@ def standing(graded: Graded) -> Standing:
     if failed:  # a mark without these steps would cost points that nobody took
         score, error = None, _("The grader itself failed in {steps}.").format(steps=", ".join(failed))
     return Standing(
-        graded.student, graded.file, score, report.max_score, steps, error, unread, graded.canvas_id, graded.late
-    )
+        graded.student, graded.file, score, report.max_score, steps, error, unread, graded.canvas_id, graded.late,
+        graded.labs,
+    )  # fmt: skip
 
 
 def _step(step: StepResult) -> StepStanding:

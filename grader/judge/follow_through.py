@@ -1,5 +1,6 @@
 """What a step is worth by itself: where an earlier step that it imports is wrong, or was not handed in, it is graded
 again with the reference's file in that place. Without it marks would depend on what passes by luck under one seed.
+Before that, what the same person handed in with an earlier assignment takes the place of what is absent.
 
 Pure functions over reports and sources; `grader.Grader` asks for the runs.
 """
@@ -9,15 +10,16 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
 from grader.base.language import gettext as _
 from grader.base.paths import STEP_NAME, is_recorded, step_folder
-from grader.base.results import StepResult
+from grader.base.results import StepResult, leading
 from grader.course.stubs import MAX_STUB, is_untouched, solved_of
+from grader.course.submissions import Submission
 
 Sources = Mapping[str, tuple[str, str]]  # by module name: what a file is called, and its text
 EXERCISES = re.compile(r"exercises\.(\w+)")
@@ -94,6 +96,33 @@ def _is_absent(name: str, sources: Sources) -> bool:
     return name not in sources or is_untouched(sources[name][1])
 
 
+def with_earlier(submission: Submission, wanted: Collection[str]) -> tuple[dict[str, tuple[str, str]], set[str]]:
+    """The sources of a submission, completed by its author's earlier hand-ins, and the steps that these took.
+
+    Only what was not asked for is taken from there: a step of this assignment is worth what was handed in with it.
+    """
+    taken = {
+        step: source
+        for step, source in submission.earlier.items()
+        if step not in wanted and step not in submission.problems and _is_absent(step, submission.sources)
+    }
+    return submission.sources | taken, set(taken)
+
+
+def note_earlier(step: StepResult, sources: Sources, taken: Collection[str]) -> StepResult:
+    """The result of a step, with a note where it imports what was handed in earlier."""
+    used = [name for name in imported_steps(step.name, sources) if name in taken]
+    if not used or step.status == "todo":
+        return step
+    said = [
+        _("{step} was not handed in with this assignment: your earlier one ({file}) was used.").format(
+            step=name, file=sources[name][0]
+        )
+        for name in used
+    ]
+    return msgspec.structs.replace(step, note=" ".join([*said, *([step.note] if step.note else [])]))
+
+
 def with_references(sources: Sources, names: list[str]) -> dict[str, tuple[str, str]] | None:
     """The sources with the references in place of these steps; None in a learner's kit, which has no references."""
     folders = [step_folder(name) for name in names]
@@ -145,7 +174,7 @@ def without_points(step: StepResult, found: Earlier) -> StepResult:
 
 
 def _why_blocked(wrong: StepResult) -> str:
-    broken = next((check for check in wrong.checks if check.status != "pass"), None)
+    broken = leading(wrong.checks)
     if broken is None:
         return _("Blocked by {step}, which it imports. Fix that first.").format(step=wrong.name)
     said = _("Blocked by {step}, which it imports: “{title}” ({check}) fails there. Fix that first.")

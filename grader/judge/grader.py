@@ -68,7 +68,7 @@ def require_fitting_tapes() -> None:
 
 
 def new_seed() -> int:
-    """A seed that can't be guessed: 48 bits, too many for a worker to try."""
+    """A seed that is hard to guess: 48 random bits, too many for a worker to try within its deadline."""
     return secrets.randbelow(2**48 - 1) + 1
 
 
@@ -106,9 +106,12 @@ class Grader:
         """
         everything = choice.step_names()
         wanted = steps or choice.by_default(submission.sources, submission.problems)
-        request = self._request(submission, device, seed)
+        sources, earlier = follow_through.with_earlier(submission, wanted)
+        request = msgspec.structs.replace(self._request(submission, device, seed), sources=sources)
         graded, finished = self._graded(request, wanted, everything, on_step)
-        results = [graded[name].result for name in everything if name in wanted]
+        results = [
+            follow_through.note_earlier(graded[name].result, sources, earlier) for name in everything if name in wanted
+        ]
         score, max_score = total(results)
         return Report(
             submission=submission.name,

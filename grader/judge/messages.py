@@ -18,7 +18,7 @@ LENGTH = struct.Struct("<I")
 class GradeRequest(msgspec.Struct):
     """One submission to grade: which steps, on which devices, under which seed, in which language.
 
-    `quiet`: a reference stands among the sources, so that words of the learner's code are not shown.
+    `quiet`: a reference stands among the sources, so that nothing is shown that the learner's code chose.
     """
 
     sources: dict[str, tuple[str, str]]

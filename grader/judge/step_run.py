@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -18,6 +18,7 @@ from grader.checks.trial import Verdict, run_check
 from grader.course import stubs
 from grader.course.steps import Check, as_check
 from grader.course.stubs import is_untouched
+from grader.judge import quiet
 from grader.judge.messages import GradeRequest, StepGraded
 from grader.judge.worker_backend import WorkerBackend
 from grader.oracle.diagnostician import Diagnostician, explained, name_of, nudge_of
@@ -25,9 +26,6 @@ from grader.oracle.live import Solution
 from grader.oracle.witness import Question, Witness
 from grader.sandbox.environment import NO_TERMINAL
 from grader.sandbox.process import Launcher
-
-SHORT = 24  # characters of a learner's word that tell nothing of a file
-LONGEST_QUIET = 2000  # characters of a message while a reference stands beside the learner's code
 
 
 @dataclass(frozen=True)
@@ -108,7 +106,7 @@ class StepRun:
             results = run.results(devices)
             self._verdicts += run.verdicts
             if self._quiet:
-                _silence(results, student.words)
+                quiet.silence(results, run.verdicts, self._load.sources[self._step.name][1])
             else:
                 no_terminal = _("breakpoint() does not stop here: there is no keyboard. Type: make repro")
                 self._output.append(student.printed().replace(NO_TERMINAL, no_terminal))
@@ -117,15 +115,6 @@ class StepRun:
             self._odd |= student.odd
         finally:
             student.close()
-
-
-def _silence(results: list[CheckResult], words: Set[str]) -> None:
-    """Takes the words of the learner's code out of messages: beside a reference, it could tell what stands there."""
-    for result in results:
-        for word in sorted(words, key=len, reverse=True):
-            if len(word) > SHORT:
-                result.message = result.message.replace(word, "…")
-        result.message = result.message[:LONGEST_QUIET]
 
 
 @dataclass

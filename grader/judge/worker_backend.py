@@ -39,7 +39,6 @@ class WorkerBackend:
         self._printed: list[str] = []
         self.imported: list[str] = []
         self.odd = False  # its process ended by itself, sent what is no answer, or met what is forbidden
-        self.words: set[str] = set()  # of the code's own, in what it raised
 
     def allow(self, seconds: float | None) -> None:
         """Sets the time limit of calls from here on; None: the one in the limits."""
@@ -108,7 +107,6 @@ class WorkerBackend:
     def _heard(self, outcome: Outcome) -> Outcome:
         if raised := outcome.raised:
             self.odd |= any(word in raised.message for word in NOT_PERMITTED)
-            self.words |= {raised.type, raised.message, raised.function, raised.source, *raised.shapes}
         return outcome
 
     def _exchange(self, worker: Worker, frame: bytes, name: str) -> Outcome:

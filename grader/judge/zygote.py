@@ -61,6 +61,7 @@ class Zygote:
         """Serves until the owner closes its socket, then kills everything."""
         signal.set_wakeup_fd(self.wake_write)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        kernel.ignore_stopped_children()
         self.proven = self._try_layers()
         self._reply(self.owner, Reply("ready"))
         while True:

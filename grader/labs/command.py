@@ -16,9 +16,11 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from grader.base.language import gettext as _
+from grader.course import lab_log
 from grader.labs import lab as labs
 from grader.labs import parts
 from grader.report import console as screen
+from grader.report.terminal import visible
 
 LINE_SECONDS = 10.0  # between two lines where there is no terminal
 
@@ -52,6 +54,10 @@ def text_of(asked: str | None) -> str | None:
 def run(given: argparse.Namespace) -> int:
     """Lists labs, or runs one: 0 when its page is written, 130 when stopped with nothing measured. Raises Stop."""
     say = screen.console()
+    if given.log is not None:
+        say.print(_log_switched(given.submission, given.log == "on"), soft_wrap=True)
+        if given.name is None:
+            return 0
     if given.name is None:
         say.print(_listed(labs.labs()))
         say.print(_("To run one, type: {command}").format(command="make lab NAME=flash"))
@@ -65,15 +71,36 @@ def run(given: argparse.Namespace) -> int:
     say.print(Text(lesson.title, "bold"))
     say.print(Markdown(lesson.about))
     seconds = given.seconds or module.SECONDS
-    say.print(_("It takes about {seconds:.0f} s.").format(seconds=seconds), warning(), style="dim")
+    say.print(_("It takes about {seconds:.0f} s.").format(seconds=seconds), style="dim")
     prediction = labs.predicted(_asked(say, lesson, given.predict), lesson)
     found = gathered(module.NEEDS, given)
     for part in found.values():
-        say.print(part.said)
+        say.print(visible(part.said))
     with bar() as tell:
         bench = labs.Bench(found, seconds, given.seed, given.device, text, tell)
         outcome = labs.run(lab, bench, prediction, parts.blamed_on(given.submission))
-    return _told(say, outcome, given.out)
+    status = _told(say, outcome, given.out)
+    if lab_log.add(given.submission, lab.name, predicted=bool(prediction), stopped=outcome.stopped):
+        say.print(_("It is noted in {file}.").format(file=given.submission / lab_log.FILE), soft_wrap=True)
+    return status
+
+
+def _log_switched(folder: Path, is_on: bool) -> str:
+    """Starts or removes the list of labs; what to say about it. Raises Stop."""
+    file = folder / lab_log.FILE
+    try:
+        if not is_on:
+            lab_log.end(folder)
+            return _("Your labs are not noted, and {file} is gone.").format(file=file)
+        lab_log.begin(folder)
+    except OSError as error:
+        sentence = _("{file} can't be written ({reason}). Type: {command}")
+        reason, again = error.strerror or error, "python -m grader lab --log on --submission OTHER"
+        raise parts.Stop(sentence.format(file=file, reason=reason, command=again)) from None
+    return _(
+        "From now on the labs that you run are noted in {file}, which you hand in with your exercises. "
+        "To end that, type: {command}"
+    ).format(file=file, command="make lab LOG=off")
 
 
 def _told(say: Console, outcome: labs.LabRun, folder: Path) -> int:
@@ -87,7 +114,7 @@ def _told(say: Console, outcome: labs.LabRun, folder: Path) -> int:
         say.print(grid(table))
     say.print()
     for finding in module.findings(results):
-        say.print("·", finding)
+        say.print("·", visible(finding))
     if outcome.prediction:
         say.print()
         say.print(_("Your prediction: {prediction}").format(prediction=outcome.prediction), style="bold")
@@ -100,8 +127,10 @@ def _told(say: Console, outcome: labs.LabRun, folder: Path) -> int:
 
 
 def gathered(needs: tuple[parts.Need, ...], given: argparse.Namespace) -> dict[str, parts.StepCode]:
-    """The needed parts; written steps are graded first. Raises Stop."""
+    """The needed parts; written steps are graded first. Says before it imports any of them where they run. Raises
+    Stop."""
     folder = given.submission
+    screen.console().print(warning(), style="dim")
     grade = parts.graded(folder)
 
     def said(steps: list[str]) -> parts.Statuses:
@@ -144,7 +173,7 @@ def grid(table: labs.Table) -> Grid:
     for place, column in enumerate(table.columns):
         shown.add_column(column, justify="right" if table.is_figure(place) else "left", overflow="fold")
     for row in table.rows:
-        shown.add_row(*(Text(cell) for cell in row))
+        shown.add_row(*(Text(visible(cell)) for cell in row))
     return shown
 
 

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from grader.base import paths
 from grader.base.language import gettext as _
 from grader.course import stubs, submissions
+from grader.report.terminal import plain
 
 Whose = Literal["yours", "reference", "kit"]
 Statuses = dict[str, tuple[str, float | None, float]]  # a step's status, its score if it has one, and the most possible
@@ -164,11 +165,11 @@ def _worded(error: Exception, folder: Path) -> str | None:
     step = Path(file).stem
     if isinstance(error, NotImplementedError) and not str(error):
         return not_written(Path(folder.name, step + ".py"), step)
-    message = str(error).partition("\n")[0]
+    message = plain(str(error).partition("\n")[0])
     return _("{file}, line {line}, in {function}: {error}. To see what is wrong, type: {command}").format(
         file=Path(folder.name, Path(file).name),
         line=line,
-        function=function,
+        function=plain(function),
         error=f"{type(error).__name__}: {message}" if message else type(error).__name__,
         command=grade_command(step),
     )

@@ -18,7 +18,7 @@ import pytest
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.base.paths import EXERCISES, SOLUTIONS
-from grader.base.results import CheckResult, Report, StepResult
+from grader.base.results import CheckResult, Report, StepResult, leading
 from grader.course import choice
 from grader.course.check_outline import CheckOutline, is_check_file, outline
 from grader.course.submissions import NoSubmission, Submission, read
@@ -221,9 +221,9 @@ class CheckItem(pytest.Item):
         self.user_properties += _properties(self.results, step, report)
         with language.use(grading.language):
             text = _text(self.results, step)
-        first = next((check for check in step.checks if check.status != "pass"), None)
+        first = leading(step.checks)
         if step.output and (first is None or first.name == self.name):
-            self.add_report_section("call", "stdout", _plain(step.output))
+            self.add_report_section("call", "stdout", _quoted(step.output))
         statuses = {result.status for result in self.results}
         if "error" in statuses or not statuses:
             raise pytest.fail.Exception(text, pytrace=False)
@@ -271,13 +271,19 @@ def _text(results: list[CheckResult], step: StepResult) -> str:
         if result.status == "pass":
             continue
         lines += [f"({result.device})"] * (result.device != "cpu")
-        lines.append(result.message or step.message or _todo(step))
+        lines.append(_quoted(result.message) or _plain(step.message) or _todo(step))
         lines += [f"→ {result.hint}"] * bool(result.hint)
-    return _plain("\n".join(lines))
+    return "\n".join(lines)
 
 
 def _todo(step: StepResult) -> str:
     return _("{name} is not written yet.").format(name=step.name) if step.status == "todo" else ""
+
+
+def _quoted(text: str) -> str:
+    from grader.report.terminal import quoted
+
+    return quoted(text)
 
 
 def _plain(text: str) -> str:

@@ -42,7 +42,10 @@ def run(folder: Path, step: str | None, *, device: str, seed: int | None, runs: 
     print(said, flush=True)
     if runs:
         print(
-            _("Running it. breakpoint() in {file} stops there.").format(file=typed(folder / f"{step}.py")), flush=True
+            _("Running it in your own process, outside the sandbox. breakpoint() in {file} stops there.").format(
+                file=typed(folder / f"{step}.py")
+            ),
+            flush=True,
         )
         subprocess.run([sys.executable, str(program)], check=False)
 

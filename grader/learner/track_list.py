@@ -19,11 +19,11 @@ def terminal(overview: Sequence[Progress]) -> RenderableType:
     table.add_column(_("track"), no_wrap=True)
     table.add_column(_("what it is"), overflow="fold")
     table.add_column(_("steps"), no_wrap=True)
-    table.add_column(_("needs steps"))
+    table.add_column(_("when to take it"))
     table.add_column(_("begun"), no_wrap=True)
     for one in overview:
         track = one.track
-        table.add_row(track.name, track.title, numbers(track.steps), numbers(track.needs), _how_far(one))
+        table.add_row(track.name, track.title, numbers(track.steps), track.after, _how_far(one))
     waiting = [one.track.name for one in overview[1:] if not one.begun]
     if not waiting:
         return table

@@ -110,7 +110,7 @@ def headline(result: StepResult, at: str = "") -> Text:
         _("{score} of {total} points").format(score=score, total=total),
         *([at] if at else []),
     ]
-    line = Text(f"{mark} {reports.status_word(result.status)}  {result.name}", f"bold {style}")
+    line = Text(f"{mark} {reports.status_word(result.status, result.blocked_by)}  {result.name}", f"bold {style}")
     line.append(f"  {result.title}", "bold default")
     return line.append("\n" + " · ".join(facts), "not bold dim")
 

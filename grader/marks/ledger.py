@@ -77,21 +77,16 @@ def digests(submission: Submission) -> dict[str, str]:
 
 
 def with_own_earlier(submission: Submission, folder: Path, marking: Marking) -> None:
-    """Adds the student's own answers to steps of earlier assignments, which lie beside this one in their folder.
+    """Adds what the student handed in with earlier assignments, which lie beside this one in their folder.
 
-    Only where the assignment says `stand_ins = "own"`, and only steps that are neither part of it nor handed in with
-    it; the latest counts.
+    Only where the assignment says `stand_ins = "own"`; where two hold a step, the later one counts.
     """
     if marking.assignment.stand_ins != "own":
         return
-    for earlier in reversed(marking.term.before(marking.assignment.name)):
+    for earlier in marking.term.before(marking.assignment.name):
         place = folder / earlier.name
-        if not place.is_dir() or place.is_symlink():
-            continue
-        for step, answer in submissions.read(place).sources.items():
-            wanted = step in earlier.everything and step not in marking.assignment.everything
-            if wanted and step not in submission.problems:
-                submission.sources.setdefault(step, answer)
+        if place.is_dir() and not place.is_symlink():
+            submission.add_earlier(submissions.read(place), earlier.title)
 
 
 def marks_csv(students: Iterable[tuple[str, AssignmentMark | None]], clean: Callable[[str], str] = str) -> str:

@@ -1,8 +1,8 @@
 """A step's tape: recorded inputs, right answers and misconceptions, used where the solutions are absent.
 
-A tape is one safetensors file. Its tensors are the inputs and the right answers, deduplicated and concatenated by
-dtype; one more, `index`, holds everything else as compressed MessagePack. Of a misconception's answers it keeps
-fingerprints: enough to recognise an answer, not enough to reconstruct it.
+A tape is one safetensors file. Its tensors are the inputs and the right answers, deduplicated, concatenated by dtype
+and compressed; one more, `index`, holds everything else as compressed MessagePack. Of a misconception's answers it
+keeps fingerprints: enough to recognise an answer, not enough to reconstruct it.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Tape:
         stored = load(file.read_bytes())
         packed = stored.pop(INDEX)
         self.index = msgspec.msgpack.decode(zlib.decompress(packed.numpy().tobytes()), type=Index)
-        pieces = list(_cut(stored, self.index.pieces))
+        pieces = list(_cut({dtype: expanded(data, dtype) for dtype, data in stored.items()}, self.index.pieces))
         self._tensors = {str(key): pieces[place] for key, place in enumerate(self.index.contents)}
         self._answers: Iterator[tuple[str, Outcome]] = iter(())
         self._device = "cpu"
@@ -226,6 +226,24 @@ def _cut(stored: dict[str, Tensor], pieces: list[tuple[str, list[int]]]) -> Iter
         end = start[dtype] + math.prod(shape)
         yield stored[dtype][start[dtype] : end].view(shape)
         start[dtype] = end
+
+
+def compressed(values: Tensor) -> Tensor:
+    """The bytes of a vector, compressed: (n,) of any dtype -> uint8. The first bytes of all entries come first, then
+    the second ones: signs and exponents repeat, the last bytes of fractions do not."""
+    raw = values.view(torch.uint8).reshape(len(values), values.element_size())
+    packed = zlib.compress(raw.t().contiguous().numpy().tobytes(), 9)
+    return torch.frombuffer(bytearray(packed), dtype=torch.uint8)
+
+
+def expanded(data: Tensor, dtype: str) -> Tensor:
+    """The vector that was `compressed`; `dtype` is its name, as in `float32`."""
+    kind = getattr(torch, dtype)
+    raw = bytearray(zlib.decompress(data.numpy().tobytes()))
+    if not raw:
+        return torch.empty(0, dtype=kind)
+    planes = torch.frombuffer(raw, dtype=torch.uint8).view(kind.itemsize, -1)
+    return planes.t().flatten().view(kind)
 
 
 def _out_of_step() -> CheckFailed:

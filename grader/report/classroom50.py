@@ -18,8 +18,8 @@ from typing import Any
 
 import msgspec
 
-from grader.base.results import Report
-from grader.report.terminal import number, plain
+from grader.base.results import Report, leading
+from grader.report.terminal import number, quoted
 
 SCHEMA = "classroom50/result/v1"
 HUNDREDTHS = 100
@@ -33,7 +33,7 @@ def result(report: Report, about: Mapping[str, str], submitted: datetime) -> dic
             "passed": step.status == "pass",
             "score": round((step.score or 0.0) * HUNDREDTHS),
             "max-score": round(step.max_score * HUNDREDTHS),
-            "message": plain(next((check.message for check in step.checks if check.status != "pass"), step.message)),
+            "message": quoted(told.message if (told := leading(step.checks)) else step.message),
         }
         for step in report.steps
     ]

@@ -70,7 +70,7 @@ def class_progress(total: int) -> Iterator[Callable[[Graded, bool], None]]:
             now = time.monotonic()
             if not console.is_terminal and (now - said > LINE_SECONDS or done == total):
                 said, left = now, (now - began) / max(here, 1) * (total - done)
-                line = _("{done} of {total} graded, {failed} could not be; {left} s left")
+                line = _("{done} of {total} done, {failed} of them could not be graded; {left} s left")
                 print(line.format(done=done, total=total, failed=failed, left=round(left)), file=sys.stderr, flush=True)
 
         yield advance

@@ -30,6 +30,7 @@ NUMBER_WIDTH = 5  # characters that fit into a cell
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 60, 72  # space around a matrix for labels
 NARROWEST = 88  # height of a title
 INSET = 2  # from the edge of a cell to the centre of its outline
+WIDEST_BAR = 224  # the colour scale with a number at each end
 BAR = 48  # steps of the colour scale, each 4 wide: both its numbers fit below the narrowest matrices
 BLACK, WHITE, PAGE_INK = "#000000", "#ffffff", "currentColor"
 
@@ -107,6 +108,21 @@ def drawing(parting: Parting) -> Drawing:
     )  # fmt: skip
 
 
+def single(matrix: Matrix, among: Sequence[Matrix]) -> Drawing:
+    """One matrix, on the colour scale of all that it stands `among`, with nothing outlined."""
+    rows, columns = len(matrix), len(matrix[0])
+    largest = max(rows, columns)
+    cell = _cell(largest)
+    scale = _scale(among)
+    return Drawing(
+        width=LEFT + max(columns * cell, WIDEST_BAR) + RIGHT, height=TOP + rows * cell + BOTTOM, top=TOP, rows=rows,
+        columns=columns, cell=cell, every=1 if largest <= 2 * NUMBERED else 4,
+        panels=[_panel(matrix, scale, LEFT, cell)], outline="",
+        bar=_areas([[LAST * step // (BAR - 1) if scale.high > scale.low else 0 for step in range(BAR)]]),
+        low=short(scale.low), high=short(scale.high),
+    )  # fmt: skip
+
+
 def written(value: Value) -> str:
     """A value as text, for tables and sentences."""
     if isinstance(value, bool):
@@ -144,7 +160,7 @@ def _cell(largest: int) -> int:
     return 28 if largest <= 2 * NUMBERED else 16
 
 
-def _scale(both: tuple[Matrix, Matrix]) -> Scale:
+def _scale(both: Sequence[Matrix]) -> Scale:
     values = [float(value) for matrix in both for line in matrix for value in line if value is not None] or [0.0]
     return Scale(min(values), max(values))
 

@@ -6,7 +6,6 @@ through `terminal.plain` and is escaped, since a learner's code may have produce
 
 from __future__ import annotations
 
-import base64
 import webbrowser
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +18,8 @@ from markupsafe import Markup, escape
 
 from grader.base import language
 from grader.base.language import gettext as _
-from grader.base.results import CheckResult, Parting, Report, StepResult
+from grader.base.results import CheckResult, Parting, Report, StepResult, precedence
+from grader.report import pictures
 from grader.report import terminal as reports
 from grader.report.heat_map import NUMBERED, drawing, written
 
@@ -53,20 +53,31 @@ class TableCell:
 
 
 @dataclass(frozen=True)
+class FurtherPictures:
+    """The same numbers drawn as what they are, a panel each, and what they show in a sentence."""
+
+    panels: list[Markup]
+    caption: str
+
+    @property
+    def images(self) -> list[str]:
+        """The panels as addresses of images."""
+        return [pictures.standalone(panel) for panel in self.panels]
+
+
+@dataclass(frozen=True)
 class HeatMap:
     """A picture of both matrices, its description in words, and the same as two tables: captions and rows."""
 
     svg: Markup
     caption: list[str]
     tables: list[tuple[str, list[list[TableCell]]]]
+    further: FurtherPictures | None = None
 
     @property
     def image(self) -> str:
-        """The picture as the address of an image, on white: an untrusted notebook shows no SVG of its own."""
-        head, rest = str(self.svg).split(">", 1)
-        head = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg" color="#1b1f24"', 1)
-        drawn = f'{head}><rect width="100%" height="100%" fill="#ffffff"/>{rest}'
-        return f"data:image/svg+xml;base64,{base64.b64encode(drawn.encode()).decode()}"
+        """The picture as the address of an image."""
+        return pictures.standalone(self.svg)
 
     @property
     def wide(self) -> bool:
@@ -205,7 +216,15 @@ def heat_map(parting: Parting, name: str, own: str = "") -> HeatMap:
         title=": ".join([_("Heat maps"), ", ".join(titles)]) if own else _("Heat maps: what was expected, and yours"),
         description=" ".join(facts),
     )  # fmt: skip
-    return HeatMap(Markup(svg), facts, tables)
+    return HeatMap(Markup(svg), facts, tables, _further(parting))
+
+
+def _further(parting: Parting) -> FurtherPictures | None:
+    picture = pictures.of_parting(parting)
+    if picture is None:
+        return None
+    columns = _("columns {title}") if parting.drawn_as == "arrows" else _("column {title}")
+    return FurtherPictures(pictures.drawn(picture, columns), pictures.caption(parting))
 
 
 def _words(report: Report, of_class: bool) -> dict[str, str]:
@@ -268,7 +287,7 @@ def _steps(report: Report, every_picture: bool) -> list[StepView]:
 
 def _failing(step: StepResult, every_picture: bool) -> Iterator[CheckView]:
     pictured = False
-    for index, check in sorted(enumerate(step.checks), key=lambda numbered: numbered[1].unwritten):
+    for index, check in sorted(enumerate(step.checks), key=lambda numbered: precedence(numbered[1])):
         if check.status == "pass":
             continue
         parting = None if pictured and not every_picture else check.parting

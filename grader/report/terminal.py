@@ -57,7 +57,8 @@ def terminal(report: Report, command: str = GRADE, further: int = 0, *, every_ch
 def as_text(step: StepResult) -> str:
     """One step as lines of text: its result and points, then `detail` if it does not pass."""
     mark, _style = MARKS[step.status]
-    result = f"{mark} {step.name}  {number(step.score)} / {number(step.max_score)}  {status_word(step.status)}"
+    word = status_word(step.status, step.blocked_by)
+    result = f"{mark} {step.name}  {number(step.score)} / {number(step.max_score)}  {word}"
     said = io.StringIO()
     if step.note or step.status not in ("pass", "todo") or parts(step):
         Console(file=said, width=TEXT_WIDTH, color_system=None, force_jupyter=False).print(detail(step))
@@ -70,9 +71,14 @@ def unread(report: Report) -> list[str]:
     return [plain(said.format(file=file, reason=reason)) for file, reason in report.unread.items()]
 
 
+def visible(text: str) -> str:
+    """Untrusted text with what a terminal obeys, or does not show, made visible."""
+    return CONTROL.sub(lambda match: escaped(match[0]), text)
+
+
 def plain(text: str) -> str:
-    """Untrusted text with its control characters made visible."""
-    return COMMAND.sub(r"\1\\\2", CONTROL.sub(lambda match: escaped(match[0]), text))
+    """Untrusted text that is `visible`, and in which no line is a command to a runner of workflows."""
+    return COMMAND.sub(r"\1\\\2", visible(text))
 
 
 def escaped(letter: str) -> str:
@@ -86,8 +92,10 @@ def quoted(text: str) -> str:
     return OURS.sub(r"\1| ", plain(text))
 
 
-def status_word(status: Status) -> str:
-    """The word for a status."""
+def status_word(status: Status, blocked_by: str | None = None) -> str:
+    """The word for a status; a step that an earlier one blocks was graded by itself, and not skipped."""
+    if status == "skipped" and blocked_by:
+        return _("blocked")
     return {
         "pass": _("pass"), "fail": _("fail"), "timeout": _("timed out"), "error": _("grader error"),
         "skipped": _("skipped"), "todo": _("to do"),
@@ -124,7 +132,7 @@ def steps_table(report: Report) -> Table:
         mark, style = MARKS[step.status]
         table.add_row(
             step.name, step.title, f"{number(step.score)} / {number(step.max_score)}",
-            Text(f"{mark} {status_word(step.status)}", style),
+            Text(f"{mark} {status_word(step.status, step.blocked_by)}", style),
         )  # fmt: skip
     table.add_section()
     for track in several_tracks(report):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import signal
 import struct
 import sys
 import sysconfig
@@ -28,6 +29,9 @@ PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 38, 47, 4
 PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_SET_VMA = 3, 15, 16, 0x53564D41
 SECURE_ALL_LOCKED = 0xEF  # uid 0 grants no capability, and this can't be reverted
 CAPABILITY_VERSION_3 = 0x20080522
+
+# sigaction(2): the C library's structure on x86-64 and aarch64, a pointer, a set of 1024 signals, flags, a pointer
+SIGACTION_SIZE, SIGACTION_FLAGS, SA_NOCLDSTOP = 152, 136, 1
 
 # landlock(7)
 LANDLOCK_CREATE_RULESET_VERSION = 1
@@ -233,6 +237,18 @@ def _allow_beneath(ruleset: int, path: str, rights: int) -> bool:
         return system_call("landlock_add_rule", ruleset, LANDLOCK_RULE_PATH_BENEATH, rule, 0) == 0
     finally:
         os.close(descriptor)
+
+
+def ignore_stopped_children() -> None:
+    """Has SIGCHLD sent for children that end, and no longer for those that stop or go on: workers do, at every call.
+
+    Call it after a handler was set. Python's `signal` has no flags.
+    """
+    action = ctypes.create_string_buffer(SIGACTION_SIZE)
+    if libc().sigaction(signal.SIGCHLD, None, action) == 0:
+        (flags,) = struct.unpack_from("=i", action, SIGACTION_FLAGS)
+        struct.pack_into("=i", action, SIGACTION_FLAGS, flags | SA_NOCLDSTOP)
+        libc().sigaction(signal.SIGCHLD, action, None)
 
 
 # --- seccomp ---------------------------------------------------------------------------------------------------------

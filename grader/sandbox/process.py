@@ -57,6 +57,9 @@ class Process(Protocol):
     def receive(self, count: int, deadline: float) -> bytes:
         """Exactly `count` bytes of its answers. Raises as `send` does."""
 
+    def pause(self) -> None:
+        """Stops it until the next `send`, where the system allows it: an answer has come, and nothing is due."""
+
     def printed(self) -> str:
         """Its output so far, truncated."""
 
@@ -130,7 +133,9 @@ class Worker:
         try:
             self.process.send(data, deadline)
             header, payload = frame_sizes(self.process.receive(PREFIX.size, deadline))
-            return self.process.receive(header, deadline), self.process.receive(payload, deadline)
+            answer = self.process.receive(header, deadline), self.process.receive(payload, deadline)
+            self.process.pause()
+            return answer
         except TimeoutError:
             self.process.ask_where()
             place = _place(self.process.faults(wait=1.0))

@@ -91,6 +91,7 @@ class SpawnedProcess:
 
     def send(self, data: bytes, deadline: float) -> None:
         """Sends all of `data`, from a thread: a process that does not read must not block the judge."""
+        self._signal("SIGCONT")
 
         def run() -> None:
             with contextlib.suppress(OSError, ValueError):
@@ -117,6 +118,16 @@ class SpawnedProcess:
         del self._pending[:count]
         return data
 
+    def pause(self) -> None:
+        """Stops it until the next `send`."""
+        self._signal("SIGSTOP")
+
+    def _signal(self, name: str) -> None:
+        """Sends a signal that not every system has, to a process that is not waited for yet."""
+        if hasattr(signal, name) and self._popen.returncode is None:
+            with contextlib.suppress(OSError):
+                os.kill(self._popen.pid, getattr(signal, name))
+
     def printed(self) -> str:
         """Its output, truncated."""
         return self._kept.decode("utf-8", errors="replace")
@@ -128,9 +139,7 @@ class SpawnedProcess:
 
     def ask_where(self) -> None:
         """Makes the fault handler write the learner's line, where the system has the signal."""
-        if hasattr(signal, "SIGUSR1"):
-            with contextlib.suppress(OSError):
-                os.kill(self._popen.pid, signal.SIGUSR1)
+        self._signal("SIGUSR1")
 
     def dismiss(self) -> None:
         """Kills its whole session."""

@@ -1,4 +1,5 @@
-"""The process that runs a learner's code: the only one that imports it, and it holds no secrets.
+"""The process in which a learner's code is graded. It holds no expected value, and no reference but of an earlier step
+that is wrong or missing.
 
 It gets the learner's files as text from the judge, imports the step from memory, and answers calls until the channel is
 closed.

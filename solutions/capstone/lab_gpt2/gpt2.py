@@ -22,6 +22,7 @@ from grader.base.language import gettext as _
 from grader.labs import command as lab_command
 from grader.labs import parts
 from grader.report import console as screens
+from grader.report.terminal import visible
 
 from ..lab_common import programs
 from ..lab_writing import generate
@@ -48,7 +49,7 @@ def run(given: argparse.Namespace) -> int:
         sentence = _("{folder} does not hold GPT-2 ({reason}). Type: make gpt2 FOLDER=OTHER")
         raise parts.Stop(sentence.format(folder=folder, reason=f"{type(error).__name__}: {error}")) from None
     gpt = lab_command.gathered(programs.GPT_NEEDS, given)["step12_gpt"]
-    say.print(gpt.said, lab_command.warning(), style="dim")
+    say.print(visible(gpt.said), style="dim")
     with parts.blamed_on(given.submission):
         model = gpt.GPT(*sizes)
         load(model, tensors)
@@ -60,14 +61,14 @@ def run(given: argparse.Namespace) -> int:
         if not ids:
             raise parts.Stop(_("The text is empty. Type: make gpt2 TEXT='{words}'").format(words=PROMPT))
         say.print()
-        say.print(text, style="bold", end="")
+        say.print(visible(text), style="bold", end="")
         said = text
         drawn = []
         for token in generate.drawn(gpt, model.to(given.device), ids, given):
             drawn.append(token)
             now = encoding.decode(ids + drawn)
             if not now.endswith("\ufffd"):  # a token may end within a character: it is shown when it is whole
-                say.print(now[len(said) :], end="", soft_wrap=True)
+                say.print(visible(now[len(said) :]), end="", soft_wrap=True)
                 said = now
     say.print()
     return 0

@@ -24,6 +24,7 @@ from grader.labs import parts
 from grader.labs import plot as lab_plot
 from grader.labs.lab import Plot, Table, cut
 from grader.report import console as screens
+from grader.report.terminal import visible
 
 from ..lab_common import pieces, programs, stories, training
 from . import screen
@@ -247,10 +248,9 @@ def run(given: argparse.Namespace) -> int:
     text = lab_command.text_of(given.text)
     if text is None:
         text = stories.text(language.current())
-    say.print(lab_command.warning(), style="dim")
     gathered = lab_command.gathered(NEEDS, given)
     for part in gathered.values():
-        say.print(part.said)
+        say.print(visible(part.said))
     with parts.blamed_on(given.submission):
         trained = _begun(given, text, gathered)
         say.print(
@@ -293,7 +293,7 @@ def _told(say: Console, trained: Training, ended: bool) -> int:
         say.print(screen.curve(trained.run.progress, trained.bigram, trained.blind))
     if trained.run.progress.samples:
         say.print(_("What it writes now:"), style="dim")
-        say.print(trained.run.progress.samples[-1][1])
+        say.print(visible(trained.run.progress.samples[-1][1]))
     say.print()
     for finding in findings(trained):
         say.print("·", finding)

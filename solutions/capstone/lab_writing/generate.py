@@ -15,6 +15,7 @@ from grader.base.language import gettext as _
 from grader.labs import command as lab_command
 from grader.labs import parts
 from grader.report import console as screens
+from grader.report.terminal import visible
 
 from ..lab_common import programs, training
 from ..lab_common.pieces import Pieces
@@ -35,11 +36,11 @@ def run(given: argparse.Namespace) -> int:
     say.print(said_of(file, kept), soft_wrap=True)
     found = lab_command.gathered(programs.GPT_NEEDS, given)
     gpt = found["step12_gpt"]
-    say.print(gpt.said, lab_command.warning(), style="dim")
+    say.print(visible(gpt.said), style="dim")
     ids = prompt(text or kept.get("start") or PROMPTS[language.current()], words)
     if left_out := words.unknown(text):
         sentence = _("These characters were not in the text that it learned from, and are left out: {characters}")
-        say.print(sentence.format(characters=" ".join(left_out)))
+        say.print(sentence.format(characters=visible(" ".join(left_out))))
     with parts.blamed_on(given.submission):
         model = gpt.GPT(*shape.sizes)
         try:
@@ -49,9 +50,9 @@ def run(given: argparse.Namespace) -> int:
                 names=unfit, command=parts.grade_command("step12_gpt")
             )) from None  # fmt: skip
         say.print()
-        say.print(words.decode(ids), style="bold", end="")
+        say.print(visible(words.decode(ids)), style="bold", end="")
         for token in drawn(gpt, model.to(given.device), ids, given):
-            say.print(words.tokens[token], end="", soft_wrap=True)
+            say.print(visible(words.tokens[token]), end="", soft_wrap=True)
     say.print()
     return 0
 

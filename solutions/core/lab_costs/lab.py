@@ -162,7 +162,7 @@ def pictures(results: Results) -> list[Plot]:
             drawing.axes.set_yscale("log")
             drawing.axes.set_xticks(results.distinct("T"), [str(length) for length in results.distinct("T")])
             drawing.axes.set_xlabel(_("length T"))
-            drawing.axes.set_ylabel(title)
+            drawing.axes.set_ylabel(_("steps") if figure == "steps" else title)
             drawing.axes.legend()
         made.append(Plot(title, drawing.svg, " ".join(findings(results))))
     return made

@@ -134,7 +134,7 @@ def findings(results: Results) -> list[str]:
             said.append(
                 _(
                     "{name}: from d = {first} to {last} the entropy goes from {before:.1f} to {after:.1f} bits, the "
-                    "gradient from {small:.3f} to {large:.3f}."
+                    "gradient from {small:.2g} to {large:.2g}."
                 ).format(
                     name=name,
                     first=rows[0]["d"],

@@ -11,9 +11,9 @@ OFF_LIMITS: dict[str, tuple[str, ...]] = {"softmax": ("softmax", "scaled_dot_pro
 
 LN_2, LN_3, LN_5 = math.log(2), math.log(3), math.log(5)
 
-# A score near 10⁴ may be rounded by 10⁴ eps before anything is subtracted from it. The room grows with the root of
-# `terms`.
-ROOM_OF_LARGE_ENTRIES = 10_000**2
+# A score near 10⁴ may be rounded before anything is subtracted from it, twice by half of a float32's step there, 2⁻¹⁰:
+# that is 0.1 per cent of a weight. The room grows with the root of `terms`; this is 0.2 per cent.
+ROOM_OF_LARGE_ENTRIES = 1_000**2
 
 # log(4096) is about 8.3. A bfloat16 rounds it by up to 2⁻⁵ (from 8 on, half of a step of 2⁻⁴), so that a right way
 # through the logarithm of the sum misses 1 by 3 per cent. A float16 is eight times as fine.

@@ -46,8 +46,8 @@ def flash_attention(query: Tensor, key: Tensor, value: Tensor, is_causal: bool =
     Numbers: float32, float64, bfloat16 or float16, and the result has the dtype of query. In float64 nine digits are
     right, so nothing may be float32 on the way. Scores of 1000 and -1000 are exact in float32 and float64.
     Gradients flow to query, key and value, once.
-    Memory: no tensor of the forward pass, a mask included, may hold a T_q x T_k matrix, nor one block of queries
-    against all keys. Per batch and head the largest storage has at most
+    Memory: no tensor or array of the forward pass, a mask included, may hold a T_q x T_k matrix, nor one block of
+    queries against all keys. Per batch and head the largest storage has at most
     2 * (T_q + T_k + block_size) * (max(d, d_v) + 1) + 2 * T_q * block_size elements.
     """
     ### BEGIN SOLUTION

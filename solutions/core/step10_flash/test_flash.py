@@ -27,6 +27,7 @@ LARGE_SCORES = 1_000_000
 # In float64 the room is 1e-9: public code adds a guard of 1e-10 to the sum of every block. Float32 is farther off.
 GUARDED_BLOCKS = 100 * GUARDED
 DEFAULT_BLOCK = 64
+BYTES = 8  # of an element of the largest dtype
 
 
 @points(0.5)
@@ -199,7 +200,7 @@ def test_gradients(student: Implementation, reference: Implementation, draw: Dra
 
 @points(2.5)
 def test_memory(student: Implementation, reference: Implementation, draw: Draw) -> None:
-    """Exact without a tensor, or a mask, as large as the matrix of scores."""
+    """Exact without a tensor, an array or a mask as large as the matrix of scores."""
     # There are more keys than the default block has, so that whoever ignores block_size needs less than all the scores.
     # One block of queries against many keys tells whole rows of scores from blocks of them. The call
     # before leaves both options to their defaults; in the last, scores are large enough to overflow without a maximum.
@@ -217,12 +218,33 @@ def test_memory(student: Implementation, reference: Implementation, draw: Draw) 
         came = student.using(largest=True).flash_attention(query, key, value, *options)
         agree(came, expected, terms=terms)
         within_bound(came.largest, (num_queries, num_keys), width, options[1] if options else DEFAULT_BLOCK)
+    # As a NumPy array or as lists the matrix takes memory outside of torch. Small inputs first, so that what Python
+    # makes once is there already.
+    query, key, value = draw.normal(1, 1, 32, width), draw.normal(1, 1, 1024, width), draw.normal(1, 1, 1024, width)
+    student.using(peak=True).flash_attention(query[..., :2, :], key[..., :4, :], value[..., :4, :], False, 2)
+    expected = reference.flash_attention(query, key, value, False, 32)
+    came = student.using(peak=True).flash_attention(query, key, value, False, 32)
+    agree(came, expected, terms=1024)
+    most = BYTES * most_elements((32, 1024), width, 32)
+    holds(
+        came.peak <= most,
+        _(
+            "Outside of torch, in arrays of NumPy or in lists, the call took {came} bytes, and at most {most} are "
+            "allowed: the whole matrix of scores has no place there either."
+        ).format(came=came.peak, most=most),
+    )
+
+
+def most_elements(lengths: tuple[int, int], width: int, block_size: int) -> int:
+    """The elements that blocks need, for these many queries and keys."""
+    num_queries, num_keys = lengths
+    return 2 * (num_queries + num_keys + block_size) * (width + 1) + 2 * num_queries * block_size
 
 
 def within_bound(largest: int, lengths: tuple[int, int], width: int, block_size: int) -> None:
     """Fails if a storage was larger than blocks need."""
     num_queries, num_keys = lengths
-    allowed = 2 * (num_queries + num_keys + block_size) * (width + 1) + 2 * num_queries * block_size
+    allowed = most_elements(lengths, width, block_size)
     holds(
         largest <= allowed,
         _(

@@ -315,7 +315,7 @@ def test_top_k_keeps_the_k_largest(student: Implementation, reference: Implement
     theirs, ours = exact_twins(student, reference, draw, 6)
     idx = draw.integers(0, 16, ROWS_APART, 2)
     logits = ours(idx, idx).tensors(2)[0][:, -1]
-    require_large_logits(student.generate(theirs, idx, 1, 4.0, 3), logits, 3)
+    require_large_logits(student.generate(theirs, idx, 1, 4.0, 3), idx, logits, 3)
     theirs, idx = two_wide(student), two_prompts()
     # The logits are (1, -1, 0) after token 0 and (-1, 1, 0) after token 1. The temperature counts beside top_k, too.
     first = _("top_k is {top_k}.").format(top_k=2)
@@ -365,11 +365,11 @@ def two_prompts() -> Tensor:
     return torch.arange(2).repeat_interleave(ROWS)[:, None]
 
 
-def require_large_logits(answer: Answer, logits: Tensor, top_k: int) -> None:
-    """Fails unless each row appended one of the tokens with its `top_k` largest logits: (B, T + 1), (B, vocab_size)."""
+def require_large_logits(answer: Answer, idx: Tensor, logits: Tensor, top_k: int) -> None:
+    """Fails unless each row of idx (B, T) got one of the tokens with its `top_k` largest logits (B, vocab_size)."""
     drawn = answer.tensor()
     holds(
-        drawn.dim() == 2 and len(drawn) == len(logits),
+        drawn.shape == (len(logits), idx.shape[1] + 1),
         _("generate returned shape {came} for {rows} rows.").format(came=tuple(drawn.shape), rows=len(logits)),
     )
     came = logits.gather(1, drawn[:, -1:])

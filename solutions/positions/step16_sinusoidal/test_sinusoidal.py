@@ -7,6 +7,7 @@ from grader.checks.assertions import (
     Implementation,
     _,
     agree,
+    drawn_as,
     must_raise,
     points,
     twins,
@@ -22,6 +23,7 @@ NEAR_IN_DOUBLE = int((1e-5 / (16 * torch.finfo(torch.float64).eps)) ** 2)  # a f
 
 
 @points(0.5)
+@drawn_as("curves")
 def test_encoding_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Three positions of width 4 hold the sines and cosines of p and of p / 10."""
     expected = torch.tensor(
@@ -35,6 +37,7 @@ def test_encoding_by_hand(student: Implementation, reference: Implementation, dr
 
 
 @points(1)
+@drawn_as("curves")
 def test_any_shape(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Any number of positions and any even width have the right encoding."""
     for num_positions, width in ((1, 2), (6, 6), (draw.integer(7, 20), 8), (64, 16), (5, 64)):
@@ -48,6 +51,7 @@ def test_any_shape(student: Implementation, reference: Implementation, draw: Dra
 
 
 @points(0.5)
+@drawn_as("curves")
 def test_odd_widths(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """An odd width ends with a sine."""
     for num_positions, width in ((5, 3), (8, 7), (4, 1), (11, 11)):
@@ -59,10 +63,11 @@ def test_odd_widths(student: Implementation, reference: Implementation, draw: Dr
 
 
 @points(0.5)
+@drawn_as("curves")
 def test_far_positions(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The encoding is right up to position 4096."""
-    for width in (6, 32):
-        agree(student.sinusoidal_encoding(4097, width), reference.sinusoidal_encoding(4097, width), terms=FAR)
+    for count, width in ((4097, 6), (700, 32)):
+        agree(student.sinusoidal_encoding(count, width), reference.sinusoidal_encoding(count, width), terms=FAR)
 
 
 @points(0.5)
@@ -130,7 +135,7 @@ def test_lengths(student: Implementation, reference: Implementation, draw: Draw)
     too_long = draw.normal(2, 7, 4)
     must_raise(lambda: theirs(too_long), _("{tokens} tokens are more than max_len = {most}").format(tokens=7, most=6))
     theirs, ours = twins(student, reference, draw, "PositionalEncoding", 2)
-    x, too_long = draw.normal(1, 5000, 2), draw.normal(5001, 2)
+    x, too_long = torch.zeros(1, 5000, 2), torch.zeros(5001, 2)  # the same under each seed: tapes hold them once
     agree(theirs(x), ours(x), terms=FAR)
     reason = _("{tokens} tokens are more than max_len = {most}").format(tokens=5001, most=5000)
     must_raise(lambda: theirs(too_long), reason)

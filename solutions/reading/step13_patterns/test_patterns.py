@@ -19,6 +19,8 @@ def test_fixed_patterns_by_hand(student: Implementation, reference: Implementati
     agree(student.attention_diagonal(3), torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))
     agree(student.attention_uniform(4), torch.full((4, 4), 0.25))
     agree(student.attention_first(3), torch.tensor([[1.0, 0.0, 0.0]]).repeat(3, 1))
+    for name in ("attention_diagonal", "attention_uniform", "attention_first"):
+        as_many_as_drawn(student, reference, draw, name)
 
 
 @points(0.5)
@@ -27,6 +29,7 @@ def test_causal_by_hand(student: Implementation, reference: Implementation, draw
     third = 1 / 3
     expected = [[1.0, 0.0, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0], [third, third, third, 0.0], [0.25, 0.25, 0.25, 0.25]]
     agree(student.attention_causal(4), torch.tensor(expected))
+    as_many_as_drawn(student, reference, draw, "attention_causal")
 
 
 @points(1)
@@ -35,6 +38,13 @@ def test_local_by_hand(student: Implementation, reference: Implementation, draw:
     third = 1 / 3
     expected = [[0.5, 0.5, 0.0, 0.0], [third, third, third, 0.0], [0.0, third, third, third], [0.0, 0.0, 0.5, 0.5]]
     agree(student.attention_local(4), torch.tensor(expected))
+    as_many_as_drawn(student, reference, draw, "attention_local")
+
+
+def as_many_as_drawn(student: Implementation, reference: Implementation, draw: Draw, name: str) -> None:
+    """The pattern of a number of tokens that nobody can look up: each pattern counts by itself."""
+    num_tokens = draw.integer(10, 40)
+    agree(getattr(student, name)(num_tokens), getattr(reference, name)(num_tokens))
 
 
 @points(1)

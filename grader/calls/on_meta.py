@@ -1,0 +1,74 @@
+"""Whether code on the `meta` device does what it does on the CPU: a branch for `meta` alone would prove nothing.
+
+On `meta` there are shapes and no numbers, so that code could return a tensor of the right shape and none of the work.
+The same call is made once more, on the CPU, and the torch functions that the two use are compared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from msgspec.structs import replace
+from torch import nn
+
+from grader.calls.builtins import FunctionNames
+from grader.calls.call import MAX_NAMES, Call
+from grader.calls.inputs import Inputs
+from grader.calls.outputs import materialised
+
+
+class Twins:
+    """The modules that were moved to `meta`, as they were on the CPU before."""
+
+    def __init__(self) -> None:
+        self._modules: dict[int, Any] = {}
+
+    def clear(self) -> None:
+        """Drops them: a new check begins."""
+        self._modules.clear()
+
+    def keep(self, call: Call, handles: Mapping[int, Any]) -> None:
+        """Keeps a copy of a module that the call is about to move to `meta`, where it can be copied."""
+        if call.name == "to" and call.handle is not None and call.args[0] == "meta":
+            module = handles.get(call.handle)
+            if isinstance(module, nn.Module) and call.handle not in self._modules:
+                with contextlib.suppress(Exception):  # of the author's own attributes, not all can be copied
+                    self._modules[call.handle] = copy.deepcopy(module)
+
+    def _twin(self, number: int, module: nn.Module) -> Any:
+        """The twin of a module, in the modes of its parts and their dtype."""
+        twin = self._modules.get(number)
+        if twin is not None:
+            for part, other in zip(module.modules(), twin.modules(), strict=True):
+                other.training = part.training
+            dtypes = {name: value.dtype for name, value in module.named_parameters(remove_duplicate=False)}
+            for name, value in twin.named_parameters(remove_duplicate=False):  # moved, a tied weight is two
+                value.data = value.data.to(dtypes[name])
+        return twin
+
+    def differing(
+        self, call: Call, target: Any, handles: Mapping[int, Any], given: list[int], used: set[str]
+    ) -> list[str]:
+        """The torch functions that only one of two calls used: this one on `meta`, which used these, and the same call
+        on the CPU, to a `target` or to the twin of its module. None where there is no twin, or the other call raises.
+        """
+        here = replace(call, options=replace(call.options, device="cpu", gradients=False))
+        random_state = torch.get_rng_state()
+        try:
+            numbers = [number for number in (call.handle, *given) if number is not None]
+            twins = {number: self._twin(number, handles[number]) for number in numbers}
+            target = twins.get(call.handle) if call.handle is not None and call.name == "__call__" else target
+            if target is None or None in twins.values():
+                return []
+            inputs = Inputs(here, twins)
+            with FunctionNames() as functions:
+                materialised(target(*inputs.args, **inputs.kwargs))
+        except BaseException:  # the called code may raise anything; another check asks for this call by itself
+            return []
+        finally:
+            torch.set_rng_state(random_state)
+        return sorted(functions.names ^ used)[:MAX_NAMES]

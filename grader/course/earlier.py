@@ -1,0 +1,39 @@
+"""What a person handed in with other assignments of the same course: it stands in for steps that this one lacks."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from grader.course.submissions import NoSubmission, Submission, read, readable
+
+DIGITS = re.compile(r"(\d+)")
+
+
+def add_siblings(submission: Submission, folder: Path) -> None:
+    """Adds the steps of the other assignments of the same person; `folder` is that of this assignment.
+
+    They stand beside it, as in nbgrader's `submitted/STUDENT/ASSIGNMENT`. Where two hold a step, the last one before
+    this assignment counts, in the order of their names; else the last one.
+    """
+    for other in _siblings(folder):
+        with suppress(NoSubmission, OSError):  # what can't be read is no answer
+            submission.add_earlier(read(other), readable(other.name))
+
+
+def _siblings(folder: Path) -> Iterator[Path]:
+    """The folders beside this one, the one that counts most last; links are not followed."""
+    with os.scandir(folder.parent) as listing:
+        names = [entry.name for entry in listing if entry.is_dir(follow_symlinks=False) and entry.name[0] not in "._"]
+    this = _natural(folder.name)
+    others = sorted((name for name in names if name != folder.name), key=_natural)
+    for before in (False, True):
+        yield from (folder.parent / name for name in others if (_natural(name) < this) is before)
+
+
+def _natural(name: str) -> list[tuple[bool, int, str]]:
+    """A key by which week2 comes before week10."""
+    return [(not part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in DIGITS.split(name)]

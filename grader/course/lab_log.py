@@ -1,0 +1,85 @@
+"""The list of labs that a learner has run, kept with the exercises where the learner wants one.
+
+It is there from `make lab LOG=on` on and goes with the exercises when they are handed in: the class page counts it. It
+comes from a learner, and anyone may edit it: what can't be read counts as nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from grader.base import files
+from grader.base.paths import SOLUTIONS
+
+FILE = "labs.json"
+MOST_BYTES, MOST_RUNS = 200_000, 1000
+
+
+class LabNote(msgspec.Struct):
+    """One run of a lab: when it was, whether its outcome was predicted, whether it was stopped early."""
+
+    lab: str
+    when: str
+    predicted: bool = False
+    stopped: bool = False
+
+
+def is_kept(folder: Path) -> bool:
+    """Whether a list is kept in this folder."""
+    return (folder / FILE).is_file()
+
+
+def begin(folder: Path) -> None:
+    """Starts a list; one that is there stays. Raises OSError."""
+    if not is_kept(folder):
+        files.write(folder / FILE, b"[]\n")
+
+
+def end(folder: Path) -> None:
+    """Removes the list. Raises OSError."""
+    (folder / FILE).unlink(missing_ok=True)
+
+
+def add(folder: Path, lab: str, *, predicted: bool, stopped: bool) -> bool:
+    """Notes a run where a list is kept; whether it did."""
+    if not is_kept(folder):
+        return False
+    when = datetime.now().isoformat(timespec="seconds")
+    runs = [*read(folder), LabNote(lab, when, predicted, stopped)][-MOST_RUNS:]
+    try:
+        files.write(folder / FILE, msgspec.json.format(msgspec.json.encode(runs), indent=1) + b"\n")
+    except OSError:
+        return False
+    return True
+
+
+def read(folder: Path) -> list[LabNote]:
+    """The runs in a folder's list, oldest first; none where it is missing, damaged, too large, or a link."""
+    with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+        handle = os.open(folder / FILE, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        with open(handle, "rb") as file:
+            if stat.S_ISREG(os.fstat(handle).st_mode):
+                return msgspec.json.decode(file.read(MOST_BYTES), type=list[LabNote])[:MOST_RUNS]
+    return []
+
+
+def folders() -> list[Path]:
+    """The folders of all labs, in the order of their names."""
+    return sorted((path.parent for path in SOLUTIONS.glob("*/lab_*/lab.py")), key=lambda folder: folder.name)
+
+
+def known() -> list[str]:
+    """The names of all labs."""
+    return [folder.name.removeprefix("lab_") for folder in folders()]
+
+
+def names(folder: Path) -> tuple[str, ...]:
+    """The labs that were run, each once; what is no lab is left out."""
+    ran = {run.lab for run in read(folder)}
+    return tuple(name for name in known() if name in ran)

@@ -1,0 +1,255 @@
+"""Pictures of numbers for lessons and reports: matrices, curves, and pairs of columns as arrows.
+
+Pure functions to SVG that stands inside a page, in the page's own colours; `standalone` makes an image of it. A picture
+is data and can be kept as JSON: a learner's copy of the kit has the pictures of its lessons so. Titles and labels are
+English and translated when they are drawn.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from markupsafe import Markup
+
+from grader.base.language import N_
+from grader.base.language import gettext as _
+from grader.base.results import Parting
+from grader.report.heat_map import short
+
+Numbers = list[float | bool | None]
+Grid = list[Numbers]
+Point = tuple[float, float]
+
+COLOURS = ("#0b62b0", "#b8500b", "#12784f", "#8c2f9b", "#7a5c00", "#b3123f")  # a page may have others: --series-1, …
+DASHES = ("", "6 4", "2 3", "8 3 2 3", "10 3", "4 2")
+FONT = "system-ui, 'Apple SD Gothic Neo', 'Malgun Gothic', 'Noto Sans KR', 'Noto Sans CJK KR', sans-serif"
+WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM = 340, 170, 52, 16, 44  # of a panel of curves, without what stands above it
+SIDE, REACH = 230, 78  # of a panel of arrows: its side, and the radius of its circle
+MOST_PANELS, MOST_ARROWS = 4, 8  # of one answer in a report
+TICKS = 5
+CLOSEST = 10  # two labels
+AXES = N_("query"), N_("key"), N_("position"), N_("row"), N_("column")  # what a picture may name its axes
+
+
+class Matrices(msgspec.Struct, tag="matrices", kw_only=True):
+    """Matrices side by side on one scale of colours, each with its title; `row` and `column` name its axes."""
+
+    panels: list[tuple[str, Grid]]
+    row: str = "query"
+    column: str = "key"
+
+
+class Curves(msgspec.Struct, tag="curves", kw_only=True):
+    """Panels of curves over the same `x`, each with its title; `names` are those of the curves of every panel."""
+
+    x: list[float]
+    panels: list[tuple[str, list[Numbers]]]
+    names: list[str]
+    across: str
+    up: str = ""
+    logarithmic: bool = False
+
+
+class Arrows(msgspec.Struct, tag="arrows", kw_only=True):
+    """Panels of arrows from one origin, each with its title and sets of points; `names` are those of the sets, and
+    `labels` stand at the points of the first."""
+
+    panels: list[tuple[str, list[list[Point]]]]
+    names: list[str]
+    labels: list[str]
+
+
+Picture = Matrices | Curves | Arrows
+
+
+def of_parting(parting: Parting) -> Curves | Arrows | None:
+    """What a heat map shows, drawn as what the numbers are, where the check says so. None where nothing can be drawn:
+    an infinity, or an odd number of columns."""
+    expected, came = ([[_finite(value) for value in row] for row in part] for part in (parting.expected, parting.came))
+    if any(value is None for row in [*expected, *came] for value in row):
+        return None
+    apart = [column for column in range(len(expected[0])) if any(row[column] for row in parting.differs)]
+    if parting.drawn_as == "arrows" and len(expected[0]) % 2 == 0:
+        rows = range(min(len(expected), MOST_ARROWS))
+        pairs = list(dict.fromkeys(column // 2 for column in apart))[:MOST_PANELS]
+        panels = [
+            (f"{2 * pair}, {2 * pair + 1}",
+             [[(float(part[row][2 * pair] or 0), float(part[row][2 * pair + 1] or 0)) for row in rows]
+              for part in (expected, came)])
+            for pair in pairs
+        ]  # fmt: skip
+        return Arrows(panels=panels, names=["expected", "yours"], labels=[str(row) for row in rows])
+    if parting.drawn_as == "curves" and len(expected) > 2:
+        drawn = [(f"{column}", [[row[column] for row in part] for part in (expected, came)]) for column in apart]
+        x = [float(row) for row in range(len(expected))]
+        return Curves(x=x, panels=drawn[:MOST_PANELS], names=["expected", "yours"], across="row")
+    return None
+
+
+def caption(parting: Parting) -> str:
+    """What `of_parting` shows, in a sentence."""
+    if parting.drawn_as == "arrows":
+        return _(
+            "Pairs of columns as arrows, one for each row: a turn keeps the length. The number at an arrow is its row."
+        )
+    return _("Columns as curves over the rows.")
+
+
+def _finite(value: float | bool | None) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+# --- SVG -------------------------------------------------------------------------------------------------------------
+
+
+def drawn(picture: Curves | Arrows, titled: str = "{title}") -> list[Markup]:
+    """A panel each; `titled` is how a title is worded."""
+    if isinstance(picture, Curves):
+        return [_curves(picture, titled.format(title=_(title)), lines) for title, lines in picture.panels]
+    return [_arrows(picture, titled.format(title=_(title)), sets) for title, sets in picture.panels]
+
+
+def standalone(svg: str) -> str:
+    """The picture as the address of an image, on white: an untrusted notebook shows no SVG of its own."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(on_white(svg).encode()).decode()}"
+
+
+def on_white(svg: str) -> str:
+    """The picture as a file of its own."""
+    head, rest = str(svg).strip().split(">", 1)
+    head = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg" color="#1b1f24"', 1)
+    return f'{head}><rect width="100%" height="100%" fill="#ffffff"/>{rest}'
+
+
+def _svg(width: int, height: int, title: str, inside: Iterable[Markup]) -> Markup:
+    head = Markup(
+        '<svg width="{w}" height="{h}" viewBox="0 0 {w} {h}" fill="currentColor" font-family="{font}" font-size="12" '
+        'text-anchor="middle" role="img" aria-label="{title}">\n<title>{title}</title>\n'
+    )
+    return head.format(w=width, h=height, font=FONT, title=title) + Markup("\n").join(inside) + Markup("\n</svg>")
+
+
+def _text(x: float, y: float, text: str, more: str = "") -> Markup:
+    return Markup('<text x="{}" y="{}"{}>{}</text>').format(_short(x), _short(y), Markup(more), text)
+
+
+def _line(points: Sequence[Point], number: int, more: str = "") -> Markup:
+    """A line through the points, in the colour and the dashes of this number."""
+    path = "M" + "L".join(f"{_short(x)} {_short(y)}" for x, y in points)
+    return Markup('<path d="{}" fill="none" style="stroke:{}" stroke-width="2" stroke-dasharray="{}"{}/>').format(
+        path, _colour(number), DASHES[number % len(DASHES)] or "none", Markup(more)
+    )
+
+
+def _colour(number: int) -> str:
+    place = number % len(COLOURS)
+    return f"var(--series-{place + 1}, {COLOURS[place]})"
+
+
+def _short(number: float) -> str:
+    return f"{number:.1f}".removesuffix(".0")
+
+
+def _legend(names: Sequence[str], top: int) -> list[Markup]:
+    made = []
+    for number, name in enumerate(names):
+        y = top + 16 * number
+        made += [_line([(8, y), (36, y)], number), _text(42, y + 4, _(name), ' text-anchor="start"')]
+    return made
+
+
+def _title(text: str) -> Markup:
+    return _text(4, 16, text, ' text-anchor="start" font-size="14" font-weight="bold"')
+
+
+def _curves(picture: Curves, title: str, lines: Sequence[Numbers]) -> Markup:
+    values = [float(value) for line in lines for value in line if value is not None]
+    low, high = (min(values), max(values)) if values else (0.0, 1.0)
+    if picture.logarithmic:
+        low, high = 10.0 ** math.floor(math.log10(low)), 10.0 ** math.ceil(math.log10(high))
+    elif high == low:
+        low, high = low - 1, high + 1
+    named = picture.names if len(picture.names) > 1 else []
+    top = 34 + 16 * len(named)
+    axis = _Axes(top, picture.x[0], picture.x[-1], low, high, picture.logarithmic)
+    inside = [_title(title), *_legend(named, 30)]
+    for value in axis.ticks(low, high):
+        y = axis.y(value)
+        inside.append(
+            Markup('<path d="M{} {}H{}" stroke="currentColor" stroke-opacity=".2"/>').format(
+                LEFT, _short(y), WIDTH - RIGHT
+            )
+        )
+        inside.append(_text(LEFT - 6, y + 4, short(value), ' text-anchor="end"'))
+    for value in axis.ticks(picture.x[0], picture.x[-1]):
+        inside.append(_text(axis.x(value), top + HEIGHT + 16, short(value)))
+    inside.append(_text((LEFT + WIDTH - RIGHT) / 2, top + HEIGHT + 36, _(picture.across)))
+    for number, line in enumerate(lines):
+        points = [(axis.x(x), axis.y(float(y))) for x, y in zip(picture.x, line, strict=True) if y is not None]
+        inside.append(_line(points, number))
+    return _svg(WIDTH, top + HEIGHT + BOTTOM, title, inside)
+
+
+class _Axes:
+    """Where numbers lie in a panel of curves."""
+
+    def __init__(self, top: int, first: float, last: float, low: float, high: float, logarithmic: bool) -> None:
+        self.top, self.first, self.last, self.low, self.high = top, first, last, low, high
+        self.logarithmic = logarithmic
+
+    def x(self, value: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * self._part(value, self.first, self.last)
+
+    def y(self, value: float) -> float:
+        return self.top + HEIGHT * (1 - self._part(value, self.low, self.high))
+
+    def ticks(self, low: float, high: float) -> list[float]:
+        """Round numbers between the two."""
+        if self.logarithmic:
+            first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+            step = max(1, -(-(last - first) // TICKS))
+            return [10.0**power for power in range(first, last + 1, step)]
+        rough = (high - low) / TICKS or 1.0
+        power = 10.0 ** math.floor(math.log10(rough))
+        width = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+        return [round(number * width, 10) for number in range(math.ceil(low / width), math.floor(high / width) + 1)]
+
+    def _part(self, value: float, low: float, high: float) -> float:
+        if self.logarithmic:
+            value, low, high = math.log10(value), math.log10(low), math.log10(high)
+        return (value - low) / (high - low) if high > low else 0.5
+
+
+def _arrows(picture: Arrows, title: str, sets: Sequence[Sequence[Point]]) -> Markup:
+    longest = max((math.hypot(u, v) for points in sets for u, v in points), default=1.0) or 1.0
+    named = picture.names if len(picture.names) > 1 else []
+    top = 22 + 16 * len(named)
+    middle = SIDE / 2, top + SIDE / 2
+    inside = [
+        _title(title),
+        *_legend(named, 30),
+        Markup('<circle cx="{0}" cy="{1}" r="{2}" fill="none" stroke="currentColor" stroke-opacity=".25"/>').format(
+            _short(middle[0]), _short(middle[1]), REACH
+        ),
+    ]
+    labelled: list[Point] = []
+    for number, points in enumerate(sets):
+        for place, (u, v) in enumerate(points):
+            end = middle[0] + REACH * u / longest, middle[1] - REACH * v / longest
+            inside.append(_line([middle, end], number, ' stroke-linecap="round"'))
+            inside.append(_tip(end, number))
+            away = (14 if number == 0 else 26) / (math.hypot(u, v) / longest * REACH or 1)
+            label = end[0] + (end[0] - middle[0]) * away, end[1] + (end[1] - middle[1]) * away + 4
+            if all(math.dist(label, other) > CLOSEST for other in labelled):
+                labelled.append(label)
+                inside.append(_text(*label, picture.labels[place], f' style="fill:{_colour(number)}" font-size="11"'))
+    return _svg(SIDE, top + SIDE, title, inside)
+
+
+def _tip(end: Point, number: int) -> Markup:
+    return Markup('<circle cx="{}" cy="{}" r="3.5" style="fill:{}"/>').format(
+        _short(end[0]), _short(end[1]), _colour(number)
+    )

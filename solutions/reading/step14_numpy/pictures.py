@@ -1,0 +1,15 @@
+"""Attention weights in NumPy, for the lesson's page."""
+
+from types import ModuleType
+
+import numpy as np
+
+from grader.report.pictures import Matrices, Picture
+
+
+def pictures(reference: ModuleType) -> dict[str, Picture]:
+    """By name."""
+    draws = np.random.default_rng(14)
+    X, *matrices = (draws.normal(size=shape) for shape in ((8, 6), (6, 4), (6, 4), (6, 4)))
+    names = ("self_attention", "causal_self_attention")
+    return {"weights": Matrices(panels=[(name, getattr(reference, name)(X, *matrices)[1].tolist()) for name in names])}
