@@ -64,6 +64,12 @@ class Ledger:
             self.changes.append(found)
         return graded.mark != written
 
+    def write(self, out: Path, entries: Iterable[Graded | None], clean: Callable[[str], str]) -> None:
+        """Writes the table of marks, and adds to the list of all changes. Raises OSError."""
+        table = marks_csv(((entry.student, entry.mark) for entry in entries if entry), clean)
+        files.write(out / MARKS, table.encode("utf-8-sig"))
+        append_changes(out / CHANGES, datetime.now(self.marking.term.local), self.changes, clean)
+
     def unknown(self, students: Iterable[str]) -> list[str]:
         """Whom the tables and the file name, and the class has not: most likely a slip of the pen."""
         named = {student for student, _step in self.marking.overrides} | set(self.marking.times)
