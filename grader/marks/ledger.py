@@ -45,6 +45,8 @@ class Ledger:
         """Notes a student before grading: `file` is what the files about them are called. Earlier hand-ins of their own
         are added to the submission where the assignment says so."""
         name, stamp = self.marking.assignment.name, None
+        if self.marking.assignment.stand_ins != "own":
+            handed_in.earlier.clear()
         if not folder.is_symlink():
             with contextlib.suppress(OSError):  # what is wrong with a folder is said where it is read
                 stamp = marks.stamp((folder, folder / name), self.marking.term)
