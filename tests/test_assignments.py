@@ -432,7 +432,7 @@ def test_times_from_a_table_count_before_what_lies_in_the_folder(tmp_path: Path)
 
 
 def test_a_students_own_earlier_steps_stand_in(tmp_path: Path) -> None:
-    """Only where the file says so, and only steps that are neither part of the assignment nor handed in with it."""
+    """Only where the file says so; the grader takes from them what this assignment lacks."""
     from grader.course.submissions import Submission
     from grader.marks import ledger
 
@@ -441,8 +441,8 @@ def test_a_students_own_earlier_steps_stand_in(tmp_path: Path) -> None:
     (tmp_path / "ada" / "scores").mkdir(parents=True)
     for step in ("step01_scores", "step02_softmax", "step04_causal_mask"):
         (tmp_path / "ada" / "scores" / f"{step}.py").write_text(f"# {step}\nx = 1\n")
-    for name, expected in (("masks", ["step01_scores", "step02_softmax"]), ("sums", ["step02_softmax"])):
+    for name, expected in (("masks", ["step01_scores", "step02_softmax", "step04_causal_mask"]), ("sums", [])):
         handed_in = Submission("ada", {"step02_softmax": ("new.py", "x = 2\n")})
         ledger.with_own_earlier(handed_in, tmp_path / "ada", marks.Marking(term, term.assignments[name]))
-        assert sorted(handed_in.sources) == expected
-        assert handed_in.sources["step02_softmax"][1] == "x = 2\n"
+        assert sorted(handed_in.earlier) == expected
+        assert handed_in.sources == {"step02_softmax": ("new.py", "x = 2\n")}  # what was handed in stays as it was
