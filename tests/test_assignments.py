@@ -394,3 +394,55 @@ def test_why_a_mark_changed(said: str, changed: dict[str, object]) -> None:
     assert found and said in found.reasons[0]
     assert changes.change("ada", mark(2.0), mark(2.0, **changed)) is None
     assert changes.change("ada", None, mark(2.0)) is None
+
+
+# --- other ways to hand in -------------------------------------------------------------------------------------------
+
+
+def test_gradescope_gives_the_same_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time is that of the submission, and a student is known by mail address; without what is needed, no score."""
+    from grader.instructor import gradescope
+
+    (tmp_path / "assignments.toml").write_text(TOML.replace('"dora"', '"dora@example.org"'), encoding="utf-8")
+    (tmp_path / "assignment.txt").write_text("scores")
+    monkeypatch.setattr(gradescope, "ROOT", tmp_path)
+    about = tmp_path / "submission_metadata.json"
+    for mail, expected in (("ada@example.org", 3.2), ("dora@example.org", 4.0)):
+        users = [{"email": mail, "name": "X", "id": 3, "sid": None}]
+        about.write_text(json.dumps({"created_at": "2026-09-16T03:00:00.000000-00:00", "users": users, "id": 1}))
+        assert gradescope._marked(report(), about).score == pytest.approx(expected)
+    about.unlink()
+    with pytest.raises(gradescope.NotGraded):
+        gradescope._marked(report(), about)
+
+
+def test_times_from_a_table_count_before_what_lies_in_the_folder(tmp_path: Path) -> None:
+    """`handed_in.csv`, with the names of our own tables, which keep formulas away by an apostrophe."""
+    (tmp_path / "assignments.toml").write_text(TOML, encoding="utf-8")
+    (tmp_path / "handed_in.csv").write_text(
+        "student,time,assignment\n'=oskar,2026-09-15 12:00,scores\n", encoding="utf-8"
+    )
+    marking = marks.of(assignments.read(tmp_path / "assignments.toml"), "scores")
+    assert marking.mark("=oskar", report(), moments.moment("2026-09-01", moments.zone("UTC"))).late == pytest.approx(
+        0.1
+    )
+    (tmp_path / "handed_in.csv").write_text("student,time,assignment\nada,soon,scores\n", encoding="utf-8")
+    with pytest.raises(BadTerm, match=r"handed_in.csv, line 2: “soon” is not a date"):
+        marks.of(assignments.read(tmp_path / "assignments.toml"), "scores")
+
+
+def test_a_students_own_earlier_steps_stand_in(tmp_path: Path) -> None:
+    """Only where the file says so; the grader takes from them what this assignment lacks."""
+    from grader.course.submissions import Submission
+    from grader.marks import ledger
+
+    (tmp_path / "assignments.toml").write_text(TOML.replace("extra =", 'stand_ins = "own"\nextra ='), encoding="utf-8")
+    term = assignments.read(tmp_path / "assignments.toml")
+    (tmp_path / "ada" / "scores").mkdir(parents=True)
+    for step in ("step01_scores", "step02_softmax", "step04_causal_mask"):
+        (tmp_path / "ada" / "scores" / f"{step}.py").write_text(f"# {step}\nx = 1\n")
+    for name, expected in (("masks", ["step01_scores", "step02_softmax", "step04_causal_mask"]), ("sums", [])):
+        handed_in = Submission("ada", {"step02_softmax": ("new.py", "x = 2\n")})
+        ledger.with_own_earlier(handed_in, tmp_path / "ada", marks.Marking(term, term.assignments[name]))
+        assert sorted(handed_in.earlier) == expected
+        assert handed_in.sources == {"step02_softmax": ("new.py", "x = 2\n")}  # what was handed in stays as it was

@@ -178,6 +178,7 @@ def test_a_draft_is_a_module_that_names_its_check(tmp_path: Path, monkeypatch: p
     assert "from solutions.core.step02_softmax.reference import softmax" in text
     assert "_draft_1_SCALE = 2" in text and "reference.causal_mask(3)" in text and "dora" not in text
     assert text.index("draft_1(") < text.index("\nPAIRS")
+    assert text.count("from grader.checks.catalogue import") == 1
     assert drafts.write(cluster, a_class(), {"dora": {STEP: WRITTEN}}).name == "draft_2"
     with pytest.raises(drafts.NoDraft):
         drafts.write(cluster, a_class(), {})

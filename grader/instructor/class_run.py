@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import signal
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -29,7 +26,7 @@ from grader.instructor.standings import Standing, standing
 from grader.judge import grader
 from grader.marks.assignments import BadTerm
 from grader.marks.changes import Change
-from grader.marks.ledger import CHANGES, MARKS, Ledger, append_changes, marks_csv
+from grader.marks.ledger import Ledger
 from grader.marks.marking import Marking, marked, plain
 from grader.report import page as pages
 
@@ -105,7 +102,7 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
     _require_folders(request.earlier)
     counted = Counter[bool]()
     try:
-        with _stoppable(), _alone_in(request), progress(len(folders)) as on_student:
+        with pools.stoppable(), _alone_in(request), progress(len(folders)) as on_student:
 
             def note(graded: Graded, kept: bool) -> None:
                 counted[kept] += 1
@@ -119,7 +116,7 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
                 plan = msgspec.structs.replace(plan, seed=last.seed, earlier=last.earlier)
             _write_plan(request.out, msgspec.structs.replace(plan, complete=True))
             write_class(request, plan, standings)
-            _write_marks(request.out, standings, ledger)
+            ledger.write(request.out, (load(request.out, one.file) for one in standings), exports.harmless)
             if request.gradebook:
                 _save(request, standings)
     except KeyboardInterrupt:
@@ -177,23 +174,6 @@ def _require_folders(earlier: Sequence[Path]) -> None:
         except OSError:
             said = _("{folder} is not a readable folder. Type: python -m grader class SUBMISSIONS --earlier FOLDER")
             raise Impossible(said.format(folder=typed(folder))) from None
-
-
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """SIGTERM stops as Ctrl-C does: with everything ended that was started."""
-
-    def stop(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
@@ -346,14 +326,6 @@ def write_class(request: Request, plan: Plan, standings: list[Standing]) -> None
     }
     for name, content in made.items():
         files.write(request.out / name, content)
-
-
-def _write_marks(out: Path, standings: list[Standing], ledger: Ledger) -> None:
-    """Writes the table of marks, and adds to the list of all changes."""
-    entries = (load(out, one.file) for one in standings)
-    table = marks_csv(((entry.student, entry.mark) for entry in entries if entry), exports.harmless)
-    files.write(out / MARKS, table.encode("utf-8-sig"))
-    append_changes(out / CHANGES, datetime.now(ledger.marking.term.local), ledger.changes, exports.harmless)
 
 
 def _arguments(request: Request) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -249,6 +250,23 @@ def close_graders() -> None:
 
 
 # --- pools ---
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """SIGTERM stops as Ctrl-C does: with everything ended that was started."""
+
+    def stop(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def begin(limits: Limits) -> None:

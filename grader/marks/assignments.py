@@ -125,7 +125,7 @@ def read(file: Path) -> Term:
 
 def alone(name: str, steps: Sequence[str]) -> Term:
     """The term of a class that has no file: one assignment without a date, each step worth its points."""
-    return Term("", FILE, UTC, {name: Assignment(name, "", tuple(steps))})
+    return Term("", FILE, UTC, {name: Assignment(name, "", tuple(steps), stand_ins="own")})
 
 
 class _Reader:

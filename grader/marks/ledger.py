@@ -45,6 +45,8 @@ class Ledger:
         """Notes a student before grading: `file` is what the files about them are called. Earlier hand-ins of their own
         are added to the submission where the assignment says so."""
         name, stamp = self.marking.assignment.name, None
+        if self.marking.assignment.stand_ins != "own":
+            handed_in.earlier.clear()
         if not folder.is_symlink():
             with contextlib.suppress(OSError):  # what is wrong with a folder is said where it is read
                 stamp = marks.stamp((folder, folder / name), self.marking.term)
@@ -63,6 +65,12 @@ class Ledger:
         if found:
             self.changes.append(found)
         return graded.mark != written
+
+    def write(self, out: Path, entries: Iterable[Graded | None], clean: Callable[[str], str]) -> None:
+        """Writes the table of marks, and adds to the list of all changes. Raises OSError."""
+        table = marks_csv(((entry.student, entry.mark) for entry in entries if entry), clean)
+        files.write(out / MARKS, table.encode("utf-8-sig"))
+        append_changes(out / CHANGES, datetime.now(self.marking.term.local), self.changes, clean)
 
     def unknown(self, students: Iterable[str]) -> list[str]:
         """Whom the tables and the file name, and the class has not: most likely a slip of the pen."""

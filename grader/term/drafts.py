@@ -26,6 +26,7 @@ DOCSTRING = (
     "What question would lead there?",
 )
 CATALOGUE = "from grader.checks.catalogue import misconception"
+MARKER_IMPORT = re.compile(r"^from grader\.checks\.catalogue import .*\bmisconception\b", re.MULTILINE)
 STEP_IMPORT = re.compile(r"(?:exercises\.)?(step\d{2}_\w+)")
 
 
@@ -162,7 +163,8 @@ def _merged(there: str, made: tuple[list[str], str]) -> str:
     """A file with a draft at its end, and with the imports that it lacks."""
     imports, text = made
     lines = there.splitlines()
-    missing = [line for line in dict.fromkeys(imports) if line not in lines]
+    there_already = {CATALOGUE} if MARKER_IMPORT.search(there) else set()
+    missing = [line for line in dict.fromkeys(imports) if line not in {*lines, *there_already}]
     if not there:
         return "\n".join([*missing, "", "", text])
     body = ast.parse(there).body
