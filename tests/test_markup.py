@@ -15,7 +15,7 @@ pytest.importorskip("nbgrader")
 from nbconvert.exporters import HTMLExporter
 from traitlets.config import Config
 
-from grader.instructor import nbgrader
+from grader.instructor import markup, nbgrader
 from grader.instructor.markup import cleaned
 
 ACT = "document.title='acted'"
@@ -46,7 +46,7 @@ def exported(cell_type: str = "markdown") -> str:
         cell = nbformat.v4.new_markdown_cell(source) if cell_type == "markdown" else nbformat.v4.new_raw_cell(source)
         cell.metadata["raw_mimetype"] = "text/html"
         notebook.cells.append(cell)
-    nbgrader._make_showable(notebook, set())
+    markup.make_showable(notebook, set())
     page, _resources = HTMLExporter(config=config).from_notebook_node(notebook)
     return str(page)
 

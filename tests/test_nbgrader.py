@@ -28,7 +28,8 @@ from grader.course import submissions  # noqa: E402
 from grader.course.answer_cells import ASSIGNMENT, POINTS_CELL  # noqa: E402
 from grader.course.choice import CORE  # noqa: E402
 from grader.instructor import gradebook, release  # noqa: E402
-from grader.instructor.nbgrader import SEED_FILE, _make_showable, kept_seed  # noqa: E402
+from grader.instructor.markup import make_showable  # noqa: E402
+from grader.instructor.nbgrader import SEED_FILE, kept_seed  # noqa: E402
 from grader.judge import grader as grading  # noqa: E402
 from grader.report.terminal import as_text  # noqa: E402
 from tests.fresh import solution_lines  # noqa: E402
@@ -503,7 +504,7 @@ def test_lessons_are_shown_as_they_were_released(spoken: str) -> None:
     with language.use(spoken):
         notebook = release.notebook(course.steps())
     given = [cell.source for cell in notebook.cells]
-    _make_showable(notebook, set())
+    make_showable(notebook, set())
     assert [cell.source for cell in notebook.cells] == given
 
 

@@ -112,9 +112,8 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
             ledger = Ledger(request.marking or plain(plan.assignment, plan.steps), plan.kit)
             with _pool(request) as pool:
                 standings = grade(request, folders, plan, pool, note, ledger)
-            if last and request.seed is None and not counted[False]:  # nobody has met the new draws
-                plan = msgspec.structs.replace(plan, seed=last.seed, earlier=last.earlier)
-            _write_plan(request.out, msgspec.structs.replace(plan, complete=True))
+            plan = _completed(plan, None if request.seed is not None or counted[False] else last)
+            _write_plan(request.out, plan)
             write_class(request, plan, standings)
             ledger.write(request.out, (load(request.out, one.file) for one in standings), exports.harmless)
             if request.gradebook:
@@ -280,10 +279,7 @@ def grade(
             known = load(request.out, student.file)
             ledger.expect(student.file, request.submissions / name, student.submission, known.mark if known else None)
             key = _key(student, _of_its_round(plan, None if request.again else known), request.limits)
-            graded = Graded(
-                student=student.name, file=student.file, key=key, error=student.problem,
-                canvas_id=student.canvas_id, late=student.late, labs=student.labs,
-            )  # fmt: skip
+            graded = _ungraded(student, key)
             if student.problem:
                 done(graded)
             elif known and not request.again and _stands(known, graded, plan, request.out):
@@ -298,10 +294,22 @@ def grade(
         for file, answer in answers:
             graded = waiting.pop(file)
             graded.error = answer.error
-            if answer.report:
-                graded.report = msgspec.json.decode(answer.report, type=Report)
+            graded.report = msgspec.json.decode(answer.report, type=Report) if answer.report else None
             done(graded, page=answer.page)
     return [found[file_name(name)] for name in names]
+
+
+def _completed(plan: Plan, last: Plan | None) -> Plan:
+    """The plan of a run that is complete; with the seeds of the `last` one where nobody has met the new draws."""
+    seeds = last or plan
+    return msgspec.structs.replace(plan, seed=seeds.seed, earlier=seeds.earlier, complete=True)
+
+
+def _ungraded(student: Student, key: str) -> Graded:
+    return Graded(
+        student=student.name, file=student.file, key=key, error=student.problem, canvas_id=student.canvas_id,
+        late=student.late, labs=student.labs,
+    )  # fmt: skip
 
 
 def _of_its_round(plan: Plan, known: Graded | None) -> Plan:

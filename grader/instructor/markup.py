@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from typing import Any
 
 from bleach.sanitizer import Cleaner
 from jinja2 import pass_context
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from nbformat import NotebookNode
+
+from grader.course.answer_cells import KERNEL
 
 TAGS = frozenset((
     "a", "b", "blockquote", "br", "code", "dd", "del", "details", "div", "dl", "dt", "em", "h1", "h2", "h3", "h4",
@@ -23,7 +27,16 @@ DRAWING = re.compile(r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]*")
 STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
 # What MathJax makes a link, a style or a loader of: its formulas are made into elements after this.
 MATH = re.compile(r"\\(?=(href|require|style|class|cssId|data|mmlToken|bbox|unicode|html\w*)\b)", re.IGNORECASE)
-WORD_JOINER = "\u2060"  # nobody sees it, and behind it no name of a command begins
+# A picture that a cell brings along, or lost when it was copied.
+ATTACHED = re.compile(r"\battachment:([^\s)\"'>]+)")
+# A "<" at which HTML may begin, but for links and for what only sets words, or folds the hints of a lesson. What else a
+# student writes into Markdown would act in the name of whoever opens the page, who may be the one that gives the marks.
+ACTING = re.compile(
+    r"<(?=[a-z/!?])(?!https?://[^\s<>\"']+>"
+    r"|/?(?:b|br|code|del|details|em|hr|i|kbd|p|s|small|strong|sub|summary|sup|u)\s*/?>)",
+    re.IGNORECASE,
+)
+WORD_JOINER = "\u2060"  # nobody sees it, and behind it no name of a command or a tag begins
 
 
 @pass_context
@@ -66,3 +79,23 @@ def _is_allowed(tag: str, name: str, value: str) -> bool:
         case ("div" | "span" | "pre" | "code", "class"):  # the colours of code
             return re.fullmatch(r"highlight|hl-\w+|language-\w+|[a-z][a-z0-9]?", value) is not None
     return name == "id" and tag in HEADINGS and re.fullmatch(r"[\w%.-]+", value) is not None
+
+
+def make_showable(nb: NotebookNode, released: Set[str]) -> None:
+    """Takes away what nbconvert would stumble over when it makes the feedback, and the outputs, which mean nothing.
+
+    Markup that acts is shown as it was typed, in all that was not `released`.
+    """
+    nb.metadata = NotebookNode(kernelspec=KERNEL, language_info={"name": "python"})  # Colab's widgets have no state
+    for cell in nb.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+        elif cell.cell_type == "raw":
+            cell.source = cell.source.replace("<", f"<{WORD_JOINER}")  # goes into the page as it is
+        elif cell.source not in released:
+            cell.source = ACTING.sub(f"<{WORD_JOINER}", _without_lost_pictures(cell))
+
+
+def _without_lost_pictures(cell: NotebookNode) -> str:
+    there = {name for name, data in cell.get("attachments", {}).items() if data}
+    return ATTACHED.sub(lambda match: match[0] if match[1] in there else match[1], cell.source)

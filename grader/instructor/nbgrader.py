@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import warnings
 import weakref
-from collections.abc import Callable, Set
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ from grader.base.paths import ROOT
 from grader.base.results import AssignmentMark, Report, StepResult
 from grader.course import earlier, submissions
 from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA, Cell, one_budget
-from grader.instructor import fingerprint, gradebook
+from grader.instructor import fingerprint, gradebook, markup
 from grader.instructor.gradebook import Mark
 from grader.judge import grader
 from grader.judge.launcher import GraderError
@@ -47,16 +46,6 @@ from grader.report import terminal as reports
 SEED_FILE = ".attention_seed"
 MARKS_FOLDER = ".attention_marks"  # the mark of each student, to say what a regrade changes
 REBUILT = {"attention": {"rebuilt": True}}  # in the metadata of a notebook that was put together from what can be read
-# A picture that a cell brings along, or lost when it was copied.
-ATTACHED = re.compile(r"\battachment:([^\s)\"'>]+)")
-# A "<" at which HTML may begin, but for links and for what only sets words, or folds the hints of a lesson. What else a
-# student writes into Markdown would act in the name of whoever opens the page, who may be the one that gives the marks.
-ACTING = re.compile(
-    r"<(?=[a-z/!?])(?!https?://[^\s<>\"']+>"
-    r"|/?(?:b|br|code|del|details|em|hr|i|kbd|p|s|small|strong|sub|summary|sup|u)\s*/?>)",
-    re.IGNORECASE,
-)
-WORD_JOINER = "\u2060"  # nobody sees it, and behind it no name of a tag begins
 
 
 def configure(config: Any) -> None:
@@ -95,7 +84,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
             places = gradebook.places(book, about["assignment"])
             cells = _known_cells(book, about)
         about["rebuilt"] = REBUILT.items() <= nb.metadata.items()
-        _make_showable(nb, {cell.source for cell in cells.values()})
+        markup.make_showable(nb, {cell.source for cell in cells.values()})
         with language.use(language.choose(self.lang or None)):
             marking = None
             report: Report | str = ""  # an assignment of another kind
@@ -325,26 +314,6 @@ def _outputs(mark: Mark, report: Report | str, step: str, max_score: float) -> l
     else:
         first = v4.new_output("execute_result", data={"text/plain": repr(gradebook.score(mark, max_score))})
     return [first, v4.new_output("display_data", data=said)]
-
-
-def _make_showable(nb: NotebookNode, released: Set[str]) -> None:
-    """Takes away what nbconvert would stumble over when it makes the feedback, and the outputs, which mean nothing.
-
-    Markup that acts is shown as it was typed, in all that was not `released`.
-    """
-    nb.metadata = NotebookNode(kernelspec=KERNEL, language_info={"name": "python"})  # Colab's widgets have no state
-    for cell in nb.cells:
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
-        elif cell.cell_type == "raw":
-            cell.source = cell.source.replace("<", f"<{WORD_JOINER}")  # goes into the page as it is
-        elif cell.source not in released:
-            cell.source = ACTING.sub(f"<{WORD_JOINER}", _without_lost_pictures(cell))
-
-
-def _without_lost_pictures(cell: NotebookNode) -> str:
-    there = {name for name, data in cell.get("attachments", {}).items() if data}
-    return ATTACHED.sub(lambda match: match[0] if match[1] in there else match[1], cell.source)
 
 
 def _put(nb: NotebookNode, cell: NotebookNode, outputs: list[NotebookNode]) -> None:
