@@ -301,8 +301,7 @@ def grade(
 
 def _completed(plan: Plan, last: Plan | None) -> Plan:
     """The plan of a run that is complete; with the seeds of the `last` one where nobody has met the new draws."""
-    seeds = last or plan
-    return msgspec.structs.replace(plan, seed=seeds.seed, earlier=seeds.earlier, complete=True)
+    return msgspec.structs.replace(plan, seed=(last or plan).seed, earlier=(last or plan).earlier, complete=True)
 
 
 def _ungraded(student: Student, key: str) -> Graded:
