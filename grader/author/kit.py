@@ -65,9 +65,8 @@ def build(
 
     Raises NotOverwritten when the folder holds something else, NotRecorded when a reference fails one of its checks.
     """
+    require_replaceable(folder)
     if folder.exists():
-        if any(folder.iterdir()) and not (folder / "steps").is_dir():
-            raise NotOverwritten(str(folder))
         shutil.rmtree(folder)
     names = tracks.with_needed(chosen)
     handed_out = names or choice.step_names(None, choice.CORE)
@@ -101,6 +100,12 @@ def _add_solutions(folder: Path) -> None:
     for readme, (without, told) in zip(("README.md", "README.ko.md"), WITHOUT_AND_WITH.items(), strict=True):
         text = (folder / readme).read_text(encoding="utf-8")
         (folder / readme).write_text(text.replace(without, told), encoding="utf-8")
+
+
+def require_replaceable(folder: Path) -> None:
+    """Raises NotOverwritten where `folder` holds something other than a kit, OSError where it is no folder."""
+    if folder.exists() and any(folder.iterdir()) and not (folder / "steps").is_dir():
+        raise NotOverwritten(str(folder))
 
 
 def engine_files() -> list[str]:

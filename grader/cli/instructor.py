@@ -205,6 +205,7 @@ def _kit(given: Namespace) -> None:
         left_out = common.left_out(steps)
         folder = given.folder
         try:
+            building.require_replaceable(folder)
             print(_("Recording each step's right and wrong answers: this takes minutes."), flush=True)
             archive = building.build(folder, steps, _recorded, with_solutions=given.solutions)
         except NotOverwritten:
