@@ -511,9 +511,10 @@ def test_lessons_are_shown_as_they_were_released(spoken: str) -> None:
 # --- the gradebook by itself -----------------------------------------------------------------------------------------
 
 
-def entries(term: Term) -> list[tuple[str, Report | None, str]]:
+def entries(term: Term) -> list[tuple[str, Report | None, str, None]]:
     """What a class hands over: reports, and one submission that could not be graded."""
-    return [*((student, report, "") for student, report in term.reports.items()), ("broken", None, f"{SCRIPT} failed")]
+    graded = [(student, report, "", None) for student, report in term.reports.items()]
+    return [*graded, ("broken", None, f"{SCRIPT} failed", None)]
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ Pure functions over reports and sources; `grader.Grader` asks for the runs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -46,7 +46,7 @@ def earlier(step: StepResult, sources: Sources, known: Mapping[str, StepResult],
     found = Earlier()
     if step.status not in LOST or _is_absent(step.name, sources):
         return found
-    for name, taken in imported_names(step.name, sources).items():
+    for name, taken in imported_names(step.name, _completed(sources, known)).items():
         other = known.get(name)
         if other is None or other.is_settled or other.name == step.name:
             continue
@@ -55,6 +55,12 @@ def earlier(step: StepResult, sources: Sources, known: Mapping[str, StepResult],
         elif _is_concerned(taken, other):
             found.wrong.append(other)
     return found
+
+
+def _completed(sources: Sources, known: Iterable[str]) -> Sources:
+    """The sources with the reference of each step that is absent: it may import steps that a stub does not."""
+    absent = [name for name in known if _is_absent(name, sources)]
+    return with_references(sources, absent) or sources
 
 
 def _is_concerned(taken: set[str], other: StepResult) -> bool:

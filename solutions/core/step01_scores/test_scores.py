@@ -18,8 +18,9 @@ SCALED = torch.tensor([[1.0, 2.0, 1.5], [1.5, 0.5, 3.0]])
 
 # A loop over all pairs is right and slow: few queries meet the many keys.
 PAIR = AskedFunction(
-    lambda draw, leading, tokens: (draw.normal(*leading, 2, 4), draw.normal(*leading, tokens, 4)), terms=4, tokens=LONG
-)
+    lambda draw, leading, tokens: (draw.normal(*leading, 2, 4), draw.normal(*leading, tokens, 4)), terms=4, tokens=LONG,
+    axes=(2, 1, 1),
+)  # fmt: skip
 CALLS = {"dot_product_scores": PAIR, "scaled_scores": PAIR}
 
 

@@ -32,7 +32,7 @@ def attended(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor,
 
 
 CALLS = {
-    "attention": AskedFunction(attended, terms=LONG, tokens=LONG),
+    "attention": AskedFunction(attended, terms=LONG, tokens=LONG, axes=(2, 1, 1)),
     "SelfAttention": AskedModule(
         lambda tokens: (3, 4), lambda draw, leading, tokens: (draw.normal(*leading, tokens, 3),), {"qkv_bias": False},
         terms=15, axes=(2, 1, 3), without=NO_DROPOUT,

@@ -60,8 +60,8 @@ class Text(nn.Module):
     def forward(self, ids: Tensor, mask: Tensor | None = None) -> tuple[Tensor, list[Tensor]]:
         """(B, T) ids -> (B, T, D), and every block's weights."""
         x, seen = self.words(ids) + self.places.weight[: ids.shape[1]], []
-        for block in self.transformer_blocks:
-            x, weights = block(x, mask)
+        for layer in self.transformer_blocks:
+            x, weights = layer(x, mask)
             seen.append(weights)
         return x, seen
 
@@ -107,8 +107,8 @@ class Translator(nn.Module):
         """(B, S) and (B, T) ids -> logits (B, T, V)."""
         read, _weights = self.encoder(src, src_mask)
         x = self.words(tgt) + self.places.weight[: tgt.shape[1]]
-        for block in self.decoder_blocks:
-            x, _weights = block(x, _no_later(tgt), read, src_mask)
+        for layer in self.decoder_blocks:
+            x, _weights = layer(x, _no_later(tgt), read, src_mask)
         logits: Tensor = self.last(x)
         return logits
 
