@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import gc
 import mmap
 import os
 import re
@@ -86,6 +87,7 @@ class HeapTrimmer:
         """Trims where the process has grown since the last time: each page costs a page fault when used again."""
         if sys.platform != "linux" or _resident() < self._settled + GROWTH:
             return
+        gc.collect()  # an error that was raised holds its frames, and they hold it
         with contextlib.suppress(AttributeError):  # not glibc
             _libc().malloc_trim(0)
         self._settled = _resident()
