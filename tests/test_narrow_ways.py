@@ -76,7 +76,7 @@ def test_numbers_under_dropout() -> None:
             x = x + added
             return x + self.mlp(self.ln_2(x))
 
-    assert refused_by("step11_gpt_block", {"Block": Block}) == {"test_dropout"}
+    assert "test_dropout" in refused_by("step11_gpt_block", {"Block": Block})
 
 
 @pytest.mark.parametrize("seed", [1, 2])
