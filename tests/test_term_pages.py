@@ -80,7 +80,9 @@ def test_the_page_to_project_names_nobody(spoken: str) -> None:
         staff = pages.staff(found, len(NAMES))
     assert not [name for name in [*NAMES, "secret_"] if name in page]
     assert page.count("data-slide data-step") == 2
-    assert "masked_softmax([[0.0, 5.0]], [[True, False]])" in page and page.count("<svg") == 2
+    assert (
+        "masked_softmax([[0.0, 5.0]], [[True, False]])" in page and page.count("<svg") == 6
+    )  # two matrices and a scale on each slide
     assert [len(one.makers) for one in found] == [3, 2, 1]
     assert all(name in staff for name in NAMES[:6]) and NAMES[6] not in staff
     assert all(f"secret_{place}" in staff for place in range(6))

@@ -49,6 +49,8 @@ class MatrixProducts(UncompiledMode):
 class Narrowed(UncompiledMode):
     """Notes whether an op inside the block gives a float32 or a half."""
 
+    supports_higher_order_operators = True  # torch.cond and the like are run as they are
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
         self.seen = False

@@ -54,8 +54,8 @@ class Twins:
         self, call: Call, target: Any, handles: Mapping[int, Any], given: list[int], used: set[str]
     ) -> list[str]:
         """The torch functions that only one of two calls used: this one on `meta`, which used these, and the same call
-        on the CPU, to a `target` or to the twin of its module. None where there is no twin, where the other call raises,
-        and where one of the two only does less.
+        on the CPU, to a `target` or to the twin of its module. None where there is no twin, where the other call
+        raises, and where one of the two only does less.
         """
         here = replace(call, options=replace(call.options, device="cpu", gradients=False))
         random_state = torch.get_rng_state()

@@ -7,11 +7,12 @@ disk: no font, script or count comes from elsewhere, and the search index lies b
 from __future__ import annotations
 
 import contextlib
+import html
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -23,13 +24,17 @@ from grader.base.language import LANGUAGES
 from grader.base.language import gettext as _
 from grader.base.paths import ROOT
 from grader.course import steps, tracks
+from grader.oracle import pictures
 from grader.publish import mistakes_page
+from grader.report import lesson_page
+from grader.report.pictures import Picture, on_white
 
 DOCUMENTS = ("instructor", "design", "security", "torch_in_the_sandbox", "benchmarks", "cuda")
 TEMPLATES = Path(__file__).parent / "templates"
 # mkdocs-material would fetch this from another machine, at every page.
 SHIM = "https://unpkg.com/iframe-worker/shim"
 LINK = re.compile(r"(?<!\!)\[([^\]]+)\]\((?!https?:|#|mailto:)([^)\s]+)\)")
+PICTURE = re.compile(r"!\[(?P<caption>[^\]]*)\]\(picture:(?P<name>\w+)\)")
 IMAGE = re.compile(r"!\[([^\]]*)\]\((?!https?:)([^)\s]+)\)")
 OTHER_LANGUAGE = re.compile(r"(?m)^(# .*?) · \[[^\]]+\]\([^)]*\)$")
 
@@ -110,7 +115,20 @@ def collect(spoken: str, folder: Path) -> Pages:
 
 def _copied(pages: Pages, name: str, folder: Path, spoken: str) -> str:
     lesson = folder / f"lesson.{spoken}.md"
-    return pages.add(name, lesson.read_text(encoding="utf-8"), lesson)
+    drawn = pictures.pictures(folder) if folder.name.startswith("step") else {}
+    text = PICTURE.sub(lambda found: _drawn(pages, folder.name, found, drawn), lesson.read_text(encoding="utf-8"))
+    return pages.add(name, text, lesson)
+
+
+def _drawn(pages: Pages, step: str, found: re.Match[str], drawn: Mapping[str, Picture]) -> str:
+    """The picture that a lesson names, drawn by the reference: an image for each panel, and what to see in it."""
+    shown = []
+    for number, panel in enumerate(lesson_page.panels(drawn[found["name"]], found["name"])):
+        file = pages.folder / "images" / f"{step}-{found['name']}-{number}.svg"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(on_white(panel), encoding="utf-8")
+        shown.append(f'<img src="../images/{file.name}" alt="{html.escape(found["caption"])}">')
+    return f"{' '.join(shown)}\n\n*{found['caption']}*"
 
 
 def _lab(pages: Pages, folder: Path, spoken: str) -> tuple[str, str]:
