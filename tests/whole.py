@@ -1,4 +1,4 @@
-"""How much is tried: `make test` takes few seeds and a sample of the attacks, `make check` and CI take everything."""
+"""How much is tried: `make test` and CI take few seeds and a sample, `make check` takes everything."""
 
 from __future__ import annotations
 
