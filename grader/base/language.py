@@ -108,7 +108,8 @@ def messages(language: str) -> dict[str, str]:
     """Every translation: from the cache if it is up to date, else from the catalogues."""
     import json  # English needs none
 
-    sources = [CATALOGUES / f"{language}.po", *sorted(SOLUTIONS.glob(f"*/*/{language}.po"))]
+    # The engine's last: a lab's "step" is none of a course.
+    sources = [*sorted(SOLUTIONS.glob(f"*/*/{language}.po")), CATALOGUES / f"{language}.po"]
     stamps: list[list[Any]] = [[str(path.relative_to(ROOT)), *_stamp(path)] for path in sources if path.is_file()]
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         kept: dict[str, Any] = json.loads(cached(language).read_bytes())
