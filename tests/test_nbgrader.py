@@ -546,7 +546,7 @@ def test_points_that_an_instructor_changed_are_kept_to(term: Term, made: Path, t
     with Gradebook(url) as book:
         book.find_grade_cell("step07_heads_points", ASSIGNMENT, ASSIGNMENT).max_score = 12
         book.db.commit()
-    gradebook.save(url, ASSIGNMENT, [("ada", term.reports["ada"], "")])
+    gradebook.save(url, ASSIGNMENT, [("ada", term.reports["ada"], "", None)])
     assert rows(url, ["ada"])["ada", "step07_heads"][0] == 12
 
 
