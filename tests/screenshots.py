@@ -25,8 +25,9 @@ from rich.text import Text
 
 from grader.author import kit
 from grader.base import language
+from grader.base.paths import ROOT
 from grader.base.results import Graded, Report
-from grader.course import exercises, steps
+from grader.course import choice, exercises, steps
 from grader.course import submissions as submission
 from grader.instructor import class_page, roster
 from grader.instructor.standings import standing
@@ -34,7 +35,7 @@ from grader.judge.grader import Grader
 from grader.report import page, terminal
 from tests.watched import POINTS, Session
 
-IMAGES = steps.ROOT / "docs" / "images"
+IMAGES = ROOT / "docs" / "images"
 WIDTH = 80
 SEED = 4
 FOOT = 40  # pixels below the last line of a page
@@ -122,8 +123,8 @@ def in_terminal(shown: Report) -> Console:
 
 
 def watched(folder: Path, spoken: str) -> dict[str, Console]:
-    """Two screens of `make watch` in a learner's kit: step 4 saved with the mask upside down, and mended; step 5 has
-    come up then."""
+    """Two screens of `make watch` in a learner's kit: step 4 saved with the mask upside down, and fixed; then
+    step 5 is shown."""
     first_steps(folder / "exercises")
     file = folder / "exercises" / f"{MASK}.py"
     with Session("exercises", "4", root=folder, KIT_LANG=spoken, COLORTERM="truecolor") as session:
@@ -145,10 +146,10 @@ def watched(folder: Path, spoken: str) -> dict[str, Console]:
 
 def a_class(grader: Grader) -> str:
     """The page of the class that comes with the kit."""
-    submissions = steps.ROOT / "examples" / "course" / "submissions"
+    submissions = ROOT / "examples" / "course" / "submissions"
     standings = []
     for student in roster.students(submissions, roster.folders(submissions), "attention"):
-        shown = grader.grade(student.submission, device="cpu", seed=SEED)
+        shown = grader.grade(student.submission, choice.step_names(None, choice.CORE), device="cpu", seed=SEED)
         standings.append(standing(Graded(student=student.name, file=student.file, key="", report=shown)))
     return class_page.html(standings, seed=SEED, submissions="examples/course/submissions")
 
@@ -185,10 +186,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch, Grader() as grader:
         folder, copy = Path(scratch) / "exercises", Path(scratch) / "kit"
         first_steps(folder)
-        kit.build(copy)
+        core = choice.step_names(None, choice.CORE)
+        kit.build(copy, core)
         for spoken in language.LANGUAGES:
             with language.use(spoken):
-                shown = grader.grade(submission.read(folder), device="all", seed=SEED)
+                shown = grader.grade(submission.read(folder), core, device="all", seed=SEED)
                 if [step.status for step in shown.steps[:4]] != ["pass", "pass", "pass", "fail"]:
                     sys.exit("the run is not the one that the pictures are of; type: make grade")
                 consoles = {"grade": in_terminal(shown), **watched(copy, spoken)}

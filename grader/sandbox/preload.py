@@ -7,6 +7,7 @@ process pays for it again, or needs files that its sandbox hides.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import importlib
 import sys
 from typing import TYPE_CHECKING, Any
@@ -167,7 +168,8 @@ def _meta_below_python() -> None:
     for kind in ("meta", "post_autograd", "pre_autograd"):
         for op, function in global_decomposition_table[kind].items():
             if isinstance(op, torch._ops.OpOverload) and op.namespace == "aten" and not _has_meta(op):
-                library.impl(op, function)
+                with contextlib.suppress(RuntimeError):  # in torch 2.6 some are registered a second time: they stay
+                    library.impl(op, function)
 
 
 def _has_meta(op: torch._ops.OpOverload) -> bool:
