@@ -112,7 +112,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium was found on the path: nothing to look with")
 def test_saves_are_seen_in_a_browser(folder: Path, tmp_path: Path) -> None:
-    """A save brings its heat maps beside the code, a button a hint, a mended file its pass, and the end is said."""
+    """A save brings its heat maps beside the code, a button a hint, a fixed file its pass, and the end is said."""
     file = folder / f"{STEP}.py"
     with Session(folder, "4", "--page", terminal=False, BROWSER="true") as session:
         address = re.search(r"http://127\.0\.0\.1:\d+/\S+", session.until("127.0.0.1", "to do"))

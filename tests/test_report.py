@@ -11,7 +11,7 @@ from rich.table import Table
 
 from grader.base import language
 from grader.base.results import CheckResult, Parting, Report, StepResult
-from grader.report import console as screen  # mends rich
+from grader.report import console as screen  # corrects rich
 from grader.report import terminal
 
 

@@ -1,4 +1,4 @@
-"""What a person handed in with other assignments of the same course: it stands in for steps that this one lacks."""
+"""What a person handed in with other assignments of the course: it takes the place of steps that this one lacks."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ class SubmittedNotebooks(NotebookExporter):
     def from_filename(self, filename: str, resources: Any = None, **options: Any) -> tuple[NotebookNode, Any]:
         """The notebook after the preprocessors, as text."""
         with warnings.catch_warnings():
-            for odd in (MissingIDFieldWarning, DuplicateCellId):  # a student's editor, not ours to mend
+            for odd in (MissingIDFieldWarning, DuplicateCellId):  # a student's editor, not ours to fix
                 warnings.simplefilter("ignore", odd)
             if not getattr(self.parent, "_sanitizing", False):
                 return super().from_filename(filename, resources, **options)

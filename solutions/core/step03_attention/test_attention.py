@@ -27,7 +27,8 @@ FIRST_SEES_ITSELF = torch.tensor([[True, False], [True, True]])
 
 def attended(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor, ...]:
     # A loop over all pairs is right and slow: few queries meet the many keys.
-    query, key, value = (draw.normal(*leading, count, 4) for count in (2, tokens, tokens))
+    shapes = (2, 4), (tokens, 4), (tokens, 2)
+    query, key, value = (draw.normal(*leading, *shape) for shape in shapes)
     return query, key, value, draw.mask(*leading, 2, tokens)
 
 
