@@ -26,6 +26,7 @@ def run(*command: str, folder: Path = ROOT, **environment: str) -> subprocess.Co
     return subprocess.run([sys.executable, *command], capture_output=True, cwd=folder, timeout=120, env=given)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -137,6 +138,7 @@ def test_a_reader_that_stops_reading() -> None:
     assert done.stderr == b""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "euc-kr"])
 def test_a_terminal_that_lacks_letters_gets_a_report(encoding: str) -> None:
     """With a question mark for each letter that can't be written; JSON is UTF-8 whatever the terminal is."""

@@ -27,7 +27,10 @@ nbconvert = pytest.importorskip("nbconvert", reason="nbconvert is not installed:
 v4 = pytest.importorskip("nbformat.v4")
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium was found on the path: nothing to look with")
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(BROWSER is None, reason="no Chromium was found on the path: nothing to look with"),
+]
 
 PARTING = Parting(
     expected=[[0.5, 0.25], [None, 1.0]], came=[[0.5, 0.75], [0.0, 1.0]], differs=[[False, True], [True, False]],

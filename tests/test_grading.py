@@ -114,6 +114,7 @@ def test_a_missing_device_is_said_and_not_failed(grader: Grader, solved: Path) -
         assert report.steps[0].status == "skipped"
 
 
+@pytest.mark.thorough
 def test_spawned_workers_give_the_same_verdicts(solved: Path) -> None:
     """Where nothing can be forked, a judge and its workers are programs of their own."""
     limits = Limits(call_seconds=20.0, step_seconds=40.0)

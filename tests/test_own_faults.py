@@ -150,6 +150,7 @@ def test_two_at_once() -> None:
             assert grader.grade(one_file(STEP, GOOD), [STEP], device="cpu").steps[0].status == "pass"
 
 
+@pytest.mark.thorough
 def test_many_in_a_row_leave_nothing() -> None:
     """Good and bad ones through one grader: no descriptor, process or file stays, and memory does not grow."""
     bad = [
@@ -186,6 +187,7 @@ def test_many_in_a_row_leave_nothing() -> None:
         assert more_memory < memory + (24 << 20)
 
 
+@pytest.mark.thorough
 def test_fresh_workers_give_the_same() -> None:
     """Where nothing can be forked a worker is started anew, and bounded by the same layers."""
     with Grader(1, PATIENT, fork=False) as grader:
