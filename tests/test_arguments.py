@@ -173,6 +173,7 @@ def test_a_folder_whose_name_has_spaces(tmp_path: Path) -> None:
     assert "0 of 6: start with step01_scores" in done.stdout.decode()
 
 
+@pytest.mark.thorough
 def test_the_command_for_a_course_can_be_typed(tmp_path: Path) -> None:
     """Also where its folder has a space in its name."""
     pytest.importorskip("nbformat", reason="what instructors need is not installed: make test installs it")

@@ -533,6 +533,7 @@ def test_bad_input_is_one_line(folder: str, more: list[str], says: str, tmp_path
     assert len(said.splitlines()) == 1 and "Traceback" not in said
 
 
+@pytest.mark.thorough
 def test_who_could_not_be_graded_is_seen(tmp_path: Path) -> None:
     """In the exit code, in the table on the screen and in what it says."""
     hand_in(tmp_path / "in" / "ada", RIGHT)

@@ -213,6 +213,7 @@ def test_which_names_a_file_takes(source: str, found: set[str]) -> None:
     assert ("Classifier" in names) == ("Classifier" in found)
 
 
+@pytest.mark.thorough
 def test_what_is_not_imported_blocks_nothing(grader: Grader) -> None:
     """A wrong classifier in step 21 leaves a wrong step 22 to itself; a wrong block, which is part of the encoder that
     step 22 imports, blocks it."""

@@ -44,6 +44,7 @@ def stubs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 def test_references_have_full_marks(grader: Grader, solved: Path) -> None:
     """All of the points, through sandboxed workers."""
     report = grader.grade(submissions.read(solved), seed=5)

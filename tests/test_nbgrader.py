@@ -625,6 +625,7 @@ def test_a_solved_notebook_validates(term: Term) -> None:
     assert "Success! Your notebook passes all the tests." in term.validating
 
 
+@pytest.mark.thorough
 def test_a_notebook_says_what_the_terminal_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same verdict, words, name of the misconception and picture, on the cell as it was run last."""
     nbclient = pytest.importorskip("nbclient")

@@ -51,6 +51,7 @@ def folders_of(zygote: int) -> list[Path]:
     return list(Path(tempfile.gettempdir()).glob(f"{BASE}{zygote}-*"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_stopped_half_way(number: signal.Signals, tmp_path: Path) -> None:
     """The command is interrupted, ended or killed: its processes end, their files go, and no half report is there."""
