@@ -133,8 +133,8 @@ def test_a_verdict_is_readable(template: str, width: int, tmp_path: Path) -> Non
 
 # --- whole pages -----------------------------------------------------------------------------------------------------
 
-LOOK = """
-<script>
+# How far the letters of an element are from what lies behind them.
+CONTRAST = """
 const shade = text => (text.match(/[\\d.]+/g) || []).map(Number);
 const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
   .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
@@ -149,6 +149,10 @@ const contrast = one => {
   const [a, b] = [light(shade(getComputedStyle(one).color)), light(behind(one))];
   return (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
 };
+"""
+LOOK = (
+    f"<script>{CONTRAST}"
+    + """
 window.addEventListener("load", () => {
   document.querySelectorAll("details").forEach(one => { one.open = true; });
   const wide = document.documentElement.clientWidth;
@@ -169,6 +173,7 @@ window.addEventListener("load", () => {
 });
 </script></body>
 """
+)
 DARK = "--blink-settings=preferredColorScheme=0"
 
 
