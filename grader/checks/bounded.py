@@ -32,7 +32,7 @@ class BoundedArithmetic(TorchFunctionMode):
 
 
 def _may_be_large(values: tuple[Any, ...]) -> bool:
-    """Whether what is made of them may have too many elements: no more than the product of theirs. Asked of every op."""
+    """Whether what is made of them may have too many elements: at most the product of theirs. Asked of each op."""
     product = 1
     for value in values:
         if isinstance(value, Tensor):
