@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from itertools import zip_longest
 from math import prod
 from typing import Any
 
 from torch import Tensor
 from torch.nn.parameter import Parameter, is_lazy
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode, _pop_mode_temporarily
 
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
@@ -29,6 +30,14 @@ class BoundedArithmetic(TorchFunctionMode):
             if len(shapes) > 1:
                 _require_bounded(shapes)
         return func(*args, **kwargs) if kwargs else func(*args)
+
+
+def lifted(given: list[Any]) -> AbstractContextManager[Any]:
+    """Lifts the bound while code of ours is given these values, if no three of them have shapes that spread beyond it:
+    asking at each op takes a tenth of a check's time."""
+    sizes = sorted(value.numel() for value in given if isinstance(value, Tensor))
+    is_bounded = isinstance(_get_current_function_mode(), BoundedArithmetic)
+    return _pop_mode_temporarily() if is_bounded and prod(sizes[-3:]) <= MAX_ELEMENTS else nullcontext()
 
 
 def _may_be_large(values: tuple[Any, ...]) -> bool:
