@@ -12,10 +12,12 @@ import io
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from babel.messages import Catalog
 from babel.messages.extract import extract_from_file
 from babel.messages.pofile import read_po, write_po
+from jinja2.ext import babel_extract
 
 from grader.author import kit
 from grader.base import paths
@@ -38,8 +40,8 @@ def catalogue_files() -> list[tuple[Path, list[str]]]:
 
 
 def engine_messages() -> Iterator[str]:
-    """The sentences of the engine: every literal in `_(…)` and `N_(…)`."""
-    for path in sorted(ENGINE.rglob("*.py")):
+    """The sentences of the engine: every literal in `_(…)` and `N_(…)`, in code and in templates."""
+    for path in sorted([*ENGINE.rglob("*.py"), *ENGINE.rglob("*.html.j2")]):
         yield from _marked(path)
 
 
@@ -63,7 +65,8 @@ def step_messages(folder: Path) -> list[str]:
 
 
 def _marked(path: Path) -> Iterator[str]:
-    for _line, message, _comments, _context in extract_from_file("python", path, keywords={"_": None, "N_": None}):
+    method: Any = babel_extract if path.suffix == ".j2" else "python"  # Jinja's has Babel's signature of before types
+    for _line, message, _comments, _context in extract_from_file(method, path, keywords={"_": None, "N_": None}):
         yield message if isinstance(message, str) else message[0]
 
 

@@ -80,7 +80,7 @@ def html(standings: Sequence[Standing], *, seed: int, submissions: str) -> str:
     common = findings(graded)
     shown = min(SHOWN, sum(len(finding.students) > 1 for finding in common) or len(common))
     return environment(TEMPLATES).get_template("class.html.j2").render(
-        language=language.current(), words=_words(), facts=_facts(standings, graded, seed),
+        language=language.current(), facts=_facts(standings, graded, seed),
         sentences=_sentences(graded, common),
         again=_("The same run again: {command}").format(
             command=f"python -m grader class {submissions} --seed {seed} --again"
@@ -274,40 +274,3 @@ def _short(step: str) -> tuple[str, Markup]:
 
 def _link(standing: Standing) -> str:
     return f"pages/{quote(standing.file, safe='')}.html"
-
-
-def _words() -> dict[str, str]:
-    return {
-        "title": _("Attention from scratch: the class"),
-        "skip": _("Skip to the results"),
-        "facts": _("About this run"),
-        "tomorrow": _("What to say tomorrow"),
-        "tomorrow_what": _("The mistakes of the class, the most common first."),
-        "none": _("No known mistake was recognised."),
-        "one_of": _("One of these is the cause:"),
-        "ask": _("Ask:"),
-        "who": _("who"),
-        "more": _("Less common ones"),
-        "unexplained": _("Wrong, but not recognised"),
-        "unexplained_what": _("The first check that fails in steps where no known mistake gives the same answers."),
-        "look": _("Students whose work needs a look"),
-        "nobody": _("Nobody."),
-        "steps": _("Steps"),
-        "step": _("step"),
-        "passed": _("passed"),
-        "begun": _("begun"),
-        "points": _("points"),
-        "common": _("most common mistake"),
-        "spread": _("Distribution of scores"),
-        "percent": _("percent of the points"),
-        "students": _("students"),
-        "student": _("student"),
-        "labs": _("Labs"),
-        "labs_what": _("As far as students keep a list of the labs they have run (make lab LOG=on) and hand it in."),
-        "lab": _("lab"),
-        "grid": _("Students and steps"),
-        "grid_what": _("The highest score first. A number is the points; a name leads to the student's page."),
-        "score": _("score"),
-        "not_graded": _("not graded"),
-        "top": _("Back to the top"),
-    }

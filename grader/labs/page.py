@@ -44,9 +44,7 @@ def filled(**values: Any) -> str:
     for name in ("about", "question", "to_see"):
         values[name] = markdown(values[name])
     values["pictures"] = [(one.title, Markup(one.svg), one.alt) for one in values["pictures"]]
-    return (
-        environment(TEMPLATES).get_template("lab.html.j2").render(language=language.current(), words=_words(), **values)
-    )
+    return environment(TEMPLATES).get_template("lab.html.j2").render(language=language.current(), **values)
 
 
 def markdown(text: str) -> Markup:
@@ -66,22 +64,3 @@ def facts(device: str, seed: int, seconds: float) -> list[tuple[str, str]]:
         (_("seed"), str(seed)),
         (_("seconds"), f"{seconds:.0f}"),
     ]
-
-
-def _words() -> dict[str, str]:
-    return {
-        "lab": _("Lab"),
-        "skip": _("Skip to the results"),
-        "question": _("The question"),
-        "prediction": _("Your prediction"),
-        "no_prediction": _("You made none."),
-        "measured": _("What was measured"),
-        "pictures": _("Pictures"),
-        "figures": _("Figures"),
-        "to_see": _("What to see in them"),
-        "whose": _("Whose code ran"),
-        "facts": _("About this run"),
-        "stopped": _("It was stopped early: this is what was measured until then."),
-        "nothing": _("Nothing was measured before it was stopped."),
-        "outside": _("Labs run your code in your own process, outside the sandbox, and give no mark."),
-    }

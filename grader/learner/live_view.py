@@ -60,16 +60,8 @@ class LivePage:
 def shell() -> tuple[str, str]:
     """The page without content, and the policy that lets its own script run and nothing else."""
     nonce = secrets.token_urlsafe(16)
-    words = {
-        "title": _("Attention from scratch"), "keys": _("Keys"),
-        "lost": _("The session has ended. To continue, type: make watch PAGE=1"),
-    }  # fmt: skip
     keys = [("n", _("next step")), ("h", _("hint")), ("l", _("lesson")), ("r", _("run again")), ("a", _("all"))]
-    text = (
-        page.environment()
-        .get_template("live.html.j2")
-        .render(language=language.current(), words=words, keys=keys, nonce=nonce)
-    )
+    text = page.environment().get_template("live.html.j2").render(language=language.current(), keys=keys, nonce=nonce)
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-{nonce}'; connect-src 'self'"
     return text, f"{policy}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -82,7 +74,7 @@ def state(board: Board, source: str) -> dict[str, str]:
     everything = [board.results[one] for one in board.names if one in board.results] if board.view == "all" else []
     html = page.environment().get_template("live_state.html.j2").render(
         marks={status: mark for status, (mark, _style) in reports.MARKS.items()}, status_word=reports.status_word,
-        words={"details": _("In detail")}, progress=progress(board).plain.strip("█░ "), notice=board.notice,
+        progress=progress(board).plain.strip("█░ "), notice=board.notice,
         busy=_("checking {step} …").format(step=board.busy) if board.busy else "",
         listing=_listing(source, result) if name and board.view != "all" else [], file=board.file(name) if name else "",
         calm=board.calm or ("" if result else _("Loading torch, once …")),

@@ -37,9 +37,8 @@ def html(title: str, lesson: str, pictures: Mapping[str, Picture]) -> str:
             parts.append(Figure(panels(pictures[match["name"]], match["name"]), _inline(match["caption"])))
         place = match.end()
     parts.append(_markdown(lesson[place:]))
-    words = {"lesson": _("Lesson"), "skip": _("Skip to the lesson")}
     template = environment().get_template("lesson.html.j2")
-    return template.render(language=language.current(), title=title, parts=parts, words=words)
+    return template.render(language=language.current(), title=title, parts=parts)
 
 
 def panels(picture: Picture, name: str) -> list[Markup]:

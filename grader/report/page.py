@@ -141,10 +141,12 @@ def formatted(markdown: str) -> Markup:
 def environment(*further: Path) -> Environment:
     """Renders the templates in this room and in `further` folders; text is escaped, its control characters made
     visible."""
-    return Environment(
+    made = Environment(
         loader=FileSystemLoader([TEMPLATES, *further]), autoescape=True, undefined=StrictUndefined, finalize=_shown,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
+    made.globals["_"] = _  # not the extension for i18n, which takes a translation for markup
+    return made
 
 
 @cache
@@ -159,10 +161,17 @@ def _filled(
     given = {name: [formatted(hint) for hint in ones] for name, ones in (hints or {}).items()}
     steps = _steps(report, every_picture, given)
     in_detail = {step.result.name for step in steps if step.detailed}
+    title = _("Attention from scratch")
     to_do = following.name if following and following.name not in in_detail else ""
     return environment().get_template(template).render(
         language=language.current(), report=report, as_images=template == "verdict.html.j2",
-        words=_words(report, of_class), facts=_facts(report, of_class),
+        title=f"{title}: {reports.plain(report.submission)}" if of_class else title,
+        result=_("{score} of {total}").format(
+            score=reports.number(report.score), total=reports.number(report.max_score)
+        ),
+        again="" if of_class
+        else _("To repeat these draws: python -m grader grade --seed {seed}").format(seed=report.seed),
+        facts=_facts(report, of_class),
         tracks=reports.several_tracks(report),
         notes=report.notes, unread=reports.unread(report),
         closing=reports.closing(report, of_class=of_class).plain.splitlines(),
@@ -260,42 +269,6 @@ def _further(parting: Parting) -> FurtherPictures | None:
         return None
     columns = _("columns {title}") if parting.drawn_as == "arrows" else _("column {title}")
     return FurtherPictures(pictures.drawn(picture, columns), pictures.caption(parting))
-
-
-def _words(report: Report, of_class: bool) -> dict[str, str]:
-    title = _("Attention from scratch")
-    return {
-        "title": f"{title}: {reports.plain(report.submission)}" if of_class else title,
-        "score": _("score"),
-        "result": _("{score} of {total}").format(
-            score=reports.number(report.score), total=reports.number(report.max_score)
-        ),
-        "skip": _("Skip to the results"),
-        "facts": _("About this run"),
-        "notes": _("About this mark"),
-        "unread": _("Handed in and not read"),
-        "next": _("What to do next"),
-        "steps": _("Steps"),
-        "step": _("step"),
-        "what": _("what it is"),
-        "checks": _("checks passed"),
-        "points": _("points"),
-        "status": _("result"),
-        "details": _("In detail"),
-        "nudge": _("A nudge"),
-        "heat_maps": _("Heat maps: what was expected, and yours"),
-        "numbers": _("The same in numbers"),
-        "row": _("row"),
-        "differs": _("differs"),
-        "printed": _("Your code printed:"),
-        "again": ""
-        if of_class
-        else _("To repeat these draws: python -m grader grade --seed {seed}").format(seed=report.seed),
-        "top": _("Back to the top"),
-        "every_check": _("Every check"),
-        "passing": _("{passed} of {total} checks pass"),
-        "hint": _("Hint {number} of {total}"),
-    }
 
 
 def _facts(report: Report, of_class: bool) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,20 +34,10 @@ def slides(mistakes: Sequence[Mistake], total: int, *, title: str = "", at_least
     Numbers, shapes and the text of the course are shown; no word of a learner's code, of its messages or its names.
     """
     shown = [mistake for mistake in mistakes if len(mistake.makers) >= at_least]
-    words = {
-        "title": _titled(_("What to talk about"), title),
-        "about": _(
-            "One mistake on each slide, the most common first; nobody is named. The arrow keys turn the slides."
-        ),
-        "none": _("No mistake was made by several students."),
-        "one_of": _("One of these is the cause:"),
-        "unknown": _("Not recognised"),
-        "called": _("The smallest case:"),
-        "fails": _("The failing check:"),
-        "why": _("Why it is wrong"),
-    }
+    about = _("One mistake on each slide, the most common first; nobody is named. The arrow keys turn the slides.")
+    heading = _titled(_("What to talk about"), title)
     return _page(
-        "slides.html.j2", words, scripts=("sort.js", "slides.js"), mistakes=shown, total=total,
+        "slides.html.j2", heading, about, scripts=("sort.js", "slides.js"), mistakes=shown, total=total,
         steps=_steps(mistake.step for mistake in shown), orders=_orders(),
         heat_map=lambda one, place: _picture(one.told.parting, f"{one.step}-{place}"),
     )  # fmt: skip
@@ -55,18 +45,10 @@ def slides(mistakes: Sequence[Mistake], total: int, *, title: str = "", at_least
 
 def staff(mistakes: Sequence[Mistake], total: int, *, title: str = "") -> str:
     """For staff: each student's code beside the diagnosis."""
-    words = {
-        "title": _titled(_("Code beside diagnosis"), title),
-        "about": _("For staff only: it names students. One entry for each student and mistake."),
-        "none": _("No mistake was made."),
-        "perhaps": _("Perhaps:"),
-        "unknown": _("Not recognised"),
-        "fails": _("The failing check:"),
-        "message": _("What the student reads"),
-        "no_code": _("The code is not where the class was graded from."),
-    }
+    about = _("For staff only: it names students. One entry for each student and mistake.")
+    heading = _titled(_("Code beside diagnosis"), title)
     return _page(
-        "staff.html.j2", words, mistakes=mistakes, total=total, steps=_steps(one.step for one in mistakes),
+        "staff.html.j2", heading, about, mistakes=mistakes, total=total, steps=_steps(one.step for one in mistakes),
         orders=_orders(), maker_map=_maker_picture,
     )  # fmt: skip
 
@@ -74,32 +56,8 @@ def staff(mistakes: Sequence[Mistake], total: int, *, title: str = "") -> str:
 def items(found: Sequence[Item], clusters: Sequence[Cluster], total: int, *, results: str, title: str = "") -> str:
     """Each check as an item, those that nobody fails, and unrecognised wrong answers; `results` is the class's folder
     as it is typed."""
-    words = {
-        "title": _titled(_("The checks of this class"), title),
-        "about": _("What each check found in this class. One class is little data: look again after the next one."),
-        "silent": _("Checks that nobody fails"),
-        "silent_what": _(
-            "They found no mistake here. That can mean good teaching, or a check that adds nothing to the others."
-        ),
-        "no_silent": _("Every check was failed by somebody, or too few students began its step."),
-        "clusters": _("Wrong answers without a name"),
-        "clusters_what": _(
-            "Students who gave the same wrong answers, which no known misconception gives: the next one to write. The "
-            "command below each makes a draft from the code of the first one."
-        ),
-        "no_clusters": _("Every wrong answer was recognised."),
-        "also": _("The failing checks:"),
-        "every": _("All checks"),
-        "every_what": _(
-            "Passed: of those who began the step. Discrimination: the correlation of passing with all other points; "
-            "near 1, stronger students pass it and weaker ones do not; below 0, it is the other way round."
-        ),
-        "check": _("check"),
-        "begun": _("began"),
-        "passed": _("passed"),
-        "discrimination": _("discrimination"),
-        "remark": _("remark"),
-    }
+    about = _("What each check found in this class. One class is little data: look again after the next one.")
+    heading = _titled(_("The checks of this class"), title)
     orders = [
         ("place 1", _("in the order of the steps")),
         ("passed -1", _("most passed first")),
@@ -107,7 +65,7 @@ def items(found: Sequence[Item], clusters: Sequence[Cluster], total: int, *, res
         ("tells 1", _("lowest discrimination first")),
     ]
     return _page(
-        "items.html.j2", words, items=found, clusters=clusters, total=total, orders=orders,
+        "items.html.j2", heading, about, items=found, clusters=clusters, total=total, orders=orders,
         silent=[item for item in found if item.nobody_fails], steps=_steps(item.step for item in found),
         draft=lambda number: f"python -m grader items {results} --draft {number}",
     )  # fmt: skip
@@ -138,28 +96,17 @@ def similar(
 ) -> str:
     """Pairs that are more alike than chance, the most alike first, with both sources side by side."""
     views = [_pair_view(pair, place, students, known) for place, pair in enumerate(pairs[:SHOWN_PAIRS])]
-    words = {
-        "title": _titled(_("Similar submissions"), title),
-        "about": _("For staff only: it names students. It is a reason to look and to ask, never a verdict."),
-        "cannot": _("What this can't say"),
-        "groups": _("The same in many submissions"),
-        "groups_what": _(
-            "Longer answers that several students wrote in the same way: shown in a lecture, found "
-            "on the web, or passed around. The list of pairs leaves them out as common knowledge."
-        ),
-        "pairs": _("Pairs"),
-        "pairs_what": _(
-            "The share of the smaller submission that is also in the other one. Not counted: what was released, what "
-            "much of the class wrote, names, comments and the order of functions. In our test, made-up people who "
-            "wrote by themselves stay below {share}."
-        ).format(share=_percent(HONEST)),
-        "answers": _("Wrong answers that only these two gave:"),
-        "none": _("No two submissions have anything unusual in common."),
-    }
+    about = _("For staff only: it names students. It is a reason to look and to ask, never a verdict.")
+    heading = _titled(_("Similar submissions"), title)
+    pairs_what = _(
+        "The share of the smaller submission that is also in the other one. Not counted: what was released, what "
+        "much of the class wrote, names, comments and the order of functions. In our test, made-up people who "
+        "wrote by themselves stay below {share}."
+    ).format(share=_percent(HONEST))
     orders = [("share -1", _("most alike first")), ("share 1", _("least alike first"))]
     return _page(
-        "similar.html.j2", words, pairs=views, groups=groups, cannot=_cannot(), orders=orders,
-        steps=_steps(view.step for view in views),
+        "similar.html.j2", heading, about, pairs_what=pairs_what, pairs=views, groups=groups, cannot=_cannot(),
+        orders=orders, steps=_steps(view.step for view in views),
     )  # fmt: skip
 
 
@@ -202,24 +149,17 @@ def _marked(source: str, lines: frozenset[int]) -> list[tuple[str, bool]]:
 # --- every page ------------------------------------------------------------------------------------------------------
 
 
-def _page(template: str, words: Mapping[str, str], scripts: Iterable[str] = ("sort.js",), **given: Any) -> str:
+def _page(template: str, title: str, about: str, scripts: Iterable[str] = ("sort.js",), **given: Any) -> str:
     texts = [(TEMPLATES / name).read_text(encoding="utf-8") for name in scripts]
     hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
     return environment(TEMPLATES).get_template(template).render(
-        language=language.current(), words=_common() | dict(words), coded=coded,
+        language=language.current(), title=title, about=about, coded=coded,
         of_students=_of_students, percent=_percent,
         style=Markup((TEMPLATES / "term.css").read_text(encoding="utf-8")),
         scripts=[Markup(text) for text in texts],
         allowed=Markup(" ".join(f"'sha256-{one}'" for one in hashes)),
         **given,
     )  # fmt: skip
-
-
-def _common() -> dict[str, str]:
-    return {
-        "search": _("Search"), "step": _("step"), "all": _("all"), "order": _("Order"), "ask": _("Ask:"),
-        "picture": _("Heat maps"),
-    }  # fmt: skip
 
 
 def _orders() -> list[tuple[str, str]]:
