@@ -1,6 +1,6 @@
 # step: step02_softmax
 # expect: pass
-# rests on: seccomp
+# rests on: seccomp or namespaces
 # A perfect judge: reserving space on the disk without writing is refused; the rest is right and counts.
 # 완벽한 심판: 쓰지 않고 디스크 공간만 예약하려는 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
 import os
