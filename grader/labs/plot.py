@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-INK, QUIET, LINE = "#010101", "#020202", "#030303"
+INK, QUIET, LINE, PAGE = "#010101", "#020202", "#030303", "#040404"
 SERIES = tuple(f"#0101{number:02x}" for number in range(0x11, 0x19))
 MARKERS, DASHES = "osD^vP*X", ("-", "--", "-.", ":", "-", "--", "-.", ":")
 WIDE, NARROW = (7.2, 3.8), (4.4, 3.4)  # inches, of 72 pixels
 
-_VARIABLES = {INK: "var(--text)", QUIET: "var(--quiet)", LINE: "var(--line)"} | {
+_VARIABLES = {INK: "var(--text)", QUIET: "var(--quiet)", LINE: "var(--line)", PAGE: "var(--page)"} | {
     colour: f"var(--series-{number})" for number, colour in enumerate(SERIES, 1)
 }
 _COLOURS = re.compile("|".join(_VARIABLES))
@@ -29,7 +29,7 @@ _STYLE: Any = {
     "xtick.labelcolor": INK,
     "ytick.labelcolor": INK, "axes.facecolor": "none", "figure.facecolor": "none", "grid.color": LINE,
     "axes.grid": True, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
-    "legend.frameon": False,
+    "legend.facecolor": PAGE, "legend.edgecolor": "none", "legend.framealpha": 0.85,
     "lines.linewidth": 1.8, "lines.markersize": 5, "axes.unicode_minus": False, "savefig.facecolor": "none",
 }  # fmt: skip
 _names = itertools.count()
