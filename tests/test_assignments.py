@@ -253,6 +253,34 @@ def test_decisions_count_where_nothing_could_be_graded(rows: str, points: float 
     assert (entry.mark.points if entry.mark else None) == points
 
 
+def test_weights_count_in_a_kernel_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A locked cell gives what its step counts in the assignment, of the points that nbgrader knows for it."""
+    pytest.importorskip("nbformat", reason="what instructors need is not installed")
+    from grader.instructor import release
+
+    (tmp_path / "assignments.toml").write_text(TOML, encoding="utf-8")
+    term = assignments.read(tmp_path / "assignments.toml")
+    results = {
+        step.name: SimpleNamespace(without_score=False, score=0.5 * step.points, max_score=step.points)
+        for step in course.steps()
+    }
+    known = SimpleNamespace(known=lambda name: SimpleNamespace(steps=[results[name]]))
+    monkeypatch.setattr("grader.learner.notebook._warm_grader", lambda: known)
+    given = {}
+    for name in ("scores", "masks"):
+        one = term.assignments[name]
+        steps = [step for step in course.steps() if step.name in one.everything]
+        for cell in release.notebook(steps, marks.Marking(term, one)).cells:
+            marked = cell.metadata.get("nbgrader", {})
+            if marked.get("grade"):
+                exec(cell.source.rpartition("\n")[0], space := {})  # noqa: S102  # our own cell
+                given[marked["grade_id"]] = (eval(cell.source.rpartition("\n")[2], space), marked["points"])
+    assert given == {
+        "step01_scores_points": (3.0, 6.0), "step02_softmax_points": (8.0, 16.0), "step04_causal_mask_points": (4.0, 8.0),
+        "step07_heads_points": (0.0, 0.0),
+    }  # fmt: skip
+
+
 # --- the file --------------------------------------------------------------------------------------------------------
 
 FIRST = '[assignments.a]\nsteps = "1"\n'

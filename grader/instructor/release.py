@@ -181,7 +181,9 @@ def _what_counts(steps: Iterable[course.Step], marking: Marking) -> str:
 
 def _cells(step: course.Step, marking: Marking | None) -> list[NotebookNode]:
     check = f'check("{step.name}")'
-    points = f'from grader.notebook import points\n\npoints("{step.name}")'
+    worth = _worth(step, marking)
+    counts = "" if worth == step.points else f", worth={worth:g}"
+    points = f'from grader.notebook import points\n\npoints("{step.name}"{counts})'
     note = _("# Locked: the points of this step.")
     lesson, attachments = lesson_page.in_a_cell(_lesson(step), pictures.pictures(step.folder))
     drawn = {"attachments": attachments} if attachments else {}
@@ -191,7 +193,7 @@ def _cells(step: course.Step, marking: Marking | None) -> list[NotebookNode]:
         v4.new_code_cell(check, id=f"{step.name}-check"),
         v4.new_code_cell(
             f"{note}\n{points}", id=f"{step.name}-points",
-            metadata=_marks(POINTS_CELL.format(step=step.name), points=_worth(step, marking)),
+            metadata=_marks(POINTS_CELL.format(step=step.name), points=worth),
         ),
     ]  # fmt: skip
 

@@ -72,15 +72,16 @@ def check(
         return CheckedSteps(_warm_grader().grade(names, seed, device), spoken)
 
 
-def points(step: str | int) -> float:
-    """The points of a step, for nbgrader: from the last check if the answer is still the same, else from a new one."""
+def points(step: str | int, worth: float | None = None) -> float:
+    """The points of a step, for nbgrader: from the last check if the answer is still the same, else from a new one.
+    `worth` is what the step counts in an assignment, where that differs from its own points."""
     with language.use(language.choose()):
         result = _warm_grader().known(_step_name(str(step))).steps[0]
         if result.without_score:
             raise Refusal(result.message)
         if result.score is None:
             raise Refusal(_("Something failed in the grader itself. Run this cell again."))
-        return result.score
+        return result.score if worth is None else worth * result.score / (result.max_score or 1.0)
 
 
 class _WarmGrader:
