@@ -273,11 +273,11 @@ def test_weights_count_in_a_kernel_too(tmp_path: Path, monkeypatch: pytest.Monke
         for cell in release.notebook(steps, marks.Marking(term, one)).cells:
             marked = cell.metadata.get("nbgrader", {})
             if marked.get("grade"):
-                exec(cell.source.rpartition("\n")[0], space := {})  # noqa: S102  # our own cell
+                exec(cell.source.rpartition("\n")[0], space := {})
                 given[marked["grade_id"]] = (eval(cell.source.rpartition("\n")[2], space), marked["points"])
     assert given == {
-        "step01_scores_points": (3.0, 6.0), "step02_softmax_points": (8.0, 16.0), "step04_causal_mask_points": (4.0, 8.0),
-        "step07_heads_points": (0.0, 0.0),
+        "step01_scores_points": (3.0, 6.0), "step02_softmax_points": (8.0, 16.0),
+        "step04_causal_mask_points": (4.0, 8.0), "step07_heads_points": (0.0, 0.0),
     }  # fmt: skip
 
 
