@@ -202,7 +202,9 @@ def _facts(standings: Sequence[Standing], graded: Sequence[Standing], seed: int)
             (_("full marks"), str(full)),
         ]
     failed = len(standings) - len(graded)
-    return [*facts, (_("not graded"), str(failed)), (_("seed"), str(seed))]
+    # What was changed since a round of grading meets another seed, so that there may be several.
+    seeds = sorted({one.seed for one in graded if one.seed is not None} or {seed})
+    return [*facts, (_("not graded"), str(failed)), (_("seed"), ", ".join(map(str, seeds)))]
 
 
 def _sentences(graded: Sequence[Standing], common: Sequence[CommonMistake]) -> list[str]:

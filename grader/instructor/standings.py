@@ -53,6 +53,7 @@ class Standing:
     canvas_id: str = ""
     late: bool = False
     labs: tuple[str, ...] = ()
+    seed: int | None = None
 
     @property
     def by_track(self) -> dict[str, float]:
@@ -84,7 +85,7 @@ def standing(graded: Graded) -> Standing:
         score, error = None, _("The grader itself failed in {steps}.").format(steps=", ".join(failed))
     return Standing(
         graded.student, graded.file, score, report.max_score, steps, error, unread, graded.canvas_id, graded.late,
-        graded.labs,
+        graded.labs, report.seed,
     )  # fmt: skip
 
 
