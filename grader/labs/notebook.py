@@ -22,7 +22,8 @@ NAMED = "answers"
 COLOUR = re.compile(r"var\(--([\w-]+)\)")
 # A notebook shows a drawing as an image, which knows no colours of the page: those of a light one.
 COLOURS = {
-    "page": "#ffffff", "text": "#1b1f24", "quiet": "#545d68", "line": "#ccd2d9", "series-1": "#0b62b0", "series-2": "#b8500b",
+    "page": "#ffffff", "text": "#1b1f24", "quiet": "#545d68", "line": "#ccd2d9",
+    "series-1": "#0b62b0", "series-2": "#b8500b",
     "series-3": "#12784f", "series-4": "#8c2f9b", "series-5": "#7a5c00", "series-6": "#b3123f", "series-7": "#3b4a5a",
     "series-8": "#4d7c0f",
 }  # fmt: skip
