@@ -19,19 +19,22 @@ from grader.calls.memory import LargestStorage, PeakMemory, UncompiledMode
 class Circumstances(ExitStack):
     """Enters the contexts for a call's options; `note` then puts what was recorded into the outcome.
 
-    `called`: the objects that take part in the call; `wide`: one of its tensors is a float64.
+    `called`: the objects that take part in the call; `wide`: one of its tensors is a float64; `trusted`: nobody will ask
+    whether the code did on `meta` what it does elsewhere, or computed in float32.
     """
 
     def __init__(
-        self, options: Options, built_ins: BuiltIns | None, called: Iterable[Any] = (), wide: bool = False
-    ) -> None:
+        self, options: Options, built_ins: BuiltIns | None, called: Iterable[Any] = (), wide: bool = False,
+        trusted: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__()
         self._options, self._built_ins = options, built_ins
-        self._functions = FunctionNames() if options.functions or options.device == "meta" else None
+        on_meta = options.device == "meta" and not trusted
+        self._functions = FunctionNames() if options.functions or on_meta else None
         self._largest = LargestStorage() if options.largest else None
         self._products = MatrixProducts() if options.products else None
         self._saved = SavedForBackward(called) if options.saved else None
-        self._narrowed = Narrowed() if wide else None
+        self._narrowed = Narrowed() if wide and not trusted else None
         self._launches = KernelLaunches() if options.launches else None
         self._peak = PeakMemory() if options.peak else None
 

@@ -103,7 +103,7 @@ class Responder:
         built_ins = self._watched(name)
         result = None
         called = [self.handles.get(number or 0) for number in (call.handle, *inputs.handle_numbers)]
-        with (circumstances := Circumstances(call.options, built_ins, called, inputs.wide)):
+        with (circumstances := Circumstances(call.options, built_ins, called, inputs.wide, self.is_trusted)):
             try:
                 target = self._target(call)
                 if not self.is_trusted:
