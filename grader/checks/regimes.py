@@ -231,9 +231,11 @@ def _module(student: Implementation, reference: Implementation, draw: Draw, name
 
     def asked(regimes: Iterable[str]) -> None:
         module = theirs.nested("eval") if "parent" in regimes else theirs.eval()
+        if not how.drops:
+            module = theirs.train()  # which makes no difference, unless something drops where nothing should
         came = module.using(**_options(regimes))(*inputs)
         unmodified(came)
-        agree(came, expected, terms=how.terms)
+        agree(came, expected, terms=how.terms, note="" if how.drops else in_training_mode())
 
     _singled_out(asked, how)
     if first is not None:
@@ -245,6 +247,11 @@ def _module(student: Implementation, reference: Implementation, draw: Draw, name
         for module in (theirs, ours) if not how.grows else ():
             module.load_parameters(values)
     _long(theirs.to(device="meta"), ours.to(device="meta"), how)
+
+
+def in_training_mode() -> str:
+    """What is said of a module without dropout, whose mode makes no difference."""
+    return _("The module is in training mode here. It has no dropout, so that the mode makes no difference.")
 
 
 def parent_was_switched() -> str:

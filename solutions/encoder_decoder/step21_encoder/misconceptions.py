@@ -286,7 +286,7 @@ class feed_forward_drops_in_eval(FeedForward):
 # --- block ------------------------------------------------------------------------------------------------------------
 
 
-@misconception(replaces=whole, caught_by="test_block_by_hand")
+@misconception(replaces=whole, caught_by="test_block_by_hand", misses_the_point=True)
 class pre_norm(Block):
     """The norms stand in front of the branches, not behind the sums: pre-norm.
 
@@ -301,7 +301,7 @@ class pre_norm(Block):
         return x + self.dropout(self.feed_forward(self.ln2(x))), weights
 
 
-@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws", misses_the_point=True)
 class no_residual_around_attention(Block):
     """What attention gives was normalised alone, without the stream.
 
@@ -327,7 +327,7 @@ class no_residual_around_feed_forward(Block):
         return self.ln2(self.dropout(self.feed_forward(x)))
 
 
-@misconception(replaces=whole, caught_by="test_block_by_hand")
+@misconception(replaces=whole, caught_by="test_block_by_hand", misses_the_point=True)
 class no_residuals(Block):
     """Neither branch was added to the stream.
 
@@ -399,7 +399,7 @@ class second_residual_from_block_input(Block):
         return self.ln2(x + self.dropout(self.feed_forward(self.add_attended(x, attended)))), weights
 
 
-@misconception(replaces=whole, caught_by="test_block_by_hand")
+@misconception(replaces=whole, caught_by="test_block_by_hand", misses_the_point=True)
 class norm_of_the_branch(Block):
     """The branch was normalised and then added to x: `x + ln1(attention)`.
 
@@ -428,7 +428,7 @@ class norm_only_at_the_end(Block):
         return x + self.dropout(attended)
 
 
-@misconception(replaces=whole, caught_by="test_block_by_hand")
+@misconception(replaces=whole, caught_by="test_block_by_hand", misses_the_point=True)
 class no_norms(Block):
     """The sums were not normalised.
 
@@ -459,7 +459,7 @@ class feed_forward_first(Block):
         return self.add_attended(x, attended), weights
 
 
-@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws", misses_the_point=True)
 class no_feed_forward(Block):
     """The feed-forward was left out: the block is attention and its norm.
 

@@ -104,7 +104,7 @@ whole = all_made_of({"DecoderBlock": Block, "EncoderDecoderTransformer": Model})
 # --- block: who asks whom ---------------------------------------------------------------------------------------------
 
 
-@misconception(replaces=whole, caught_by="test_block_by_hand")
+@misconception(replaces=whole, caught_by="test_block_by_hand", misses_the_point=True)
 class cross_attention_reads_the_target(Block):
     """Cross attention took keys and values from the target's stream.
 
@@ -115,6 +115,14 @@ class cross_attention_reads_the_target(Block):
 
     def ask_source(self, x: Tensor, source: Tensor, mask: Tensor | None) -> Tensor:
         return self.cross_attention(x, x, x, mask)[0]
+
+
+@misconception(replaces=whole, caught_by="test_block_by_hand", misses_the_point=True)
+class cross_attention_is_self_attention(cross_attention_reads_the_target):
+    def forward(
+        self, tgt: Tensor, encoder_output: Tensor, tgt_mask: Tensor | None = None, src_mask: Tensor | None = None
+    ) -> Any:
+        return super().forward(tgt, encoder_output, tgt_mask, tgt_mask)
 
 
 @misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
@@ -208,7 +216,17 @@ class cross_attention_first(Block):
         return self.add_fed(x)
 
 
-@misconception(replaces=whole, caught_by="test_block_by_hand")
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+class cross_attention_first_with_the_first_norm(cross_attention_first):
+    def forward(
+        self, tgt: Tensor, encoder_output: Tensor, tgt_mask: Tensor | None = None, src_mask: Tensor | None = None
+    ) -> Any:
+        x = self.add_own(tgt, self.ask_source(tgt, encoder_output, src_mask))
+        x = self.add_crossed(x, self.ask_itself(x, tgt_mask))
+        return self.add_fed(x)
+
+
+@misconception(replaces=whole, caught_by="test_block_by_hand", misses_the_point=True)
 class no_cross_attention(Block):
     """Cross attention was left out.
 
@@ -342,6 +360,23 @@ class cross_residual_from_block_input(Block):
         x = self.add_own(tgt, self.ask_itself(tgt, tgt_mask))
         x = self.add_crossed(tgt, self.ask_source(x, encoder_output, src_mask))
         return self.add_fed(x)
+
+
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+class fed_residual_from_block_input(Block):
+    """What the feed-forward gives was added to the block's input, not to what `ln2` gave.
+
+    What the two attentions gathered is then lost from the stream.
+
+    Which x does the third line of the contract speak of?
+    """
+
+    def forward(
+        self, tgt: Tensor, encoder_output: Tensor, tgt_mask: Tensor | None = None, src_mask: Tensor | None = None
+    ) -> Any:
+        x = self.add_own(tgt, self.ask_itself(tgt, tgt_mask))
+        x = self.add_crossed(x, self.ask_source(x, encoder_output, src_mask))
+        return self.ln3(tgt + self.dropout(self.feed_forward(x)))
 
 
 @misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
@@ -687,7 +722,7 @@ class dropout_not_given_to_feed_forward(Block):
 # --- model: the causal mask -------------------------------------------------------------------------------------------
 
 
-@misconception(replaces=whole, caught_by="test_model_agrees_with_fresh_draws")
+@misconception(replaces=whole, caught_by="test_model_agrees_with_fresh_draws", misses_the_point=True)
 class no_causal_mask(Model):
     """No causal mask was made: the target's words see each other freely.
 
@@ -1337,6 +1372,25 @@ class stops_with_the_first_row(Loop):
 
     def is_over(self, ended: Tensor) -> bool:
         return bool(ended.any())
+
+
+@misconception(replaces=loop, caught_by="test_rows_end_by_themselves")
+class one_ended_row_ends_all(Loop):
+    """As soon as one row had ended, all rows were filled with `eos_id`.
+
+    The other sentences are not at their end yet. Each row ends by itself.
+
+    How many booleans does your loop keep, one or one per row?
+    """
+
+    def fill(self, next_ids: Tensor, ended: Tensor, eos_id: int) -> Tensor:
+        return torch.full_like(next_ids, eos_id) if bool(ended.any()) else next_ids
+
+
+@misconception(replaces=loop, caught_by="test_rows_end_by_themselves")
+class row_0_ends_all(one_ended_row_ends_all):
+    def fill(self, next_ids: Tensor, ended: Tensor, eos_id: int) -> Tensor:
+        return torch.full_like(next_ids, eos_id) if bool(ended[0]) else next_ids.masked_fill(ended, eos_id)
 
 
 @misconception(replaces=loop, caught_by="test_rows_end_by_themselves")

@@ -263,8 +263,10 @@ def test_padding_of_the_source(student: Implementation, reference: Implementatio
     src = draw.integers(0, SOURCES, 4, 6).repeat(3, 1)
     src_mask = (torch.arange(6) < torch.tensor([1, 3, 6]).repeat_interleave(4)[:, None])[:, None, None, :]
     theirs, ours = _translators(student, reference, draw, src, 6, src_mask=src_mask)
-    came = student.greedy_translate(theirs, src, BOS, NEVER, 6, src_mask=src_mask)
-    exactly(came, reference.greedy_translate(ours, src, BOS, NEVER, 6, src_mask=src_mask))
+    # Once without an end, then with rows that end sooner than others, whose masks go with them.
+    for eos_id in (NEVER, _telling(_unended(reference, ours, src, 6, src_mask))):
+        came = student.greedy_translate(theirs, src, BOS, eos_id, 6, src_mask=src_mask)
+        exactly(came, reference.greedy_translate(ours, src, BOS, eos_id, 6, src_mask=src_mask))
 
 
 @points(0.5)

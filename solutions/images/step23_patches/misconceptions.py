@@ -149,7 +149,7 @@ def in_order(*order: int) -> dict[str, Any]:
 # --- patches ----------------------------------------------------------------------------------------------------------
 
 
-@misconception(replaces=BOTH, caught_by="test_patches_by_hand")
+@misconception(replaces=BOTH, caught_by="test_patches_by_hand", misses_the_point=True)
 def reshaped_without_moving() -> dict[str, Any]:
     """The image was reshaped to `(B, N, C * P * P)`, without moving any dimension.
 
@@ -213,7 +213,7 @@ def channel_not_moved_behind_the_patches() -> dict[str, Any]:
     return in_order(0, 1, 2, 4, 3, 5)
 
 
-@misconception(replaces=BOTH, caught_by="test_patches_by_hand")
+@misconception(replaces=BOTH, caught_by="test_patches_by_hand", misses_the_point=True)
 def strips_in_place_of_patches() -> dict[str, Any]:
     """Only the height was cut: the pixel rows of neighbouring patches stayed together.
 
@@ -662,7 +662,7 @@ class layer_made_in_forward(Embedding):
 # --- EncoderBlock -----------------------------------------------------------------------------------------------------
 
 
-@misconception(replaces=whole, caught_by="test_no_patch_comes_first")
+@misconception(replaces=whole, caught_by="test_no_patch_comes_first", misses_the_point=True)
 class causal_attention_over_patches(Block):
     """The attention is causal: a patch does not see those to the right of it and below.
 

@@ -63,7 +63,7 @@ class no_causal_mask(Model):
         return None
 
 
-@misconception(replaces="ImageCaptioning", caught_by="test_no_word_sees_the_next")
+@misconception(replaces="ImageCaptioning", caught_by="test_no_word_sees_the_next", misses_the_point=True)
 class causal_mask_transposed(Model):
     """The causal mask is upside down: a word sees itself and the later words.
 
@@ -77,7 +77,20 @@ class causal_mask_transposed(Model):
         return torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device).triu()
 
 
-@misconception(replaces="ImageCaptioning", caught_by="test_no_word_sees_the_next")
+@misconception(replaces="ImageCaptioning", caught_by="test_no_word_sees_the_next", misses_the_point=True)
+class what_is_hidden_shown(Model):
+    """The mask shows what it should hide: a word sees the later words only, and the last one sees none, which is NaN.
+
+    `triu(diagonal=1)` marks the pairs to hide. A mask of this course is True where a word may attend.
+
+    Which of the two does a True in your mask mean?
+    """
+
+    def causal(self, ids: Tensor) -> Tensor | None:
+        return torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device).triu(1)
+
+
+@misconception(replaces="ImageCaptioning", caught_by="test_no_word_sees_the_next", misses_the_point=True)
 class one_word_ahead(Model):
     """The causal mask shows one word too many, the next one.
 
@@ -172,7 +185,7 @@ class text_decoder_skipped(Model):
 # --- image: who looks at what -----------------------------------------------------------------------------------------
 
 
-@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws", misses_the_point=True)
 class image_attends_to_text(Model):
     """The regions asked, and the words answered.
 
@@ -184,6 +197,22 @@ class image_attends_to_text(Model):
     def attend(self, text: Tensor, regions: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
         attended, weights = self.cross_attention(regions, text, text)
         return attended.mean(dim=1, keepdim=True), weights.mT
+
+
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws", misses_the_point=True)
+class image_attends_to_text_without_turning_the_weights(image_attends_to_text):
+    def attend(self, text: Tensor, regions: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
+        attended, weights = self.cross_attention(regions, text, text)
+        return attended.mean(dim=1, keepdim=True), weights
+
+
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws", misses_the_point=True)
+class logits_for_each_region(image_attends_to_text):
+    def attend(self, text: Tensor, regions: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
+        return self.cross_attention(regions, text, text)
+
+    def join(self, text: Tensor, attended: Tensor) -> Tensor:
+        return attended
 
 
 @misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws", misses_the_point=True)
@@ -282,7 +311,7 @@ class cross_attention_not_used(Model):
         return text
 
 
-@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws", misses_the_point=True)
 class regions_averaged_before_attention(Model):
     """The regions were averaged before attention.
 
@@ -296,6 +325,15 @@ class regions_averaged_before_attention(Model):
 
     def visible(self, mask: Tensor | None, words: int) -> Tensor | None:
         return None
+
+
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws", misses_the_point=True)
+class every_region_the_mean(regions_averaged_before_attention):
+    def look(self, features: Tensor) -> Tensor:
+        return super().look(features).expand(-1, features.shape[1], -1)
+
+    def visible(self, mask: Tensor | None, words: int) -> Tensor | None:
+        return Model.visible(self, mask, words)
 
 
 @misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
@@ -485,6 +523,13 @@ class region_mask_inverted(Model):
 
     def visible(self, mask: Tensor | None, words: int) -> Tensor | None:
         return None if mask is None else ~mask[:, None, None, :]
+
+
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
+class every_region_hidden_without_a_mask(region_mask_inverted):
+    def attend(self, text: Tensor, regions: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
+        hidden = torch.zeros(1, dtype=torch.bool, device=text.device)
+        return super().attend(text, regions, hidden if visible is None else visible)
 
 
 @misconception(replaces="ImageCaptioning", caught_by="test_regions_are_a_set")
@@ -1074,7 +1119,7 @@ class begins_with_zero(Loop):
 
 
 @misconception(replaces=loop, caught_by="test_rows_end_by_themselves")
-class one_ended_row_ends_all(Loop):
+class one_ended_row_ends_all(Loop, translation.one_ended_row_ends_all):
     """As soon as one row had ended, all rows were filled with `eos_id`.
 
     The other images are not described yet. Each row ends by itself.
@@ -1082,8 +1127,10 @@ class one_ended_row_ends_all(Loop):
     How many booleans does your loop keep, one or one per row?
     """
 
-    def fill(self, next_ids: Tensor, ended: Tensor, eos_id: int) -> Tensor:
-        return torch.full_like(next_ids, eos_id) if bool(ended.any()) else next_ids
+
+@misconception(replaces=loop, caught_by="test_rows_end_by_themselves")
+class row_0_ends_all(one_ended_row_ends_all):
+    fill = translation.row_0_ends_all.fill
 
 
 @misconception(replaces=loop, caught_by="test_greedy_takes_the_largest_logit")
