@@ -148,6 +148,12 @@ class gelu_instead_of_relu(FeedForward):
 
 
 @misconception(replaces=whole, caught_by="test_feed_forward")
+class gelu_by_tanh_instead_of_relu(gelu_instead_of_relu):
+    def activate(self, hidden: Tensor) -> Tensor:
+        return F.gelu(hidden, approximate="tanh")
+
+
+@misconception(replaces=whole, caught_by="test_feed_forward")
 class no_activation(FeedForward):
     """Nothing stands between the two linear layers.
 
@@ -354,6 +360,13 @@ class one_norm_for_both(Block):
         return self.ln1(x + self.dropout(self.feed_forward(x)))
 
 
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+class one_norm_under_two_names(one_norm_for_both):
+    def __init__(self, d_model: int, n_heads: int, d_ff: int, dropout: float = 0.1) -> None:
+        super().__init__(d_model, n_heads, d_ff, dropout)
+        self.ln2 = self.ln1
+
+
 @misconception(replaces=whole, caught_by="test_block_by_hand")
 class norms_exchanged(Block):
     """`ln2` was used behind attention and `ln1` behind the feed-forward.
@@ -413,6 +426,12 @@ class norm_of_the_branch(Block):
 
     def add_fed(self, x: Tensor) -> Tensor:
         return x + self.ln2(self.dropout(self.feed_forward(x)))
+
+
+@misconception(replaces=whole, caught_by="test_block_by_hand")
+class norm_of_the_attention_alone(norm_of_the_branch):
+    def add_fed(self, x: Tensor) -> Tensor:
+        return Block.add_fed(self, x)
 
 
 @misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
@@ -755,6 +774,12 @@ class embeddings_scaled(Encoder):
 
 
 @misconception(replaces=whole, caught_by="test_encoder_agrees_with_fresh_draws")
+class sum_of_embeddings_scaled(embeddings_scaled):
+    def embed(self, ids: Tensor) -> Tensor:
+        return Encoder.embed(self, ids) * math.sqrt(self.token_embedding.embedding_dim)
+
+
+@misconception(replaces=whole, caught_by="test_encoder_agrees_with_fresh_draws")
 class no_final_norm(Encoder):
     """`ln_final` was not applied.
 
@@ -817,6 +842,12 @@ class only_last_weights(Encoder):
 
 
 @misconception(replaces=whole, caught_by="test_encoder_agrees_with_fresh_draws")
+class only_last_weights_in_a_list(only_last_weights):
+    def give(self, output: Tensor, weights: list[Tensor]) -> Any:
+        return output, weights[-1:]
+
+
+@misconception(replaces=whole, caught_by="test_encoder_agrees_with_fresh_draws")
 class weights_stacked(Encoder):
     """The weights of all blocks were stacked into one tensor.
 
@@ -827,6 +858,18 @@ class weights_stacked(Encoder):
 
     def give(self, output: Tensor, weights: list[Tensor]) -> Any:
         return output, torch.stack(weights)
+
+
+@misconception(replaces=whole, caught_by="test_encoder_agrees_with_fresh_draws")
+class weights_stacked_behind_the_batch(weights_stacked):
+    def give(self, output: Tensor, weights: list[Tensor]) -> Any:
+        return output, torch.stack(weights, dim=1)
+
+
+@misconception(replaces=whole, caught_by="test_encoder_agrees_with_fresh_draws")
+class weights_concatenated(weights_stacked):
+    def give(self, output: Tensor, weights: list[Tensor]) -> Any:
+        return output, torch.cat(weights)
 
 
 @misconception(replaces=whole, caught_by="test_encoder_agrees_with_fresh_draws")
@@ -1356,6 +1399,19 @@ class mask_inverted_for_attention(Classifier):
 
     def attention_mask(self, mask: Tensor) -> Tensor | None:
         return ~mask[:, None, None, :]
+
+
+@misconception(replaces=whole, caught_by="test_padding_has_no_effect")
+class mask_inverted_in_the_mean(Classifier):
+    """The mean was taken of the padding, not of the real tokens.
+
+    True marks a real token. Its output should count, and that of the padding should not.
+
+    What does a True in `mask` mean, and what is a True worth when you multiply by it?
+    """
+
+    def pool(self, output: Tensor, mask: Tensor) -> Tensor:
+        return super().pool(output, ~mask)
 
 
 @misconception(replaces=whole, caught_by="test_classifier_agrees_with_fresh_draws")

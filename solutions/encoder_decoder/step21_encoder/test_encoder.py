@@ -234,10 +234,10 @@ def test_defaults(student: Implementation, reference: Implementation, draw: Draw
 def test_dropout(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """In training, and only then, dropout acts at every place that the contract names."""
     rate = draw.integer(30, 40) / 100
-    _feed_forward_drops(student, rate)
-    _branches_drop(student, reference, rate)
-    _encoder_drops(student, reference, rate)
-    _classifier_drops(student, reference, rate)
+    _feed_forward_drops(student, draw, rate)
+    _branches_drop(student, reference, draw, rate)
+    _encoder_drops(student, reference, draw, rate)
+    _classifier_drops(student, reference, draw, rate)
 
 
 @points(0.5)
@@ -251,7 +251,7 @@ def _shapes(made: Handle) -> dict[str, tuple[int, ...]]:
     return {name: tuple(value.shape) for name, value in made.parameters().items()}
 
 
-def _feed_forward_drops(student: Implementation, rate: float) -> None:
+def _feed_forward_drops(student: Implementation, draw: Draw, rate: float) -> None:
     # All hidden numbers are ones, and each shows in two columns of the output.
     values = {
         "linear1.weight": torch.zeros(WIDE, 2 * WIDE),
@@ -262,7 +262,7 @@ def _feed_forward_drops(student: Implementation, rate: float) -> None:
     theirs = with_values(student, values, "FeedForward", 2 * WIDE, WIDE, rate)
     x = torch.zeros(ROWS, 2 * WIDE)
     agree(theirs(x), torch.ones(ROWS, 2 * WIDE))
-    came = _of_shape(theirs.train()(x).tensor(), (ROWS, 2 * WIDE))
+    came = _of_shape(theirs.train().using(seed=draw.seed())(x).tensor(), (ROWS, 2 * WIDE))
     what = _("the hidden numbers of the feed-forward")
     holds(
         torch.equal(came[:, :WIDE], came[:, WIDE:]),
@@ -284,7 +284,7 @@ def _feed_forward_drops(student: Implementation, rate: float) -> None:
 # token, a hidden number of the feed-forward where there is one) shows as zeros, what drops columns as numbers below 0.
 
 
-def _branches_drop(student: Implementation, reference: Implementation, rate: float) -> None:
+def _branches_drop(student: Implementation, reference: Implementation, draw: Draw, rate: float) -> None:
     silent = _silent(reference.TransformerBlock(WIDE, 1, 1).parameters())
     x = torch.ones(ROWS, 1, WIDE)
     for heard, what, inner in (
@@ -292,11 +292,11 @@ def _branches_drop(student: Implementation, reference: Implementation, rate: flo
         (_feed_forward(""), _("what the feed-forward adds"), _("the hidden numbers of the feed-forward")),
     ):
         theirs = with_values(student, silent | heard, "TransformerBlock", WIDE, 1, 1, rate).train()
-        first, second = (theirs(x).value for _call in range(2))
+        first, second = (theirs.using(seed=draw.seed())(x).value for _call in range(2))
         _drops(_first(first, (ROWS, 1, WIDE)), _first(second, (ROWS, 1, WIDE)), rate, what, inner)
 
 
-def _encoder_drops(student: Implementation, reference: Implementation, rate: float) -> None:
+def _encoder_drops(student: Implementation, reference: Implementation, draw: Draw, rate: float) -> None:
     silent = _silent(reference.SimpleTransformer(2, WIDE, 1, 1, 1, 1).parameters())
     ids = torch.zeros(ROWS, 1, dtype=torch.int64)
     # Of the embeddings it is the sum that is a one: whoever drops from one of them, or from each, leaves others.
@@ -310,11 +310,11 @@ def _encoder_drops(student: Implementation, reference: Implementation, rate: flo
         (block, _("what the feed-forward of a block adds"), _("the hidden numbers of the feed-forward of a block")),
     ):
         theirs = with_values(student, silent | heard, "SimpleTransformer", 2, WIDE, 1, 1, 1, 1, rate).train()
-        first, second = (theirs(ids).value for _call in range(2))
+        first, second = (theirs.using(seed=draw.seed())(ids).value for _call in range(2))
         _drops(_first(first, (ROWS, 1, WIDE)), _first(second, (ROWS, 1, WIDE)), rate, what, inner)
 
 
-def _classifier_drops(student: Implementation, reference: Implementation, rate: float) -> None:
+def _classifier_drops(student: Implementation, reference: Implementation, draw: Draw, rate: float) -> None:
     # The logits are the hidden numbers of the classifier: first all of them ones, then ones where the sum of the
     # embeddings was dropped.
     given = (2, WIDE, 1, 1, WIDE, 1, 1)
@@ -325,7 +325,7 @@ def _classifier_drops(student: Implementation, reference: Implementation, rate: 
     theirs = with_values(
         student, silent | {"classifier.0.bias": torch.ones(128)}, "SentimentAnalyzer", *given, rate
     ).train()
-    logits = _of_shape(theirs(ids).tensor(), (ROWS, WIDE))
+    logits = _of_shape(theirs.using(seed=draw.seed())(ids).tensor(), (ROWS, WIDE))
     _share_is(logits == 0, rate, rate, _("the hidden numbers of the classifier"))
     summands = {
         "transformer.token_embedding.weight": torch.full((2, WIDE), -10.0),
@@ -333,7 +333,7 @@ def _classifier_drops(student: Implementation, reference: Implementation, rate: 
         "classifier.0.weight": -shown.T,
     }
     theirs = with_values(student, silent | summands, "SentimentAnalyzer", *given, rate).train()
-    logits = _of_shape(theirs(ids).tensor(), (ROWS, WIDE))
+    logits = _of_shape(theirs.using(seed=draw.seed())(ids).tensor(), (ROWS, WIDE))
     what = _("the sum of the embeddings, as it reaches the classifier's logits,")
     _share_is(logits > 0, rate * (1 - rate), rate, what)
     agree(theirs.eval()(ids), torch.zeros(ROWS, WIDE), terms=64)

@@ -220,8 +220,8 @@ def test_defaults(student: Implementation, reference: Implementation, draw: Draw
 def test_dropout(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """In training, and only then, dropout acts at every place that the contract names."""
     rate = draw.integer(30, 40) / 100
-    _block_drops(student, reference, rate)
-    _model_drops(student, reference, rate)
+    _block_drops(student, reference, draw, rate)
+    _model_drops(student, reference, draw, rate)
 
 
 @points(0.5)
@@ -370,7 +370,7 @@ def _real(batch: int, tokens: int, draw: Draw) -> Tensor:
 # token, a hidden number of the feed-forward where there is one) shows as zeros, what drops columns as numbers below 0.
 
 
-def _block_drops(student: Implementation, reference: Implementation, rate: float) -> None:
+def _block_drops(student: Implementation, reference: Implementation, draw: Draw, rate: float) -> None:
     silent = _silent(reference.DecoderBlock(WIDE, 1, 1).parameters())
     x = torch.ones(ROWS, 1, WIDE)
     weights = _("the attention weights")
@@ -380,11 +380,13 @@ def _block_drops(student: Implementation, reference: Implementation, rate: float
         (_feed_forward("") | _zeros("ln2"), _("what the feed-forward adds"), _("the feed-forward's hidden numbers")),
     ):
         theirs = with_values(student, silent | heard, "DecoderBlock", WIDE, 1, 1, rate).train()
-        first, second = (_of_shape(theirs(x, x).tensor(), (ROWS, 1, WIDE)) for _call in range(2))
+        first, second = (
+            _of_shape(theirs.using(seed=draw.seed())(x, x).tensor(), (ROWS, 1, WIDE)) for _call in range(2)
+        )
         _drops(first, second, rate, what, inner)
 
 
-def _model_drops(student: Implementation, reference: Implementation, rate: float) -> None:
+def _model_drops(student: Implementation, reference: Implementation, draw: Draw, rate: float) -> None:
     given = 2, WIDE, WIDE, 1, 1, 1, 1
     silent = _silent(reference.EncoderDecoderTransformer(*given).parameters())
     silent["output_projection.weight"] = torch.eye(WIDE)
@@ -400,7 +402,9 @@ def _model_drops(student: Implementation, reference: Implementation, rate: float
         (block, _("what the feed-forward of a block adds"), _("the hidden numbers of the feed-forward of a block")),
     ):
         theirs = with_values(student, silent | heard, "EncoderDecoderTransformer", *given, rate).train()
-        first, second = (_of_shape(theirs(ids, ids).tensor(), (ROWS, 1, WIDE)) for _call in range(2))
+        first, second = (
+            _of_shape(theirs.using(seed=draw.seed())(ids, ids).tensor(), (ROWS, 1, WIDE)) for _call in range(2)
+        )
         _drops(first, second, rate, what, inner)
     # The encoder's embeddings, as cross attention brings them: what was dropped there, and is kept here, is the lowest.
     summands = {
@@ -408,7 +412,7 @@ def _model_drops(student: Implementation, reference: Implementation, rate: float
         "encoder.position_embedding.weight": torch.full((1, WIDE), 11.0),
     } | _attention("decoder_blocks.0.cross_attention")
     theirs = with_values(student, silent | summands, "EncoderDecoderTransformer", *given, rate).train()
-    logits = _of_shape(theirs(ids, ids).tensor(), (ROWS, 1, WIDE))
+    logits = _of_shape(theirs.using(seed=draw.seed())(ids, ids).tensor(), (ROWS, 1, WIDE))
     heard_rows = logits[(logits.abs() > 1e-3).any(dim=-1)]
     lowest = heard_rows <= heard_rows.amin(dim=-1, keepdim=True) + 1e-2
     _share_is(lowest, rate * (1 - rate), rate, _("the encoder's embeddings, as they reach the decoder,"))

@@ -481,6 +481,45 @@ def rows_and_columns_exchanged_on_the_way_back(patches: Tensor, patch_size: int,
 
 
 @misconception(replaces="unpatchify", caught_by="test_unpatchify_is_the_inverse")
+def grid_of_patches_exchanged_on_the_way_back(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
+    """On the way back, `height / P` was taken for the number of columns of patches, and `width / P` for the rows.
+
+    As many rows as the height has patches: where the image is not square, every row of patches is cut elsewhere.
+
+    How many patches lie side by side in a row, and which side of the image says so?
+    """
+    columns, rows = fits(height, width, patch_size, patches.shape[1])
+    cells = patches.reshape(len(patches), rows, columns, -1, patch_size, patch_size)
+    return cells.permute(0, 3, 1, 4, 2, 5).reshape(len(patches), -1, rows * patch_size, columns * patch_size)
+
+
+@misconception(replaces="unpatchify", caught_by="test_unpatchify_is_the_inverse")
+def patch_rows_behind_the_grid_on_the_way_back(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
+    """On the way back, the rows of a patch did not get to their row of patches.
+
+    A row of the image counts row of patches, then row inside the patch; a column likewise.
+
+    In `(B, C, rows, P, columns, P)`, which P belongs to which side of the image?
+    """
+    rows, columns = fits(height, width, patch_size, patches.shape[1])
+    cells = patches.reshape(len(patches), rows, columns, -1, patch_size, patch_size)
+    return cells.permute(0, 3, 1, 2, 4, 5).reshape(len(patches), -1, height, width)
+
+
+@misconception(replaces="unpatchify", caught_by="test_unpatchify_is_the_inverse")
+def channel_taken_last_on_the_way_back(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
+    """On the way back, a patch was read as if its channels came last.
+
+    Inside a patch come channel, then row, then column, there and back.
+
+    In `patches.reshape(B, rows, columns, ?, ?, ?)`, which of the three is C?
+    """
+    rows, columns = fits(height, width, patch_size, patches.shape[1])
+    cells = patches.reshape(len(patches), rows, columns, patch_size, patch_size, -1)
+    return cells.permute(0, 5, 1, 3, 2, 4).reshape(len(patches), -1, height, width)
+
+
+@misconception(replaces="unpatchify", caught_by="test_unpatchify_is_the_inverse")
 def patches_transposed_on_the_way_back(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
     """On the way back, rows and columns inside a patch were exchanged.
 
@@ -513,6 +552,33 @@ def one_channel_given_back(patches: Tensor, patch_size: int, height: int, width:
     How many channels has a patch of 12 numbers with P = 2?
     """
     return reference.unpatchify(patches, patch_size, height, width)[:, :1]
+
+
+@misconception(replaces="unpatchify", caught_by="test_unpatchify_is_the_inverse")
+def three_channels_given_back(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
+    """`unpatchify` takes every image for one of three channels.
+
+    C is the last dimension divided by P · P: a grey image has one, and a satellite's a dozen.
+
+    How many channels has a patch of 12 numbers with P = 2, and one of 4?
+    """
+    rows, columns = fits(height, width, patch_size, patches.shape[1])
+    cells = patches.reshape(len(patches), rows, columns, 3, patch_size, patch_size)
+    return cells.permute(0, 3, 1, 4, 2, 5).reshape(len(patches), 3, height, width)
+
+
+@misconception(replaces="unpatchify", caught_by="test_unpatchify_is_the_inverse")
+def square_images_on_the_way_back(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
+    """`unpatchify` takes every image for a square one: as many rows of patches as the root of their number.
+
+    Height and width are given, and they may differ.
+
+    How many rows of patches has an image of 2 × 4 with P = 1?
+    """
+    side = int(patches.shape[1] ** 0.5)
+    fits(height, width, patch_size, patches.shape[1])
+    cells = patches.reshape(len(patches), side, side, -1, patch_size, patch_size)
+    return cells.permute(0, 3, 1, 4, 2, 5).reshape(len(patches), -1, side * patch_size, side * patch_size)
 
 
 @misconception(replaces="unpatchify", caught_by="test_what_does_not_fit_is_an_error")
@@ -571,6 +637,19 @@ class no_bias_in_the_projection(Embedding):
     def __init__(self, patch_size: int, in_channels: int, d_model: int) -> None:
         super().__init__(patch_size, in_channels, d_model)
         self.projection = nn.Linear(in_channels * patch_size**2, d_model, bias=False)
+
+
+@misconception(replaces=whole, caught_by="test_patch_embedding")
+class bias_not_added(Embedding):
+    """The projection's bias was not added.
+
+    It is a parameter of `projection` like its weight. A convolution adds one only where it is given one.
+
+    Which of the projection's two parameters does your code use?
+    """
+
+    def forward(self, images: Tensor) -> Tensor:
+        return super().forward(images) - self.projection.bias
 
 
 @misconception(replaces=whole, caught_by="test_patch_embedding")
@@ -970,6 +1049,12 @@ class class_token_last(Model):
 
 
 @misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class class_token_last_and_a_patch_read(class_token_last):
+    def pool(self, x: Tensor) -> Tensor:
+        return self.ln_f(x)[:, 0]
+
+
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
 class class_token_without_a_position(Model):
     """The class token got no position.
 
@@ -1042,6 +1127,12 @@ class mean_in_place_of_the_class_token(Model):
 
 
 @misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class mean_of_the_tokens_before_the_norm(mean_in_place_of_the_class_token):
+    def pool(self, x: Tensor) -> Tensor:
+        return self.ln_f(x.mean(dim=1))
+
+
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
 class mean_of_the_patches(Model):
     """The classifier got the mean of the patches, not the class token.
 
@@ -1052,6 +1143,12 @@ class mean_of_the_patches(Model):
 
     def pool(self, x: Tensor) -> Tensor:
         return self.ln_f(x)[:, 1:].mean(dim=1)
+
+
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class mean_of_the_patches_before_the_norm(mean_of_the_patches):
+    def pool(self, x: Tensor) -> Tensor:
+        return self.ln_f(x[:, 1:].mean(dim=1))
 
 
 @misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
@@ -1188,6 +1285,19 @@ class only_the_last_weights(Model):
 
 
 @misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class no_weights_at_all(Model):
+    """The weights of the blocks were not returned: the list is empty.
+
+    `forward` gives `(logits, weights)`, one map for each block.
+
+    What does each block return beside its tokens, and where do you keep it?
+    """
+
+    def give(self, logits: Tensor, weights: list[Any]) -> Any:
+        return logits, []
+
+
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
 class weights_stacked(Model):
     """The weights were stacked into one tensor.
 
@@ -1237,6 +1347,19 @@ class another_size_accepted(Model):
 
     def check(self, images: Tensor) -> None:
         pass
+
+
+@misconception(replaces="VisionTransformer", caught_by="test_another_size_is_an_error")
+class another_size_resized(Model):
+    """Images of another size were resized.
+
+    The caller then gets logits of an image that was never given. The contract asks for an error.
+
+    Who decides how an image is resized, and how would they know that it was?
+    """
+
+    def forward(self, images: Tensor) -> Any:
+        return super().forward(F.interpolate(images, self.image_size))
 
 
 @misconception(replaces="VisionTransformer", caught_by="test_another_size_is_an_error")

@@ -234,8 +234,8 @@ def test_dtypes_and_device(student: Implementation, reference: Implementation, d
 def test_dropout(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """In training, and only then, dropout acts at every place that the contract names, and at no other."""
     rate = draw.integer(30, 40) / 100
-    _block_drops(student, reference, rate)
-    _model_drops(student, reference, rate)
+    _block_drops(student, reference, draw, rate)
+    _model_drops(student, reference, draw, rate)
     for name, given, shape in (
         ("EncoderBlock", (6, 2), (2, 4, 6)),
         ("VisionTransformer", ((4, 6), 2, 3, 5, 2, 2, 6), (2, 3, 4, 6)),
@@ -275,14 +275,16 @@ def _mlp(path: str) -> dict[str, Tensor]:
     }
 
 
-def _block_drops(student: Implementation, reference: Implementation, rate: float) -> None:
+def _block_drops(student: Implementation, reference: Implementation, draw: Draw, rate: float) -> None:
     # One token, which is 0: the result is what the branches add.
     silent = _silent(reference.EncoderBlock(WIDE, 1).parameters())
     x = torch.zeros(ROWS, 1, WIDE)
     theirs = with_values(student, silent | _attention(""), "EncoderBlock", WIDE, 1, rate)
     ramp = torch.arange(1.0, WIDE + 1)
     agree(theirs(x), (ramp.expand(ROWS, 1, WIDE), torch.ones(ROWS, 1, 1, 1)), terms=64)
-    first, second = (_of_shape(theirs.train()(x).value, (ROWS, 1, WIDE)) / ramp for _call in range(2))
+    first, second = (
+        _of_shape(theirs.train().using(seed=draw.seed())(x).value, (ROWS, 1, WIDE)) / ramp for _call in range(2)
+    )
     what = _("the attention weights")
     lost = (first == 0).all(dim=-1)
     _share_is(lost, rate, rate, what)
@@ -295,14 +297,14 @@ def _block_drops(student: Implementation, reference: Implementation, rate: float
 
     theirs = with_values(student, silent | _mlp(""), "EncoderBlock", WIDE, 1, rate)
     agree(theirs(x), (torch.ones(ROWS, 1, WIDE), torch.ones(ROWS, 1, 1, 1)), terms=64)
-    first, second = (_of_shape(theirs.train()(x).value, (ROWS, 1, WIDE)) for _call in range(2))
+    first, second = (_of_shape(theirs.train().using(seed=draw.seed())(x).value, (ROWS, 1, WIDE)) for _call in range(2))
     what = _("what the MLP adds")
     _share_is(first == 0, rate, rate, what)
     _scaled(first, 1 / (1 - rate), rate, what)
     _fresh(first, second, what)
 
 
-def _model_drops(student: Implementation, reference: Implementation, rate: float) -> None:
+def _model_drops(student: Implementation, reference: Implementation, draw: Draw, rate: float) -> None:
     # The logits are the class token behind `ln_f`: what lost a column lies below 0 there, what lost all is 0.
     given = (1, 1), 1, 1, WIDE, 1, 1, WIDE
     silent = _silent(reference.VisionTransformer(*given).parameters())
@@ -319,11 +321,13 @@ def _model_drops(student: Implementation, reference: Implementation, rate: float
     ):
         theirs = with_values(student, silent | heard, "VisionTransformer", *given, rate)
         agree(theirs(images), (torch.zeros(ROWS, WIDE), (torch.full((ROWS, 1, 2, 2), 0.5),)), terms=64)
-        first, second = (_of_shape(theirs.train()(images).value, (ROWS, WIDE)) for _call in range(2))
+        first, second = (
+            _of_shape(theirs.train().using(seed=draw.seed())(images).value, (ROWS, WIDE)) for _call in range(2)
+        )
         _share_is(first < -1e-3, rate, rate, what)
         _fresh(first, second, what)
     theirs = with_values(student, silent | _attention("blocks.0."), "VisionTransformer", *given, rate).train()
-    lost = (_of_shape(theirs(images).value, (ROWS, WIDE)).abs() < 1e-3).all(dim=-1)
+    lost = (_of_shape(theirs.using(seed=draw.seed())(images).value, (ROWS, WIDE)).abs() < 1e-3).all(dim=-1)
     # The class token attends to itself and to one patch: both weights have to fall.
     _share_is(lost, rate**2, rate, _("the pairs of attention weights in a block"))
 
