@@ -1414,6 +1414,16 @@ class mask_inverted_in_the_mean(Classifier):
         return super().pool(output, ~mask)
 
 
+@misconception(replaces=whole, caught_by="test_padding_has_no_effect")
+class mask_inverted_in_the_mean_where_given(mask_inverted_in_the_mean):
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        self.given = mask is not None
+        return super().forward(x, mask)
+
+    def pool(self, output: Tensor, mask: Tensor) -> Tensor:
+        return super().pool(output, mask) if self.given else Classifier.pool(self, output, mask)
+
+
 @misconception(replaces=whole, caught_by="test_classifier_agrees_with_fresh_draws")
 class softmax_on_the_logits(Classifier):
     """A softmax was applied to the logits.
@@ -1503,6 +1513,19 @@ class classifier_drops_a_half(Classifier):
 
     def layers(self, d_model: int, n_classes: int, dropout: float) -> list[nn.Module]:
         return [nn.Linear(d_model, 128), nn.ReLU(), nn.Dropout(), nn.Linear(128, n_classes)]
+
+
+@misconception(replaces=whole, caught_by="test_dropout")
+class classifier_drops_a_tenth(Classifier):
+    """The classifier's dropout has a rate of its own, 0.1, whatever was asked for.
+
+    `dropout` goes to every part that knows it.
+
+    With which rate is each `nn.Dropout` of your class made?
+    """
+
+    def layers(self, d_model: int, n_classes: int, dropout: float) -> list[nn.Module]:
+        return super().layers(d_model, n_classes, 0.1)
 
 
 @misconception(replaces=whole, caught_by="test_dropout")
