@@ -226,6 +226,9 @@ def _module(student: Implementation, reference: Implementation, draw: Draw, name
     seed = draw.seed() if how.drops else None
     first = None
     if how.drops:
+        # What is wrong without a draw is found before one: two right ways may draw other numbers.
+        plain = with_values(student, values, name, *how.made(how.tokens), **how.unbiased)
+        _with_note(lambda: agree(plain(*inputs), expected, terms=how.terms), _axes_were(how))
         in_training = theirs.nested("train").using(seed=seed, no_grad=True)
         first = _with_note(lambda: in_training(*inputs), _axes_were(how))
 

@@ -521,6 +521,12 @@ class softmax_over_dimension_of_one(Attending):
 
 
 @in_both("test_additive_by_hand", "test_single_head_by_hand")
+class masked_softmax_over_dimension_of_one(softmax_over_dimension_of_one):
+    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        return super().weigh(self.hide(scores, mask), None)
+
+
+@in_both("test_additive_by_hand", "test_single_head_by_hand")
 class weights_keep_a_dimension(Attending):
     """The weights were returned as `(B, S, 1)`.
 

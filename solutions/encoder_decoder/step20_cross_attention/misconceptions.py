@@ -857,6 +857,12 @@ class dropout_on_scores(Pieces):
 
 
 @misconception(replaces="MultiHeadAttention", caught_by="test_dropout_acts_on_weights")
+class dropout_on_masked_scores(dropout_on_scores):
+    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        return self.dropout(self.hide(scores, mask)).softmax(dim=-1)
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_dropout_acts_on_weights")
 class dropout_on_context(Pieces):
     """The context was dropped in place of the weights.
 

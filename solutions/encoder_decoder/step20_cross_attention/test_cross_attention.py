@@ -31,6 +31,9 @@ LN_3 = 1.0986122886681098
 DROPPED = 0.2  # not 0.5: there 1 / p and 1 / (1 - p) are the same
 
 CALLS = {
+    "padding_mask": AskedFunction(
+        lambda draw, leading, tokens: (draw.integers(0, 5, *leading, tokens), 3), axes=(2,)
+    ),
     "MultiHeadAttention": AskedModule(
         lambda tokens: (4, 2, 0.5),
         lambda draw, leading, tokens: (
@@ -38,9 +41,6 @@ CALLS = {
             draw.normal(*leading, tokens + 1, 4), draw.mask(*leading, 1, 1, tokens + 1),
         ),
         terms=64, without=("bias",),
-    ),
-    "padding_mask": AskedFunction(
-        lambda draw, leading, tokens: (draw.integers(0, 5, *leading, tokens), 3), axes=(2,)
     ),
 }  # fmt: skip
 

@@ -1134,7 +1134,7 @@ class row_0_ends_all(one_ended_row_ends_all):
 
 
 @misconception(replaces=loop, caught_by="test_greedy_takes_the_largest_logit")
-class only_last_token_fed(Loop, translation.only_last_token_fed):
+class only_last_token_fed(translation.only_last_token_fed, Loop):
     """Only the last word was fed to the model.
 
     It then forgets all words before it, and takes each for the first.
@@ -1174,7 +1174,7 @@ class always_put_in_training_mode(Loop, translation.always_put_in_training_mode)
 
 
 @misconception(replaces=loop, caught_by="test_regions_that_are_not_there")
-class region_mask_not_used(Loop, translation.src_mask_not_used):
+class region_mask_not_used(translation.src_mask_not_used, Loop):
     """`region_mask` was not handed to the model.
 
     Regions that are not there then have a say in the caption.
