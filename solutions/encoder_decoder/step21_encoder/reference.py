@@ -36,8 +36,7 @@ class FeedForward(nn.Module):
         """Widen each token to d_ff, keep what is above 0, and come back: `(..., d_model)` -> the same shape."""
         ### BEGIN SOLUTION
         hidden = self.dropout(torch.relu(self.linear1(x)))  # (..., d_ff)
-        output: Tensor = self.linear2(hidden)  # (..., d_model)
-        return output
+        return self.linear2(hidden)  # (..., d_model)
         ### END SOLUTION
 
 
@@ -150,6 +149,5 @@ class SentimentAnalyzer(nn.Module):
         output, _weights = self.transformer(x, mask[:, None, None, :])  # (B, T, D)
         real = mask.unsqueeze(-1).to(output.dtype)  # (B, T, 1)
         mean = (output * real).sum(dim=1) / real.sum(dim=1)  # (B, D) / (B, 1) -> (B, D)
-        logits: Tensor = self.classifier(mean)  # (B, n_classes)
-        return logits
+        return self.classifier(mean)  # (B, n_classes)
         ### END SOLUTION

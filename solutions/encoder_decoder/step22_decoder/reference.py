@@ -55,8 +55,7 @@ class DecoderBlock(nn.Module):
         x = self.ln1(tgt + self.dropout(attended))  # (B, T, D)
         attended, _weights = self.cross_attention(x, encoder_output, encoder_output, src_mask)  # (B, T, D)
         x = self.ln2(x + self.dropout(attended))  # (B, T, D)
-        output: Tensor = self.ln3(x + self.dropout(self.feed_forward(x)))  # (B, T, D)
-        return output
+        return self.ln3(x + self.dropout(self.feed_forward(x)))  # (B, T, D)
         ### END SOLUTION
 
 
@@ -111,8 +110,7 @@ class EncoderDecoderTransformer(nn.Module):
         x = self.dropout(self.decoder_embedding(tgt) + self.decoder_pos_embedding(positions))  # (B, T, D)
         for block in self.decoder_blocks:
             x = block(x, encoded, visible, src_mask)  # (B, T, D)
-        logits: Tensor = self.output_projection(self.ln_final(x))  # (B, T, tgt_vocab_size)
-        return logits
+        return self.output_projection(self.ln_final(x))  # (B, T, tgt_vocab_size)
         ### END SOLUTION
 
 
