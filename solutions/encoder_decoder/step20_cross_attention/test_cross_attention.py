@@ -37,8 +37,7 @@ CALLS = {
     "MultiHeadAttention": AskedModule(
         lambda tokens: (4, 2, 0.5),
         lambda draw, leading, tokens: (
-            draw.normal(*leading, tokens, 4), draw.normal(*leading, tokens + 1, 4),
-            draw.normal(*leading, tokens + 1, 4), draw.mask(*leading, 1, 1, tokens + 1),
+            *(draw.normal(*leading, tokens, 4) for _query_key_value in range(3)), draw.mask(*leading, 1, 1, tokens),
         ),
         terms=64, without=("bias",),
     ),
