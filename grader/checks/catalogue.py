@@ -7,12 +7,13 @@ learners make together count as one, with two parts.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TypeVar
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Replaces = str | tuple[str, ...] | Callable[..., dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class _Marked:
-    replaces: str | tuple[str, ...]
+    replaces: Replaces
     caught_by: str | None
     own_draws: bool = False
     misses_the_point: bool = False
@@ -61,18 +62,19 @@ class _Marked:
 
 
 def misconception(
-    *, replaces: str | tuple[str, ...], caught_by: str, own_draws: bool = False, misses_the_point: bool = False
+    *, replaces: Replaces, caught_by: str, own_draws: bool = False, misses_the_point: bool = False
 ) -> Callable[[Decorated], Decorated]:
     """Marks a function or class as a wrong implementation of the public name `replaces`, caught by the check
     `caught_by`.
 
     Its docstring has three paragraphs: what was done, why it is wrong, a nudge. With a tuple of names the function is
-    called once and returns a dictionary from name to object.
+    called once and returns a dictionary from name to object. With a function (see `all_made_of`) that one is called
+    with what is marked, and returns the dictionary.
     """
     return _marking(_Marked(replaces, caught_by, own_draws, misses_the_point))
 
 
-def variant(*, replaces: str | tuple[str, ...], trades: str = "") -> Callable[[Decorated], Decorated]:
+def variant(*, replaces: Replaces, trades: str = "") -> Callable[[Decorated], Decorated]:
     """Marks a function or class as another right implementation of the public name `replaces`; see `misconception`.
 
     With `trades`, one sentence on what it gains and costs, it is shown by `make solution`.
@@ -107,6 +109,24 @@ def misconceptions(module: ModuleType) -> list[Misconception]:
     return found
 
 
+def all_made_of(pieces: Mapping[str, type]) -> Callable[..., dict[str, Any]]:
+    """What is wrong in a class is wrong in all that are made of it: for `replaces`, where a step has such classes.
+
+    `pieces` are the reference's classes, cut into methods, by public name; each is made of the one before, which it
+    calls `self.made_of`. The result takes misconceptions of them, and gives these and all that are made of them.
+    """
+
+    def whole(*parts: type) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for name, cut in pieces.items():
+            own = tuple(part for part in parts if issubclass(part, cut))
+            if own or made:
+                made[name] = type(name, own or (cut,), {"made_of": list(made.values())[-1]} if made else {})
+        return made
+
+    return whole
+
+
 @dataclass(frozen=True)
 class Pair:
     """Two functions or classes marked as misconceptions, and the names defined by a file that makes both."""
@@ -133,6 +153,8 @@ def together(
 
 def _both(one: Any, other: Any, first: Any, second: Any, made: Callable[[Any, Any], Any] | None) -> dict[str, Any]:
     name = one.__catalogue_mark__.replaces
+    if callable(name) and name is other.__catalogue_mark__.replaces:
+        return name(one, other)  # type: ignore[no-any-return]
     if name != other.__catalogue_mark__.replaces:
         return _replaced(one, one.__catalogue_mark__) | _replaced(other, other.__catalogue_mark__)
     if made is not None:
@@ -185,6 +207,8 @@ def _marked(module: ModuleType) -> Iterator[tuple[str, Any, _Marked]]:
 def _replaced(marked: Any, mark: _Marked) -> dict[str, Any]:
     if isinstance(mark.replaces, str):
         return {mark.replaces: marked}
+    if callable(mark.replaces):
+        return mark.replaces(marked)
     replaced: dict[str, Any] = marked()
     if set(replaced) != set(mark.replaces):
         raise ValueError(f"{marked.__name__}: it replaces {sorted(replaced)}, and says {sorted(mark.replaces)}")

@@ -1,6 +1,7 @@
 """What learners get wrong in step 19, each with the check that catches it."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -61,10 +62,27 @@ class Single(Attending, reference.SingleHeadCrossAttention):
         return self.attend(encoder_outputs, decoder_hidden, mask)
 
 
+def in_both(additive: str, joined: str) -> Callable[[type], type]:
+    """Marks a wrong way of what both forms do: one misconception of each, caught by the check of this name.
+
+    They are called `additive_…` and `joined_…`, and are attributes of what is marked.
+    """
+
+    def mark(pieces: type) -> type:
+        for kind, form, caught_by in (("additive", Additive, additive), ("joined", Single, joined)):
+            wrong = type(f"{kind}_{pieces.__name__}", (pieces, form), {"__doc__": pieces.__doc__})
+            misconception(replaces=form.__bases__[1].__name__, caught_by=caught_by)(wrong)
+            globals()[wrong.__name__] = wrong
+            setattr(pieces, kind, wrong)
+        return pieces
+
+    return mark
+
+
 # --- Bahdanau's score -------------------------------------------------------------------------------------------------
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
+@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand", misses_the_point=True)
 class no_tanh(Additive):
     """The projected state and keys were added without a tanh.
 
@@ -78,7 +96,7 @@ class no_tanh(Additive):
         return state.unsqueeze(1) + keys
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
+@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand", misses_the_point=True)
 class tanh_of_each_part(Additive):
     """The tanh was taken of the projected state and of the projected key, each by itself, before they were added.
 
@@ -92,7 +110,7 @@ class tanh_of_each_part(Additive):
         return torch.tanh(state).unsqueeze(1) + torch.tanh(keys)
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
+@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand", misses_the_point=True)
 class parts_multiplied(Additive):
     """The projected state and the projected key were multiplied, not added.
 
@@ -190,6 +208,19 @@ class projections_exchanged(Additive):
 
 
 @misconception(replaces="AdditiveAttention", caught_by="test_additive_agrees_with_fresh_draws")
+class projections_called_for_each_other(Additive):
+    """`W_a` was called with the keys and `U_a` with the decoder state.
+
+    They are made for the other one: where the two widths are equal nothing complains, and the wrong weights are used.
+
+    Which width goes into each of the two layers?
+    """
+
+    def project(self, state: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+        return self.U_a(state), self.W_a(keys)
+
+
+@misconception(replaces="AdditiveAttention", caught_by="test_additive_agrees_with_fresh_draws")
 class state_added_across_the_batch(Additive):
     """The projected state was added as `(B, hidden_dim)` to keys of `(B, S, hidden_dim)`.
 
@@ -203,7 +234,7 @@ class state_added_across_the_batch(Additive):
         return torch.tanh(state + keys)
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
+@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand", misses_the_point=True)
 class state_left_out(Additive):
     """The decoder state was not used: the score came from the key alone.
 
@@ -285,7 +316,7 @@ class context_from_hidden(Additive):
 
 @misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
 class projections_with_a_bias(Additive):
-    """The three layers were made with a bias.
+    """Layers of the score were made with a bias.
 
     The contract has none: the tanh's inputs and the score are sums of products alone.
 
@@ -297,6 +328,20 @@ class projections_with_a_bias(Additive):
         self.W_a = nn.Linear(query_dim, hidden_dim)
         self.U_a = nn.Linear(key_dim, hidden_dim)
         self.v_a = nn.Linear(hidden_dim, 1)
+
+
+@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
+class state_projected_with_a_bias(projections_with_a_bias):
+    def __init__(self, query_dim: int, key_dim: int, hidden_dim: int) -> None:
+        reference.AdditiveAttention.__init__(self, query_dim, key_dim, hidden_dim)
+        self.W_a = nn.Linear(query_dim, hidden_dim)
+
+
+@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
+class keys_projected_with_a_bias(projections_with_a_bias):
+    def __init__(self, query_dim: int, key_dim: int, hidden_dim: int) -> None:
+        reference.AdditiveAttention.__init__(self, query_dim, key_dim, hidden_dim)
+        self.U_a = nn.Linear(key_dim, hidden_dim)
 
 
 @misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
@@ -331,6 +376,16 @@ class additive_layers_made_in_forward(Additive):
         W_a, U_a = nn.Linear(query_dim, hidden_dim, bias=False), nn.Linear(key_dim, hidden_dim, bias=False)
         v_a = nn.Linear(hidden_dim, 1, bias=False)
         return v_a(torch.tanh(W_a(state).unsqueeze(1) + U_a(keys))).squeeze(-1)
+
+
+@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
+class state_projected_by_a_new_layer(additive_layers_made_in_forward):
+    def __init__(self, query_dim: int, key_dim: int, hidden_dim: int) -> None:
+        reference.AdditiveAttention.__init__(self, query_dim, key_dim, hidden_dim)
+
+    def score(self, keys: Tensor, state: Tensor) -> Tensor:
+        self.W_a = nn.Linear(self.W_a.in_features, self.W_a.out_features, bias=False)
+        return Additive.score(self, keys, state)
 
 
 # --- the joined score -------------------------------------------------------------------------------------------------
@@ -439,8 +494,8 @@ class joined_along_the_positions(Single):
 # --- both forms: Bahdanau's -------------------------------------------------------------------------------------------
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
-class additive_softmax_over_batch(Additive):
+@in_both("test_additive_by_hand", "test_single_head_by_hand")
+class softmax_over_batch(Attending):
     """The softmax was taken over the batch.
 
     The weights of one sequence then depend on the others, and do not sum to 1 over its own positions.
@@ -452,8 +507,8 @@ class additive_softmax_over_batch(Additive):
         return self.hide(scores, mask).softmax(dim=0)
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
-class additive_softmax_over_dimension_of_one(Additive):
+@in_both("test_additive_by_hand", "test_single_head_by_hand")
+class softmax_over_dimension_of_one(Attending):
     """The softmax was taken over the last dimension of the score layer's output, whose size is 1.
 
     A softmax over a single number is 1. So every position got weight 1, and the context is the plain sum.
@@ -465,8 +520,14 @@ class additive_softmax_over_dimension_of_one(Additive):
         return scores.unsqueeze(-1).softmax(dim=-1).squeeze(-1)
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
-class additive_weights_keep_a_dimension(Additive):
+@in_both("test_additive_by_hand", "test_single_head_by_hand")
+class masked_softmax_over_dimension_of_one(softmax_over_dimension_of_one):
+    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        return super().weigh(self.hide(scores, mask), None)
+
+
+@in_both("test_additive_by_hand", "test_single_head_by_hand")
+class weights_keep_a_dimension(Attending):
     """The weights were returned as `(B, S, 1)`.
 
     The score layer's output has a last dimension of size 1, which is good for the product with the states, and in the
@@ -479,8 +540,8 @@ class additive_weights_keep_a_dimension(Additive):
         return context, weights.unsqueeze(-1)
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
-class additive_weights_as_one_row(Additive):
+@in_both("test_additive_by_hand", "test_single_head_by_hand")
+class weights_as_one_row(Attending):
     """The weights were returned as `(B, 1, S)`.
 
     A matrix product with the states needs them like that, and in the result the dimension is left over.
@@ -492,8 +553,8 @@ class additive_weights_as_one_row(Additive):
         return context, weights.unsqueeze(1)
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
-class additive_context_keeps_a_dimension(Additive):
+@in_both("test_additive_by_hand", "test_single_head_by_hand")
+class context_keeps_a_dimension(Attending):
     """The context was returned as `(B, 1, width)`.
 
     A matrix product of one row of weights and the states leaves a dimension of size 1 behind.
@@ -505,8 +566,8 @@ class additive_context_keeps_a_dimension(Additive):
         return context.unsqueeze(1), weights
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
-class additive_every_dimension_of_one_squeezed(Additive):
+@in_both("test_additive_by_hand", "test_single_head_by_hand")
+class every_dimension_of_one_squeezed(Attending):
     """`squeeze()` without a dimension took away every dimension of size 1.
 
     Behind the score layer it is meant for the last one. With one sequence or one position it takes those as well.
@@ -518,8 +579,8 @@ class additive_every_dimension_of_one_squeezed(Additive):
         return context.squeeze(), weights.squeeze()
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
-class additive_pair_in_other_order(Additive):
+@in_both("test_additive_by_hand", "test_single_head_by_hand")
+class pair_in_other_order(Attending):
     """The weights were returned first and the context second.
 
     The pair is (context, weights), here and in the other steps.
@@ -531,8 +592,8 @@ class additive_pair_in_other_order(Additive):
         return weights, context
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
-class additive_only_the_context(Additive):
+@in_both("test_additive_by_hand", "test_single_head_by_hand")
+class only_the_context(Attending):
     """Only the context was returned.
 
     The weights are wanted too: they are what the pictures of these papers show.
@@ -544,8 +605,8 @@ class additive_only_the_context(Additive):
         return context
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
-class additive_scores_returned(Additive):
+@in_both("test_additive_by_hand", "test_single_head_by_hand")
+class scores_returned(Attending):
     """The scores were returned in place of the weights.
 
     Weights are what the softmax makes of the scores: between 0 and 1, with the sum 1.
@@ -557,8 +618,18 @@ class additive_scores_returned(Additive):
         return context, scores
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
-class additive_context_from_scores(Additive):
+@in_both("test_additive_by_hand", "test_single_head_by_hand")
+class masked_scores_returned(scores_returned):
+    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        self.masked = self.hide(scores, mask)
+        return self.masked.softmax(dim=-1)
+
+    def give(self, context: Tensor, weights: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+        return context, self.masked
+
+
+@in_both("test_additive_by_hand", "test_single_head_by_hand")
+class context_from_scores(Attending):
     """The context was made with the scores, before the softmax.
 
     The context is an average, so that its weights have to be positive and sum to 1.
@@ -571,8 +642,8 @@ class additive_context_from_scores(Additive):
         return self.gather(self.hide(scores, mask), states), self.weigh(scores, mask)
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
-class additive_context_averaged(Additive):
+@in_both("test_additive_by_hand", "test_single_head_by_hand")
+class context_averaged(Attending):
     """The weighted states were averaged over the positions, not summed.
 
     The weights sum to 1 already, so their sum is the average. Dividing once more makes it S times too small.
@@ -584,8 +655,8 @@ class additive_context_averaged(Additive):
         return super().gather(weights, states) / states.shape[1]
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
-class additive_context_not_summed(Additive):
+@in_both("test_additive_by_hand", "test_single_head_by_hand")
+class context_not_summed(Attending):
     """The weighted states were returned, and not their sum over the positions.
 
     The context is one vector for each sequence, whatever its length.
@@ -597,8 +668,8 @@ class additive_context_not_summed(Additive):
         return weights.unsqueeze(-1) * states
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_agrees_with_fresh_draws")
-class additive_divided_without_exponentials(Additive):
+@in_both("test_additive_agrees_with_fresh_draws", "test_single_head_agrees_with_fresh_draws")
+class divided_without_exponentials(Attending):
     """The scores were divided by their sum, without exponentials.
 
     Scores may be negative, and then such weights are too. The softmax takes exponentials first.
@@ -611,8 +682,8 @@ class additive_divided_without_exponentials(Additive):
         return scores / scores.sum(dim=-1, keepdim=True)
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
-class additive_sigmoid_instead_of_softmax(Additive):
+@in_both("test_additive_by_hand", "test_single_head_by_hand")
+class sigmoid_instead_of_softmax(Attending):
     """Each weight is the sigmoid of its score, and no softmax was taken over the positions.
 
     Sigmoids look at one position each and do not sum to 1.
@@ -624,8 +695,8 @@ class additive_sigmoid_instead_of_softmax(Additive):
         return torch.sigmoid(self.hide(scores, mask))
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
-class additive_hard_choice(Additive):
+@in_both("test_additive_by_hand", "test_single_head_by_hand")
+class hard_choice(Attending):
     """The position with the largest score got all of the weight.
 
     That is hard attention, which has no gradient. The softmax is the soft form of it.
@@ -638,8 +709,8 @@ class additive_hard_choice(Additive):
         return nn.functional.one_hot(scores.argmax(dim=-1), scores.shape[-1]).to(scores.dtype)
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_mask")
-class additive_mask_inverted(Additive):
+@in_both("test_additive_mask", "test_single_head_mask")
+class mask_inverted(Attending):
     """The mask was read the other way round: the positions that may be attended to were hidden.
 
     True means "may attend" in this course.
@@ -651,8 +722,8 @@ class additive_mask_inverted(Additive):
         return scores if mask is None else scores.masked_fill(mask, -torch.inf)
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_mask")
-class additive_mask_ignored(Additive):
+@in_both("test_additive_mask", "test_single_head_mask")
+class mask_ignored(Attending):
     """The mask was not used.
 
     Padding then gets weight like real words, and its states end up in the context.
@@ -664,8 +735,8 @@ class additive_mask_ignored(Additive):
         return scores
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_mask")
-class additive_mask_after_softmax(Additive):
+@in_both("test_additive_mask", "test_single_head_mask")
+class mask_after_softmax(Attending):
     """The hidden weights were set to 0 after the softmax, and the others left as they were.
 
     The hidden positions have taken their share by then: what is left sums to less than 1.
@@ -678,8 +749,8 @@ class additive_mask_after_softmax(Additive):
         return weights if mask is None else weights * mask
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_mask")
-class additive_scores_times_mask(Additive):
+@in_both("test_additive_mask", "test_single_head_mask")
+class scores_times_mask(Attending):
     """The scores were multiplied by the mask.
 
     A score of 0 is not no weight: its exponential is 1, which may well be the largest in the row.
@@ -691,8 +762,8 @@ class additive_scores_times_mask(Additive):
         return scores if mask is None else scores * mask
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_mask")
-class additive_masked_with_minus_ten(Additive):
+@in_both("test_additive_mask", "test_single_head_mask")
+class masked_with_minus_ten(Attending):
     """Hidden scores were set to -10 in place of minus infinity.
 
     exp(-10) is small, but not 0: hidden positions must get weight exactly 0.
@@ -704,8 +775,8 @@ class additive_masked_with_minus_ten(Additive):
         return scores if mask is None else scores.masked_fill(~mask, -10.0)
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_mask")
-class additive_only_states_masked(Additive):
+@in_both("test_additive_mask", "test_single_head_mask")
+class only_states_masked(Attending):
     """The hidden states were set to 0, and their scores left as they were.
 
     They still take their share of the weight, and what is left for the others is too small.
@@ -734,8 +805,21 @@ class additive_one_sequence_at_a_time(Additive):
         return torch.stack([self.v_a(torch.tanh(projected + keys[j])).squeeze(-1) for j in range(keys.shape[1])], dim=1)
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_other_dtypes")
-class additive_whole_score_in_float32(Additive):
+@misconception(replaces="AdditiveAttention", caught_by="test_additive_agrees_with_fresh_draws")
+class as_many_positions_as_sequences(Additive):
+    """The loop over the positions ran as often as there are sequences in the batch.
+
+    The first dimension of `(B, S, width)` counts the sequences, the second one the positions.
+
+    Which number does your `range` get?
+    """
+
+    def score(self, keys: Tensor, state: Tensor) -> Tensor:
+        return super().score(keys[:, : len(keys)], state)
+
+
+@in_both("test_other_dtypes", "test_other_dtypes")
+class whole_score_in_float32(Attending):
     """The scores were computed as float32 and the weights left so.
 
     The result has to have the dtype of what came in.
@@ -747,8 +831,8 @@ class additive_whole_score_in_float32(Additive):
         return self.hide(scores.float(), mask).softmax(dim=-1)
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_follows_device")
-class additive_zeros_made_on_the_cpu(Additive):
+@in_both("test_follows_device", "test_follows_device")
+class zeros_made_on_the_cpu(Attending):
     """A tensor was made in `forward` without saying on which device.
 
     It lies on the CPU, wherever the module and its inputs are.
@@ -763,8 +847,8 @@ class additive_zeros_made_on_the_cpu(Additive):
         return context
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_agrees_with_fresh_draws")
-class additive_states_overwritten(Additive):
+@in_both("test_additive_agrees_with_fresh_draws", "test_single_head_agrees_with_fresh_draws")
+class states_overwritten(Attending):
     """The states were multiplied by their weights in place.
 
     What the caller gave is changed by that, for all who use it later.
@@ -776,8 +860,8 @@ class additive_states_overwritten(Additive):
         return states.mul_(weights.unsqueeze(-1)).sum(dim=1)
 
 
-@misconception(replaces="AdditiveAttention", caught_by="test_additive_gradients")
-class additive_weights_detached(Additive):
+@in_both("test_additive_gradients", "test_single_head_agrees_with_fresh_draws")
+class weights_detached(Attending):
     """The weights were cut off from the graph before they multiplied the states.
 
     The context then teaches the score nothing: its parameters get no gradient from it.
@@ -790,287 +874,6 @@ class additive_weights_detached(Additive):
 
 
 # --- both forms: the joined one ---------------------------------------------------------------------------------------
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_by_hand")
-class joined_softmax_over_batch(Single):
-    """The softmax was taken over the batch.
-
-    The weights of one sequence then depend on the others, and do not sum to 1 over its own positions.
-
-    Which dimension of the scores counts the positions?
-    """
-
-    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        return self.hide(scores, mask).softmax(dim=0)
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_by_hand")
-class joined_softmax_over_dimension_of_one(Single):
-    """The softmax was taken over the last dimension of the score layer's output, whose size is 1.
-
-    A softmax over a single number is 1. So every position got weight 1, and the context is the plain sum.
-
-    What shape do the scores have at your softmax, and which dimension counts the positions?
-    """
-
-    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        return scores.unsqueeze(-1).softmax(dim=-1).squeeze(-1)
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_by_hand")
-class joined_weights_keep_a_dimension(Single):
-    """The weights were returned as `(B, S, 1)`.
-
-    The score layer's output has a last dimension of size 1, which is good for the product with the states, and in the
-    way in the result.
-
-    Which dimension is left over, and what takes it away?
-    """
-
-    def give(self, context: Tensor, weights: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
-        return context, weights.unsqueeze(-1)
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_by_hand")
-class joined_weights_as_one_row(Single):
-    """The weights were returned as `(B, 1, S)`.
-
-    A matrix product with the states needs them like that, and in the result the dimension is left over.
-
-    Which dimension is left over, and what takes it away?
-    """
-
-    def give(self, context: Tensor, weights: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
-        return context, weights.unsqueeze(1)
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_by_hand")
-class joined_context_keeps_a_dimension(Single):
-    """The context was returned as `(B, 1, width)`.
-
-    A matrix product of one row of weights and the states leaves a dimension of size 1 behind.
-
-    Which dimension is left over, and what takes it away?
-    """
-
-    def give(self, context: Tensor, weights: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
-        return context.unsqueeze(1), weights
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_by_hand")
-class joined_every_dimension_of_one_squeezed(Single):
-    """`squeeze()` without a dimension took away every dimension of size 1.
-
-    Behind the score layer it is meant for the last one. With one sequence or one position it takes those as well.
-
-    Which argument of `squeeze` says which dimension is meant?
-    """
-
-    def give(self, context: Tensor, weights: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
-        return context.squeeze(), weights.squeeze()
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_by_hand")
-class joined_pair_in_other_order(Single):
-    """The weights were returned first and the context second.
-
-    The pair is (context, weights), here and in the other steps.
-
-    What does the arrow in the contract give, in which order?
-    """
-
-    def give(self, context: Tensor, weights: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
-        return weights, context
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_by_hand")
-class joined_only_the_context(Single):
-    """Only the context was returned.
-
-    The weights are wanted too: they are what the pictures of these papers show.
-
-    How many values does the contract's arrow give?
-    """
-
-    def give(self, context: Tensor, weights: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
-        return context
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_by_hand")
-class joined_scores_returned(Single):
-    """The scores were returned in place of the weights.
-
-    Weights are what the softmax makes of the scores: between 0 and 1, with the sum 1.
-
-    Which of your variables is used for the context, and which one is returned?
-    """
-
-    def give(self, context: Tensor, weights: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
-        return context, scores
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_by_hand")
-class joined_context_from_scores(Single):
-    """The context was made with the scores, before the softmax.
-
-    The context is an average, so that its weights have to be positive and sum to 1.
-
-    Which of your variables should multiply the states?
-    """
-
-    def attend(self, states: Tensor, state: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        scores = self.score(states, state)
-        return self.gather(self.hide(scores, mask), states), self.weigh(scores, mask)
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_by_hand")
-class joined_context_averaged(Single):
-    """The weighted states were averaged over the positions, not summed.
-
-    The weights sum to 1 already, so their sum is the average. Dividing once more makes it S times too small.
-
-    What do the weights of a row sum to?
-    """
-
-    def gather(self, weights: Tensor, states: Tensor) -> Tensor:
-        return super().gather(weights, states) / states.shape[1]
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_by_hand")
-class joined_context_not_summed(Single):
-    """The weighted states were returned, and not their sum over the positions.
-
-    The context is one vector for each sequence, whatever its length.
-
-    Which dimension has to go on the way from `(B, S, width)` to `(B, width)`?
-    """
-
-    def gather(self, weights: Tensor, states: Tensor) -> Tensor:
-        return weights.unsqueeze(-1) * states
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_agrees_with_fresh_draws")
-class joined_divided_without_exponentials(Single):
-    """The scores were divided by their sum, without exponentials.
-
-    Scores may be negative, and then such weights are too. The softmax takes exponentials first.
-
-    Which function makes a positive number of any number?
-    """
-
-    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        scores = scores if mask is None else scores * mask
-        return scores / scores.sum(dim=-1, keepdim=True)
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_by_hand")
-class joined_sigmoid_instead_of_softmax(Single):
-    """Each weight is the sigmoid of its score, and no softmax was taken over the positions.
-
-    Sigmoids look at one position each and do not sum to 1.
-
-    What do the weights of a row have to sum to?
-    """
-
-    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        return torch.sigmoid(self.hide(scores, mask))
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_by_hand")
-class joined_hard_choice(Single):
-    """The position with the largest score got all of the weight.
-
-    That is hard attention, which has no gradient. The softmax is the soft form of it.
-
-    Which function shares the weight out among all positions?
-    """
-
-    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        scores = self.hide(scores, mask)
-        return nn.functional.one_hot(scores.argmax(dim=-1), scores.shape[-1]).to(scores.dtype)
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_mask")
-class joined_mask_inverted(Single):
-    """The mask was read the other way round: the positions that may be attended to were hidden.
-
-    True means "may attend" in this course.
-
-    Where does your code fill with -inf: where the mask is True, or where it is False?
-    """
-
-    def hide(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        return scores if mask is None else scores.masked_fill(mask, -torch.inf)
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_mask")
-class joined_mask_ignored(Single):
-    """The mask was not used.
-
-    Padding then gets weight like real words, and its states end up in the context.
-
-    What does your code do when `mask` is not None?
-    """
-
-    def hide(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        return scores
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_mask")
-class joined_mask_after_softmax(Single):
-    """The hidden weights were set to 0 after the softmax, and the others left as they were.
-
-    The hidden positions have taken their share by then: what is left sums to less than 1.
-
-    What has to be hidden before the softmax so that it shares out only among the visible positions?
-    """
-
-    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        weights = scores.softmax(dim=-1)
-        return weights if mask is None else weights * mask
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_mask")
-class joined_scores_times_mask(Single):
-    """The scores were multiplied by the mask.
-
-    A score of 0 is not no weight: its exponential is 1, which may well be the largest in the row.
-
-    Which score gets weight 0 in a softmax?
-    """
-
-    def hide(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        return scores if mask is None else scores * mask
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_mask")
-class joined_masked_with_minus_ten(Single):
-    """Hidden scores were set to -10 in place of minus infinity.
-
-    exp(-10) is small, but not 0: hidden positions must get weight exactly 0.
-
-    How far below the others must a score be so that its exponential is 0 in float32?
-    """
-
-    def hide(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        return scores if mask is None else scores.masked_fill(~mask, -10.0)
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_mask")
-class joined_only_states_masked(Single):
-    """The hidden states were set to 0, and their scores left as they were.
-
-    They still take their share of the weight, and what is left for the others is too small.
-
-    Which tensor decides who gets how much weight?
-    """
-
-    def attend(self, states: Tensor, state: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        scores = self.score(states, state)
-        weights = self.weigh(scores, None)
-        shown = states if mask is None else states * mask.unsqueeze(-1)
-        return self.give(self.gather(weights, shown), weights, scores)
 
 
 @misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_agrees_with_fresh_draws")
@@ -1087,67 +890,12 @@ class joined_one_sequence_at_a_time(Single):
         return torch.stack([self.attention_layer(both).squeeze(-1) for both in joined], dim=1)
 
 
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_other_dtypes")
-class joined_whole_score_in_float32(Single):
-    """The scores were computed as float32 and the weights left so.
-
-    The result has to have the dtype of what came in.
-
-    Which dtype do your weights have when the states are float64?
-    """
-
-    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        return self.hide(scores.float(), mask).softmax(dim=-1)
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_follows_device")
-class joined_zeros_made_on_the_cpu(Single):
-    """A tensor was made in `forward` without saying on which device.
-
-    It lies on the CPU, wherever the module and its inputs are.
-
-    Which tensor has the right device, so that a new one can be made like it?
-    """
-
-    def gather(self, weights: Tensor, states: Tensor) -> Tensor:
-        context = torch.zeros(states.shape[0], states.shape[2], dtype=states.dtype)
-        for position in range(states.shape[1]):
-            context = context + weights[:, position, None] * states[:, position]
-        return context
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_agrees_with_fresh_draws")
-class joined_states_overwritten(Single):
-    """The states were multiplied by their weights in place.
-
-    What the caller gave is changed by that, for all who use it later.
-
-    Which operation makes a new tensor, and which one writes into the old?
-    """
-
-    def gather(self, weights: Tensor, states: Tensor) -> Tensor:
-        return states.mul_(weights.unsqueeze(-1)).sum(dim=1)
-
-
-@misconception(replaces="SingleHeadCrossAttention", caught_by="test_single_head_agrees_with_fresh_draws")
-class joined_weights_detached(Single):
-    """The weights were cut off from the graph before they multiplied the states.
-
-    The context then teaches the score nothing: its parameters get no gradient from it.
-
-    Which of your calls (`detach`, `.data`, `no_grad`, `item`) ends the way back?
-    """
-
-    def gather(self, weights: Tensor, states: Tensor) -> Tensor:
-        return super().gather(weights.detach(), states)
-
-
 # --- two at once ------------------------------------------------------------------------------------------------------
 
 SCORES = (no_tanh, tanh_of_each_part, parts_multiplied, scaled_by_root_of_hidden)
-MASKS = (additive_mask_inverted, additive_mask_ignored, additive_scores_times_mask)
-JOINED_MASKS = (joined_mask_inverted, joined_mask_ignored, joined_scores_times_mask)
-RESULTS = (additive_weights_keep_a_dimension, additive_pair_in_other_order, additive_scores_returned)
+MASKS = [wrong.additive for wrong in (mask_inverted, mask_ignored, scores_times_mask)]
+JOINED_MASKS = [wrong.joined for wrong in (mask_inverted, mask_ignored, scores_times_mask)]
+RESULTS = [wrong.additive for wrong in (weights_keep_a_dimension, pair_in_other_order, scores_returned)]
 PAIRS = [
     *together(SCORES, MASKS),
     *together(RESULTS, SCORES),

@@ -7,7 +7,10 @@ from torch import Tensor, nn
 from grader.checks.catalogue import variant
 
 
-@variant(replaces="AdditiveAttention")
+@variant(
+    replaces="AdditiveAttention",
+    trades="Each line is the paper's formula for one position; Python runs the loop once for every position.",
+)
 class one_position_at_a_time(nn.Module):
     """A loop over the positions; -1e9 at what is hidden."""
 
@@ -31,7 +34,10 @@ class one_position_at_a_time(nn.Module):
         return context, attention_weights
 
 
-@variant(replaces="AdditiveAttention")
+@variant(
+    replaces="AdditiveAttention",
+    trades="`bmm` takes weights and keys as they are; the state is copied for every position.",
+)
 class state_repeated_and_batched_product(nn.Module):
     """The state is repeated for every position; the context is a batched matrix product; a list comes back."""
 
@@ -154,7 +160,10 @@ class two_halves_of_the_weight(nn.Module):
         return torch.einsum("bs,bsd->bd", weights, encoder_outputs), weights
 
 
-@variant(replaces="SingleHeadCrossAttention")
+@variant(
+    replaces="SingleHeadCrossAttention",
+    trades="Less is computed, and it shows that the state plays no part; half of the weight never gets a gradient.",
+)
 class shared_share_left_out(nn.Module):
     """What the softmax cancels is left out: the state's share and the bias."""
 

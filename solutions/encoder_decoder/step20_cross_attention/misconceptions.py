@@ -50,7 +50,7 @@ class Pieces(reference.MultiHeadAttention):
 # --- who asks whom ----------------------------------------------------------------------------------------------------
 
 
-@misconception(replaces="MultiHeadAttention", caught_by="test_by_hand")
+@misconception(replaces="MultiHeadAttention", caught_by="test_by_hand", misses_the_point=True)
 class keys_and_values_from_query(Pieces):
     """Keys and values were made from the query: `W_k(query)` and `W_v(query)`.
 
@@ -128,6 +128,12 @@ class query_and_key_exchanged(Pieces):
 
     def project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return self.W_q(key), self.W_k(query), self.W_v(query)
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+class query_and_key_exchanged_alone(query_and_key_exchanged):
+    def project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return self.W_q(key), self.W_k(query), self.W_v(value)
 
 
 @misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
@@ -237,7 +243,7 @@ class scaled_by_root_of_length(Pieces):
         return math.sqrt(query.shape[-2])
 
 
-@misconception(replaces="MultiHeadAttention", caught_by="test_by_hand")
+@misconception(replaces="MultiHeadAttention", caught_by="test_by_hand", misses_the_point=True)
 class softmax_over_queries(Pieces):
     """The softmax was taken over the queries.
 
@@ -282,7 +288,7 @@ class values_weighted_by_scores(Pieces):
 # --- heads ------------------------------------------------------------------------------------------------------------
 
 
-@misconception(replaces="MultiHeadAttention", caught_by="test_by_hand")
+@misconception(replaces="MultiHeadAttention", caught_by="test_by_hand", misses_the_point=True)
 class key_reshaped_with_query_length(Pieces):
     """Key and value were reshaped with the number of queries.
 
@@ -329,7 +335,7 @@ class key_reshaped_with_open_batch(Pieces):
         )
 
 
-@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws", misses_the_point=True)
 class heads_by_a_bare_view(Pieces):
     """Heads were made by one reshape to `(B, H, T, d)`, without a transpose.
 
@@ -399,7 +405,7 @@ class heads_of_width_n_heads(Pieces):
         return tuple(x.unflatten(-1, (-1, self.n_heads)).transpose(1, 2) for x in (query, key, value))
 
 
-@misconception(replaces="MultiHeadAttention", caught_by="test_by_hand")
+@misconception(replaces="MultiHeadAttention", caught_by="test_by_hand", misses_the_point=True)
 class one_head_for_all(Pieces):
     """The columns were not split into heads: there is one head of the full width.
 
@@ -532,6 +538,12 @@ class weights_averaged_over_heads(Pieces):
 
 
 @misconception(replaces="MultiHeadAttention", caught_by="test_by_hand")
+class weights_averaged_with_a_dimension_left(weights_averaged_over_heads):
+    def give(self, output: Tensor, weights: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+        return output, weights.mean(dim=1, keepdim=True)
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_by_hand")
 class weights_of_first_head(Pieces):
     """Only the weights of the first head were returned.
 
@@ -555,6 +567,16 @@ class scores_returned(Pieces):
 
     def give(self, output: Tensor, weights: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
         return output, scores
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_by_hand")
+class masked_scores_returned(scores_returned):
+    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        self.masked = self.hide(scores, mask)
+        return self.masked.softmax(dim=-1)
+
+    def give(self, output: Tensor, weights: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+        return output, self.masked
 
 
 @misconception(replaces="MultiHeadAttention", caught_by="test_by_hand")
@@ -809,6 +831,15 @@ class dropout_on_in_eval(Pieces):
         return F.dropout(weights, self.dropout.p) @ value
 
 
+@misconception(replaces="MultiHeadAttention", caught_by="test_dropout_only_in_training")
+class weights_returned_dropped_in_eval(dropout_on_in_eval):
+    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        return F.dropout(super().weigh(scores, mask), self.dropout.p)
+
+    def gather(self, weights: Tensor, value: Tensor) -> Tensor:
+        return weights @ value
+
+
 @misconception(replaces="MultiHeadAttention", caught_by="test_dropout_acts_on_weights")
 class dropout_on_scores(Pieces):
     """The scores were dropped before the softmax.
@@ -823,6 +854,12 @@ class dropout_on_scores(Pieces):
 
     def gather(self, weights: Tensor, value: Tensor) -> Tensor:
         return weights @ value
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_dropout_acts_on_weights")
+class dropout_on_masked_scores(dropout_on_scores):
+    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        return self.dropout(self.hide(scores, mask)).softmax(dim=-1)
 
 
 @misconception(replaces="MultiHeadAttention", caught_by="test_dropout_acts_on_weights")

@@ -40,7 +40,10 @@ class tutorial_names(nn.Module):
         return self.W_o(output), weights
 
 
-@variant(replaces="MultiHeadAttention")
+@variant(
+    replaces="MultiHeadAttention",
+    trades="The scores of only one head are in memory at a time; the heads no longer run in parallel.",
+)
 class one_head_at_a_time(nn.Module):
     """A loop over the heads, slices of the columns, the mask expanded first; the outputs of W_o summed."""
 
@@ -102,7 +105,10 @@ class einsum_and_own_softmax(nn.Module):
         return [self.W_o(torch.einsum("bhqk,bkhd->bqhd", kept, v).flatten(2)), weights]
 
 
-@variant(replaces="MultiHeadAttention")
+@variant(
+    replaces="MultiHeadAttention",
+    trades="One batched product also adds the mask; no shape shows any more what is a head and what a sequence.",
+)
 class heads_in_the_batch(nn.Module):
     """Heads folded into the batch and baddbmm, with the mask as a bias of the same shape."""
 

@@ -4,6 +4,11 @@ Blocks of attention and feed-forward, each with a residual and a norm behind it,
 of blocks over token and position embeddings is an encoder; a small classifier on the mean of its outputs reads the mood
 of a sentence, and takes care that padding has no say.
 
+Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
+unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right. A
+module has no other parameters than those named. Switched back and forth by `train()` and `eval()`, its own or those of
+a parent module, it drops in training mode only, and the same `torch.manual_seed` repeats what is dropped.
+
 Off limits: `nn.Transformer`, its encoder, decoder and their layers, and `nn.MultiheadAttention`.
 """
 
@@ -31,8 +36,7 @@ class FeedForward(nn.Module):
         """Widen each token to d_ff, keep what is above 0, and come back: `(..., d_model)` -> the same shape."""
         ### BEGIN SOLUTION
         hidden = self.dropout(torch.relu(self.linear1(x)))  # (..., d_ff)
-        output: Tensor = self.linear2(hidden)  # (..., d_model)
-        return output
+        return self.linear2(hidden)  # (..., d_model)
         ### END SOLUTION
 
 
@@ -75,15 +79,9 @@ class SimpleTransformer(nn.Module):
     """
 
     def __init__(
-        self,
-        vocab_size: int,
-        d_model: int = 512,
-        n_heads: int = 8,
-        n_layers: int = 6,
-        d_ff: int = 2048,
-        max_seq_len: int = 5000,
-        dropout: float = 0.1,
-    ) -> None:
+        self, vocab_size: int, d_model: int = 512, n_heads: int = 8, n_layers: int = 6, d_ff: int = 2048,
+        max_seq_len: int = 5000, dropout: float = 0.1,
+    ) -> None:  # fmt: skip
         super().__init__()
         ### BEGIN SOLUTION
         self.max_seq_len = max_seq_len
@@ -127,16 +125,9 @@ class SentimentAnalyzer(nn.Module):
     """
 
     def __init__(
-        self,
-        vocab_size: int,
-        d_model: int = 256,
-        n_heads: int = 8,
-        n_layers: int = 4,
-        n_classes: int = 3,
-        d_ff: int = 2048,
-        max_seq_len: int = 5000,
-        dropout: float = 0.1,
-    ) -> None:
+        self, vocab_size: int, d_model: int = 256, n_heads: int = 8, n_layers: int = 4, n_classes: int = 3,
+        d_ff: int = 2048, max_seq_len: int = 5000, dropout: float = 0.1,
+    ) -> None:  # fmt: skip
         super().__init__()
         ### BEGIN SOLUTION
         self.transformer = SimpleTransformer(vocab_size, d_model, n_heads, n_layers, d_ff, max_seq_len, dropout)
@@ -158,6 +149,5 @@ class SentimentAnalyzer(nn.Module):
         output, _weights = self.transformer(x, mask[:, None, None, :])  # (B, T, D)
         real = mask.unsqueeze(-1).to(output.dtype)  # (B, T, 1)
         mean = (output * real).sum(dim=1) / real.sum(dim=1)  # (B, D) / (B, 1) -> (B, D)
-        logits: Tensor = self.classifier(mean)  # (B, n_classes)
-        return logits
+        return self.classifier(mean)  # (B, n_classes)
         ### END SOLUTION

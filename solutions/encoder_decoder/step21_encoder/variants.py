@@ -161,7 +161,10 @@ class norm_of_its_own(nn.Module):
         return self.ln2(torch.add(x, self.drop(self.feed_forward(x)))), weights
 
 
-@variant(replaces="SimpleTransformer")
+@variant(
+    replaces="SimpleTransformer",
+    trades="No positions are made on any device; a slice beyond the table is silently short, so a check is needed.",
+)
 class slice_of_the_table(nn.Module):
     """Positions as a slice of the table, an assertion for the length, a tuple of weights."""
 
@@ -191,7 +194,10 @@ class slice_of_the_table(nn.Module):
         return self.ln_final(stream), collected
 
 
-@variant(replaces="SentimentAnalyzer")
+@variant(
+    replaces="SentimentAnalyzer",
+    trades="The mean is one product, and what padding holds never enters it; that it is a mean shows less.",
+)
 class mean_by_matrix_product(nn.Module):
     """The mean as a product of shares and outputs; the padding's outputs are set to 0 first."""
 

@@ -4,6 +4,11 @@ A decoder block attends twice: to the target as far as it is written, then to th
 kinds make the encoder-decoder model of 2017. It knows the next word from the source and the words before, and a greedy
 loop makes a translation of that.
 
+Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
+unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right. A
+module has no other parameters than those named. Switched back and forth by `train()` and `eval()`, its own or those of
+a parent module, it drops in training mode only, and the same `torch.manual_seed` repeats what is dropped.
+
 Off limits: `nn.Transformer`, its encoder, decoder and their layers, and `nn.MultiheadAttention`.
 """
 
@@ -50,8 +55,7 @@ class DecoderBlock(nn.Module):
         x = self.ln1(tgt + self.dropout(attended))  # (B, T, D)
         attended, _weights = self.cross_attention(x, encoder_output, encoder_output, src_mask)  # (B, T, D)
         x = self.ln2(x + self.dropout(attended))  # (B, T, D)
-        output: Tensor = self.ln3(x + self.dropout(self.feed_forward(x)))  # (B, T, D)
-        return output
+        return self.ln3(x + self.dropout(self.feed_forward(x)))  # (B, T, D)
         ### END SOLUTION
 
 
@@ -66,16 +70,9 @@ class EncoderDecoderTransformer(nn.Module):
     """
 
     def __init__(
-        self,
-        src_vocab_size: int,
-        tgt_vocab_size: int,
-        d_model: int = 512,
-        n_heads: int = 8,
-        n_layers: int = 6,
-        d_ff: int = 2048,
-        max_seq_len: int = 5000,
-        dropout: float = 0.1,
-    ) -> None:
+        self, src_vocab_size: int, tgt_vocab_size: int, d_model: int = 512, n_heads: int = 8, n_layers: int = 6,
+        d_ff: int = 2048, max_seq_len: int = 5000, dropout: float = 0.1,
+    ) -> None:  # fmt: skip
         super().__init__()
         ### BEGIN SOLUTION
         self.max_seq_len = max_seq_len
@@ -113,19 +110,14 @@ class EncoderDecoderTransformer(nn.Module):
         x = self.dropout(self.decoder_embedding(tgt) + self.decoder_pos_embedding(positions))  # (B, T, D)
         for block in self.decoder_blocks:
             x = block(x, encoded, visible, src_mask)  # (B, T, D)
-        logits: Tensor = self.output_projection(self.ln_final(x))  # (B, T, tgt_vocab_size)
-        return logits
+        return self.output_projection(self.ln_final(x))  # (B, T, tgt_vocab_size)
         ### END SOLUTION
 
 
 def greedy_translate(
-    model: EncoderDecoderTransformer,
-    src: Tensor,
-    bos_id: int,
-    eos_id: int,
-    max_new_tokens: int,
+    model: EncoderDecoderTransformer, src: Tensor, bos_id: int, eos_id: int, max_new_tokens: int,
     src_mask: Tensor | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Write a translation of `src`, word by word: `(B, S)` ids -> `(B, 1 + max_new_tokens)` ids (int64).
 
     Each row begins with `bos_id` and goes on with the arg max of the last position's logits, again and again. After its

@@ -12,14 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from grader.checks.catalogue import Pair, misconception
+from grader.checks.catalogue import Pair, misconception, together
 from solutions.images.step23_patches import reference
 
-CUTS = ("patchify", "PatchEmbedding", "VisionTransformer")
 BOTH = ("patchify", "unpatchify", "PatchEmbedding", "VisionTransformer")
-EMBEDDING = ("PatchEmbedding", "VisionTransformer")
-BLOCK = ("EncoderBlock", "VisionTransformer")
-MODEL = ("VisionTransformer",)
 
 
 class Embedding(reference.PatchEmbedding):
@@ -109,11 +105,10 @@ class Model(reference.VisionTransformer):
         return self.give(self.classify(x), weights)
 
 
-def whole(embedding: type = reference.PatchEmbedding, block: type | None = None) -> dict[str, Any]:
+def whole(part: type) -> dict[str, Any]:
     """This part, and the model that is made of it."""
-    made = type("VisionTransformer", (Model,), {"embedding": embedding, "block": block or reference.EncoderBlock})
-    part = {"PatchEmbedding": embedding} if block is None else {"EncoderBlock": block}
-    return part | {"VisionTransformer": made}
+    name, place = ("PatchEmbedding", "embedding") if issubclass(part, Embedding) else ("EncoderBlock", "block")
+    return {name: part, "VisionTransformer": type("VisionTransformer", (Model,), {place: part})}
 
 
 def cutting(cut: Callable[..., Tensor], join: Callable[..., Tensor] | None = None) -> dict[str, Any]:
@@ -154,7 +149,7 @@ def in_order(*order: int) -> dict[str, Any]:
 # --- patches ----------------------------------------------------------------------------------------------------------
 
 
-@misconception(replaces=BOTH, caught_by="test_patches_by_hand")
+@misconception(replaces=BOTH, caught_by="test_patches_by_hand", misses_the_point=True)
 def reshaped_without_moving() -> dict[str, Any]:
     """The image was reshaped to `(B, N, C * P * P)`, without moving any dimension.
 
@@ -218,7 +213,7 @@ def channel_not_moved_behind_the_patches() -> dict[str, Any]:
     return in_order(0, 1, 2, 4, 3, 5)
 
 
-@misconception(replaces=BOTH, caught_by="test_patches_by_hand")
+@misconception(replaces=BOTH, caught_by="test_patches_by_hand", misses_the_point=True)
 def strips_in_place_of_patches() -> dict[str, Any]:
     """Only the height was cut: the pixel rows of neighbouring patches stayed together.
 
@@ -307,163 +302,123 @@ def three_channels_assumed() -> dict[str, Any]:
     return cutting(cut, join)
 
 
-@misconception(replaces=CUTS, caught_by="test_patches_by_hand")
-def patches_as_columns() -> dict[str, Any]:
+@misconception(replaces=cutting, caught_by="test_patches_by_hand")
+def patches_as_columns(images: Tensor, patch_size: int) -> Tensor:
     """The patches are the columns of the result, not its rows: `(B, C * P * P, N)`.
 
     That is how `F.unfold` has them. A linear layer acts on the last dimension, which holds one patch's numbers.
 
     Which of N and C · P · P comes last in the contract?
     """
-
-    def cut(images: Tensor, patch_size: int) -> Tensor:
-        return reference.patchify(images, patch_size).mT
-
-    return cutting(cut)
+    return reference.patchify(images, patch_size).mT
 
 
-@misconception(replaces=CUTS, caught_by="test_patches_by_hand")
-def patches_before_the_batch() -> dict[str, Any]:
+@misconception(replaces=cutting, caught_by="test_patches_by_hand")
+def patches_before_the_batch(images: Tensor, patch_size: int) -> Tensor:
     """The result is `(N, B, C * P * P)`: the patches come before the batch.
 
     A sequence of tokens is `(B, N, ...)` throughout this course.
 
     Which dimension of the result counts the images?
     """
-
-    def cut(images: Tensor, patch_size: int) -> Tensor:
-        return reference.patchify(images, patch_size).transpose(0, 1)
-
-    return cutting(cut)
+    return reference.patchify(images, patch_size).transpose(0, 1)
 
 
-@misconception(replaces=CUTS, caught_by="test_patches_by_hand")
-def patches_left_in_a_grid() -> dict[str, Any]:
+@misconception(replaces=cutting, caught_by="test_patches_by_hand")
+def patches_left_in_a_grid(images: Tensor, patch_size: int) -> Tensor:
     """The patches were left in a grid: rows and columns of patches are two dimensions.
 
     A Transformer reads a sequence: N = rows · columns in one dimension.
 
     How many dimensions has the result in the contract?
     """
-
-    def cut(images: Tensor, patch_size: int) -> Tensor:
-        rows, columns = fits(*images.shape[2:], patch_size)
-        return reference.patchify(images, patch_size).unflatten(1, (rows, columns))
-
-    return cutting(cut)
+    rows, columns = fits(*images.shape[2:], patch_size)
+    return reference.patchify(images, patch_size).unflatten(1, (rows, columns))
 
 
-@misconception(replaces=CUTS, caught_by="test_patches_by_hand")
-def batch_lost() -> dict[str, Any]:
+@misconception(replaces=cutting, caught_by="test_patches_by_hand")
+def batch_lost(images: Tensor, patch_size: int) -> Tensor:
     """The patches of all images were put in one sequence.
 
     Images of a batch have nothing to do with each other. With one image only the shape shows it.
 
     What is the first dimension of the result?
     """
-
-    def cut(images: Tensor, patch_size: int) -> Tensor:
-        return reference.patchify(images, patch_size).flatten(0, 1)
-
-    return cutting(cut)
+    return reference.patchify(images, patch_size).flatten(0, 1)
 
 
-@misconception(replaces=CUTS, caught_by="test_patches_by_hand")
-def numbers_left_in_a_square() -> dict[str, Any]:
+@misconception(replaces=cutting, caught_by="test_patches_by_hand")
+def numbers_left_in_a_square(images: Tensor, patch_size: int) -> Tensor:
     """Each patch was left as `(C, P, P)`, not laid out as one row of numbers.
 
     A linear layer needs one vector a patch.
 
     How many dimensions has the result in the contract?
     """
-
-    def cut(images: Tensor, patch_size: int) -> Tensor:
-        return reference.patchify(images, patch_size).unflatten(2, (images.shape[1], patch_size, patch_size))
-
-    return cutting(cut)
+    return reference.patchify(images, patch_size).unflatten(2, (images.shape[1], patch_size, patch_size))
 
 
-@misconception(replaces=CUTS, caught_by="test_patches_by_hand")
-def made_floating_point() -> dict[str, Any]:
+@misconception(replaces=cutting, caught_by="test_patches_by_hand")
+def made_floating_point(images: Tensor, patch_size: int) -> Tensor:
     """The numbers were turned into floating-point ones.
 
     To cut an image is to move numbers: the dtype stays, uint8 too.
 
     Which dtype did the image have, and which has the result?
     """
-
-    def cut(images: Tensor, patch_size: int) -> Tensor:
-        return reference.patchify(images.float(), patch_size)
-
-    return cutting(cut)
+    return reference.patchify(images.float(), patch_size)
 
 
-@misconception(replaces=CUTS, caught_by="test_patchify_agrees_with_fresh_draws")
-def scaled_to_one() -> dict[str, Any]:
+@misconception(replaces=cutting, caught_by="test_patchify_agrees_with_fresh_draws")
+def scaled_to_one(images: Tensor, patch_size: int) -> Tensor:
     """The pixels were divided by 255.
 
     Whether and how pixels are scaled is for the caller to decide, who knows their range.
 
     Should a pixel's number change when the image is cut?
     """
-
-    def cut(images: Tensor, patch_size: int) -> Tensor:
-        return reference.patchify(images / 255, patch_size)
-
-    return cutting(cut)
+    return reference.patchify(images / 255, patch_size)
 
 
-@misconception(replaces=CUTS, caught_by="test_patchify_agrees_with_fresh_draws")
-def patch_size_taken_for_their_number() -> dict[str, Any]:
+@misconception(replaces=cutting, caught_by="test_patchify_agrees_with_fresh_draws")
+def patch_size_taken_for_their_number(images: Tensor, patch_size: int) -> Tensor:
     """`patch_size` was taken for the number of patches along each side.
 
     P is the side of a patch, in pixels. How many patches that makes follows from the image.
 
     How many numbers has one patch of C channels, in terms of P?
     """
-
-    def cut(images: Tensor, patch_size: int) -> Tensor:
-        return reference.patchify(images, fits(*images.shape[2:], patch_size)[0])
-
-    return cutting(cut)
+    return reference.patchify(images, fits(*images.shape[2:], patch_size)[0])
 
 
-@misconception(replaces=CUTS, caught_by="test_patches_by_hand")
-def overlapping_patches() -> dict[str, Any]:
+@misconception(replaces=cutting, caught_by="test_patches_by_hand")
+def overlapping_patches(images: Tensor, patch_size: int) -> Tensor:
     """The patches overlap: the window moved by one pixel.
 
     Patches tile the image: the window moves by a whole patch, and each pixel is in one patch.
 
     By how many pixels does the window move from one patch to the next?
     """
-
-    def cut(images: Tensor, patch_size: int) -> Tensor:
-        fits(*images.shape[2:], patch_size)
-        windows = images.unfold(2, patch_size, 1).unfold(3, patch_size, 1)
-        return windows.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)
-
-    return cutting(cut)
+    fits(*images.shape[2:], patch_size)
+    windows = images.unfold(2, patch_size, 1).unfold(3, patch_size, 1)
+    return windows.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)
 
 
-@misconception(replaces=CUTS, caught_by="test_what_does_not_fit_is_an_error")
-def a_rest_is_cropped() -> dict[str, Any]:
+@misconception(replaces=cutting, caught_by="test_what_does_not_fit_is_an_error")
+def a_rest_is_cropped(images: Tensor, patch_size: int) -> Tensor:
     """What fills no whole patch was cut off.
 
     Part of the image would be lost, and nobody told. The contract asks for an error.
 
     What is `5 // 2 * 2`, and what becomes of the fifth pixel row?
     """
-
-    def cut(images: Tensor, patch_size: int) -> Tensor:
-        _batch, _channels, height, width = images.shape
-        whole_rows, whole_columns = height // patch_size * patch_size, width // patch_size * patch_size
-        return reference.patchify(images[:, :, :whole_rows, :whole_columns], patch_size)
-
-    return cutting(cut)
+    _batch, _channels, height, width = images.shape
+    whole_rows, whole_columns = height // patch_size * patch_size, width // patch_size * patch_size
+    return reference.patchify(images[:, :, :whole_rows, :whole_columns], patch_size)
 
 
-@misconception(replaces=CUTS, caught_by="test_what_does_not_fit_is_an_error")
-def a_rest_is_padded() -> dict[str, Any]:
+@misconception(replaces=cutting, caught_by="test_what_does_not_fit_is_an_error")
+def a_rest_is_padded(images: Tensor, patch_size: int) -> Tensor:
     """What fills no whole patch was filled up with zeros.
 
     The model would see pixels that nobody took, and a number of patches that nobody expects. The contract asks for an
@@ -471,218 +426,256 @@ def a_rest_is_padded() -> dict[str, Any]:
 
     What does the contract say about a height that is not divisible by `patch_size`?
     """
-
-    def cut(images: Tensor, patch_size: int) -> Tensor:
-        right, below = -images.shape[3] % patch_size, -images.shape[2] % patch_size
-        return reference.patchify(F.pad(images, (0, right, 0, below)), patch_size)
-
-    return cutting(cut)
+    right, below = -images.shape[3] % patch_size, -images.shape[2] % patch_size
+    return reference.patchify(F.pad(images, (0, right, 0, below)), patch_size)
 
 
-@misconception(replaces=CUTS, caught_by="test_what_does_not_fit_is_an_error")
-def only_the_height_is_checked() -> dict[str, Any]:
+@misconception(replaces=cutting, caught_by="test_what_does_not_fit_is_an_error")
+def only_the_height_is_checked(images: Tensor, patch_size: int) -> Tensor:
     """Only the height was checked; a rest of the width was cut off.
 
     Part of the image would be lost, and nobody told. The contract asks for an error.
 
     Which of the two sides does your condition look at?
     """
-
-    def cut(images: Tensor, patch_size: int) -> Tensor:
-        columns = images.shape[3] // patch_size * patch_size
-        return reference.patchify(images[..., :columns], patch_size)
-
-    return cutting(cut)
+    columns = images.shape[3] // patch_size * patch_size
+    return reference.patchify(images[..., :columns], patch_size)
 
 
-@misconception(replaces=("unpatchify",), caught_by="test_unpatchify_is_the_inverse")
-def unpatchify_only_reshapes() -> dict[str, Any]:
+@misconception(replaces="unpatchify", caught_by="test_unpatchify_is_the_inverse")
+def unpatchify_only_reshapes(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
     """`unpatchify` only reshapes to `(B, C, height, width)`.
 
     The pixel rows of a patch then lie one behind the other, where they should lie one below the other.
 
     Which dimensions did `patchify` move, and which way do they have to move back?
     """
-
-    def join(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
-        fits(height, width, patch_size, patches.shape[1])
-        return patches.reshape(len(patches), -1, height, width)
-
-    return {"unpatchify": join}
+    fits(height, width, patch_size, patches.shape[1])
+    return patches.reshape(len(patches), -1, height, width)
 
 
-@misconception(replaces=("unpatchify",), caught_by="test_unpatchify_is_the_inverse")
-def unpatchify_permutes_as_patchify() -> dict[str, Any]:
+@misconception(replaces="unpatchify", caught_by="test_unpatchify_is_the_inverse")
+def unpatchify_permutes_as_patchify(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
     """`unpatchify` uses the permutation of `patchify`, not its inverse.
 
     A permutation done twice is rarely the identity.
 
     Where does each of the six dimensions stand before the permutation, and where should it stand after it?
     """
-
-    def join(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
-        rows, columns = fits(height, width, patch_size, patches.shape[1])
-        cells = patches.reshape(len(patches), rows, columns, -1, patch_size, patch_size)
-        return cells.permute(0, 2, 4, 1, 3, 5).reshape(len(patches), -1, height, width)
-
-    return {"unpatchify": join}
+    rows, columns = fits(height, width, patch_size, patches.shape[1])
+    cells = patches.reshape(len(patches), rows, columns, -1, patch_size, patch_size)
+    return cells.permute(0, 2, 4, 1, 3, 5).reshape(len(patches), -1, height, width)
 
 
-@misconception(replaces=("unpatchify",), caught_by="test_unpatchify_is_the_inverse")
-def rows_and_columns_exchanged_on_the_way_back() -> dict[str, Any]:
+@misconception(replaces="unpatchify", caught_by="test_unpatchify_is_the_inverse")
+def rows_and_columns_exchanged_on_the_way_back(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
     """On the way back, patches were laid out column by column.
 
     Patches run row by row, there and back. With one patch a side it does not show.
 
     In `patches.reshape(B, ?, ?, C, P, P)`, which number comes first?
     """
-
-    def join(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
-        rows, columns = fits(height, width, patch_size, patches.shape[1])
-        cells = patches.reshape(len(patches), columns, rows, -1, patch_size, patch_size)
-        return cells.permute(0, 3, 2, 4, 1, 5).reshape(len(patches), -1, height, width)
-
-    return {"unpatchify": join}
+    rows, columns = fits(height, width, patch_size, patches.shape[1])
+    cells = patches.reshape(len(patches), columns, rows, -1, patch_size, patch_size)
+    return cells.permute(0, 3, 2, 4, 1, 5).reshape(len(patches), -1, height, width)
 
 
-@misconception(replaces=("unpatchify",), caught_by="test_unpatchify_is_the_inverse")
-def patches_transposed_on_the_way_back() -> dict[str, Any]:
+@misconception(replaces="unpatchify", caught_by="test_unpatchify_is_the_inverse")
+def grid_of_patches_exchanged_on_the_way_back(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
+    """On the way back, `height / P` was taken for the number of columns of patches, and `width / P` for the rows.
+
+    As many rows as the height has patches: where the image is not square, every row of patches is cut elsewhere.
+
+    How many patches lie side by side in a row, and which side of the image says so?
+    """
+    columns, rows = fits(height, width, patch_size, patches.shape[1])
+    cells = patches.reshape(len(patches), rows, columns, -1, patch_size, patch_size)
+    return cells.permute(0, 3, 1, 4, 2, 5).reshape(len(patches), -1, rows * patch_size, columns * patch_size)
+
+
+@misconception(replaces="unpatchify", caught_by="test_unpatchify_is_the_inverse")
+def patch_rows_behind_the_grid_on_the_way_back(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
+    """On the way back, the rows of a patch did not get to their row of patches.
+
+    A row of the image counts row of patches, then row inside the patch; a column likewise.
+
+    In `(B, C, rows, P, columns, P)`, which P belongs to which side of the image?
+    """
+    rows, columns = fits(height, width, patch_size, patches.shape[1])
+    cells = patches.reshape(len(patches), rows, columns, -1, patch_size, patch_size)
+    return cells.permute(0, 3, 1, 2, 4, 5).reshape(len(patches), -1, height, width)
+
+
+@misconception(replaces="unpatchify", caught_by="test_unpatchify_is_the_inverse")
+def channel_taken_last_on_the_way_back(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
+    """On the way back, a patch was read as if its channels came last.
+
+    Inside a patch come channel, then row, then column, there and back.
+
+    In `patches.reshape(B, rows, columns, ?, ?, ?)`, which of the three is C?
+    """
+    rows, columns = fits(height, width, patch_size, patches.shape[1])
+    cells = patches.reshape(len(patches), rows, columns, patch_size, patch_size, -1)
+    return cells.permute(0, 5, 1, 3, 2, 4).reshape(len(patches), -1, height, width)
+
+
+@misconception(replaces="unpatchify", caught_by="test_unpatchify_is_the_inverse")
+def patches_transposed_on_the_way_back(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
     """On the way back, rows and columns inside a patch were exchanged.
 
     Every patch is then mirrored along its diagonal. With patches of one colour it does not show.
 
     Which of the last two dimensions of `(B, N, C, P, P)` belongs to the height?
     """
-
-    def join(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
-        images = reference.unpatchify(patches, patch_size, height, width)
-        cells = reference.patchify(images, patch_size).unflatten(2, (-1, patch_size, patch_size)).mT
-        return reference.unpatchify(cells.flatten(2), patch_size, height, width)
-
-    return {"unpatchify": join}
+    images = reference.unpatchify(patches, patch_size, height, width)
+    cells = reference.patchify(images, patch_size).unflatten(2, (-1, patch_size, patch_size)).mT
+    return reference.unpatchify(cells.flatten(2), patch_size, height, width)
 
 
-@misconception(replaces=("unpatchify",), caught_by="test_unpatchify_is_the_inverse")
-def channel_last_image() -> dict[str, Any]:
+@misconception(replaces="unpatchify", caught_by="test_unpatchify_is_the_inverse")
+def channel_last_image(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
     """`unpatchify` gives images with the channel last: `(B, height, width, C)`.
 
     That is how image files and plots have it. The model's images are `(B, C, height, width)`.
 
     Which dimension of the result counts the channels?
     """
-
-    def join(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
-        return reference.unpatchify(patches, patch_size, height, width).permute(0, 2, 3, 1)
-
-    return {"unpatchify": join}
+    return reference.unpatchify(patches, patch_size, height, width).permute(0, 2, 3, 1)
 
 
-@misconception(replaces=("unpatchify",), caught_by="test_unpatchify_is_the_inverse")
-def one_channel_given_back() -> dict[str, Any]:
+@misconception(replaces="unpatchify", caught_by="test_unpatchify_is_the_inverse")
+def one_channel_given_back(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
     """`unpatchify` gives back one channel only.
 
     C is the last dimension divided by P · P.
 
     How many channels has a patch of 12 numbers with P = 2?
     """
-
-    def join(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
-        return reference.unpatchify(patches, patch_size, height, width)[:, :1]
-
-    return {"unpatchify": join}
+    return reference.unpatchify(patches, patch_size, height, width)[:, :1]
 
 
-@misconception(replaces=("unpatchify",), caught_by="test_what_does_not_fit_is_an_error")
-def any_number_of_patches_accepted() -> dict[str, Any]:
+@misconception(replaces="unpatchify", caught_by="test_unpatchify_is_the_inverse")
+def three_channels_given_back(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
+    """`unpatchify` takes every image for one of three channels.
+
+    C is the last dimension divided by P · P: a grey image has one, and a satellite's a dozen.
+
+    How many channels has a patch of 12 numbers with P = 2, and one of 4?
+    """
+    rows, columns = fits(height, width, patch_size, patches.shape[1])
+    cells = patches.reshape(len(patches), rows, columns, 3, patch_size, patch_size)
+    return cells.permute(0, 3, 1, 4, 2, 5).reshape(len(patches), 3, height, width)
+
+
+@misconception(replaces="unpatchify", caught_by="test_unpatchify_is_the_inverse")
+def square_images_on_the_way_back(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
+    """`unpatchify` takes every image for a square one: as many rows of patches as the root of their number.
+
+    Height and width are given, and they may differ.
+
+    How many rows of patches has an image of 2 × 4 with P = 1?
+    """
+    side = int(patches.shape[1] ** 0.5)
+    fits(height, width, patch_size, patches.shape[1])
+    cells = patches.reshape(len(patches), side, side, -1, patch_size, patch_size)
+    return cells.permute(0, 3, 1, 4, 2, 5).reshape(len(patches), -1, side * patch_size, side * patch_size)
+
+
+@misconception(replaces="unpatchify", caught_by="test_what_does_not_fit_is_an_error")
+def any_number_of_patches_accepted(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
     """`unpatchify` takes any number of patches: what is too much is left out, or spread over other channels.
 
     N patches of side P make an image of N · P · P pixels, and of no other size. The contract asks for an error.
 
     What would tell you that six patches can't fill this image?
     """
-
-    def join(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
-        rows, columns = fits(height, width, patch_size)
-        missing = max(rows * columns - patches.shape[1], 0)
-        fitted = F.pad(patches, (0, 0, 0, missing))[:, : rows * columns]
-        return reference.unpatchify(fitted, patch_size, height, width)
-
-    return {"unpatchify": join}
+    rows, columns = fits(height, width, patch_size)
+    missing = max(rows * columns - patches.shape[1], 0)
+    fitted = F.pad(patches, (0, 0, 0, missing))[:, : rows * columns]
+    return reference.unpatchify(fitted, patch_size, height, width)
 
 
-@misconception(replaces=("unpatchify",), caught_by="test_what_does_not_fit_is_an_error")
-def channels_from_what_is_left() -> dict[str, Any]:
+@misconception(replaces="unpatchify", caught_by="test_what_does_not_fit_is_an_error")
+def channels_from_what_is_left(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
     """The number of channels was left to `-1`, and the number of patches never looked at.
 
     Then patches that do not fill the image become channels that it does not have. The contract asks for an error.
 
     Which two numbers have to agree before you reshape?
     """
-
-    def join(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
-        rows, columns = fits(height, width, patch_size)
-        cells = patches.reshape(len(patches), rows, columns, -1, patch_size, patch_size)
-        return cells.permute(0, 3, 1, 4, 2, 5).reshape(len(patches), -1, height, width)
-
-    return {"unpatchify": join}
+    rows, columns = fits(height, width, patch_size)
+    cells = patches.reshape(len(patches), rows, columns, -1, patch_size, patch_size)
+    return cells.permute(0, 3, 1, 4, 2, 5).reshape(len(patches), -1, height, width)
 
 
-@misconception(replaces=("unpatchify",), caught_by="test_what_does_not_fit_is_an_error")
-def a_rest_is_left_out_on_the_way_back() -> dict[str, Any]:
+@misconception(replaces="unpatchify", caught_by="test_what_does_not_fit_is_an_error")
+def a_rest_is_left_out_on_the_way_back(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
     """`unpatchify` accepts a height or width with a rest, and gives a smaller image.
 
     The caller asked for an image of this size. The contract asks for an error.
 
     What does `height // patch_size` do with a rest?
     """
-
-    def join(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
-        rows, columns = height // patch_size, width // patch_size
-        if rows * columns != patches.shape[1]:
-            raise ValueError(f"{patches.shape[1]} patches")
-        return reference.unpatchify(patches, patch_size, rows * patch_size, columns * patch_size)
-
-    return {"unpatchify": join}
+    rows, columns = height // patch_size, width // patch_size
+    if rows * columns != patches.shape[1]:
+        raise ValueError(f"{patches.shape[1]} patches")
+    return reference.unpatchify(patches, patch_size, rows * patch_size, columns * patch_size)
 
 
 # --- PatchEmbedding ---------------------------------------------------------------------------------------------------
 
 
-class NoBias(Embedding):
-    def __init__(self, patch_size: int, in_channels: int, d_model: int) -> None:
-        super().__init__(patch_size, in_channels, d_model)
-        self.projection = nn.Linear(in_channels * patch_size**2, d_model, bias=False)
-
-
-@misconception(replaces=EMBEDDING, caught_by="test_patch_embedding")
-def no_bias_in_the_projection() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_patch_embedding")
+class no_bias_in_the_projection(Embedding):
     """The projection has no bias.
 
     The contract names one, and convolutions and ViT have one.
 
     Which argument of `nn.Linear` decides about the bias?
     """
-    return whole(NoBias)
+
+    def __init__(self, patch_size: int, in_channels: int, d_model: int) -> None:
+        super().__init__(patch_size, in_channels, d_model)
+        self.projection = nn.Linear(in_channels * patch_size**2, d_model, bias=False)
 
 
-class WindowMovesByOne(Embedding):
+@misconception(replaces=whole, caught_by="test_patch_embedding")
+class bias_not_added(Embedding):
+    """The projection's bias was not added.
+
+    It is a parameter of `projection` like its weight. A convolution adds one only where it is given one.
+
+    Which of the projection's two parameters does your code use?
+    """
+
     def forward(self, images: Tensor) -> Tensor:
-        kernel = self.projection.weight.unflatten(1, (-1, self.patch_size, self.patch_size))
-        return F.conv2d(images, kernel, self.projection.bias).flatten(2).mT
+        return super().forward(images) - self.projection.bias
 
 
-@misconception(replaces=EMBEDDING, caught_by="test_patch_embedding")
-def convolution_of_stride_one() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_patch_embedding")
+class convolution_of_stride_one(Embedding):
     """The convolution has stride 1.
 
     Then there is a vector for each place where the kernel fits, and not for each patch.
 
     By how many pixels does the kernel have to move?
     """
-    return whole(WindowMovesByOne)
+
+    def forward(self, images: Tensor) -> Tensor:
+        kernel = self.projection.weight.unflatten(1, (-1, self.patch_size, self.patch_size))
+        return F.conv2d(images, kernel, self.projection.bias).flatten(2).mT
 
 
-class IsAConvolution(Embedding):
+@misconception(replaces=whole, caught_by="test_patch_embedding")
+class projection_is_a_convolution(Embedding):
+    """`projection` is an `nn.Conv2d`.
+
+    It computes the same, but its weight has another shape, and parameters could not be loaded. The contract names
+    `nn.Linear`.
+
+    How could a linear layer's weight be seen as a kernel when the convolution is called?
+    """
+
     def __init__(self, patch_size: int, in_channels: int, d_model: int) -> None:
         super().__init__(patch_size, in_channels, d_model)
         self.projection = nn.Conv2d(in_channels, d_model, patch_size, stride=patch_size)
@@ -691,96 +684,65 @@ class IsAConvolution(Embedding):
         return self.projection(images).flatten(2).mT
 
 
-@misconception(replaces=EMBEDDING, caught_by="test_patch_embedding")
-def projection_is_a_convolution() -> dict[str, Any]:
-    """`projection` is an `nn.Conv2d`.
-
-    It computes the same, but its weight has another shape, and parameters could not be loaded. The contract names
-    `nn.Linear`.
-
-    How could a linear layer's weight be seen as a kernel when the convolution is called?
-    """
-    return whole(IsAConvolution)
-
-
-class TokensAsColumns(Embedding):
-    def forward(self, images: Tensor) -> Tensor:
-        return super().forward(images).mT
-
-
-@misconception(replaces=EMBEDDING, caught_by="test_patch_embedding")
-def embedding_not_transposed() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_patch_embedding")
+class embedding_not_transposed(Embedding):
     """The result is `(B, d_model, N)`.
 
     That is how a convolution has it. Tokens are rows: `(B, N, d_model)`.
 
     Which dimension does a convolution put its channels in, and where do blocks expect them?
     """
-    return whole(TokensAsColumns)
 
-
-class Activated(Embedding):
     def forward(self, images: Tensor) -> Tensor:
-        return torch.relu(super().forward(images))
+        return super().forward(images).mT
 
 
-@misconception(replaces=EMBEDDING, caught_by="test_patch_embedding")
-def activation_behind_the_projection() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_patch_embedding")
+class activation_behind_the_projection(Embedding):
     """There is an activation behind the projection.
 
     The embedding is linear. A ReLU would throw half of what it says about a patch away.
 
     What does the contract say that the result equals?
     """
-    return whole(Activated)
 
-
-class KernelTransposed(Embedding):
     def forward(self, images: Tensor) -> Tensor:
-        kernel = self.projection.weight.unflatten(1, (-1, self.patch_size, self.patch_size)).mT
-        return F.conv2d(images, kernel, self.projection.bias, stride=self.patch_size).flatten(2).mT
+        return torch.relu(super().forward(images))
 
 
-@misconception(replaces=EMBEDDING, caught_by="test_patch_embedding")
-def kernel_transposed() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_patch_embedding")
+class kernel_transposed(Embedding):
     """In the convolution's kernel rows and columns are exchanged, or its channels come last.
 
     The weight's columns are in the order of a patch: channel, row, column.
 
     Which shape does the weight have to be seen in, and which dimension of it changes slowest?
     """
-    return whole(KernelTransposed)
 
-
-class MadeInForward(Embedding):
     def forward(self, images: Tensor) -> Tensor:
-        patches = self.cut(images, self.patch_size)
-        return nn.Linear(patches.shape[-1], len(self.projection.weight), device=images.device)(patches.float())
+        kernel = self.projection.weight.unflatten(1, (-1, self.patch_size, self.patch_size)).mT
+        return F.conv2d(images, kernel, self.projection.bias, stride=self.patch_size).flatten(2).mT
 
 
-@misconception(replaces=EMBEDDING, caught_by="test_patch_embedding")
-def layer_made_in_forward() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_patch_embedding")
+class layer_made_in_forward(Embedding):
     """The linear layer was made in `forward`.
 
     Then each call has new random weights, and there is nothing to train.
 
     Which method is called once, and which one for each batch?
     """
-    return whole(MadeInForward)
+
+    def forward(self, images: Tensor) -> Tensor:
+        patches = self.cut(images, self.patch_size)
+        return nn.Linear(patches.shape[-1], len(self.projection.weight), device=images.device)(patches.float())
 
 
 # --- EncoderBlock -----------------------------------------------------------------------------------------------------
 
 
-class Causal(Block):
-    def attend(self, normed: Tensor) -> tuple[Tensor, Tensor]:
-        count = normed.shape[1]
-        visible = torch.ones(count, count, dtype=torch.bool, device=normed.device).tril()
-        return self.attn(normed, normed, normed, visible)
-
-
-@misconception(replaces=BLOCK, caught_by="test_no_patch_comes_first")
-def causal_attention_over_patches() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_no_patch_comes_first", misses_the_point=True)
+class causal_attention_over_patches(Block):
     """The attention is causal: a patch does not see those to the right of it and below.
 
     A causal mask hides what is yet to be written. An image is there at once, and no patch of it comes before another;
@@ -788,53 +750,44 @@ def causal_attention_over_patches() -> dict[str, Any]:
 
     What would a mask hide here that has to be guessed?
     """
-    return whole(block=Causal)
 
-
-class CausalTheOtherWay(Block):
     def attend(self, normed: Tensor) -> tuple[Tensor, Tensor]:
         count = normed.shape[1]
-        visible = torch.ones(count, count, dtype=torch.bool, device=normed.device).triu()
+        visible = torch.ones(count, count, dtype=torch.bool, device=normed.device).tril()
         return self.attn(normed, normed, normed, visible)
 
 
-@misconception(replaces=BLOCK, caught_by="test_no_patch_comes_first")
-def earlier_patches_hidden() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_no_patch_comes_first")
+class earlier_patches_hidden(Block):
     """The earlier patches are hidden from the later ones.
 
     No part of an image has to be hidden from another.
 
     What would a mask hide here that has to be guessed?
     """
-    return whole(block=CausalTheOtherWay)
 
-
-class OwnTokenHidden(Block):
     def attend(self, normed: Tensor) -> tuple[Tensor, Tensor]:
         count = normed.shape[1]
-        return self.attn(normed, normed, normed, ~torch.eye(count, dtype=torch.bool, device=normed.device))
+        visible = torch.ones(count, count, dtype=torch.bool, device=normed.device).triu()
+        return self.attn(normed, normed, normed, visible)
 
 
-@misconception(replaces=BLOCK, caught_by="test_no_patch_comes_first")
-def own_token_hidden() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_no_patch_comes_first")
+class own_token_hidden(Block):
     """Each token is hidden from itself.
 
     No part of an image has to be hidden from another, nor from itself.
 
     Which entries on the diagonal of the weights should be 0?
     """
-    return whole(block=OwnTokenHidden)
+
+    def attend(self, normed: Tensor) -> tuple[Tensor, Tensor]:
+        count = normed.shape[1]
+        return self.attn(normed, normed, normed, ~torch.eye(count, dtype=torch.bool, device=normed.device))
 
 
-class PostNorm(Block):
-    def forward(self, x: Tensor) -> Any:
-        attended, weights = self.attend(x)
-        x = self.ln_1(x + attended)
-        return self.give(self.ln_2(x + self.mlp(x)), weights)
-
-
-@misconception(replaces=BLOCK, caught_by="test_block_agrees_with_fresh_draws")
-def post_norm() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+class post_norm(Block):
     """The norms stand behind the sums: post-norm.
 
     The encoder of step 21 has it that way. ViT, like GPT-2, normalises what a branch reads, and leaves the stream
@@ -842,62 +795,65 @@ def post_norm() -> dict[str, Any]:
 
     In `x + attn(ln_1(x))`, what does the norm act on?
     """
-    return whole(block=PostNorm)
 
-
-class OnlyQueriesNormed(Block):
     def forward(self, x: Tensor) -> Any:
-        attended, weights = self.attn(self.ln_1(x), x, x)
-        x = x + attended
-        return self.give(x + self.feed(x), weights)
+        attended, weights = self.attend(x)
+        x = self.ln_1(x + attended)
+        return self.give(self.ln_2(x + self.mlp(x)), weights)
 
 
-@misconception(replaces=BLOCK, caught_by="test_block_agrees_with_fresh_draws")
-def keys_and_values_not_normed() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+class keys_and_values_not_normed(Block):
     """Only the queries were normalised; keys and values come from the stream as it is.
 
     In `attn(ln_1(x))` all three are the normalised tokens.
 
     Which three tensors does the attention get?
     """
-    return whole(block=OnlyQueriesNormed)
 
-
-class NoResidualAroundAttention(Block):
     def forward(self, x: Tensor) -> Any:
-        x, weights = self.attend(self.ln_1(x))
+        attended, weights = self.attn(self.ln_1(x), x, x)
+        x = x + attended
         return self.give(x + self.feed(x), weights)
 
 
-@misconception(replaces=BLOCK, caught_by="test_block_agrees_with_fresh_draws")
-def no_residual_around_attention() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+class no_residual_around_attention(Block):
     """What attention gives replaced the stream, and was not added to it.
 
     Without the residual a token forgets what it was before this branch.
 
     What is added to the output of attention?
     """
-    return whole(block=NoResidualAroundAttention)
 
-
-class NoResidualAroundMLP(Block):
     def forward(self, x: Tensor) -> Any:
-        attended, weights = self.attend(self.ln_1(x))
-        return self.give(self.feed(x + attended), weights)
+        x, weights = self.attend(self.ln_1(x))
+        return self.give(x + self.feed(x), weights)
 
 
-@misconception(replaces=BLOCK, caught_by="test_block_agrees_with_fresh_draws")
-def no_residual_around_the_mlp() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+class no_residual_around_the_mlp(Block):
     """What the MLP gives replaced the stream, and was not added to it.
 
     Without the residual a token forgets what it was before this branch.
 
     What is added to the output of the MLP?
     """
-    return whole(block=NoResidualAroundMLP)
+
+    def forward(self, x: Tensor) -> Any:
+        attended, weights = self.attend(self.ln_1(x))
+        return self.give(self.feed(x + attended), weights)
 
 
-class ResidualFromTheNormed(Block):
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+class residual_from_the_normed(Block):
+    """The normalised tokens were added to the branches, not the stream itself.
+
+    The stream has to pass from the first block to the last without a norm in its way.
+
+    In `x + attn(ln_1(x))`, which x is the first one?
+    """
+
     def forward(self, x: Tensor) -> Any:
         x = self.ln_1(x)
         attended, weights = self.attend(x)
@@ -905,166 +861,136 @@ class ResidualFromTheNormed(Block):
         return self.give(x + self.mlp(x), weights)
 
 
-@misconception(replaces=BLOCK, caught_by="test_block_agrees_with_fresh_draws")
-def residual_from_the_normed() -> dict[str, Any]:
-    """The normalised tokens were added to the branches, not the stream itself.
-
-    The stream has to pass from the first block to the last without a norm in its way.
-
-    In `x + attn(ln_1(x))`, which x is the first one?
-    """
-    return whole(block=ResidualFromTheNormed)
-
-
-class OneNormForBoth(Block):
-    def feed(self, x: Tensor) -> Tensor:
-        return self.mlp(self.ln_1(x))
-
-
-@misconception(replaces=BLOCK, caught_by="test_block_agrees_with_fresh_draws")
-def one_norm_for_both() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+class one_norm_for_both(Block):
     """`ln_1` normalises for both branches.
 
     The contract names two norms, each with weights of its own.
 
     Which norm does your `forward` never call?
     """
-    return whole(block=OneNormForBoth)
+
+    def feed(self, x: Tensor) -> Tensor:
+        return self.mlp(self.ln_1(x))
 
 
-class MLPReadsTheInput(Block):
-    def forward(self, x: Tensor) -> Any:
-        attended, weights = self.attend(self.ln_1(x))
-        return self.give(x + attended + self.feed(x), weights)
-
-
-@misconception(replaces=BLOCK, caught_by="test_block_agrees_with_fresh_draws")
-def mlp_reads_the_block_input() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+class mlp_reads_the_block_input(Block):
     """The MLP reads the block's input, from before attention.
 
     It should work on what attention has just gathered.
 
     Which x does the second line of the contract speak of?
     """
-    return whole(block=MLPReadsTheInput)
+
+    def forward(self, x: Tensor) -> Any:
+        attended, weights = self.attend(self.ln_1(x))
+        return self.give(x + attended + self.feed(x), weights)
 
 
-class MLPNotNormed(Block):
-    def feed(self, x: Tensor) -> Tensor:
-        return self.mlp(x)
-
-
-@misconception(replaces=BLOCK, caught_by="test_block_agrees_with_fresh_draws")
-def mlp_without_a_norm() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+class mlp_without_a_norm(Block):
     """The MLP reads the stream without a norm.
 
     Each branch reads through a norm of its own.
 
     Which norm does your `forward` never call?
     """
-    return whole(block=MLPNotNormed)
 
-
-class NoMLP(Block):
     def feed(self, x: Tensor) -> Tensor:
-        return torch.zeros_like(x)
+        return self.mlp(x)
 
 
-@misconception(replaces=BLOCK, caught_by="test_block_agrees_with_fresh_draws")
-def no_mlp() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+class no_mlp(Block):
     """The MLP was left out.
 
     Attention only mixes tokens; the MLP is where each of them is worked on.
 
     Which of the block's submodules does your `forward` never call?
     """
-    return whole(block=NoMLP)
 
-
-class ExactGelu(Block):
     def feed(self, x: Tensor) -> Tensor:
-        hidden = F.gelu(self.mlp.c_fc(self.ln_2(x)))
-        return F.dropout(self.mlp.c_proj(hidden), self.mlp.dropout, self.training)
+        return torch.zeros_like(x)
 
 
-@misconception(replaces=BLOCK, caught_by="test_block_agrees_with_fresh_draws")
-def exact_gelu() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+class exact_gelu(Block):
     """The MLP uses the exact GELU.
 
     ViT as it was published does. Here the MLP is step 11's, with GPT-2's tanh form.
 
     Which form of the GELU does step 11 ask for?
     """
-    return whole(block=ExactGelu)
 
-
-class ReluInTheMLP(Block):
     def feed(self, x: Tensor) -> Tensor:
-        hidden = torch.relu(self.mlp.c_fc(self.ln_2(x)))
+        hidden = F.gelu(self.mlp.c_fc(self.ln_2(x)))
         return F.dropout(self.mlp.c_proj(hidden), self.mlp.dropout, self.training)
 
 
-@misconception(replaces=BLOCK, caught_by="test_block_agrees_with_fresh_draws")
-def relu_in_the_mlp() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+class relu_in_the_mlp(Block):
     """The MLP uses ReLU.
 
     That was step 21's feed-forward. Here the MLP is step 11's, with the tanh form of GELU.
 
     Which activation does step 11 ask for?
     """
-    return whole(block=ReluInTheMLP)
+
+    def feed(self, x: Tensor) -> Tensor:
+        hidden = torch.relu(self.mlp.c_fc(self.ln_2(x)))
+        return F.dropout(self.mlp.c_proj(hidden), self.mlp.dropout, self.training)
 
 
-class AttentionOverTheBatch(Block):
-    def attend(self, normed: Tensor) -> tuple[Tensor, Tensor]:
-        attended, weights = super().attend(normed.transpose(0, 1))
-        return attended.transpose(0, 1), weights
-
-
-@misconception(replaces=BLOCK, caught_by="test_block_agrees_with_fresh_draws")
-def attention_over_the_batch() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+class attention_over_the_batch(Block):
     """The first dimension was taken for the tokens: attention ran over the batch.
 
     Patches of one image then look at the same place of other images.
 
     Which dimension of `(B, T, n_embd)` counts the tokens?
     """
-    return whole(block=AttentionOverTheBatch)
+
+    def attend(self, normed: Tensor) -> tuple[Tensor, Tensor]:
+        attended, weights = super().attend(normed.transpose(0, 1))
+        return attended.transpose(0, 1), weights
 
 
-class OutputOnly(Block):
-    def give(self, x: Tensor, weights: Tensor) -> Any:
-        return x
-
-
-@misconception(replaces=BLOCK, caught_by="test_block_agrees_with_fresh_draws")
-def weights_not_returned() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+class weights_not_returned(Block):
     """The weights were not returned.
 
     They are what is drawn when one asks where a model looked.
 
     What does the contract say that `forward` returns?
     """
-    return whole(block=OutputOnly)
 
-
-class WeightsAveraged(Block):
     def give(self, x: Tensor, weights: Tensor) -> Any:
-        return x, weights.mean(dim=1)
+        return x
 
 
-@misconception(replaces=BLOCK, caught_by="test_block_agrees_with_fresh_draws")
-def weights_averaged_over_the_heads() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+class weights_averaged_over_the_heads(Block):
     """The weights were averaged over the heads.
 
     Heads look at different things, and the mean shows none of it. The contract asks for `(B, H, T, T)`.
 
     How many dimensions do the weights have in the contract?
     """
-    return whole(block=WeightsAveraged)
+
+    def give(self, x: Tensor, weights: Tensor) -> Any:
+        return x, weights.mean(dim=1)
 
 
-class DropoutOnTheBranches(Block):
+@misconception(replaces=whole, caught_by="test_dropout")
+class dropout_on_the_branches_too(Block):
+    """Dropout also acts on what the branches add.
+
+    Step 21 has it so. Here it acts in the parts only: on the attention weights, and at the MLP's end.
+
+    How many times does one number pass dropout in your block?
+    """
+
     def __init__(self, n_embd: int, n_head: int, dropout: float = 0.0) -> None:
         super().__init__(n_embd, n_head, dropout)
         self.drop = nn.Dropout(dropout)
@@ -1075,55 +1001,46 @@ class DropoutOnTheBranches(Block):
         return self.give(x + self.drop(self.feed(x)), weights)
 
 
-@misconception(replaces=BLOCK, caught_by="test_dropout")
-def dropout_on_the_branches_too() -> dict[str, Any]:
-    """Dropout also acts on what the branches add.
-
-    Step 21 has it so. Here it acts in the parts only: on the attention weights, and at the MLP's end.
-
-    How many times does one number pass dropout in your block?
-    """
-    return whole(block=DropoutOnTheBranches)
-
-
-class NoDropoutInAttention(Block):
-    def __init__(self, n_embd: int, n_head: int, dropout: float = 0.0) -> None:
-        super().__init__(n_embd, n_head, dropout)
-        self.attn = reference.MultiHeadAttention(n_embd, n_head)
-
-
-@misconception(replaces=BLOCK, caught_by="test_dropout")
-def dropout_not_handed_to_the_attention() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_dropout")
+class dropout_not_handed_to_the_attention(Block):
     """The attention was made without the dropout rate of the block, or with its default.
 
     Step 20's class takes 0.1 where it is not told otherwise.
 
     Which arguments does the attention get when it is made?
     """
-    return whole(block=NoDropoutInAttention)
 
-
-class NoDropoutInTheMLP(Block):
     def __init__(self, n_embd: int, n_head: int, dropout: float = 0.0) -> None:
         super().__init__(n_embd, n_head, dropout)
-        self.mlp = reference.MLP(n_embd)
+        self.attn = reference.MultiHeadAttention(n_embd, n_head)
 
 
-@misconception(replaces=BLOCK, caught_by="test_dropout")
-def dropout_not_handed_to_the_mlp() -> dict[str, Any]:
+@misconception(replaces=whole, caught_by="test_dropout")
+class dropout_not_handed_to_the_mlp(Block):
     """The MLP was made without the dropout rate of the block.
 
     Step 11's class takes 0 where it is not told otherwise: the rate has no effect there.
 
     Which arguments does the MLP get when it is made?
     """
-    return whole(block=NoDropoutInTheMLP)
+
+    def __init__(self, n_embd: int, n_head: int, dropout: float = 0.0) -> None:
+        super().__init__(n_embd, n_head, dropout)
+        self.mlp = reference.MLP(n_embd)
 
 
 # --- VisionTransformer ------------------------------------------------------------------------------------------------
 
 
-class ClassTokenLast(Model):
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class class_token_last(Model):
+    """The class token was put behind the patches.
+
+    It comes first, and so its position is 0.
+
+    In which order does `torch.cat` get the two?
+    """
+
     def join(self, patches: Tensor) -> Tensor:
         return super().join(patches).roll(-1, dims=1)
 
@@ -1131,66 +1048,60 @@ class ClassTokenLast(Model):
         return self.ln_f(x)[:, -1]
 
 
-@misconception(replaces=MODEL, caught_by="test_model_agrees_with_fresh_draws")
-def class_token_last() -> dict[str, Any]:
-    """The class token was put behind the patches.
-
-    It comes first, and so its position is 0.
-
-    In which order does `torch.cat` get the two?
-    """
-    return {"VisionTransformer": ClassTokenLast}
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class class_token_last_and_a_patch_read(class_token_last):
+    def pool(self, x: Tensor) -> Tensor:
+        return self.ln_f(x)[:, 0]
 
 
-class ClassTokenWithoutPosition(Model):
-    def locate(self, tokens: Tensor) -> Tensor:
-        return torch.cat([tokens[:, :1], tokens[:, 1:] + self.position_embedding[:, 1:]], dim=1)
-
-
-@misconception(replaces=MODEL, caught_by="test_model_agrees_with_fresh_draws")
-def class_token_without_a_position() -> dict[str, Any]:
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class class_token_without_a_position(Model):
     """The class token got no position.
 
     The table has N + 1 rows: the first one is the class token's.
 
     How many rows of `position_embedding` does your code use?
     """
-    return {"VisionTransformer": ClassTokenWithoutPosition}
 
-
-class PositionsFromTheFirst(Model):
     def locate(self, tokens: Tensor) -> Tensor:
-        return torch.cat([tokens[:, :1], tokens[:, 1:] + self.position_embedding[:, :-1]], dim=1)
+        return torch.cat([tokens[:, :1], tokens[:, 1:] + self.position_embedding[:, 1:]], dim=1)
 
 
-@misconception(replaces=MODEL, caught_by="test_model_agrees_with_fresh_draws")
-def patches_take_positions_from_the_first() -> dict[str, Any]:
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class patches_take_positions_from_the_first(Model):
     """The patches took the table's rows from 0, and the class token none, or the last.
 
     Positions are added after the class token was put in front: row 0 is the class token's.
 
     Which row of `position_embedding` does the first patch get?
     """
-    return {"VisionTransformer": PositionsFromTheFirst}
 
-
-class NoPositions(Model):
     def locate(self, tokens: Tensor) -> Tensor:
-        return tokens
+        return torch.cat([tokens[:, :1], tokens[:, 1:] + self.position_embedding[:, :-1]], dim=1)
 
 
-@misconception(replaces=MODEL, caught_by="test_model_agrees_with_fresh_draws")
-def positions_not_added() -> dict[str, Any]:
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class positions_not_added(Model):
     """Positions were not added.
 
     Attention does not know order: without positions an image whose patches were shuffled is the same image.
 
     What tells the model where a patch was?
     """
-    return {"VisionTransformer": NoPositions}
+
+    def locate(self, tokens: Tensor) -> Tensor:
+        return tokens
 
 
-class PositionsInEveryBlock(Model):
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class positions_added_in_every_block(Model):
+    """Positions were added before every block.
+
+    They are added once; the stream carries them on.
+
+    Does the sum stand in the loop or in front of it?
+    """
+
     def through(self, x: Tensor) -> tuple[Tensor, list[Any]]:
         all_weights = []
         for number, block in enumerate(self.blocks):
@@ -1202,130 +1113,118 @@ class PositionsInEveryBlock(Model):
         return self.ln_f(x + self.position_embedding)[:, 0] if len(self.blocks) == 1 else super().pool(x)
 
 
-@misconception(replaces=MODEL, caught_by="test_model_agrees_with_fresh_draws")
-def positions_added_in_every_block() -> dict[str, Any]:
-    """Positions were added before every block.
-
-    They are added once; the stream carries them on.
-
-    Does the sum stand in the loop or in front of it?
-    """
-    return {"VisionTransformer": PositionsInEveryBlock}
-
-
-class MeanOfThePatches(Model):
-    def pool(self, x: Tensor) -> Tensor:
-        return self.ln_f(x).mean(dim=1)
-
-
-@misconception(replaces=MODEL, caught_by="test_model_agrees_with_fresh_draws")
-def mean_in_place_of_the_class_token() -> dict[str, Any]:
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class mean_in_place_of_the_class_token(Model):
     """The classifier got the mean of the tokens, not the class token.
 
     That works too, and some models do it. But then the class token would be of no use, and here it is what gathers.
 
     Which token was added for the classifier to read?
     """
-    return {"VisionTransformer": MeanOfThePatches}
 
-
-class MeanOfThePatchesAlone(Model):
     def pool(self, x: Tensor) -> Tensor:
-        return self.ln_f(x)[:, 1:].mean(dim=1)
+        return self.ln_f(x).mean(dim=1)
 
 
-@misconception(replaces=MODEL, caught_by="test_model_agrees_with_fresh_draws")
-def mean_of_the_patches() -> dict[str, Any]:
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class mean_of_the_tokens_before_the_norm(mean_in_place_of_the_class_token):
+    def pool(self, x: Tensor) -> Tensor:
+        return self.ln_f(x.mean(dim=1))
+
+
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class mean_of_the_patches(Model):
     """The classifier got the mean of the patches, not the class token.
 
     That works too, and some models do it. But then the class token would be of no use, and here it is what gathers.
 
     Which token was added for the classifier to read?
     """
-    return {"VisionTransformer": MeanOfThePatchesAlone}
 
-
-class LastTokenRead(Model):
     def pool(self, x: Tensor) -> Tensor:
-        return self.ln_f(x)[:, -1]
+        return self.ln_f(x)[:, 1:].mean(dim=1)
 
 
-@misconception(replaces=MODEL, caught_by="test_model_agrees_with_fresh_draws")
-def last_token_read() -> dict[str, Any]:
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class mean_of_the_patches_before_the_norm(mean_of_the_patches):
+    def pool(self, x: Tensor) -> Tensor:
+        return self.ln_f(x[:, 1:].mean(dim=1))
+
+
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class last_token_read(Model):
     """The classifier got the last token.
 
     The class token is the first.
 
     Where in the sequence did you put the class token?
     """
-    return {"VisionTransformer": LastTokenRead}
 
-
-class FirstPatchRead(Model):
     def pool(self, x: Tensor) -> Tensor:
-        return self.ln_f(x)[:, 1]
+        return self.ln_f(x)[:, -1]
 
 
-@misconception(replaces=MODEL, caught_by="test_model_agrees_with_fresh_draws")
-def first_patch_read() -> dict[str, Any]:
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class first_patch_read(Model):
     """The classifier got the first patch.
 
     The class token is the first.
 
     Where in the sequence did you put the class token?
     """
-    return {"VisionTransformer": FirstPatchRead}
 
-
-class EveryTokenClassified(Model):
     def pool(self, x: Tensor) -> Tensor:
-        return self.ln_f(x)
+        return self.ln_f(x)[:, 1]
 
 
-@misconception(replaces=MODEL, caught_by="test_model_agrees_with_fresh_draws")
-def every_token_classified() -> dict[str, Any]:
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class every_token_classified(Model):
     """`head` was applied to every token, and logits of all of them returned.
 
     One image has one class: the class token's logits are the answer.
 
     How many dimensions do the logits have in the contract?
     """
-    return {"VisionTransformer": EveryTokenClassified}
+
+    def pool(self, x: Tensor) -> Tensor:
+        return self.ln_f(x)
 
 
-class NoClassTokenInFront(Model):
-    def join(self, patches: Tensor) -> Tensor:
-        return torch.cat([self.cls_token.expand(len(patches), -1, -1), patches[:, 1:], patches[:, :1] * 0], dim=1)
-
-
-@misconception(replaces=MODEL, caught_by="test_model_agrees_with_fresh_draws")
-def image_read_as_class_token() -> dict[str, Any]:
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class image_read_as_class_token(Model):
     """The class token replaced the first patch.
 
     It is one token more: N + 1 in all.
 
     How long is the sequence before and after the class token is added?
     """
-    return {"VisionTransformer": NoClassTokenInFront}
+
+    def join(self, patches: Tensor) -> Tensor:
+        return torch.cat([self.cls_token.expand(len(patches), -1, -1), patches[:, 1:], patches[:, :1] * 0], dim=1)
 
 
-class NoFinalNorm(Model):
-    def pool(self, x: Tensor) -> Tensor:
-        return x[:, 0]
-
-
-@misconception(replaces=MODEL, caught_by="test_model_agrees_with_fresh_draws")
-def no_final_norm() -> dict[str, Any]:
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class no_final_norm(Model):
     """The norm at the end is missing.
 
     In pre-norm blocks the stream is never normalised: `head` would read numbers of any size.
 
     Which submodule does your `forward` never call?
     """
-    return {"VisionTransformer": NoFinalNorm}
+
+    def pool(self, x: Tensor) -> Tensor:
+        return x[:, 0]
 
 
-class FinalNormBeforeTheBlocks(Model):
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class final_norm_before_the_blocks(Model):
+    """`ln_f` stands in front of the blocks.
+
+    Its place is behind them, where it normalises what `head` reads.
+
+    What does `ln_f` read, and what reads its output?
+    """
+
     def drop(self, x: Tensor) -> Tensor:
         return super().drop(self.ln_f(x))
 
@@ -1333,119 +1232,99 @@ class FinalNormBeforeTheBlocks(Model):
         return x[:, 0]
 
 
-@misconception(replaces=MODEL, caught_by="test_model_agrees_with_fresh_draws")
-def final_norm_before_the_blocks() -> dict[str, Any]:
-    """`ln_f` stands in front of the blocks.
-
-    Its place is behind them, where it normalises what `head` reads.
-
-    What does `ln_f` read, and what reads its output?
-    """
-    return {"VisionTransformer": FinalNormBeforeTheBlocks}
-
-
-class TanhBehindTheNorm(Model):
-    def pool(self, x: Tensor) -> Tensor:
-        return torch.tanh(super().pool(x))
-
-
-@misconception(replaces=MODEL, caught_by="test_model_agrees_with_fresh_draws")
-def tanh_in_front_of_the_head() -> dict[str, Any]:
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class tanh_in_front_of_the_head(Model):
     """There is a tanh in front of `head`.
 
     BERT has such a pooler. Here `head` reads what `ln_f` gives.
 
     What stands between `ln_f` and `head` in the contract?
     """
-    return {"VisionTransformer": TanhBehindTheNorm}
+
+    def pool(self, x: Tensor) -> Tensor:
+        return torch.tanh(super().pool(x))
 
 
-class SoftmaxOnTheLogits(Model):
-    def classify(self, x: Tensor) -> Tensor:
-        return super().classify(x).softmax(dim=-1)
-
-
-@misconception(replaces=MODEL, caught_by="test_model_agrees_with_fresh_draws")
-def softmax_on_the_logits() -> dict[str, Any]:
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class softmax_on_the_logits(Model):
     """A softmax was taken of the logits.
 
     The cross-entropy takes one itself, and would take it twice.
 
     What does the contract say that `forward` returns?
     """
-    return {"VisionTransformer": SoftmaxOnTheLogits}
+
+    def classify(self, x: Tensor) -> Tensor:
+        return super().classify(x).softmax(dim=-1)
 
 
-class OneBlockRepeated(Model):
-    def stack(self, n_layer: int, *given: Any) -> nn.ModuleList:
-        return nn.ModuleList([self.block(*given)] * n_layer)
-
-
-@misconception(replaces=MODEL, caught_by="test_model_agrees_with_fresh_draws")
-def one_block_repeated() -> dict[str, Any]:
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class one_block_repeated(Model):
     """One block was used n_layer times.
 
     Each layer has weights of its own.
 
     How many times does your constructor make a block?
     """
-    return {"VisionTransformer": OneBlockRepeated}
+
+    def stack(self, n_layer: int, *given: Any) -> nn.ModuleList:
+        return nn.ModuleList([self.block(*given)] * n_layer)
 
 
-class OnlyTheLastWeights(Model):
-    def give(self, logits: Tensor, weights: list[Any]) -> Any:
-        return logits, weights[-1]
-
-
-@misconception(replaces=MODEL, caught_by="test_model_agrees_with_fresh_draws")
-def only_the_last_weights() -> dict[str, Any]:
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class only_the_last_weights(Model):
     """Only the last block's weights were returned.
 
     The contract asks for a list of every block's weights.
 
     What becomes of a block's weights when the next block has run?
     """
-    return {"VisionTransformer": OnlyTheLastWeights}
 
-
-class WeightsStacked(Model):
     def give(self, logits: Tensor, weights: list[Any]) -> Any:
-        return logits, torch.stack(weights)
+        return logits, weights[-1]
 
 
-@misconception(replaces=MODEL, caught_by="test_model_agrees_with_fresh_draws")
-def weights_stacked() -> dict[str, Any]:
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class no_weights_at_all(Model):
+    """The weights of the blocks were not returned: the list is empty.
+
+    `forward` gives `(logits, weights)`, one map for each block.
+
+    What does each block return beside its tokens, and where do you keep it?
+    """
+
+    def give(self, logits: Tensor, weights: list[Any]) -> Any:
+        return logits, []
+
+
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class weights_stacked(Model):
     """The weights were stacked into one tensor.
 
     The contract asks for a list of every block's weights.
 
     Which type has the second part of the result?
     """
-    return {"VisionTransformer": WeightsStacked}
 
-
-class LogitsOnly(Model):
     def give(self, logits: Tensor, weights: list[Any]) -> Any:
-        return logits
+        return logits, torch.stack(weights)
 
 
-@misconception(replaces=MODEL, caught_by="test_model_agrees_with_fresh_draws")
-def model_without_weights() -> dict[str, Any]:
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class model_without_weights(Model):
     """The model returns its logits without the weights.
 
     They are what is drawn when one asks where a model looked.
 
     What does the contract say that `forward` returns?
     """
-    return {"VisionTransformer": LogitsOnly}
+
+    def give(self, logits: Tensor, weights: list[Any]) -> Any:
+        return logits
 
 
-class CausalModel(Model):
-    block = Causal
-
-
-@misconception(replaces=MODEL, caught_by="test_model_agrees_with_fresh_draws")
-def model_made_of_causal_blocks() -> dict[str, Any]:
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class model_made_of_causal_blocks(Model):
     """The model's blocks are causal.
 
     A causal mask hides what is yet to be written. An image is there at once; and the class token, being first, would
@@ -1453,26 +1332,45 @@ def model_made_of_causal_blocks() -> dict[str, Any]:
 
     Which block did you build for images, and which one for text?
     """
-    return {"VisionTransformer": CausalModel}
+
+    block = causal_attention_over_patches
 
 
-class AnySizeAccepted(Model):
-    def check(self, images: Tensor) -> None:
-        pass
-
-
-@misconception(replaces=MODEL, caught_by="test_another_size_is_an_error")
-def another_size_accepted() -> dict[str, Any]:
+@misconception(replaces="VisionTransformer", caught_by="test_another_size_is_an_error")
+class another_size_accepted(Model):
     """Images of another size were accepted where they have as many patches.
 
     A 6 × 4 image has as many patches as a 4 × 6 one, but its patches lie elsewhere, and the positions would be wrong.
 
     Is the number of patches enough to know that positions fit?
     """
-    return {"VisionTransformer": AnySizeAccepted}
+
+    def check(self, images: Tensor) -> None:
+        pass
 
 
-class SmallerSizeAccepted(Model):
+@misconception(replaces="VisionTransformer", caught_by="test_another_size_is_an_error")
+class another_size_resized(Model):
+    """Images of another size were resized.
+
+    The caller then gets logits of an image that was never given. The contract asks for an error.
+
+    Who decides how an image is resized, and how would they know that it was?
+    """
+
+    def forward(self, images: Tensor) -> Any:
+        return super().forward(F.interpolate(images, self.image_size))
+
+
+@misconception(replaces="VisionTransformer", caught_by="test_another_size_is_an_error")
+class smaller_images_accepted(Model):
+    """Smaller images were accepted: the table of positions was cut to their length.
+
+    Row by row, the second row of patches begins at another number in a narrower image: the positions would be wrong.
+
+    What does position 3 mean in an image of two columns, and what in one of three?
+    """
+
     def check(self, images: Tensor) -> None:
         pass
 
@@ -1480,51 +1378,42 @@ class SmallerSizeAccepted(Model):
         return tokens + self.position_embedding[:, : tokens.shape[1]]
 
 
-@misconception(replaces=MODEL, caught_by="test_another_size_is_an_error")
-def smaller_images_accepted() -> dict[str, Any]:
-    """Smaller images were accepted: the table of positions was cut to their length.
-
-    Row by row, the second row of patches begins at another number in a narrower image: the positions would be wrong.
-
-    What does position 3 mean in an image of two columns, and what in one of three?
-    """
-    return {"VisionTransformer": SmallerSizeAccepted}
-
-
-class SizeExchanged(Model):
-    def check(self, images: Tensor) -> None:
-        if tuple(images.shape[-2:]) != self.image_size[::-1]:
-            raise ValueError(f"images of {tuple(images.shape[-2:])}")
-
-
-@misconception(replaces=MODEL, caught_by="test_model_agrees_with_fresh_draws")
-def image_size_taken_as_width_and_height() -> dict[str, Any]:
+@misconception(replaces="VisionTransformer", caught_by="test_model_agrees_with_fresh_draws")
+class image_size_taken_as_width_and_height(Model):
     """`image_size` was taken for (width, height).
 
     It is (height, width), as in the shape of the images.
 
     Which number of `image_size` do you compare with which dimension?
     """
-    return {"VisionTransformer": SizeExchanged}
+
+    def check(self, images: Tensor) -> None:
+        if tuple(images.shape[-2:]) != self.image_size[::-1]:
+            raise ValueError(f"images of {tuple(images.shape[-2:])}")
 
 
-class NoDropoutOnTheSum(Model):
-    def drop(self, x: Tensor) -> Tensor:
-        return x
-
-
-@misconception(replaces=MODEL, caught_by="test_dropout")
-def no_dropout_on_the_sum() -> dict[str, Any]:
+@misconception(replaces="VisionTransformer", caught_by="test_dropout")
+class no_dropout_on_the_sum(Model):
     """The sum of tokens and positions has no dropout.
 
     The contract names it.
 
     How many of its numbers does the first block see in training?
     """
-    return {"VisionTransformer": NoDropoutOnTheSum}
+
+    def drop(self, x: Tensor) -> Tensor:
+        return x
 
 
-class DropoutOnThePatchesOnly(Model):
+@misconception(replaces="VisionTransformer", caught_by="test_dropout")
+class dropout_on_the_patches_only(Model):
+    """Dropout acts on the patches before the class token and the positions come in.
+
+    It acts on the sum, of the class token too.
+
+    Which line comes first, the sum or the dropout?
+    """
+
     def join(self, patches: Tensor) -> Tensor:
         return super().join(self.dropout(patches))
 
@@ -1532,18 +1421,15 @@ class DropoutOnThePatchesOnly(Model):
         return x
 
 
-@misconception(replaces=MODEL, caught_by="test_dropout")
-def dropout_on_the_patches_only() -> dict[str, Any]:
-    """Dropout acts on the patches before the class token and the positions come in.
+@misconception(replaces="VisionTransformer", caught_by="test_dropout")
+class dropout_before_the_positions(Model):
+    """Dropout acts on the tokens before positions are added.
 
-    It acts on the sum, of the class token too.
+    It acts on the sum: where a patch was can be dropped, too.
 
     Which line comes first, the sum or the dropout?
     """
-    return {"VisionTransformer": DropoutOnThePatchesOnly}
 
-
-class DropoutBeforePositions(Model):
     def locate(self, tokens: Tensor) -> Tensor:
         return self.dropout(tokens) + self.position_embedding
 
@@ -1551,50 +1437,33 @@ class DropoutBeforePositions(Model):
         return x
 
 
-@misconception(replaces=MODEL, caught_by="test_dropout")
-def dropout_before_the_positions() -> dict[str, Any]:
-    """Dropout acts on the tokens before positions are added.
-
-    It acts on the sum: where a patch was can be dropped, too.
-
-    Which line comes first, the sum or the dropout?
-    """
-    return {"VisionTransformer": DropoutBeforePositions}
-
-
-class DropoutNotHandedOn(Model):
-    def stack(self, n_layer: int, *given: Any) -> nn.ModuleList:
-        return super().stack(n_layer, *given[:2])
-
-
-@misconception(replaces=MODEL, caught_by="test_dropout")
-def dropout_not_handed_to_the_blocks() -> dict[str, Any]:
+@misconception(replaces="VisionTransformer", caught_by="test_dropout")
+class dropout_not_handed_to_the_blocks(Model):
     """The blocks were made without the dropout rate.
 
     Then they never drop anything.
 
     Which arguments does a block get when it is made?
     """
-    return {"VisionTransformer": DropoutNotHandedOn}
+
+    def stack(self, n_layer: int, *given: Any) -> nn.ModuleList:
+        return super().stack(n_layer, *given[:2])
 
 
-class MadeInFloat32(Model):
-    def join(self, patches: Tensor) -> Tensor:
-        return super().join(patches.float())
-
-    def drop(self, x: Tensor) -> Tensor:
-        return super().drop(x).to(self.head.weight.dtype)
-
-
-@misconception(replaces=MODEL, caught_by="test_dtypes_and_device")
-def class_token_in_float32() -> dict[str, Any]:
+@misconception(replaces="VisionTransformer", caught_by="test_dtypes_and_device")
+class class_token_in_float32(Model):
     """Something in `forward` is always float32.
 
     A model that was moved to float64 or bfloat16 works in that dtype from beginning to end.
 
     Which dtype has a tensor that `torch.zeros` or `.float()` makes?
     """
-    return {"VisionTransformer": MadeInFloat32}
+
+    def join(self, patches: Tensor) -> Tensor:
+        return super().join(patches.float())
+
+    def drop(self, x: Tensor) -> Tensor:
+        return super().drop(x).to(self.head.weight.dtype)
 
 
 class CroppingModel(Model):
@@ -1614,7 +1483,7 @@ class CroppingModel(Model):
         return self.give(self.classify(x), weights)
 
 
-@misconception(replaces=MODEL, caught_by="test_another_size_is_an_error")
+@misconception(replaces=("VisionTransformer",), caught_by="test_another_size_is_an_error")
 def image_size_with_a_rest_accepted() -> dict[str, Any]:
     """An `image_size` that is no multiple of `patch_size` was accepted.
 
@@ -1628,11 +1497,11 @@ def image_size_with_a_rest_accepted() -> dict[str, Any]:
 # --- two at once ------------------------------------------------------------------------------------------------------
 
 
-def _both(first: Callable[..., Any], second: Callable[..., Any]) -> Pair:
+def _both(first: Callable[..., Any], second: type) -> Pair:
     """A wrong part in a model that is wrong itself."""
-    part, model = first(), second()["VisionTransformer"]
+    part = whole(first) if isinstance(first, type) else first()
     made = {name: getattr(part["VisionTransformer"], name) for name in ("embedding", "block")}
-    return Pair(first, second, part | {"VisionTransformer": type("VisionTransformer", (model,), made)})
+    return Pair(first, second, part | {"VisionTransformer": type("VisionTransformer", (second,), made)})
 
 
 PAIRS = [
@@ -1641,16 +1510,8 @@ PAIRS = [
         for first in (patches_column_by_column, reshaped_without_moving, causal_attention_over_patches, post_norm)
         for second in (positions_not_added, class_token_last, no_final_norm, mean_in_place_of_the_class_token)
     ),
-    *(
-        Pair(first, second, {"VisionTransformer": type("VisionTransformer", (one, other), {})})
-        for first, one in (
-            (positions_not_added, NoPositions),
-            (class_token_without_a_position, ClassTokenWithoutPosition),
-        )
-        for second, other in (
-            (no_final_norm, NoFinalNorm),
-            (softmax_on_the_logits, SoftmaxOnTheLogits),
-            (only_the_last_weights, OnlyTheLastWeights),
-        )
+    *together(
+        (positions_not_added, class_token_without_a_position),
+        (no_final_norm, softmax_on_the_logits, only_the_last_weights),
     ),
 ]

@@ -4,6 +4,11 @@ A Transformer reads tokens, and an image has none. So it is cut into square patc
 each, and from there on it is an encoder like any other: no mask, since no part of an image comes before another. One
 token more, the class token, gathers what the classifier reads.
 
+Asked everywhere: views with any strides, more than 1,024 patches, and calls under `torch.no_grad()`. Inputs stay
+unmodified, and later calls leave earlier results as they are. A module has no other parameters than those named.
+Switched back and forth by `train()` and `eval()`, its own or those of a parent module, it drops in training mode only,
+and the same `torch.manual_seed` repeats what is dropped.
+
 Off limits: in `patchify` and `unpatchify` F.unfold, F.fold, F.pixel_shuffle and F.pixel_unshuffle (Tensor.unfold is
 allowed); everywhere `nn.Transformer`, its encoder, decoder and their layers, and `nn.MultiheadAttention`.
 """

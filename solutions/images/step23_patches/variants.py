@@ -15,7 +15,10 @@ from solutions.images.step23_patches.reference import EncoderBlock, PatchEmbeddi
 BOTH = ("patchify", "unpatchify")
 
 
-@variant(replaces=BOTH)
+@variant(
+    replaces=BOTH,
+    trades="The patches are views, and nothing is copied before the last reshape; the dimensions still need an order.",
+)
 def views_by_unfold() -> dict[str, Any]:
     """`Tensor.unfold` along the height, then along the width; back by an einsum that only moves dimensions."""
 
@@ -35,7 +38,10 @@ def views_by_unfold() -> dict[str, Any]:
     return {"patchify": patchify, "unpatchify": unpatchify}
 
 
-@variant(replaces=BOTH)
+@variant(
+    replaces=BOTH,
+    trades="Each line says which pixels are taken; Python runs the loop once for every patch.",
+)
 def patch_by_patch() -> dict[str, Any]:
     """Two loops over the patches and slices of the image; back into an empty image."""
 
@@ -142,7 +148,10 @@ def one_dimension_at_a_time() -> dict[str, Any]:
     return {"patchify": patchify, "unpatchify": unpatchify}
 
 
-@variant(replaces="PatchEmbedding")
+@variant(
+    replaces="PatchEmbedding",
+    trades="One call cuts and multiplies, as published models do; the order inside a patch stays hidden in it.",
+)
 class by_convolution(nn.Module):
     """The linear layer's weight as the kernel of a convolution with kernel = stride."""
 

@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from grader.checks.catalogue import Pair, misconception
+from grader.checks.catalogue import misconception, together
+from solutions.encoder_decoder.step22_decoder import misconceptions as translation
 from solutions.images.step24_captions import reference
 
 
@@ -48,13 +49,8 @@ class Model(reference.ImageCaptioning):
 # --- text: what a word may see --------------------------------------------------------------------------------------
 
 
-class NoCausalMask(Model):
-    def causal(self, ids: Tensor) -> Tensor | None:
-        return None
-
-
-@misconception(replaces=("ImageCaptioning",), caught_by="test_no_word_sees_the_next", misses_the_point=True)
-def no_causal_mask() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_no_word_sees_the_next", misses_the_point=True)
+class no_causal_mask(Model):
     """The text has no causal mask: a word sees the words that it is to write.
 
     In training the next word stands in the text that is fed: whoever may look at it copies it, and has learned nothing
@@ -62,16 +58,13 @@ def no_causal_mask() -> dict[str, Any]:
 
     Which words does the model know when it writes word t?
     """
-    return {"ImageCaptioning": NoCausalMask}
 
-
-class CausalMaskTransposed(Model):
     def causal(self, ids: Tensor) -> Tensor | None:
-        return torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device).triu()
+        return None
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_no_word_sees_the_next")
-def causal_mask_transposed() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_no_word_sees_the_next", misses_the_point=True)
+class causal_mask_transposed(Model):
     """The causal mask is upside down: a word sees itself and the later words.
 
     In training the next word stands in the text that is fed: whoever may look at it copies it, and has learned nothing
@@ -79,16 +72,26 @@ def causal_mask_transposed() -> dict[str, Any]:
 
     Which triangle of the matrix holds the pairs (query, earlier key)?
     """
-    return {"ImageCaptioning": CausalMaskTransposed}
 
-
-class OneWordAhead(Model):
     def causal(self, ids: Tensor) -> Tensor | None:
-        return torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device).tril(1)
+        return torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device).triu()
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_no_word_sees_the_next")
-def one_word_ahead() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_no_word_sees_the_next", misses_the_point=True)
+class what_is_hidden_shown(Model):
+    """The mask shows what it should hide: a word sees the later words only, and the last one sees none, which is NaN.
+
+    `triu(diagonal=1)` marks the pairs to hide. A mask of this course is True where a word may attend.
+
+    Which of the two does a True in your mask mean?
+    """
+
+    def causal(self, ids: Tensor) -> Tensor | None:
+        return torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device).triu(1)
+
+
+@misconception(replaces="ImageCaptioning", caught_by="test_no_word_sees_the_next", misses_the_point=True)
+class one_word_ahead(Model):
     """The causal mask shows one word too many, the next one.
 
     In training the next word stands in the text that is fed: whoever may look at it copies it, and has learned nothing
@@ -96,19 +99,13 @@ def one_word_ahead() -> dict[str, Any]:
 
     On which diagonal does the last visible key of a query lie?
     """
-    return {"ImageCaptioning": OneWordAhead}
 
-
-class OwnWordHidden(Model):
     def causal(self, ids: Tensor) -> Tensor | None:
-        count = ids.shape[1]
-        visible = torch.ones(count, count, dtype=torch.bool, device=ids.device).tril(-1)
-        visible[0, 0] = True
-        return visible
+        return torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device).tril(1)
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_no_word_sees_the_next")
-def own_word_hidden() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_no_word_sees_the_next")
+class own_word_hidden(Model):
     """The causal mask hides a word's own position, too.
 
     The word itself is known: the model reads it and writes the one after it. And the first word would see nothing at
@@ -116,32 +113,29 @@ def own_word_hidden() -> dict[str, Any]:
 
     Which word is the newest that the model knows at position t?
     """
-    return {"ImageCaptioning": OwnWordHidden}
 
-
-class OnlyTheLastWord(Model):
     def causal(self, ids: Tensor) -> Tensor | None:
-        return torch.eye(ids.shape[1], dtype=torch.bool, device=ids.device)
+        count = ids.shape[1]
+        visible = torch.ones(count, count, dtype=torch.bool, device=ids.device).tril(-1)
+        visible[0, 0] = True
+        return visible
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_no_word_sees_the_next")
-def only_its_own_word_seen() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_no_word_sees_the_next")
+class only_its_own_word_seen(Model):
     """A word sees only itself, not the words before it.
 
     A caption is a sentence: what comes next depends on all of it.
 
     Which words does the model know when it writes word t?
     """
-    return {"ImageCaptioning": OnlyTheLastWord}
 
-
-class CausalInTrainingOnly(Model):
     def causal(self, ids: Tensor) -> Tensor | None:
-        return super().causal(ids) if self.training else None
+        return torch.eye(ids.shape[1], dtype=torch.bool, device=ids.device)
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_no_word_sees_the_next", misses_the_point=True)
-def causal_in_training_only() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_no_word_sees_the_next", misses_the_point=True)
+class causal_in_training_only(Model):
     """The causal mask was used in training mode only.
 
     The blocks then compute something in eval mode that they were never trained for: words that were written early
@@ -149,10 +143,20 @@ def causal_in_training_only() -> dict[str, Any]:
 
     What should the logits of word 1 be when word 2 is written, and what are they in your model?
     """
-    return {"ImageCaptioning": CausalInTrainingOnly}
+
+    def causal(self, ids: Tensor) -> Tensor | None:
+        return super().causal(ids) if self.training else None
 
 
-class RegionMaskInTheText(Model):
+@misconception(replaces="ImageCaptioning", caught_by="test_regions_are_a_set")
+class region_mask_in_the_text(Model):
+    """`region_mask` also hid words in the text's self-attention.
+
+    It is a mask of regions. That there are as many words as regions is chance.
+
+    Which attention has regions for keys?
+    """
+
     def forward(self, image_features: Tensor, text_ids: Tensor, region_mask: Tensor | None = None) -> Any:
         self.there = region_mask
         return super().forward(image_features, text_ids, region_mask)
@@ -164,119 +168,114 @@ class RegionMaskInTheText(Model):
         return causal & self.there[:, None, None, :]
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_regions_are_a_set")
-def region_mask_in_the_text() -> dict[str, Any]:
-    """`region_mask` also hid words in the text's self-attention.
-
-    It is a mask of regions. That there are as many words as regions is chance.
-
-    Which attention has regions for keys?
-    """
-    return {"ImageCaptioning": RegionMaskInTheText}
-
-
-class EmbeddingsOnly(Model):
-    def read(self, ids: Tensor) -> tuple[Tensor, Any]:
-        decoder = self.text_decoder
-        return decoder.token_embedding(ids) + decoder.position_embedding.weight[: ids.shape[1]], []
-
-
-@misconception(replaces=("ImageCaptioning",), caught_by="test_no_word_sees_the_next")
-def text_decoder_skipped() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_no_word_sees_the_next")
+class text_decoder_skipped(Model):
     """The words' embeddings went to cross attention, past the blocks of `text_decoder`.
 
     Then no word knows of the words before it.
 
     Which class makes a sentence of single words?
     """
-    return {"ImageCaptioning": EmbeddingsOnly}
+
+    def read(self, ids: Tensor) -> tuple[Tensor, Any]:
+        decoder = self.text_decoder
+        return decoder.token_embedding(ids) + decoder.position_embedding.weight[: ids.shape[1]], []
 
 
 # --- image: who looks at what -----------------------------------------------------------------------------------------
 
 
-class ImageAttendsToText(Model):
-    def attend(self, text: Tensor, regions: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
-        attended, weights = self.cross_attention(regions, text, text)
-        return attended.mean(dim=1, keepdim=True), weights.mT
-
-
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
-def image_attends_to_text() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws", misses_the_point=True)
+class image_attends_to_text(Model):
     """The regions asked, and the words answered.
 
     It is the word that wants to know where to look: each word is a query, the regions are keys and values.
 
     How many rows should the result of cross attention have, T or R?
     """
-    return {"ImageCaptioning": ImageAttendsToText}
 
-
-class CrossAttentionReadsTheText(Model):
     def attend(self, text: Tensor, regions: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
-        return self.cross_attention(text, text, text)
+        attended, weights = self.cross_attention(regions, text, text)
+        return attended.mean(dim=1, keepdim=True), weights.mT
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws", misses_the_point=True)
-def cross_attention_reads_the_text() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws", misses_the_point=True)
+class image_attends_to_text_without_turning_the_weights(image_attends_to_text):
+    def attend(self, text: Tensor, regions: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
+        attended, weights = self.cross_attention(regions, text, text)
+        return attended.mean(dim=1, keepdim=True), weights
+
+
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws", misses_the_point=True)
+class logits_for_each_region(image_attends_to_text):
+    def attend(self, text: Tensor, regions: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
+        return self.cross_attention(regions, text, text)
+
+    def join(self, text: Tensor, attended: Tensor) -> Tensor:
+        return attended
+
+
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws", misses_the_point=True)
+class cross_attention_reads_the_text(Model):
     """Cross attention took keys and values from the text.
 
     That is self-attention once more: the image never enters.
 
     Which tensor should a word look at?
     """
-    return {"ImageCaptioning": CrossAttentionReadsTheText}
 
-
-class OnlyKeysFromTheImage(Model):
     def attend(self, text: Tensor, regions: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
-        return self.cross_attention(text, regions, text, visible)
+        return self.cross_attention(text, text, text)
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
-def only_the_keys_come_from_the_image() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
+class only_the_keys_come_from_the_image(Model):
     """Only the keys come from the image; the values come from the text.
 
     The weights then belong to regions, and what they gather to words.
 
     Which tensor should be gathered from where the weights point?
     """
-    return {"ImageCaptioning": OnlyKeysFromTheImage}
 
-
-class OnlyValuesFromTheImage(Model):
     def attend(self, text: Tensor, regions: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
-        return self.cross_attention(text, text, regions, visible)
+        return self.cross_attention(text, regions, text, visible)
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
-def only_the_values_come_from_the_image() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
+class only_the_values_come_from_the_image(Model):
     """Only the values come from the image; the keys come from the text.
 
     The weights then belong to words, and what they gather to regions.
 
     Which tensor should be compared with the queries?
     """
-    return {"ImageCaptioning": OnlyValuesFromTheImage}
+
+    def attend(self, text: Tensor, regions: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
+        return self.cross_attention(text, text, regions, visible)
 
 
-class TextNotAdded(Model):
-    def join(self, text: Tensor, attended: Tensor) -> Tensor:
-        return attended
-
-
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
-def text_not_added() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
+class text_not_added(Model):
     """The logits are made of what cross attention gives, without the text.
 
     What was written so far then only decides where to look, and is lost on the way to the next word.
 
     Which two tensors does `output_projection` get the sum of?
     """
-    return {"ImageCaptioning": TextNotAdded}
+
+    def join(self, text: Tensor, attended: Tensor) -> Tensor:
+        return attended
 
 
-class EmbeddingsAdded(Model):
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
+class embeddings_added_in_place_of_the_text(Model):
+    """What cross attention gives was added to the words' embeddings, not to the text decoder's output.
+
+    The words before it then only decide where a word looks, and are lost on the way to the next word.
+
+    Which tensor asked the question, and which one is the answer added to?
+    """
+
     def read(self, ids: Tensor) -> tuple[Tensor, Any]:
         decoder = self.text_decoder
         self.embedded = decoder.token_embedding(ids) + decoder.position_embedding.weight[: ids.shape[1]]
@@ -286,50 +285,41 @@ class EmbeddingsAdded(Model):
         return self.embedded + attended
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
-def embeddings_added_in_place_of_the_text() -> dict[str, Any]:
-    """What cross attention gives was added to the words' embeddings, not to the text decoder's output.
-
-    The words before it then only decide where a word looks, and are lost on the way to the next word.
-
-    Which tensor asked the question, and which one is the answer added to?
-    """
-    return {"ImageCaptioning": EmbeddingsAdded}
-
-
-class Multiplied(Model):
-    def join(self, text: Tensor, attended: Tensor) -> Tensor:
-        return text * attended
-
-
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
-def text_and_image_multiplied() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
+class text_and_image_multiplied(Model):
     """Text and image were multiplied, not added.
 
     Where either is near 0 the other is lost, and its gradient too. A sum passes both on.
 
     What does a residual connection do with the two tensors it joins?
     """
-    return {"ImageCaptioning": Multiplied}
 
-
-class ImageNotUsed(Model):
     def join(self, text: Tensor, attended: Tensor) -> Tensor:
-        return text
+        return text * attended
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws", misses_the_point=True)
-def cross_attention_not_used() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws", misses_the_point=True)
+class cross_attention_not_used(Model):
     """What cross attention gives was not used: the logits are made of the text alone.
 
     That is a language model, which writes the same caption under every image.
 
     Which two tensors does `output_projection` get the sum of?
     """
-    return {"ImageCaptioning": ImageNotUsed}
+
+    def join(self, text: Tensor, attended: Tensor) -> Tensor:
+        return text
 
 
-class RegionsAveraged(Model):
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws", misses_the_point=True)
+class regions_averaged_before_attention(Model):
+    """The regions were averaged before attention.
+
+    With one vector for the whole image there is nothing to choose from, and every weight is 1.
+
+    How many keys does a word choose from, and how many weights should it have?
+    """
+
     def look(self, features: Tensor) -> Tensor:
         return super().look(features).mean(dim=1, keepdim=True)
 
@@ -337,67 +327,64 @@ class RegionsAveraged(Model):
         return None
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
-def regions_averaged_before_attention() -> dict[str, Any]:
-    """The regions were averaged before attention.
-
-    With one vector for the whole image there is nothing to choose from, and every weight is 1.
-
-    How many keys does a word choose from, and how many weights should it have?
-    """
-    return {"ImageCaptioning": RegionsAveraged}
-
-
-class Activated(Model):
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws", misses_the_point=True)
+class every_region_the_mean(regions_averaged_before_attention):
     def look(self, features: Tensor) -> Tensor:
-        return torch.relu(super().look(features))
+        return super().look(features).expand(-1, features.shape[1], -1)
+
+    def visible(self, mask: Tensor | None, words: int) -> Tensor | None:
+        return Model.visible(self, mask, words)
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
-def activation_behind_image_encoder() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
+class activation_behind_image_encoder(Model):
     """There is an activation behind `image_encoder`.
 
     The contract has a linear layer there and nothing else.
 
     What is a projected region, in the contract?
     """
-    return {"ImageCaptioning": Activated}
 
-
-class RegionsHavePositions(Model):
     def look(self, features: Tensor) -> Tensor:
-        regions = super().look(features)
-        return regions + self.text_decoder.position_embedding.weight[: regions.shape[1]]
+        return torch.relu(super().look(features))
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
-def regions_have_positions() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
+class regions_have_positions(Model):
     """Positions were added to the regions.
 
     Regions are a set: a detector lists them in any order, and none of them is the first.
 
     What would the third position mean here?
     """
-    return {"ImageCaptioning": RegionsHavePositions}
+
+    def look(self, features: Tensor) -> Tensor:
+        regions = super().look(features)
+        return regions + self.text_decoder.position_embedding.weight[: regions.shape[1]]
 
 
-class NormedSum(Model):
-    def join(self, text: Tensor, attended: Tensor) -> Tensor:
-        return self.text_decoder.ln_final(text + attended)
-
-
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
-def sum_normalised_once_more() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
+class sum_normalised_once_more(Model):
     """What cross attention gives was normalised with the text before the projection.
 
     `text` is normalised already, and the sum goes into `output_projection` as it is.
 
     What stands between the sum and `output_projection` in the contract?
     """
-    return {"ImageCaptioning": NormedSum}
+
+    def join(self, text: Tensor, attended: Tensor) -> Tensor:
+        return self.text_decoder.ln_final(text + attended)
 
 
-class CausalOverTheRegions(Model):
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
+class causal_mask_over_the_regions(Model):
+    """The causal mask was used on the regions, too: word t sees regions 0 to t.
+
+    The image is there at once: nothing in it is yet to be written.
+
+    What would a mask hide here that has to be guessed?
+    """
+
     def visible(self, mask: Tensor | None, words: int) -> Tensor | None:
         count = self.seen
         causal = torch.ones(words, count, dtype=torch.bool, device=self.output_projection.weight.device).tril()
@@ -408,202 +395,160 @@ class CausalOverTheRegions(Model):
         return super().look(features)
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
-def causal_mask_over_the_regions() -> dict[str, Any]:
-    """The causal mask was used on the regions, too: word t sees regions 0 to t.
-
-    The image is there at once: nothing in it is yet to be written.
-
-    What would a mask hide here that has to be guessed?
-    """
-    return {"ImageCaptioning": CausalOverTheRegions}
-
-
-class SoftmaxOnTheLogits(Model):
-    def finish(self, joined: Tensor) -> Tensor:
-        return super().finish(joined).softmax(dim=-1)
-
-
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
-def softmax_on_the_logits() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
+class softmax_on_the_logits(Model):
     """A softmax was taken of the logits.
 
     The cross-entropy takes one itself, and would take it twice.
 
     What does the contract say that `forward` returns?
     """
-    return {"ImageCaptioning": SoftmaxOnTheLogits}
+
+    def finish(self, joined: Tensor) -> Tensor:
+        return super().finish(joined).softmax(dim=-1)
 
 
-class TextWeightsReturned(Model):
-    def give(self, logits: Tensor, weights: Tensor, own: Any) -> Any:
-        return logits, own
-
-
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
-def weights_of_the_text_returned() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
+class weights_of_the_text_returned(Model):
     """The text's own weights were returned.
 
     They say which word looked at which word. The contract asks which word looked at which region.
 
     Which attention has R columns?
     """
-    return {"ImageCaptioning": TextWeightsReturned}
 
-
-class LastTextWeightsReturned(Model):
     def give(self, logits: Tensor, weights: Tensor, own: Any) -> Any:
-        return logits, own[-1]
+        return logits, own
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
-def weights_of_the_last_text_block_returned() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
+class weights_of_the_last_text_block_returned(Model):
     """The weights of the text's last block were returned.
 
     They say which word looked at which word. The contract asks which word looked at which region.
 
     Which attention has R columns?
     """
-    return {"ImageCaptioning": LastTextWeightsReturned}
 
-
-class LogitsOnly(Model):
     def give(self, logits: Tensor, weights: Tensor, own: Any) -> Any:
-        return logits
+        return logits, own[-1]
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
-def weights_not_returned() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
+class weights_not_returned(Model):
     """The weights were not returned.
 
     They are what is drawn when one asks where a model looked.
 
     What does the contract say that `forward` returns?
     """
-    return {"ImageCaptioning": LogitsOnly}
 
-
-class WeightsAveraged(Model):
     def give(self, logits: Tensor, weights: Tensor, own: Any) -> Any:
-        return logits, weights.mean(dim=1)
+        return logits
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
-def weights_averaged_over_the_heads() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
+class weights_averaged_over_the_heads(Model):
     """The weights were averaged over the heads.
 
     Heads look at different things, and the mean shows none of it. The contract asks for `(B, H, T, R)`.
 
     How many dimensions do the weights have in the contract?
     """
-    return {"ImageCaptioning": WeightsAveraged}
 
-
-class WeightsOfOneHead(Model):
     def give(self, logits: Tensor, weights: Tensor, own: Any) -> Any:
-        return logits, weights[:, 0]
+        return logits, weights.mean(dim=1)
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
-def weights_of_one_head() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
+class weights_of_one_head(Model):
     """The weights of the first head alone were returned.
 
     Heads look at different things. The contract asks for all of them, `(B, H, T, R)`.
 
     How many dimensions do the weights have in the contract?
     """
-    return {"ImageCaptioning": WeightsOfOneHead}
 
-
-class WeightsTransposed(Model):
     def give(self, logits: Tensor, weights: Tensor, own: Any) -> Any:
-        return logits, weights.mT
+        return logits, weights[:, 0]
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
-def weights_transposed() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
+class weights_transposed(Model):
     """The weights were returned with words and regions exchanged, `(B, H, R, T)`.
 
     A row should belong to a word and sum to 1: it says where that word looked.
 
     What does one row of your weights sum to?
     """
-    return {"ImageCaptioning": WeightsTransposed}
 
-
-class LastPositionOnly(Model):
     def give(self, logits: Tensor, weights: Tensor, own: Any) -> Any:
-        return logits[:, -1], weights
+        return logits, weights.mT
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
-def logits_of_the_last_word_only() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
+class logits_of_the_last_word_only(Model):
     """Only the last word's logits were returned.
 
     In training every position is a question of its own. Only the greedy loop has no use for the others.
 
     How many dimensions do the logits have in the contract?
     """
-    return {"ImageCaptioning": LastPositionOnly}
+
+    def give(self, logits: Tensor, weights: Tensor, own: Any) -> Any:
+        return logits[:, -1], weights
 
 
-class RegionMaskIgnored(Model):
-    def visible(self, mask: Tensor | None, words: int) -> Tensor | None:
-        return None
-
-
-@misconception(replaces=("ImageCaptioning",), caught_by="test_regions_are_a_set")
-def region_mask_ignored() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_regions_are_a_set")
+class region_mask_ignored(Model):
     """`region_mask` was not used.
 
     Regions that are not there then take part of every word's attention.
 
     Where in your `forward` is the mask read?
     """
-    return {"ImageCaptioning": RegionMaskIgnored}
 
-
-class RegionMaskInverted(Model):
     def visible(self, mask: Tensor | None, words: int) -> Tensor | None:
-        return None if mask is None else ~mask[:, None, None, :]
+        return None
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_regions_are_a_set")
-def region_mask_inverted() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_regions_are_a_set")
+class region_mask_inverted(Model):
     """`region_mask` was used upside down: regions that are there are hidden.
 
     In this course True means "may attend", and here a region that is there.
 
     What does a True in `region_mask` mean, and what does one mean in step 20's mask?
     """
-    return {"ImageCaptioning": RegionMaskInverted}
+
+    def visible(self, mask: Tensor | None, words: int) -> Tensor | None:
+        return None if mask is None else ~mask[:, None, None, :]
 
 
-class RegionMaskOnFeatures(Model):
-    def forward(self, image_features: Tensor, text_ids: Tensor, region_mask: Tensor | None = None) -> Any:
-        if region_mask is not None:
-            image_features = image_features * region_mask[..., None].to(image_features.dtype)
-        return super().forward(image_features, text_ids)
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
+class every_region_hidden_without_a_mask(region_mask_inverted):
+    def attend(self, text: Tensor, regions: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
+        hidden = torch.zeros(1, dtype=torch.bool, device=text.device)
+        return super().attend(text, regions, hidden if visible is None else visible)
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_regions_are_a_set")
-def hidden_regions_set_to_zero() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_regions_are_a_set")
+class hidden_regions_set_to_zero(Model):
     """Hidden regions were set to zero, and not masked.
 
     A vector of zeros is still a key: its score is 0 and its weight is not.
 
     Which weight should a region that is not there get, exactly?
     """
-    return {"ImageCaptioning": RegionMaskOnFeatures}
+
+    def forward(self, image_features: Tensor, text_ids: Tensor, region_mask: Tensor | None = None) -> Any:
+        if region_mask is not None:
+            image_features = image_features * region_mask[..., None].to(image_features.dtype)
+        return super().forward(image_features, text_ids)
 
 
-class MaskOverHeads(Model):
-    def visible(self, mask: Tensor | None, words: int) -> Tensor | None:
-        return mask
-
-
-@misconception(replaces=("ImageCaptioning",), caught_by="test_regions_are_a_set")
-def region_mask_not_unsqueezed() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_regions_are_a_set")
+class region_mask_not_unsqueezed(Model):
     """`region_mask` was handed to the attention as `(B, R)`, or with its dimensions in the wrong places.
 
     Aligned from the right, its rows would belong to queries. It is a mask of keys, the same for all heads and words:
@@ -611,78 +556,76 @@ def region_mask_not_unsqueezed() -> dict[str, Any]:
 
     Which two dimensions of `(B, H, T, R)` does the mask not have?
     """
-    return {"ImageCaptioning": MaskOverHeads}
+
+    def visible(self, mask: Tensor | None, words: int) -> Tensor | None:
+        return mask
 
 
-class WeightsAfterwards(Model):
-    def attend(self, text: Tensor, regions: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
-        attended, weights = self.cross_attention(text, regions, regions)
-        return attended, weights if visible is None else weights * visible
-
-
-@misconception(replaces=("ImageCaptioning",), caught_by="test_regions_are_a_set")
-def region_mask_after_the_softmax() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_regions_are_a_set")
+class region_mask_after_the_softmax(Model):
     """Hidden regions lost their weights after the softmax, and the others were not raised.
 
     The weights of a word then no longer sum to 1.
 
     What do the weights of a word sum to, with and without a mask?
     """
-    return {"ImageCaptioning": WeightsAfterwards}
+
+    def attend(self, text: Tensor, regions: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
+        attended, weights = self.cross_attention(text, regions, regions)
+        return attended, weights if visible is None else weights * visible
 
 
-class OtherDefaults(Model):
-    def __init__(
-        self, vocab_size: int, d_model: int = 256, n_heads: int = 8, n_layers: int = 4, *given: Any, **named: Any
-    ) -> None:
-        super().__init__(vocab_size, d_model, n_heads, n_layers, *given, **named)
-
-
-@misconception(replaces=("ImageCaptioning",), caught_by="test_sizes")
-def other_default_sizes() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_sizes")
+class other_default_sizes(Model):
     """The default sizes are not the contract's.
 
     Whoever makes the model without naming sizes expects those of the contract.
 
     Which default does the contract give for each argument?
     """
-    return {"ImageCaptioning": OtherDefaults}
+
+    def __init__(
+        self, vocab_size: int, d_model: int = 256, n_heads: int = 8, n_layers: int = 4, *given: Any, **named: Any
+    ) -> None:
+        super().__init__(vocab_size, d_model, n_heads, n_layers, *given, **named)
 
 
-class TooLongIsCut(Model):
-    def read(self, ids: Tensor) -> tuple[Tensor, Any]:
-        return super().read(ids[:, : self.max_seq_len])
-
-
-@misconception(replaces=("ImageCaptioning",), caught_by="test_sizes")
-def too_long_a_text_is_cut() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_sizes")
+class too_long_a_text_is_cut(Model):
     """A text longer than `max_seq_len` was cut.
 
     Then logits are missing that the caller asked for. The contract asks for an error.
 
     How many logits does a text of T words get?
     """
-    return {"ImageCaptioning": TooLongIsCut}
+
+    def read(self, ids: Tensor) -> tuple[Tensor, Any]:
+        return super().read(ids[:, : self.max_seq_len])
 
 
-class WithoutBias(Model):
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self.image_encoder = nn.Linear(self.image_encoder.in_features, self.image_encoder.out_features, bias=False)
-
-
-@misconception(replaces=("ImageCaptioning",), caught_by="test_model_agrees_with_fresh_draws")
-def image_encoder_without_a_bias() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
+class image_encoder_without_a_bias(Model):
     """`image_encoder` was made without a bias.
 
     The four projections of an attention have none in this track; the linear layers around it have one.
 
     Which parameters does the contract name for `image_encoder`?
     """
-    return {"ImageCaptioning": WithoutBias}
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.image_encoder = nn.Linear(self.image_encoder.in_features, self.image_encoder.out_features, bias=False)
 
 
-class DropoutNotHandedToText(Model):
+@misconception(replaces="ImageCaptioning", caught_by="test_dropout")
+class dropout_not_handed_to_the_text(Model):
+    """`text_decoder` was made without the dropout rate, or with its default.
+
+    Step 21's class takes 0.1 where it is not told otherwise.
+
+    Which arguments does `text_decoder` get when it is made?
+    """
+
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         for part in self.text_decoder.modules():
@@ -690,35 +633,29 @@ class DropoutNotHandedToText(Model):
                 part.p = 0.1
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_dropout")
-def dropout_not_handed_to_the_text() -> dict[str, Any]:
-    """`text_decoder` was made without the dropout rate, or with its default.
-
-    Step 21's class takes 0.1 where it is not told otherwise.
-
-    Which arguments does `text_decoder` get when it is made?
-    """
-    return {"ImageCaptioning": DropoutNotHandedToText}
-
-
-class DropoutNotHandedToCross(Model):
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self.cross_attention.dropout.p = 0.1
-
-
-@misconception(replaces=("ImageCaptioning",), caught_by="test_dropout")
-def dropout_not_handed_to_cross_attention() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_dropout")
+class dropout_not_handed_to_cross_attention(Model):
     """`cross_attention` was made without the dropout rate, or with its default.
 
     Step 20's class takes 0.1 where it is not told otherwise.
 
     Which arguments does `cross_attention` get when it is made?
     """
-    return {"ImageCaptioning": DropoutNotHandedToCross}
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.cross_attention.dropout.p = 0.1
 
 
-class DropoutOnTheSum(Model):
+@misconception(replaces="ImageCaptioning", caught_by="test_dropout")
+class dropout_at_other_places(Model):
+    """Dropout also acts on what cross attention adds, on the regions, or on the sum.
+
+    The contract hands it to `text_decoder` and `cross_attention`, and names no other place.
+
+    How many times does one number pass dropout in your model?
+    """
+
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.drop = nn.Dropout(self.cross_attention.dropout.p)
@@ -727,48 +664,31 @@ class DropoutOnTheSum(Model):
         return text + self.drop(attended)
 
 
-@misconception(replaces=("ImageCaptioning",), caught_by="test_dropout")
-def dropout_at_other_places() -> dict[str, Any]:
-    """Dropout also acts on what cross attention adds, on the regions, or on the sum.
-
-    The contract hands it to `text_decoder` and `cross_attention`, and names no other place.
-
-    How many times does one number pass dropout in your model?
-    """
-    return {"ImageCaptioning": DropoutOnTheSum}
-
-
-class MaskInFloat32(Model):
-    def look(self, features: Tensor) -> Tensor:
-        return super().look(features.float())
-
-
-@misconception(replaces=("ImageCaptioning",), caught_by="test_dtypes_and_device")
-def something_always_float32() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_dtypes_and_device")
+class something_always_float32(Model):
     """Something in `forward` is always float32.
 
     A model that was moved to float64 or bfloat16 works in that dtype from beginning to end.
 
     Which dtype has a tensor that `torch.zeros` or `.float()` makes?
     """
-    return {"ImageCaptioning": MaskInFloat32}
+
+    def look(self, features: Tensor) -> Tensor:
+        return super().look(features.float())
 
 
-class MadeOnTheCPU(Model):
-    def read(self, ids: Tensor) -> tuple[Tensor, Any]:
-        text, own = super().read(ids)
-        return text * torch.ones(ids.shape[1], 1, dtype=text.dtype), own
-
-
-@misconception(replaces=("ImageCaptioning",), caught_by="test_dtypes_and_device")
-def mask_made_on_the_cpu() -> dict[str, Any]:
+@misconception(replaces="ImageCaptioning", caught_by="test_dtypes_and_device")
+class mask_made_on_the_cpu(Model):
     """A tensor of the loop was made without saying on which device.
 
     It lies on the CPU, wherever the image and the model are.
 
     Which tensor has the right device, so that a new one can be made like it?
     """
-    return {"ImageCaptioning": MadeOnTheCPU}
+
+    def read(self, ids: Tensor) -> tuple[Tensor, Any]:
+        text, own = super().read(ids)
+        return text * torch.ones(ids.shape[1], 1, dtype=text.dtype), own
 
 
 # --- caption_loss -----------------------------------------------------------------------------------------------------
@@ -1088,467 +1008,267 @@ def loss_detached(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
 # --- greedy_caption -------------------------------------------------------------------------------------------------
 
 
-class Loop:
-    """The reference's loop in pieces. An instance is a function."""
+class Loop(translation.Loop):
+    """The loop of step 22, in the same pieces: captions end as translations do."""
 
-    def __call__(
-        self,
-        model: nn.Module,
-        image_features: Tensor,
-        bos_id: int,
-        eos_id: int,
-        max_new_tokens: int,
-        region_mask: Tensor | None = None,
-    ) -> Tensor:
-        was_training = model.training
-        self.begin(model)
-        ids = torch.full((len(image_features), 1), bos_id, dtype=torch.int64, device=image_features.device)
-        ended = self.ended_at_first(ids, eos_id)
-        with torch.no_grad():
-            for _step in range(max_new_tokens):
-                next_ids = self.fill(self.choose(self.logits(model, image_features, ids, region_mask)), ended, eos_id)
-                ended = ended | (next_ids == eos_id)
-                ids = torch.cat([ids, next_ids], dim=1)
-                if self.is_over(ended):
-                    break
-        self.end(model, was_training)
-        return self.give(ids)
+    def __call__(self, model, image_features, bos_id, eos_id, max_new_tokens, region_mask=None) -> Tensor:
+        return super().__call__(model, image_features, bos_id, eos_id, max_new_tokens, region_mask)
 
-    def begin(self, model: nn.Module) -> None:
-        model.eval()
-
-    def end(self, model: nn.Module, was_training: bool) -> None:
-        model.train(was_training)
-
-    def ended_at_first(self, ids: Tensor, eos_id: int) -> Tensor:
-        return torch.zeros_like(ids, dtype=torch.bool)
-
-    def logits(self, model: nn.Module, image_features: Tensor, ids: Tensor, region_mask: Tensor | None) -> Tensor:
-        return model(image_features, ids, region_mask)[0][:, -1]
-
-    def choose(self, logits: Tensor) -> Tensor:
-        return logits.argmax(dim=-1, keepdim=True)
-
-    def fill(self, next_ids: Tensor, ended: Tensor, eos_id: int) -> Tensor:
-        return next_ids.masked_fill(ended, eos_id)
-
-    def is_over(self, ended: Tensor) -> bool:
-        return False
-
-    def give(self, ids: Tensor) -> Tensor:
-        return ids
+    def ask(self, model: nn.Module, features: Tensor, ids: Tensor, region_mask: Tensor | None) -> Tensor:
+        return model(features, ids, region_mask)[0]
 
 
-class BosNotInTheResult(Loop):
-    def give(self, ids: Tensor) -> Tensor:
-        return ids[:, 1:]
+def loop(*parts: type) -> dict[str, Any]:
+    """The loop in which these pieces are wrong."""
+    return {"greedy_caption": type("Loop", parts, {})()}
 
 
-@misconception(replaces=("greedy_caption",), caught_by="test_greedy_takes_the_largest_logit")
-def bos_not_in_the_result() -> dict[str, Any]:
+@misconception(replaces=loop, caught_by="test_greedy_takes_the_largest_logit")
+class bos_not_in_the_result(Loop, translation.bos_not_in_the_result):
     """The result begins with the first word that was written, without `bos_id`.
 
     It has 1 + max_new_tokens columns, and the first one holds `bos_id`.
 
     What does the model read at the very first step, and where does it stand in the result?
     """
-    return {"greedy_caption": BosNotInTheResult()}
 
 
-class RowsGoOnAfterEos(Loop):
-    def fill(self, next_ids: Tensor, ended: Tensor, eos_id: int) -> Tensor:
-        return next_ids
-
-
-@misconception(replaces=("greedy_caption",), caught_by="test_rows_end_by_themselves")
-def rows_go_on_after_eos() -> dict[str, Any]:
+@misconception(replaces=loop, caught_by="test_rows_end_by_themselves")
+class rows_go_on_after_eos(Loop, translation.rows_go_on_after_eos):
     """Rows went on after their first `eos_id`.
 
     What follows the end of a sentence is no caption.
 
     How does your loop remember which rows have ended?
     """
-    return {"greedy_caption": RowsGoOnAfterEos()}
 
 
-class StopsWithTheFirstRow(Loop):
-    def is_over(self, ended: Tensor) -> bool:
-        return bool(ended.any())
-
-
-@misconception(replaces=("greedy_caption",), caught_by="test_rows_end_by_themselves")
-def stops_with_the_first_row() -> dict[str, Any]:
+@misconception(replaces=loop, caught_by="test_rows_end_by_themselves")
+class stops_with_the_first_row(Loop, translation.stops_with_the_first_row):
     """The loop stopped when the first row ended.
 
     The other rows then end in the middle of their sentence.
 
     Which of `any` and `all` asks whether every row has ended?
     """
-    return {"greedy_caption": StopsWithTheFirstRow()}
 
 
-class StopsWhenAllHaveEnded(Loop):
-    def is_over(self, ended: Tensor) -> bool:
-        return bool(ended.all())
-
-
-@misconception(replaces=("greedy_caption",), caught_by="test_rows_end_by_themselves")
-def stops_when_all_have_ended() -> dict[str, Any]:
+@misconception(replaces=loop, caught_by="test_rows_end_by_themselves")
+class stops_when_all_have_ended(Loop, translation.stops_when_all_have_ended):
     """The loop stopped when all rows had ended, and the result is shorter for it.
 
     Stopping early is fine, but the shape should not depend on the text: the rest is filled with `eos_id`.
 
     How many columns does the result have in the contract?
     """
-    return {"greedy_caption": StopsWhenAllHaveEnded()}
 
 
-class EndedRowsFilledWithZero(Loop):
-    def fill(self, next_ids: Tensor, ended: Tensor, eos_id: int) -> Tensor:
-        return next_ids.masked_fill(ended, 0)
-
-
-@misconception(replaces=("greedy_caption",), caught_by="test_rows_end_by_themselves")
-def ended_rows_filled_with_zero() -> dict[str, Any]:
+@misconception(replaces=loop, caught_by="test_rows_end_by_themselves")
+class ended_rows_filled_with_zero(Loop, translation.ended_rows_filled_with_zero):
     """Rows that had ended were filled with 0.
 
     Nobody said that 0 is padding; it may be a word. The contract fills with `eos_id`.
 
     What does an ended row hold behind its first `eos_id`?
     """
-    return {"greedy_caption": EndedRowsFilledWithZero()}
 
 
-class EndedRowsRepeatTheirBeginning(Loop):
-    def __call__(
-        self, model: nn.Module, image_features: Tensor, bos_id: int, eos_id: int, *given: Any, **named: Any
-    ) -> Tensor:
-        self.bos_id = bos_id
-        return super().__call__(model, image_features, bos_id, eos_id, *given, **named)
-
-    def fill(self, next_ids: Tensor, ended: Tensor, eos_id: int) -> Tensor:
-        return next_ids.masked_fill(ended, self.bos_id)
-
-
-@misconception(replaces=("greedy_caption",), caught_by="test_rows_end_by_themselves")
-def ended_rows_repeat_their_beginning() -> dict[str, Any]:
+@misconception(replaces=loop, caught_by="test_rows_end_by_themselves")
+class ended_rows_repeat_their_beginning(Loop, translation.ended_rows_repeat_their_beginning):
     """Rows that had ended were filled with `bos_id`, or with something else than `eos_id`.
 
     The contract fills with `eos_id`.
 
     What does an ended row hold behind its first `eos_id`?
     """
-    return {"greedy_caption": EndedRowsRepeatTheirBeginning()}
 
 
-class BosEndsARow(Loop):
-    def ended_at_first(self, ids: Tensor, eos_id: int) -> Tensor:
-        return ids == eos_id
-
-
-@misconception(replaces=("greedy_caption",), caught_by="test_rows_end_by_themselves")
-def bos_ends_a_row() -> dict[str, Any]:
+@misconception(replaces=loop, caught_by="test_rows_end_by_themselves")
+class bos_ends_a_row(Loop, translation.bos_ends_a_row):
     """A first token that is `eos_id` ended its row.
 
     Some models begin with the very id that ends them. Only what was written can end a row.
 
     What does your loop do when `bos_id` equals `eos_id`?
     """
-    return {"greedy_caption": BosEndsARow()}
 
 
-class LogitsOfFirstPosition(Loop):
-    def logits(self, model: nn.Module, image_features: Tensor, ids: Tensor, region_mask: Tensor | None) -> Tensor:
-        return model(image_features, ids, region_mask)[0][:, 0]
-
-
-@misconception(replaces=("greedy_caption",), caught_by="test_greedy_takes_the_largest_logit")
-def logits_of_first_position() -> dict[str, Any]:
+@misconception(replaces=loop, caught_by="test_greedy_takes_the_largest_logit")
+class logits_of_first_position(Loop, translation.logits_of_first_position):
     """The logits of the first position were read.
 
     They say what follows `bos_id`, at every step the same. What is to be written follows the last word.
 
     Which position of `(B, t, V)` belongs to the last word?
     """
-    return {"greedy_caption": LogitsOfFirstPosition()}
 
 
-class BeginsWithZero(Loop):
-    def __call__(
-        self, model: nn.Module, image_features: Tensor, bos_id: int, eos_id: int, *given: Any, **named: Any
-    ) -> Tensor:
-        return super().__call__(model, image_features, 0, eos_id, *given, **named)
-
-
-@misconception(replaces=("greedy_caption",), caught_by="test_greedy_takes_the_largest_logit")
-def begins_with_zero() -> dict[str, Any]:
+@misconception(replaces=loop, caught_by="test_greedy_takes_the_largest_logit")
+class begins_with_zero(Loop):
     """Every row begins with 0: `bos_id` was not used.
 
     What marks the beginning is the caller's to say.
 
     Where is `bos_id` read in your function?
     """
-    return {"greedy_caption": BeginsWithZero()}
+
+    def __call__(
+        self, model: nn.Module, image_features: Tensor, bos_id: int, eos_id: int, *given: Any, **named: Any
+    ) -> Tensor:
+        return super().__call__(model, image_features, 0, eos_id, *given, **named)
 
 
-class EndsWithTheBatch(Loop):
-    def fill(self, next_ids: Tensor, ended: Tensor, eos_id: int) -> Tensor:
-        return torch.full_like(next_ids, eos_id) if bool(ended.any()) else next_ids
-
-
-@misconception(replaces=("greedy_caption",), caught_by="test_rows_end_by_themselves")
-def one_ended_row_ends_all() -> dict[str, Any]:
+@misconception(replaces=loop, caught_by="test_rows_end_by_themselves")
+class one_ended_row_ends_all(Loop, translation.one_ended_row_ends_all):
     """As soon as one row had ended, all rows were filled with `eos_id`.
 
     The other images are not described yet. Each row ends by itself.
 
     How many booleans does your loop keep, one or one per row?
     """
-    return {"greedy_caption": EndsWithTheBatch()}
 
 
-class OnlyLastTokenFed(Loop):
-    def logits(self, model: nn.Module, image_features: Tensor, ids: Tensor, region_mask: Tensor | None) -> Tensor:
-        return model(image_features, ids[:, -1:], region_mask)[0][:, -1]
+@misconception(replaces=loop, caught_by="test_rows_end_by_themselves")
+class row_0_ends_all(one_ended_row_ends_all):
+    fill = translation.row_0_ends_all.fill
 
 
-@misconception(replaces=("greedy_caption",), caught_by="test_greedy_takes_the_largest_logit")
-def only_last_token_fed() -> dict[str, Any]:
+@misconception(replaces=loop, caught_by="test_greedy_takes_the_largest_logit")
+class only_last_token_fed(translation.only_last_token_fed, Loop):
     """Only the last word was fed to the model.
 
     It then forgets all words before it, and takes each for the first.
 
     What does the model need to know to write word t?
     """
-    return {"greedy_caption": OnlyLastTokenFed()}
 
 
-class DropoutOnWhileCaptioning(Loop):
-    def begin(self, model: nn.Module) -> None:
-        pass
-
-
-@misconception(replaces=("greedy_caption",), caught_by="test_captions_in_eval_mode")
-def dropout_on_while_captioning() -> dict[str, Any]:
+@misconception(replaces=loop, caught_by="test_captions_in_eval_mode")
+class dropout_on_while_captioning(Loop, translation.dropout_on_while_translating):
     """The model was left in training mode while it captioned.
 
     Dropout then changes the logits at random: the same image gets another caption each time.
 
     Which method of a module switches its dropout off?
     """
-    return {"greedy_caption": DropoutOnWhileCaptioning()}
 
 
-class LeftInEvalMode(Loop):
-    def end(self, model: nn.Module, was_training: bool) -> None:
-        pass
-
-
-@misconception(replaces=("greedy_caption",), caught_by="test_captions_in_eval_mode")
-def left_in_eval_mode() -> dict[str, Any]:
+@misconception(replaces=loop, caught_by="test_captions_in_eval_mode")
+class left_in_eval_mode(Loop, translation.left_in_eval_mode):
     """The model was left in eval mode.
 
     Who trains on afterwards trains without dropout, and is not told.
 
     Which mode did the model have when it was given, and which has it now?
     """
-    return {"greedy_caption": LeftInEvalMode()}
 
 
-class AlwaysPutInTrainingMode(Loop):
-    def end(self, model: nn.Module, was_training: bool) -> None:
-        model.train()
-
-
-@misconception(replaces=("greedy_caption",), caught_by="test_captions_in_eval_mode")
-def always_put_in_training_mode() -> dict[str, Any]:
+@misconception(replaces=loop, caught_by="test_captions_in_eval_mode")
+class always_put_in_training_mode(Loop, translation.always_put_in_training_mode):
     """The model was put in training mode at the end, whatever mode it had.
 
     Who evaluates afterwards evaluates with dropout, and is not told.
 
     Which mode did the model have when it was given, and which has it now?
     """
-    return {"greedy_caption": AlwaysPutInTrainingMode()}
 
 
-class RegionMaskNotUsed(Loop):
-    def logits(self, model: nn.Module, image_features: Tensor, ids: Tensor, region_mask: Tensor | None) -> Tensor:
-        return model(image_features, ids)[0][:, -1]
-
-
-@misconception(replaces=("greedy_caption",), caught_by="test_regions_that_are_not_there")
-def region_mask_not_used() -> dict[str, Any]:
+@misconception(replaces=loop, caught_by="test_regions_that_are_not_there")
+class region_mask_not_used(translation.src_mask_not_used, Loop):
     """`region_mask` was not handed to the model.
 
     Regions that are not there then have a say in the caption.
 
     With which arguments do you call the model?
     """
-    return {"greedy_caption": RegionMaskNotUsed()}
 
 
-class SampledNotGreedy(Loop):
-    def choose(self, logits: Tensor) -> Tensor:
-        return torch.multinomial(logits.softmax(dim=-1), num_samples=1)
-
-
-@misconception(replaces=("greedy_caption",), caught_by="test_greedy_takes_the_largest_logit")
-def sampled_not_greedy() -> dict[str, Any]:
+@misconception(replaces=loop, caught_by="test_greedy_takes_the_largest_logit")
+class sampled_not_greedy(Loop, translation.sampled_not_greedy):
     """Words were drawn from the softmax, and not taken by their logits.
 
     Greedy means the arg max: the same image always gets the same caption.
 
     Which function gives the place of the largest logit?
     """
-    return {"greedy_caption": SampledNotGreedy()}
 
 
-class SmallestLogitTaken(Loop):
-    def choose(self, logits: Tensor) -> Tensor:
-        return logits.argmin(dim=-1, keepdim=True)
-
-
-@misconception(replaces=("greedy_caption",), caught_by="test_greedy_takes_the_largest_logit")
-def smallest_logit_taken() -> dict[str, Any]:
+@misconception(replaces=loop, caught_by="test_greedy_takes_the_largest_logit")
+class smallest_logit_taken(Loop, translation.smallest_logit_taken):
     """The word with the smallest logit was taken.
 
     The larger its logit, the likelier a word.
 
     Does your search end at the largest or at the smallest?
     """
-    return {"greedy_caption": SmallestLogitTaken()}
 
 
-class OneWordForAllRows(Loop):
-    def choose(self, logits: Tensor) -> Tensor:
-        return logits.argmax(dim=-1, keepdim=True)[:1].expand(len(logits), -1)
-
-
-@misconception(replaces=("greedy_caption",), caught_by="test_greedy_takes_the_largest_logit")
-def one_word_for_all_rows() -> dict[str, Any]:
+@misconception(replaces=loop, caught_by="test_greedy_takes_the_largest_logit")
+class one_word_for_all_rows(Loop, translation.one_word_for_all_rows):
     """All rows got the word that was chosen for the first, or for all together.
 
     Each row has logits of its own. With one row the mistake does not show.
 
     Along which dimension does your arg max run, and what is left of the batch?
     """
-    return {"greedy_caption": OneWordForAllRows()}
 
 
-class OneWordTooFew(Loop):
-    def __call__(
-        self,
-        model: nn.Module,
-        image_features: Tensor,
-        bos_id: int,
-        eos_id: int,
-        max_new_tokens: int,
-        region_mask: Tensor | None = None,
-    ) -> Tensor:
-        return super().__call__(model, image_features, bos_id, eos_id, max_new_tokens - 1, region_mask)
-
-
-@misconception(replaces=("greedy_caption",), caught_by="test_greedy_takes_the_largest_logit")
-def one_word_too_few() -> dict[str, Any]:
+@misconception(replaces=loop, caught_by="test_greedy_takes_the_largest_logit")
+class one_word_too_few(Loop, translation.one_word_too_few):
     """One word too few was written: `bos_id` was counted among the new ones.
 
     The result has 1 + max_new_tokens columns.
 
     How many times does your loop run?
     """
-    return {"greedy_caption": OneWordTooFew()}
 
 
-class OneWordTooManyRead(Loop):
-    def __call__(
-        self,
-        model: nn.Module,
-        image_features: Tensor,
-        bos_id: int,
-        eos_id: int,
-        max_new_tokens: int,
-        region_mask: Tensor | None = None,
-    ) -> Tensor:
-        return super().__call__(model, image_features, bos_id, eos_id, max_new_tokens + 1, region_mask)[:, :-1]
-
-
-@misconception(replaces=("greedy_caption",), caught_by="test_greedy_takes_the_largest_logit")
-def one_word_too_many_read() -> dict[str, Any]:
+@misconception(replaces=loop, caught_by="test_greedy_takes_the_largest_logit")
+class one_word_too_many_read(Loop, translation.one_word_too_many_read):
     """The model read one word more than it had to: the model was called once more at the end.
 
     With `max_new_tokens = max_seq_len` that is one more than it takes.
 
     How many words does the model have to read to write the last one?
     """
-    return {"greedy_caption": OneWordTooManyRead()}
 
 
-class EosNotWritten(Loop):
-    def fill(self, next_ids: Tensor, ended: Tensor, eos_id: int) -> Tensor:
-        return next_ids.masked_fill(ended | (next_ids == eos_id), 0)
-
-
-@misconception(replaces=("greedy_caption",), caught_by="test_rows_end_by_themselves")
-def eos_not_written() -> dict[str, Any]:
+@misconception(replaces=loop, caught_by="test_rows_end_by_themselves")
+class eos_not_written(Loop, translation.eos_not_written):
     """The `eos_id` that ends a row was left out, and 0 written from there on.
 
     The row's first `eos_id` belongs to it, and so do those after it.
 
     What stands in a row at the step at which it ends?
     """
-    return {"greedy_caption": EosNotWritten()}
 
 
-class IdsAsFloats(Loop):
-    def give(self, ids: Tensor) -> Tensor:
-        return ids.float()
-
-
-@misconception(replaces=("greedy_caption",), caught_by="test_greedy_takes_the_largest_logit")
-def ids_as_floats() -> dict[str, Any]:
+@misconception(replaces=loop, caught_by="test_greedy_takes_the_largest_logit")
+class ids_as_floats(Loop, translation.ids_as_floats):
     """The ids returned are float32.
 
     Ids are whole numbers, int64: an embedding takes nothing else.
 
     Which dtype do `torch.zeros` and `torch.ones` have unless they are told?
     """
-    return {"greedy_caption": IdsAsFloats()}
 
 
-class IdsMadeOnTheCpu(Loop):
-    def ended_at_first(self, ids: Tensor, eos_id: int) -> Tensor:
-        return torch.zeros(len(ids), 1, dtype=torch.bool)
-
-
-@misconception(replaces=("greedy_caption",), caught_by="test_greedy_takes_the_largest_logit")
-def ids_made_on_the_cpu() -> dict[str, Any]:
+@misconception(replaces=loop, caught_by="test_greedy_takes_the_largest_logit")
+class ids_made_on_the_cpu(Loop, translation.ids_made_on_the_cpu):
     """A tensor of the loop was made without saying on which device.
 
     It lies on the CPU, wherever the image and the model are.
 
     Which tensor has the right device, so that a new one can be made like it?
     """
-    return {"greedy_caption": IdsMadeOnTheCpu()}
 
 
 # --- two at once ----------------------------------------------------------------------------------------------------
 
 PAIRS = [
-    *(
-        Pair(first, second, {"ImageCaptioning": type("ImageCaptioning", (one, other), {})})
-        for first, one in ((no_causal_mask, NoCausalMask), (causal_mask_transposed, CausalMaskTransposed))
-        for second, other in (
-            (text_not_added, TextNotAdded),
-            (softmax_on_the_logits, SoftmaxOnTheLogits),
-            (cross_attention_reads_the_text, CrossAttentionReadsTheText),
-        )
+    *together(
+        (no_causal_mask, causal_mask_transposed),
+        (text_not_added, softmax_on_the_logits, cross_attention_reads_the_text),
     ),
-    *(
-        Pair(first, second, {"greedy_caption": type("Both", (one, other), {})()})
-        for first, one in ((rows_go_on_after_eos, RowsGoOnAfterEos), (bos_not_in_the_result, BosNotInTheResult))
-        for second, other in (
-            (dropout_on_while_captioning, DropoutOnWhileCaptioning),
-            (region_mask_not_used, RegionMaskNotUsed),
-        )
-    ),
+    *together((rows_go_on_after_eos, bos_not_in_the_result), (dropout_on_while_captioning, region_mask_not_used)),
 ]
