@@ -739,7 +739,7 @@ def multiples_only(
     return _attended(blocks.flatten(-3, -2), key, value, window, is_causal, num_global)
 
 
-@misconception(replaces="window_attention", caught_by="test_memory")
+@misconception(replaces="window_attention", caught_by="test_memory", misses_the_point=True)
 def mask_of_all_pairs(
     query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
 ) -> Tensor:
@@ -757,7 +757,7 @@ def mask_of_all_pairs(
     )
 
 
-@misconception(replaces="window_attention", caught_by="test_memory")
+@misconception(replaces="window_attention", caught_by="test_memory", misses_the_point=True)
 def whole_matrix(
     query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
 ) -> Tensor:
@@ -773,7 +773,7 @@ def whole_matrix(
     return _softmax(query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5, mask) @ value
 
 
-@misconception(replaces="window_attention", caught_by="test_memory")
+@misconception(replaces="window_attention", caught_by="test_memory", misses_the_point=True)
 def built_in_with_a_mask(
     query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
 ) -> Tensor:

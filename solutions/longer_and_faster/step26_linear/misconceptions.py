@@ -260,7 +260,7 @@ def keys_alone_normalise(query: Tensor, key: Tensor, value: Tensor, is_causal: b
     return _attended(query, key, value, is_causal, weigh=weigh)
 
 
-@misconception(replaces="linear_attention", caught_by="test_context_by_hand")
+@misconception(replaces="linear_attention", caught_by="test_context_by_hand", misses_the_point=True)
 def softmax_attention(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
     """Ordinary attention was computed, with a softmax.
 
@@ -272,7 +272,7 @@ def softmax_attention(query: Tensor, key: Tensor, value: Tensor, is_causal: bool
     return F.scaled_dot_product_attention(query, key, value, is_causal=is_causal)
 
 
-@misconception(replaces="linear_attention", caught_by="test_context_by_hand")
+@misconception(replaces="linear_attention", caught_by="test_context_by_hand", misses_the_point=True)
 def softmax_of_feature_products(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
     """A softmax was taken of the products of the features.
 

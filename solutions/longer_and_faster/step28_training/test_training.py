@@ -18,7 +18,9 @@ from grader.checks.assertions import (
     must_raise,
     points,
     twins,
+    unmodified,
 )
+from grader.checks.regimes import AskedFunction, AskedModule, every_regime, inputs_were_views
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {}
 VOCABULARY, BLOCK, WIDTH = 7, 6, 8
@@ -26,6 +28,24 @@ VOCABULARY, BLOCK, WIDTH = 7, 6, 8
 STEPS = 10**17
 RATE = 0.01
 Batches = tuple[tuple[Tensor, Tensor], ...]
+
+
+def ids_and_targets(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor, Tensor]:
+    """A text, and what follows each of its tokens."""
+    return draw.integers(0, VOCABULARY, *leading, tokens), draw.integers(0, VOCABULARY, *leading, tokens)
+
+
+CALLS = {
+    # With bias=False it is left open whether ln_f keeps one.
+    "CheckpointedGPT": AskedModule(
+        lambda tokens: (VOCABULARY, tokens, 2, 2, WIDTH, 0.5), ids_and_targets, terms=64, without=("bias",), grows=True
+    ),
+    # Lengths are asked of the model.
+    "evaluate": AskedFunction(
+        lambda draw, leading, tokens: ((ids_and_targets(draw, (3,), tokens), ids_and_targets(draw, (2,), tokens)),),
+        terms=GUARDED, axes=(), without=("length",), model=("GPT", VOCABULARY, BLOCK, 1, 2, WIDTH, 0.5),
+    ),
+}  # fmt: skip
 
 
 def models(
@@ -144,7 +164,7 @@ def _back_propagated(answer: Answer) -> tuple[float, dict[str, Tensor | None]]:
     return number, answer.gradients
 
 
-@points(1)
+@points(0.5)
 def test_learning_rate(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The learning rate warms up, falls along half a cosine, and stays at min_lr."""
     for step, expected in ((0, 0.25), (1, 0.5), (3, 1.0), (4, 1.0), (6, 0.55), (8, 0.1), (9, 0.1), (100, 0.1)):
@@ -352,3 +372,16 @@ def test_evaluate(student: Implementation, reference: Implementation, draw: Draw
         )
     after = theirs.parameters()
     holds(all(torch.equal(after[name], before[name]) for name in before), _("evaluate changed the model's parameters."))
+
+
+@points(0.5)
+def test_any_regime(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Views, modes, long inputs and `no_grad` change nothing else, and results stay as they are."""
+    every_regime(student, reference, draw, CALLS)
+    theirs, ours = models(student, reference, draw)
+    made, right = optimizers(student, reference, theirs, ours)
+    batches = texts(draw, (2, BLOCK), (2, BLOCK))
+    expected = reference.train_step(ours, right, batches, RATE)
+    came = student.using(strided=True).train_step(theirs, made, batches, RATE)
+    unmodified(came)
+    agree(came, expected, terms=GUARDED, note=inputs_were_views())
