@@ -13,6 +13,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from grader.base.limits import Limits
 from grader.judge.grader import Grader
+from tests.whole import THOROUGH
 
 # These take longest. They begin first: what runs last alone leaves the other processor idle.
 LONG = ("test_nbgrader", "test_soak", "test_kit", "test_classroom", "test_own_faults", "test_capstone", "test_labs")
@@ -32,8 +33,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
     return ByFileAndStep(config, log)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The long files first (Python's sort keeps the order of the others)."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The long files first (Python's sort keeps the order of the others), and nothing `thorough` in `make test`."""
+    if not THOROUGH and not config.option.keyword:  # a test that is asked for by its name is run
+        left = [item for item in items if item.get_closest_marker("thorough") is None]
+        config.hook.pytest_deselected(items=[item for item in items if item not in left])
+        items[:] = left
     items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
 
 

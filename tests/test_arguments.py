@@ -26,6 +26,7 @@ def run(*command: str, folder: Path = ROOT, **environment: str) -> subprocess.Co
     return subprocess.run([sys.executable, *command], capture_output=True, cwd=folder, timeout=120, env=given)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -137,6 +138,7 @@ def test_a_reader_that_stops_reading() -> None:
     assert done.stderr == b""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "euc-kr"])
 def test_a_terminal_that_lacks_letters_gets_a_report(encoding: str) -> None:
     """With a question mark for each letter that can't be written; JSON is UTF-8 whatever the terminal is."""
@@ -171,6 +173,7 @@ def test_a_folder_whose_name_has_spaces(tmp_path: Path) -> None:
     assert "0 of 6: start with step01_scores" in done.stdout.decode()
 
 
+@pytest.mark.thorough
 def test_the_command_for_a_course_can_be_typed(tmp_path: Path) -> None:
     """Also where its folder has a space in its name."""
     pytest.importorskip("nbformat", reason="what instructors need is not installed: make test installs it")

@@ -16,13 +16,13 @@ import pytest
 
 from grader.base import paths
 from grader.base.limits import Limits
-from grader.base.results import AssignmentMark, CheckResult, Report, StepMark, StepResult
+from grader.base.results import AssignmentMark, CheckResult, Graded, Report, StepMark, StepResult
 from grader.cli import assigned
 from grader.cli.parser import BadInput
 from grader.course import steps as course
 from grader.instructor import class_run
 from grader.instructor import pool as pools
-from grader.marks import assignments, changes, moments
+from grader.marks import assignments, changes, ledger, moments
 from grader.marks import marking as marks
 from grader.marks.assignments import BadTerm, Term
 from tests.whole import WHOLE
@@ -237,6 +237,20 @@ def gradebook_marks(folder: Path, term: Term) -> dict[tuple[str, str], float]:
             for name in term.assignments
             for one in book.assignment_submissions(name)
         }
+
+
+# --- decisions -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("rows", "points"), [("scores,ada,1,4,read by eye\nscores,ada,2,9,read by eye\n", 13.0),
+                                              ("scores,ada,1,4,read by eye\n", None), ("", None)])  # fmt: skip
+def test_decisions_count_where_nothing_could_be_graded(rows: str, points: float | None, tmp_path: Path) -> None:
+    """All of them make a mark; where one is missing, the mark stays open."""
+    (tmp_path / "assignments.toml").write_text(TOML, encoding="utf-8")
+    (tmp_path / "overrides.csv").write_text(OVERRIDES + rows, encoding="utf-8")
+    entry = Graded(student="ada", file="ada", key="", error="The archive is damaged.")
+    ledger.Ledger(marks.of(assignments.read(tmp_path / "assignments.toml"), "scores")).mark(entry)
+    assert (entry.mark.points if entry.mark else None) == points
 
 
 # --- the file --------------------------------------------------------------------------------------------------------

@@ -53,6 +53,7 @@ def test_layers_are_reported(warm: Grader) -> None:
     assert set(report.isolation) <= set(LAYERS)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="these tests already run as an ordinary user"
 )
@@ -110,6 +111,7 @@ _responder.Responder.respond = _lie
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("share", sample([0.5, 0.05, 1.0]))
 def test_a_lie_is_never_taken_for_our_fault(warm: Grader, share: float) -> None:
     """Whatever a process answers in whichever step: a fault of ours costs nothing, so that none may be provoked."""
@@ -126,6 +128,7 @@ def test_a_lie_is_never_taken_for_our_fault(warm: Grader, share: float) -> None:
         assert report.score < report.max_score
 
 
+@pytest.mark.thorough
 def test_memory_holds_nothing_of_a_reference(warm: Grader) -> None:
     """Every byte that a worker has in memory, searched for sentences of the references and of the checks."""
     said = [

@@ -209,6 +209,7 @@ def test_prove_knows_a_step_by_its_number() -> None:
     assert "step01_scores" not in listed.stdout
 
 
+@pytest.mark.thorough
 def test_grading_says_what_is_wrong_with_a_step(tmp_path: Path) -> None:
     """A mistake in one step is no failure of the judge's: every command says whose file it is, and grades nothing."""
     shutil.copytree(paths.ROOT / "grader", tmp_path / "grader", ignore=shutil.ignore_patterns("__pycache__"))

@@ -69,6 +69,7 @@ def test_a_forked_worker_stands_still() -> None:
         source.close()
 
 
+@pytest.mark.thorough
 def test_a_spawned_worker_stands_still() -> None:
     """Where nothing can be forked."""
     stands_still(SpawnLauncher(str(ROOT)))

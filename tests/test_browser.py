@@ -27,7 +27,10 @@ nbconvert = pytest.importorskip("nbconvert", reason="nbconvert is not installed:
 v4 = pytest.importorskip("nbformat.v4")
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium was found on the path: nothing to look with")
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(BROWSER is None, reason="no Chromium was found on the path: nothing to look with"),
+]
 
 PARTING = Parting(
     expected=[[0.5, 0.25], [None, 1.0]], came=[[0.5, 0.75], [0.0, 1.0]], differs=[[False, True], [True, False]],
@@ -37,8 +40,26 @@ MESSAGE = (
     "called    softmax([[0.1, 0.2, 0.3, 0.4], [1000.0, 1000.0, 1000.0, 1000.0]])\nexpected  0.25\ngot       nan\n"
     "cause     The scores were not shifted before the exponential."
 )
-MEASURE = """
-<script>
+# How far the letters of an element are from what lies behind them.
+CONTRAST = """
+const shade = text => (text.match(/[\\d.]+/g) || []).map(Number);
+const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+  .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+const behind = one => {
+  for (; one; one = one.parentElement) {
+    const colour = shade(getComputedStyle(one).backgroundColor);
+    if (colour.length === 3 || colour[3] === 1) return colour;
+  }
+  return [255, 255, 255];
+};
+const contrast = one => {
+  const [a, b] = [light(shade(getComputedStyle(one).color)), light(behind(one))];
+  return (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+};
+"""
+MEASURE = (
+    f"<script>{CONTRAST}"
+    + """
 const box = element => { const r = element.getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; };
 const all = name => [...document.querySelectorAll(".attention-verdict " + name)];
 const verdict = document.querySelector(".attention-verdict");
@@ -50,11 +71,12 @@ window.addEventListener("load", () => {
   document.body.dataset.measured = JSON.stringify({
     dt: all("dt").map(box), dd: all("dd").map(box), lines: all("dt").map(one => one.getClientRects().length),
     font: parseFloat(getComputedStyle(all("dd")[0]).fontSize), image: image ? image.naturalWidth : -1, outside,
-    width: box(verdict)[2],
+    width: box(verdict)[2], contrast: Math.min(...all("dt, dd, p, summary").map(contrast)),
   });
 });
 </script></body>
 """
+)
 
 
 def report() -> Report:
@@ -114,10 +136,12 @@ def measured(source: str, width: int, tmp_path: Path, *more: str) -> dict[str, A
 
 
 @pytest.mark.parametrize("template", ["lab", "classic"])
-@pytest.mark.parametrize("width", [1200, 390])
-def test_a_verdict_is_readable(template: str, width: int, tmp_path: Path) -> None:
-    """Labels in one line and beside or above their values, letters of a size to be read, nothing outside, a picture."""
-    seen = measured(converted(template), width, tmp_path)
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), (390, True)])
+def test_a_verdict_is_readable(template: str, width: int, dark: bool, tmp_path: Path) -> None:
+    """Labels in one line and beside or above their values, letters of a size to be read and not faint, nothing outside,
+    a picture; also for somebody who prefers dark, in a page of nbconvert's that is light all the same."""
+    seen = measured(converted(template), width, tmp_path, *([DARK] if dark else []))
+    assert seen["contrast"] >= 4.5
     assert seen["font"] >= 12
     assert seen["outside"] == []
     assert seen["image"] > 100
@@ -130,22 +154,9 @@ def test_a_verdict_is_readable(template: str, width: int, tmp_path: Path) -> Non
 
 # --- whole pages -----------------------------------------------------------------------------------------------------
 
-LOOK = """
-<script>
-const shade = text => (text.match(/[\\d.]+/g) || []).map(Number);
-const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
-  .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
-const behind = one => {
-  for (; one; one = one.parentElement) {
-    const colour = shade(getComputedStyle(one).backgroundColor);
-    if (colour.length === 3 || colour[3] === 1) return colour;
-  }
-  return [255, 255, 255];
-};
-const contrast = one => {
-  const [a, b] = [light(shade(getComputedStyle(one).color)), light(behind(one))];
-  return (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
-};
+LOOK = (
+    f"<script>{CONTRAST}"
+    + """
 window.addEventListener("load", () => {
   document.querySelectorAll("details").forEach(one => { one.open = true; });
   const wide = document.documentElement.clientWidth;
@@ -166,6 +177,7 @@ window.addEventListener("load", () => {
 });
 </script></body>
 """
+)
 DARK = "--blink-settings=preferredColorScheme=0"
 
 

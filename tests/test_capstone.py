@@ -76,6 +76,7 @@ def test_bigram_by_hand() -> None:
     assert training.bigram_loss(ids, torch.tensor([0, 1]), 2) == pytest.approx(float(expected))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_it_falls_below_the_bigram(seed: int, text: str, tmp_path: Path) -> None:
     """The story is there to be remembered; 250 steps of a tiny model are enough."""

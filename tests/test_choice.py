@@ -197,6 +197,7 @@ def test_a_newcomer_sees_the_core(course: Path) -> None:
     assert "make begin TRACK=positions" in listed
 
 
+@pytest.mark.thorough
 def test_a_track_is_begun_and_graded(course: Path, tmp_path: Path) -> None:
     """Its stubs are written once; graded are those with something in them, each track with its total."""
     folder = tmp_path / "exercises"

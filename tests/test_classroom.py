@@ -201,6 +201,7 @@ def without_times(entry: Graded) -> object:
     return plain
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("edited", ["no steps", "another student"])
 def test_a_kept_report_that_was_edited_is_graded_anew(edited: str, tmp_path: Path) -> None:
     """What is read back was lying in a folder: it counts when it is about this student and these steps."""
@@ -457,6 +458,7 @@ def slow_class(tmp_path: Path) -> Path:
     return tmp_path / "slow"
 
 
+@pytest.mark.thorough
 @needs_proc
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_run_that_is_stopped_leaves_nothing_and_goes_on(
@@ -481,6 +483,7 @@ def test_a_run_that_is_stopped_leaves_nothing_and_goes_on(
         assert again == 0 and f"6 graded ({kept} of them reused" in said
 
 
+@pytest.mark.thorough
 @needs_proc
 @pytest.mark.parametrize("what", ["judge", "zygote"])
 def test_a_killed_process_of_the_pool_loses_nobody(what: str, slow_class: Path, tmp_path: Path) -> None:
@@ -530,6 +533,7 @@ def test_bad_input_is_one_line(folder: str, more: list[str], says: str, tmp_path
     assert len(said.splitlines()) == 1 and "Traceback" not in said
 
 
+@pytest.mark.thorough
 def test_who_could_not_be_graded_is_seen(tmp_path: Path) -> None:
     """In the exit code, in the table on the screen and in what it says."""
     hand_in(tmp_path / "in" / "ada", RIGHT)
@@ -627,6 +631,7 @@ def test_what_is_to_be_typed_can_be_typed(tmp_path: Path) -> None:
 # --- on a cluster ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @needs_proc
 def test_a_dask_cluster_gives_the_same_reports(tmp_path: Path) -> None:
     """Two worker processes; afterwards no grader is left in them."""
@@ -658,6 +663,7 @@ def dask_process(kind: str, *arguments: str, with_kit: bool = True) -> subproces
     return subprocess.Popen(command, env=environment, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("with_kit", [True, False])
 def test_dask_as_it_is_documented(with_kit: bool, tmp_path: Path) -> None:
     """A scheduler and two workers, each a program of its own; a scheduler without the kit is refused in one line."""
@@ -724,6 +730,7 @@ def test_without_dask_it_says_how_to_install_it(tmp_path: Path, monkeypatch: pyt
 # --- nbgrader's gradebook --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_the_gradebook_says_the_same(tmp_path: Path) -> None:
     """The same points, and for who could not be graded no mark but a person's turn."""
     nbgrader = pytest.importorskip("nbgrader.api")

@@ -18,6 +18,8 @@ from grader.oracle.live import solutions
 from tests.cuda import __main__ as command
 from tests.cuda import course, flash, halves, page, run
 
+pytestmark = pytest.mark.thorough
+
 STEPS = [step for step in solutions() if step.number in (1, 4)]
 
 

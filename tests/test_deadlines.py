@@ -95,6 +95,7 @@ def crowded() -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(
     not Path("/proc/self/schedstat").exists(), reason="this system does not count how long a process waits"
 )

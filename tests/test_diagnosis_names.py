@@ -228,6 +228,7 @@ def tape_of(tmp_path_factory: pytest.TempPathFactory) -> Tapes:
     return recorded
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("step", "code", "names"), sample([*STRANGERS.values()], 3), ids=sample([*STRANGERS], 3))
 def test_a_tape_calls_it_the_same(tape_of: Tapes, step: str, code: str, names: set[str]) -> None:
     """Where a recording answers for them."""

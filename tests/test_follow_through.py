@@ -60,6 +60,7 @@ def test_what_the_text_of_a_file_imports(source: str, found: list[str]) -> None:
     assert follow_through.imported_steps(MULTI, sources) == found
 
 
+@pytest.mark.thorough
 def test_a_blocked_step_has_its_own_points_under_any_seed(grader: Grader) -> None:
     for seed in (1, 2, 3):
         wrong, right = grader.grade(blocked(), [CAUSAL, MULTI], seed=seed, device="cpu").steps
@@ -80,6 +81,7 @@ def test_a_step_of_another_assignment_is_replaced(grader: Grader) -> None:
         assert "was not handed in" in step.note
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tells", TELLS)
 def test_a_reference_beside_the_code_is_not_told(tells: str, grader: Grader) -> None:
     """Not by what is printed, nor by an error's words, the name of a function that never ends, numbers, or shapes."""
@@ -156,6 +158,7 @@ def test_what_may_be_shown_of_the_words_of_a_learner(word: str, shown: bool) -> 
     assert quiet.may_be_shown(word, OWN) is shown
 
 
+@pytest.mark.thorough
 def test_an_earlier_hand_in_stands_in(grader: Grader) -> None:
     """Right, it is used and named; wrong, the reference takes its place, and both are said. The points are the same."""
     right = next(step for step in steps() if step.name == CAUSAL).solved()
@@ -210,6 +213,7 @@ def test_which_names_a_file_takes(source: str, found: set[str]) -> None:
     assert ("Classifier" in names) == ("Classifier" in found)
 
 
+@pytest.mark.thorough
 def test_what_is_not_imported_blocks_nothing(grader: Grader) -> None:
     """A wrong classifier in step 21 leaves a wrong step 22 to itself; a wrong block, which is part of the encoder that
     step 22 imports, blocks it."""

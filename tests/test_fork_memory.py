@@ -45,6 +45,7 @@ def test_only_what_is_there_goes_into_huge_pages() -> None:
     assert alone(DATA) >= 6  # of 8, less what lies across the edges
 
 
+@pytest.mark.thorough
 @linux
 @pytest.mark.parametrize("many", [False, True])
 def test_zygote_collapses_its_memory_at_once_or_when_idle(many: bool) -> None:

@@ -44,6 +44,7 @@ def stubs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 def test_references_have_full_marks(grader: Grader, solved: Path) -> None:
     """All of the points, through sandboxed workers."""
     report = grader.grade(submissions.read(solved), seed=5)
@@ -114,6 +115,7 @@ def test_a_missing_device_is_said_and_not_failed(grader: Grader, solved: Path) -
         assert report.steps[0].status == "skipped"
 
 
+@pytest.mark.thorough
 def test_spawned_workers_give_the_same_verdicts(solved: Path) -> None:
     """Where nothing can be forked, a judge and its workers are programs of their own."""
     limits = Limits(call_seconds=20.0, step_seconds=40.0)

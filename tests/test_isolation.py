@@ -171,6 +171,7 @@ def test_namespaces(tmp_path: Path) -> None:
 LOOP = "def softmax(x, dim=-1):\n    return x\nwhile True:\n    pass\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("fork", [True, False], ids=["forked", "spawned"])
 def test_nothing_runs_without_what_is_required(fork: bool) -> None:
     """Refused before a line of the learner's code has run: this one would not end."""

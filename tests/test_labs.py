@@ -102,6 +102,7 @@ def test_two_heads_name_two_tokens_and_one_does_not(seed: int, monkeypatch: pyte
     assert looked_at >= set(module.OFFSETS)
 
 
+@pytest.mark.thorough
 @some_seeds
 def test_without_the_mask_training_is_easy_and_writing_is_not(seed: int) -> None:
     module = LABS["mask"].module
@@ -144,6 +145,7 @@ def test_maps_are_causal_and_look_back(
         assert all("<svg" in picture.svg for picture in module.pictures(held.results))
 
 
+@pytest.mark.thorough
 @some_seeds
 def test_positions_count_beyond_what_was_trained(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sinusoidal ones fail there at once, rotary ones further out, and ALiBi hardly at all."""

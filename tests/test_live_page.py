@@ -24,6 +24,8 @@ from grader.learner.live_server import LiveServer
 from grader.report import page
 from tests.watched import PATIENCE, Session
 
+pytestmark = pytest.mark.thorough
+
 STEP = "step04_causal_mask"
 RIGHT = (paths.ROOT / "solutions" / "core" / STEP / "reference.py").read_text(encoding="utf-8")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -255,6 +255,7 @@ def rows(url: str, students: list[str]) -> dict[tuple[str, str], tuple[Any, ...]
 # --- release ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_nothing_of_a_solution_is_released(term: Term) -> None:
     """Neither a line of a reference nor a check, in whatever was written for students."""
     telling = {line for step in STEPS.values() for line in solution_lines(step)}
@@ -367,6 +368,7 @@ def renamed(notebook: Notebook) -> None:
     notebook.cells.append(nbformat.v4.new_markdown_cell("A note of my own."))
 
 
+@pytest.mark.thorough
 def test_nothing_is_lost_where_a_notebook_is_rebuilt(tmp_path: Path) -> None:
     """Written answers and further tries are there for a person, who is asked to look, and cells keep their order."""
     folder = tmp_path / "course"
@@ -407,6 +409,7 @@ def test_late_penalties_work(term: Term) -> None:
         assert late.score == late.late_submission_penalty == term.reports["dora"].score > 0
 
 
+@pytest.mark.thorough
 def test_manual_grades_are_kept(term: Term, tmp_path: Path) -> None:
     """What a person gave counts, also after the submission is graded again."""
     folder = tmp_path / "course"
@@ -434,6 +437,7 @@ def test_manual_grades_are_kept(term: Term, tmp_path: Path) -> None:
         assert "has no score" in comment
 
 
+@pytest.mark.thorough
 def test_one_notebook_a_step_and_one_of_them_renamed(tmp_path: Path) -> None:
     """nbgrader passes over a notebook that it does not know; its answer is graded with the others all the same."""
     asked = ["step01_scores", "step02_softmax", "step03_attention"]
@@ -526,6 +530,7 @@ def made(term: Term, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@pytest.mark.thorough
 def test_a_class_writes_what_the_autograder_writes(term: Term, made: Path, tmp_path: Path) -> None:
     """Into a copy of the same gradebook, or into a new one: the same rows, comments included."""
     expected = rows(f"sqlite:///{term.folder}/gradebook.db", list(term.reports))
@@ -550,6 +555,7 @@ def test_points_that_an_instructor_changed_are_kept_to(term: Term, made: Path, t
     assert rows(url, ["ada"])["ada", "step07_heads"][0] == 12
 
 
+@pytest.mark.thorough
 def test_an_assignment_of_another_kind_is_left_alone(tmp_path: Path) -> None:
     """It would have a notebook and a hundred points more, for everyone."""
     gradebook.programs_on_path()
@@ -601,6 +607,7 @@ def run(*command: str | Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.thorough
 def test_postgresql(postgresql: str, term: Term, made: Path) -> None:
     """The same rows as in SQLite, also when some are written again."""
     with language.use("en"):
@@ -618,6 +625,7 @@ def test_a_solved_notebook_validates(term: Term) -> None:
     assert "Success! Your notebook passes all the tests." in term.validating
 
 
+@pytest.mark.thorough
 def test_a_notebook_says_what_the_terminal_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same verdict, words, name of the misconception and picture, on the cell as it was run last."""
     nbclient = pytest.importorskip("nbclient")

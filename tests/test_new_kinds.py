@@ -204,6 +204,7 @@ def diagnosed(step: Solution, witness: Witness, said: dict[str, Verdict], seed: 
     return {name: [wrong.name for wrong in group] for name, group in found.items()}
 
 
+@pytest.mark.thorough
 def test_right_answers_pass_live_and_on_tape(step: Solution, tape: Tape) -> None:
     seed = tape.index.seeds[0]
     student = in_a_worker(step)
@@ -215,6 +216,7 @@ def test_right_answers_pass_live_and_on_tape(step: Solution, tape: Tape) -> None
         student.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", THEIRS)
 def test_wrong_answers_are_refused_and_named(step: Solution, tape: Tape, name: str) -> None:
     check, sentence, code = THEIRS[name]

@@ -51,6 +51,7 @@ def folders_of(zygote: int) -> list[Path]:
     return list(Path(tempfile.gettempdir()).glob(f"{BASE}{zygote}-*"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_stopped_half_way(number: signal.Signals, tmp_path: Path) -> None:
     """The command is interrupted, ended or killed: its processes end, their files go, and no half report is there."""
@@ -150,6 +151,7 @@ def test_two_at_once() -> None:
             assert grader.grade(one_file(STEP, GOOD), [STEP], device="cpu").steps[0].status == "pass"
 
 
+@pytest.mark.thorough
 def test_many_in_a_row_leave_nothing() -> None:
     """Good and bad ones through one grader: no descriptor, process or file stays, and memory does not grow."""
     bad = [
@@ -186,6 +188,7 @@ def test_many_in_a_row_leave_nothing() -> None:
         assert more_memory < memory + (24 << 20)
 
 
+@pytest.mark.thorough
 def test_fresh_workers_give_the_same() -> None:
     """Where nothing can be forked a worker is started anew, and bounded by the same layers."""
     with Grader(1, PATIENT, fork=False) as grader:

@@ -125,6 +125,7 @@ def test_every_kind_of_submission(mixed: Path, grader: Grader, tmp_path: Path) -
     assert "process" in found["step01_scores", "test_scores_by_hand"].properties["isolation"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("attack", ["forge_patched_pytest", "forge_always_equal", "end_exits"])
 def test_hostile_submissions(attack: str, grader: Grader, tmp_path: Path) -> None:
     """Neither door can be talked into a mark."""
@@ -142,6 +143,7 @@ def core() -> list[str]:
     return [step.name for step in steps.steps() if step.track == "core"]
 
 
+@pytest.mark.thorough
 def test_workers_of_xdist_share_the_seed_and_the_steps(mixed: Path, tmp_path: Path) -> None:
     """With -n 2 the verdicts are the same, and a step is graded by one worker."""
     some = [f"{CORE}/step04_causal_mask", f"{CORE}/step01_scores"]

@@ -57,6 +57,7 @@ def ran(program: Path) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mistake", sample([*MISTAKES], 2))
 def test_fails_until_it_is_right(mistake: str, grader: Grader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program fails with the mistake, in the learner's own file, and not without it."""

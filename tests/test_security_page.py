@@ -53,6 +53,7 @@ def test_every_attack_has_its_outcome() -> None:
     assert security_runs.surprises(security_runs.recorded()) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="the layers are Linux's")
 def test_process_and_limits_alone() -> None:
     """Those that claim to hold without a layer of the kernel's do, but for the ones that wait for a deadline and for

@@ -10,7 +10,10 @@ from grader.judge.grader import Grader
 from tests import hostile
 from tests.soak import LIMITS, ROOM, Soaked, held, mixed, soak
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a warm process is forked from on Linux only")
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(sys.platform != "linux", reason="a warm process is forked from on Linux only"),
+]
 
 
 def test_short_soak() -> None:

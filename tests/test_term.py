@@ -26,6 +26,8 @@ from grader.course.steps import steps  # noqa: E402
 from grader.instructor import class_run, release  # noqa: E402
 from tests.whole import WHOLE  # noqa: E402
 
+pytestmark = pytest.mark.thorough
+
 SIX, EIGHT, NINE, ELEVEN, TWELVE = (
     "step06_causal_attention", "step08_multi_head", "step09_fused_qkv", "step11_gpt_block", "step12_gpt",
 )  # fmt: skip

@@ -57,6 +57,7 @@ def said_of(grader: Grader, body: str) -> tuple[str, str]:
     return step.status, next((check.message for check in step.checks if check.status != "pass"), step.message)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", FEATURES)
 def test_it_works(name: str, grader: Grader) -> None:
     """A file that uses it is graded like any other."""

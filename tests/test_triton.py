@@ -119,6 +119,7 @@ def test_graded_where_it_is_missing(grader: Grader) -> None:
     assert result.message.startswith(KOREAN)
 
 
+@pytest.mark.thorough
 @without_triton
 def test_a_kit_is_built_without_it() -> None:
     """Recording says what is left out; and where that is all, that nothing is left."""

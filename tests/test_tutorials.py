@@ -188,6 +188,7 @@ def test_with_its_flaws_fixed_it_has_all_points(tutorial: Tutorial) -> None:
     assert points(step, Clinic(step), typed(tutorial)) == step.points
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("tutorial", "right", "wrong", "name"), FLAWS, ids=[f"{f[0].step}-{f[3]}" for f in FLAWS])
 def test_each_flaw_costs_points_and_is_named(tutorial: Tutorial, right: str, wrong: str, name: str) -> None:
     step = STEPS[tutorial.step]

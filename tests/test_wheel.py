@@ -39,6 +39,7 @@ def attention(installed: Path, here: Path, *words: str, lang: str = "en") -> sub
     return subprocess.run(program, cwd=here, env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.thorough
 def test_a_course_is_started_and_graded(installed: Path, tmp_path: Path) -> None:
     """Two commands; what the second says is typed as `attention …`, in Korean too."""
     begun = attention(installed, tmp_path, "start", "my-course")
@@ -111,6 +112,7 @@ def test_instructors_bundle_is_the_repository(tmp_path: Path) -> None:
     assert not [name for name in names if name.startswith((".venv", "dist", ".kit"))]
 
 
+@pytest.mark.thorough
 def test_a_notebook_installs_the_wheel_and_grades(installed: Path, tmp_path: Path) -> None:
     """In a real kernel: its first cell as it stands, a reference in an answer cell, and the verdict below it."""
     nbclient = pytest.importorskip("nbclient")

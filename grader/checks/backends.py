@@ -9,6 +9,8 @@ from torch import Tensor
 
 from grader.calls.call import Call, Outcome
 from grader.calls.responder import Responder
+from grader.calls.values import leaves
+from grader.checks.bounded import lifted
 from grader.checks.draws import Draw
 
 
@@ -47,7 +49,8 @@ class LocalBackend:
         """The outcome of the call, computed here."""
         streams = [torch.get_rng_state() if self._stream is None else self._stream]
         torch.set_rng_state(streams[0])
-        outcome = self.responder.respond(call, lambda: streams.append(torch.get_rng_state()))
+        with lifted([*leaves(call.args), *leaves(call.kwargs)]):
+            outcome = self.responder.respond(call, lambda: streams.append(torch.get_rng_state()))
         self._stream = torch.get_rng_state()
         self.drew = not torch.equal(streams[-1], self._stream)
         return outcome

@@ -244,7 +244,7 @@ def _module(student: Implementation, reference: Implementation, draw: Draw, name
         theirs, ours = (side._make(name, how.made(LONG), dict(how.unbiased)) for side in (student, reference))
         for module in (theirs, ours) if not how.grows else ():
             module.load_parameters(values)
-    _long(theirs.to(device="meta"), ours.to(device="meta"), how)
+    _long(theirs.eval().to(device="meta"), ours.eval().to(device="meta"), how)
 
 
 def parent_was_switched() -> str:

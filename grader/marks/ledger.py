@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 
 from grader.base import files
-from grader.base.results import AssignmentMark, Graded
+from grader.base.results import AssignmentMark, Graded, Report, StepResult
+from grader.course import steps as course
 from grader.course import submissions
 from grader.course.submissions import Submission
 from grader.marks import marking as marks
@@ -57,14 +58,28 @@ class Ledger:
         """Gives a graded student their mark; whether it is another one than what is written of them. Raises BadTerm."""
         facts = self.facts.get(graded.file, Facts())
         written, graded.mark = graded.mark, None
-        if graded.report is not None:
+        report = graded.report or self._without_scores(graded.student)
+        if report is not None:
             graded.mark = self.marking.mark(
-                graded.student, graded.report, facts.handed_in, late=graded.late, kit=self.kit, work=facts.work
+                graded.student, report, facts.handed_in, late=graded.late, kit=self.kit, work=facts.work
             )
         found = change(graded.student, facts.before, graded.mark)
         if found:
             self.changes.append(found)
         return graded.mark != written
+
+    def _without_scores(self, student: str) -> Report | None:
+        """What the decisions of a person are added to, where a submission could not be graded and there are some."""
+        if not any(name == student for name, _step in self.marking.overrides):
+            return None
+        steps = [
+            StepResult(
+                name=step.name, track=step.track, title=step.title, status="error", score=None,
+                max_score=step.points, seconds=0.0, checks=[],
+            )
+            for step in course.steps() if step.name in self.marking.assignment.everything
+        ]  # fmt: skip
+        return Report(submission=student, seed=0, isolation=[], devices={}, score=0.0, max_score=0.0, steps=steps)
 
     def write(self, out: Path, entries: Iterable[Graded | None], clean: Callable[[str], str]) -> None:
         """Writes the table of marks, and adds to the list of all changes. Raises OSError."""

@@ -159,7 +159,7 @@ class ForkedProcess:
 
     def pause(self) -> None:
         """Stops it until the next call: while the judge is busy it writes nothing. With a file system of its own, whose
-        size the kernel keeps, it goes on: stopping it would make grading 3 per cent slower."""
+        size the kernel keeps, it goes on: stopping it would only make grading slower."""
         self._signal(signal.SIGSTOP)
 
     def _signal(self, number: signal.Signals) -> None:

@@ -16,7 +16,8 @@ def softmax(x, dim=-1):
         layer = nn.Sequential(nn.Linear(3, 4), nn.GELU(), nn.LayerNorm(4))
         optimiser = torch.optim.AdamW(layer.parameters(), lr=1e-3)
         torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1.0)
-        layer(torch.ones(2, 3)).sum().backward()
+        with torch.enable_grad():  # the caller may have switched gradients off
+            layer(torch.ones(2, 3)).sum().backward()
         optimiser.step()
         torch.nn.utils.clip_grad_norm_(layer.parameters(), 1.0)
         layer.load_state_dict(layer.state_dict())

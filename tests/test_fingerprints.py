@@ -1,0 +1,91 @@
+"""Fingerprints of answers, by which a tape finds the check's inputs and says whether two answers are the same."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from grader.calls.call import Call, Outcome, Raised
+from grader.calls.values import Placed
+from grader.checks.implementation import Exchange
+from grader.oracle.likeness import same_outcome
+from grader.oracle.tape import agree_in, fingerprint
+from grader.oracle.witness import _KnownAnswer
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "alike"),
+    [
+        (torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 2.0, 3.0000002]), True),
+        (torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 3.0, 2.0]), False),
+        (torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 2.0, 3.001]), False),
+        (torch.tensor([1.0, 2.0]), torch.tensor([[1.0, 2.0]]), False),
+        (torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0], dtype=torch.float64), False),
+        (torch.tensor([1.0, torch.nan]), torch.tensor([torch.nan, 1.0]), False),
+        (torch.tensor([1.0, torch.inf]), torch.tensor([1.0, torch.inf]), True),
+        (torch.tensor([1.0, torch.inf]), torch.tensor([1.0, -torch.inf]), False),
+        (torch.tensor([True, False]), torch.tensor([True, True]), False),
+        (torch.tensor([[1, 2], [3, 4]]).t(), torch.tensor([[1, 3], [2, 4]]), True),
+        (torch.empty(0), torch.empty(0), True),
+        (torch.tensor([1.0, 1 + 2e-8], dtype=torch.float64), torch.tensor([1.0, 1.0], dtype=torch.float64), False),
+        (1, 1, True),
+        (1, 1.0, False),
+        (None, (), False),
+    ],
+)
+def test_fingerprints(first: object, second: object, alike: bool) -> None:
+    """They match for the same answer, and for one that was summed in another order, and for no other."""
+    call = Call("f")
+    one, other = (
+        Outcome(Placed(value, "cpu") if isinstance(value, torch.Tensor) else value) for value in (first, second)
+    )
+    assert agree_in(fingerprint(call, one), call, other, "cpu") is alike
+    assert not agree_in(fingerprint(call, one), call, Outcome(raised=Raised("ValueError", "no")), "cpu")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "last", "alike"),
+    [
+        (Raised("ValueError", "p is 2", source="raise ValueError(p)"),
+         Raised("AssertionError", "", source="assert p <= 1"), True, True),
+        (Raised("ValueError", "p is 2", source="raise ValueError(p)"), Raised("TypeError", "no"), True, False),
+        (Raised("ValueError", "no", source="if p > 1: raise ValueError"),
+         Raised("ValueError", "yes", source="if p > 1: raise_it()"), True, False),
+        (Raised("RuntimeError", "sizes 2 and 3"), Raised("RuntimeError", "sizes 2 and 4"), True, False),
+        (Raised("RuntimeError", "sizes 2 and 3"), Raised("ValueError", "p is 2"), False, True),
+    ],
+)  # fmt: skip
+def test_fingerprints_of_errors(first: Raised, second: Raised, last: bool, alike: bool) -> None:
+    """What is raised on purpose has anybody's words, and what a check asked for is any error."""
+    call = Call("f")
+    recorded = fingerprint(call, Outcome(raised=first), last=last)
+    assert agree_in(recorded, call, Outcome(raised=second), "cpu", last=last) is alike
+    answer = _KnownAnswer("f", Outcome(raised=first), drawn=False)
+    assert answer.is_like(Exchange(call, outcome=Outcome(raised=second)), last) is alike
+
+
+def test_gradients_behind_not_a_number() -> None:
+    """They tell nothing: how far it spreads on the way back is a matter of how the same is written."""
+    call, lost, whole = Call("f"), torch.tensor([1.0, torch.nan]), torch.tensor([1.0, 2.0])
+    for value, alike in ((lost, True), (whole, False)):
+        one, other = (Outcome(Placed(value, "cpu"), gradients={"0": Placed(back, "cpu")}) for back in (lost, whole))
+        assert agree_in(fingerprint(call, one), call, other, "cpu") is alike
+        assert same_outcome(one, other) is alike
+
+
+def test_a_gradient_of_zeros_is_none() -> None:
+    """As in a check, where one that no path leads to counts as zeros."""
+    call, value = Call("f"), Placed(torch.ones(2), "cpu")
+    one, other = (Outcome(value, gradients={"0": back}) for back in (Placed(torch.zeros(2), "cpu"), None))
+    assert agree_in(fingerprint(call, one), call, other, "cpu")
+    assert same_outcome(one, other)
+
+
+def test_fingerprints_on_another_device() -> None:
+    """An answer on the device where the check runs is at home there, as a recorded one was on the CPU."""
+    values = torch.tensor([1.0, 2.0])
+    recorded = fingerprint(Call("f", (values,)), Outcome(Placed(values, "cpu")))
+    call = Call("f", (values,))
+    call.options.device = "cuda"
+    assert agree_in(recorded, call, Outcome(Placed(values, "cuda:0")), "cuda")
+    assert not agree_in(recorded, call, Outcome(Placed(values, "cpu")), "cuda")
