@@ -186,7 +186,9 @@ def test_any_regime(student: Implementation, reference: Implementation, draw: Dr
     """Views, long inputs and `no_grad` change nothing, and results stay as they are."""
     every_regime(student, reference, draw, CALLS)
     query, key, value = (draw.normal(1, 1, LONG, 2) for _input in range(3))
-    agree(student.window_attention(query, key, value, 256), reference.window_attention(query, key, value, 256), terms=99)
+    agree(
+        student.window_attention(query, key, value, 256), reference.window_attention(query, key, value, 256), terms=99
+    )
 
 
 @points(2)

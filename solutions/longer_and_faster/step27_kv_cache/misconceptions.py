@@ -1106,7 +1106,7 @@ def _caches(model: Any) -> list[Cache]:
     return [reference.KVCache(4 * model.block_size) for _layer in model.h]
 
 
-@misconception(replaces="generate_cached", caught_by="test_every_token_goes_through_once")
+@misconception(replaces="generate_cached", caught_by="test_every_token_goes_through_once", misses_the_point=True)
 @torch.no_grad()
 def no_cache(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
     """The whole text went through the model for each new token, without caches.
@@ -1124,7 +1124,7 @@ def no_cache(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
     return idx
 
 
-@misconception(replaces="generate_cached", caught_by="test_every_token_goes_through_once")
+@misconception(replaces="generate_cached", caught_by="test_every_token_goes_through_once", misses_the_point=True)
 @torch.no_grad()
 def caches_made_for_each_token(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
     """The caches were made, or reset, for each new token, and the whole text was fed again.
@@ -1142,7 +1142,7 @@ def caches_made_for_each_token(model: Any, idx: Tensor, max_new_tokens: int) -> 
     return idx
 
 
-@misconception(replaces="generate_cached", caught_by="test_generate")
+@misconception(replaces="generate_cached", caught_by="test_generate", misses_the_point=True)
 @torch.no_grad()
 def text_fed_again(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
     """The whole text was fed at each new token, although the caches held it already.

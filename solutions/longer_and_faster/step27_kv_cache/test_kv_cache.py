@@ -80,7 +80,7 @@ def test_cache_by_hand(student: Implementation, reference: Implementation, draw:
     require_length(cache, 3)
 
 
-@points(0.5)
+@points(0.25)
 def test_cache_keeps_every_bit(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Any shape, dtype, strides and device, bit for bit, without a gradient, and two caches share nothing."""
     for dtype in (torch.float64, torch.bfloat16, torch.float32):
@@ -90,7 +90,9 @@ def test_cache_keeps_every_bit(student: Implementation, reference: Implementatio
         start = 0
         for tokens in (3, 1, 5):
             stop = start + tokens
-            came = first.using(gradients=True, strided=True).method("update", keys[:, :, start:stop], values[:, :, start:stop])
+            came = first.using(gradients=True, strided=True).method(
+                "update", keys[:, :, start:stop], values[:, :, start:stop]
+            )
             exactly(came, (keys[:, :, :stop], values[:, :, :stop]))
             unmodified(came)
             holds(
@@ -107,7 +109,7 @@ def test_cache_keeps_every_bit(student: Implementation, reference: Implementatio
         exactly(on_meta.method("update", given, given), on_reference.method("update", given, given))
 
 
-@points(0.5)
+@points(0.25)
 def test_cache_is_full(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """A cache takes max_length tokens and no more; one that refuses stays as it was."""
     cache, small = kept(student, 4), kept(student, 1)
@@ -252,7 +254,7 @@ def test_gpt_in_pieces(student: Implementation, reference: Implementation, draw:
     )
 
 
-@points(1.5)
+@points(2)
 def test_generate(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """generate_cached appends, token by token, the one with the largest logit, at the price of one pass."""
     theirs, ours = models(student, reference, draw)

@@ -784,7 +784,7 @@ def zeroed_after_the_step(
     return result
 
 
-@misconception(replaces="train_step", caught_by="test_train_step")
+@misconception(replaces="train_step", caught_by="test_train_step", misses_the_point=True)
 def zeroed_before_the_step(
     model: Any,
     optimizer: Any,
@@ -803,7 +803,7 @@ def zeroed_before_the_step(
     return _step(model, optimizer, batches, lr, max_norm, precision, scaler, zero="before the step")
 
 
-@misconception(replaces="train_step", caught_by="test_train_step")
+@misconception(replaces="train_step", caught_by="test_train_step", misses_the_point=True)
 def no_step(
     model: Any,
     optimizer: Any,
