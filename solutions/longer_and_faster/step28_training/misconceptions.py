@@ -1251,3 +1251,65 @@ def perplexity(model: Any, batches: Batches) -> float:
     What is the loss of a model that knows nothing, with a vocabulary of 7?
     """
     return math.exp(reference.evaluate(model, batches))
+
+
+# --- other forms of the same ----------------------------------------------------------------------------------------
+
+
+def _again(wrong: Any) -> Callable[[Any], Any]:
+    """Another form of `wrong`, with the same words, caught by the same check."""
+    mark = wrong.__catalogue_mark__
+
+    def marked(made: Any) -> Any:
+        made.__doc__ = wrong.__doc__
+        return misconception(replaces=mark.replaces, caught_by=mark.caught_by)(made)
+
+    return marked
+
+
+@_again(small_gradients_enlarged)
+@_step_by
+def enlarged_with_a_guard(asked: _Asked) -> Result:
+    def clip(parameters: list[Tensor], max_norm: float) -> Tensor:
+        norm = _norm(parameters)
+        for parameter in parameters:
+            if parameter.grad is not None:
+                parameter.grad.mul_(max_norm / (norm + 1e-6))
+        return norm
+
+    return asked.step(clip=clip)
+
+
+@_again(zeroed_before_the_step)
+@_step_by
+def zeroed_before_clipping(asked: _Asked) -> Result:
+    def clip(parameters: list[Tensor], max_norm: float) -> Tensor:
+        asked.optimizer.zero_grad(set_to_none=False)
+        return torch.nn.utils.clip_grad_norm_(parameters, max_norm)
+
+    return asked.step(clip=clip)
+
+
+@_again(a_step_for_each_micro_batch)
+@_step_by
+def a_step_for_each_part(asked: _Asked) -> Result:
+    results = [asked.step(batches=[batch], shares=1 / len(asked.batches)) for batch in asked.batches]
+    return sum(loss for loss, _norm in results), results[-1][1]
+
+
+@_again(GradientsLost)
+class GradientsOfTheInputOnly(_Checkpointed):
+    def run_block(self, block: Any, x: Tensor) -> Tensor:
+        return _OfTheInput.apply(block, x)  # type: ignore[no-any-return]
+
+
+class _OfTheInput(_Forgetful):
+    """A checkpoint by hand that forgets that the parameters of the block have gradients."""
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> Any:  # type: ignore[override]
+        (x,) = ctx.saved_tensors
+        x = x.detach().requires_grad_()
+        with torch.enable_grad():
+            out = ctx.block(x)
+        return None, *torch.autograd.grad(out, (x,), upstream)
