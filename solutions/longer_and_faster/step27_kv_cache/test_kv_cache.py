@@ -264,7 +264,8 @@ def test_generate(student: Implementation, reference: Implementation, draw: Draw
         expected = reference.generate_cached(ours, idx, count)
         exactly(came, expected)
         unmodified(came)
-        at_the_price_of_one_pass(came, ours, expected.tensor(), tokens)
+        if count > tokens > 1:  # of few tokens any way costs little
+            at_the_price_of_one_pass(came, ours, expected.tensor(), tokens)
     reason = _("{count} tokens, and block_size = {block_size}").format(count=BLOCK + 1, block_size=BLOCK)
     must_raise(lambda: student.generate_cached(theirs, idx, BLOCK - 2), reason)
 
