@@ -26,7 +26,7 @@ ASKED = (CORE, "longer_and_faster")  # the tracks whose steps all ask
 # Plain numbers in, plain numbers out.
 WITHOUT_TENSORS = {"attention_matrix_bytes", "kv_cache_bytes", "learning_rate"}
 # What lives on between calls, or changes what it is given: regimes that apply are asked in checks of its own.
-ASKED_ELSEWHERE = {"KVCache", "make_optimizer", "train_step"}
+ASKED_ELSEWHERE = {"KVCache", "make_optimizer", "train_step", "evaluate"}
 
 # A wrong way that only this regime catches, and words of its message. `bias` has none of its own in the core: the
 # checks of each step ask for it already, and whether the last norm of a GPT keeps its bias is left open.
