@@ -90,6 +90,10 @@ def test_checkpointed_is_the_same_model(student: Implementation, reference: Impl
             lambda model=model: model(too_long),
             _("{count} tokens, and block_size = {block_size}").format(count=BLOCK + 1, block_size=BLOCK),
         )
+    pair = twins(student, reference, draw, "CheckpointedGPT", VOCABULARY, BLOCK, 1, 2, WIDTH, dropout=1.0)
+    theirs, ours = (model.train() for model in pair)
+    note = _("With dropout = 1 all is dropped in training, the sum of both embeddings too.")
+    agree(theirs(inputs), ours(inputs), terms=64, note=note)
 
 
 @points(1)
@@ -205,13 +209,20 @@ def test_train_step(student: Implementation, reference: Implementation, draw: Dr
         agree(came, expected, terms=GUARDED, note=inputs_were_views() if views else "")
         same_model(theirs, ours, note=_("After a step with learning rate {rate}.").format(rate=rate))
     holds(theirs.is_training(), _("The model was in training mode, and train_step did not leave all of it there."))
+    dropping = twins(student, reference, draw, "GPT", VOCABULARY, BLOCK, 1, 2, WIDTH, dropout=0.5)[0].train()
+    made = student.using(keep=True).make_optimizer(dropping)
+    losses = [student.using(seed=seed).train_step(dropping, made, batches, 0.0, 1e9).value for seed in (1, 2)]
+    holds(
+        losses[0] != losses[1],
+        _("With dropout = 0.5 two steps with other seeds have the same loss: nothing is dropped."),
+    )
 
 
 @points(1)
 def test_micro_batches(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """n micro-batches give the step of the one large batch."""
     whole = texts(draw, (6, BLOCK))
-    for count in (2, 3):
+    for count in (2, 6):
         theirs, ours = models(student, reference, draw)
         made, right = optimizers(student, reference, theirs, ours)
         inputs, targets = (tensor.chunk(count) for tensor in whole[0])
