@@ -11,6 +11,8 @@ from pathlib import Path
 import nbformat
 import pytest
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from grader.base import files, language, paths
 from grader.base.results import Graded
@@ -73,6 +75,26 @@ def test_flash_memory_grows_with_the_square_or_with_the_length(seed: int, monkey
     assert slopes["PyTorch's built-in"] < 1.3
     peaks = {row["name"]: row["MiB"] for row in held.results.where(T=1024)}
     assert peaks["naive"] > 5 * peaks["step 10, blocks of 256"] > 5 * peaks["PyTorch's built-in"]
+
+
+def test_a_kernel_is_asked_for_where_it_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Step 29 is a part of the lab on CUDA with Triton, and nowhere else; there it has a line of its own."""
+    module = LABS["flash"].module
+    kernel = next(need for need in module.NEEDS if need.step == "step29_triton")
+    assert not kernel.is_for("cpu")
+    monkeypatch.setattr(parts.importlib.util, "find_spec", lambda name: None)
+    assert not kernel.is_for("cuda")
+    monkeypatch.setattr(parts.importlib.util, "find_spec", lambda name: name)
+    assert kernel.is_for("cuda")
+
+    def flash_forward(query: Tensor, key: Tensor, value: Tensor, is_causal: bool) -> tuple[Tensor, None]:
+        return F.scaled_dot_product_attention(query, key, value, is_causal=is_causal), None
+
+    held = bench("flash", 1.0)
+    held.parts["step29_triton"] = parts.StepCode("step29_triton", "yours", {"flash_forward": flash_forward})
+    contestants = module._contestants(held)
+    inputs = torch.randn(3, 1, 2, 9, module.WIDTH)
+    torch.testing.assert_close(contestants["step 29, a Triton kernel"](*inputs), contestants["naive"](*inputs))
 
 
 @each_seed

@@ -11,6 +11,7 @@ from solutions.core.step12_gpt.reference import GPT
 from solutions.longer_and_faster.step25_window.reference import window_attention
 from solutions.longer_and_faster.step26_linear.reference import linear_attention_step
 from solutions.longer_and_faster.step27_kv_cache.reference import CachedGPT, generate_cached
+from solutions.longer_and_faster.step28_training.reference import make_optimizer, train_step
 
 TOKENS, WINDOW, PIECE = 16_384, 64, 1024
 
@@ -99,3 +100,24 @@ def test_cached_gpt_writes_at_the_price_of_one_pass() -> None:
     with MatrixProducts() as writing:
         generate_cached(model, torch.randint(50, (1, 8)), 56)
     assert sum(writing.by_dtype.values()) <= 1.5 * sum(reading.by_dtype.values())
+
+
+def test_training_survives_an_overflow() -> None:
+    """A scale far too large costs a few steps, in which nothing moves; then the model learns."""
+    torch.manual_seed(3)
+    model = GPT(7, 6, n_layer=1, n_head=2, n_embd=8)
+    # Gradients above 2 are infinite when the loss is multiplied by the largest power of two in float32.
+    torch.nn.init.constant_(model.ln_f.weight, 100.0)
+    optimizer, scaler = make_optimizer(model), torch.amp.GradScaler("cpu", init_scale=2.0**127)
+    idx = torch.arange(12).view(2, 6) % 7
+    kept, losses, scales = 0, [], [scaler.get_scale()]
+    for _step in range(40):
+        before = [parameter.clone() for parameter in model.parameters()]
+        losses.append(train_step(model, optimizer, [(idx, (idx + 1) % 7)], 0.01, precision="float32", scaler=scaler)[0])
+        scales.append(scaler.get_scale())
+        if scales[-1] < scales[-2]:
+            kept += 1
+            assert all(torch.equal(one, other) for one, other in zip(before, model.parameters(), strict=True))
+    assert 1 <= kept < 20, scales
+    assert all(parameter.isfinite().all() for parameter in model.parameters())
+    assert losses[-1] < 0.5 * losses[0]

@@ -216,7 +216,8 @@ class Responder:
             allow_unreachable=True, accumulate_grad=True,
         )  # fmt: skip
         return {
-            name: None if leaf.grad is None else Placed(leaf.grad.detach().cpu(), str(leaf.grad.device))
+            # Copied: a later call may scale a parameter's gradient in place, as clipping does.
+            name: None if leaf.grad is None else Placed(leaf.grad.detach().cpu().clone(), str(leaf.grad.device))
             for name, leaf in wanted.items()
         }
 

@@ -137,7 +137,7 @@ def gathered(needs: tuple[parts.Need, ...], given: argparse.Namespace) -> dict[s
         print(_("Grading first what it needs: {steps}").format(steps=", ".join(steps)), file=sys.stderr)
         return grade(steps)
 
-    return parts.gather(needs, folder, given.model, said)
+    return parts.gather(needs, folder, given.model, said, getattr(given, "device", "cpu"))
 
 
 def warning() -> str:

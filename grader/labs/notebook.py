@@ -89,7 +89,7 @@ def lab(
         answers = _answers(Path(folder) if folder is not None else _near())
         try:
             command.require_matplotlib()
-            code = parts.gather(found.module.NEEDS, answers, model, parts.graded(answers))
+            code = parts.gather(found.module.NEEDS, answers, model, parts.graded(answers), device)
             with command.bar() as tell:
                 bench = labs.Bench(code, seconds or found.module.SECONDS, seed, device, text, tell)
                 predicted = labs.predicted(str(prediction), found.lesson)

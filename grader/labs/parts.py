@@ -7,6 +7,8 @@ that it never measures a mistake.
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import os
 import sys
 import traceback
 import types
@@ -34,7 +36,8 @@ class Need:
     """A step that a lab uses, and the names in it; `own` replaces them where the step is unavailable.
 
     An `optional` one is left out where it is neither written nor in this copy of the kit. One that is `graded_only` is
-    used by another step and not by the lab: it must pass if it is written, and is not a part itself.
+    used by another step and not by the lab: it must pass if it is written, and is not a part itself. One with a
+    `package` is compiled by it: it is used on CUDA only, and where the package is installed.
     """
 
     step: str
@@ -42,6 +45,11 @@ class Need:
     own: Any = None
     optional: bool = False
     graded_only: bool = False
+    package: str = ""
+
+    def is_for(self, device: str) -> bool:
+        """Whether it can be used on this device, here."""
+        return not self.package or (device == "cuda" and importlib.util.find_spec(self.package) is not None)
 
 
 @dataclass(frozen=True)
@@ -69,13 +77,15 @@ class StepCode:
 
 
 def gather(
-    needs: tuple[Need, ...], folder: Path, model: Literal["mine", "kit"] | None, grade: Callable[[list[str]], Statuses]
-) -> dict[str, StepCode]:
-    """The parts of the steps needed, by step. `grade` returns which of the learner's steps pass; `model` overrides the
-    choice.
+    needs: tuple[Need, ...], folder: Path, model: Literal["mine", "kit"] | None,
+    grade: Callable[[list[str]], Statuses], device: str = "cpu",
+) -> dict[str, StepCode]:  # fmt: skip
+    """The parts of the steps needed on this device, by step. `grade` returns which of the learner's steps pass; `model`
+    overrides the choice.
 
     Raises Stop if a written step fails, or if `mine` is requested and a step is not written.
     """
+    needs = tuple(need for need in needs if need.is_for(device))
     written = [need.step for need in needs if model != "kit" and is_written(folder / f"{need.step}.py")]
     for need in needs:
         if model == "mine" and need.step not in written and not (need.optional or need.graded_only):
@@ -99,6 +109,8 @@ def _require_passes(folder: Path, statuses: Statuses) -> None:
 
 
 def _part(need: Need, folder: Path, is_learners: bool) -> StepCode | None:
+    if need.package == "triton":
+        os.environ["TRITON_INTERPRET"] = "0"  # Triton reads it when it is imported
     if is_learners:
         return StepCode(need.step, "yours", _named(_learners(folder, need.step), need, shown(folder, need.step)))
     try:

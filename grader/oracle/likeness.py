@@ -117,7 +117,7 @@ def same_but_for_the_draw(drawn: Outcome, theirs: Outcome) -> bool:
 
 
 def kinds_of(value: Any) -> Any:
-    """An answer without the values of its tensors and arrays."""
+    """An answer without the values of its tensors, arrays and floats."""
     return folded(value, _kind, lambda items: ["tuple", *items], lambda items: ["dict", *sorted(items)])
 
 
@@ -127,6 +127,8 @@ def _kind(leaf: Any) -> Any:
             return ("tensor", tuple(tensor.shape), str(tensor.dtype), device)
         case np.ndarray():
             return ("array", leaf.shape, str(leaf.dtype))
+        case float():
+            return ("float",)
     return (type(leaf).__name__, leaf)
 
 
@@ -146,8 +148,13 @@ def _same_error(mine: Raised | None, theirs: Raised | None) -> bool:
 def _same(mine: Any, theirs: Any) -> bool:
     if kinds_of(mine) != kinds_of(theirs):
         return False
-    pairs = ((numbers_of(one), numbers_of(other)) for one, other in zip(leaves(mine), leaves(theirs), strict=True))
+    pairs = ((_numbers(one), _numbers(other)) for one, other in zip(leaves(mine), leaves(theirs), strict=True))
     return all(one is None or other is None or _close(one, other) for one, other in pairs)
+
+
+def _numbers(leaf: Any) -> Tensor | None:
+    # A float is often the number of a tensor, and then as exact as that was: a loss of float32, say.
+    return torch.tensor(leaf, dtype=torch.float32) if isinstance(leaf, float) else numbers_of(leaf)
 
 
 def _close(mine: Tensor, theirs: Tensor) -> bool:

@@ -50,6 +50,7 @@ class Simple:
 NEEDS = (
     Need("step10_flash", ("flash_attention",), Simple),
     Need("step25_window", ("window_attention",), optional=True),
+    Need("step29_triton", ("flash_forward",), optional=True, package="triton"),
 )
 
 
@@ -93,6 +94,9 @@ def _contestants(bench: Bench) -> dict[str, Compute]:
         found[_("step 25, a window of {size}").format(size=WINDOW)] = lambda q, k, v: window.window_attention(
             q, k, v, WINDOW
         )
+    kernel: StepCode | None = bench.parts.get("step29_triton")
+    if kernel is not None:
+        found[_("step 29, a Triton kernel")] = lambda q, k, v: kernel.flash_forward(q, k, v, is_causal=True)[0]
     return found | {_("naive"): _naive}  # last: where the time does not reach, it is the one to be left out
 
 

@@ -1,6 +1,7 @@
 """What learners get wrong in step 25, each with the check that catches it."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -109,6 +110,21 @@ def _ahead(queries: Tensor, keys: Tensor, window: int, is_causal: bool, num_glob
 
 def _within_blocks(queries: Tensor, keys: Tensor, window: int, is_causal: bool, num_global: int) -> Tensor:
     return _with_globals((queries // window)[:, None] == keys // window, queries, keys, is_causal, num_global)
+
+
+def _behind_globals(allowed: Allowed) -> Allowed:
+    """The same with blocks that begin behind the global tokens, and not at the first one."""
+
+    def shifted(queries: Tensor, keys: Tensor, window: int, is_causal: bool, num_global: int) -> Tensor:
+        near = allowed(queries - num_global, keys - num_global, window, is_causal, 0)
+        return _with_globals(near, queries, keys, is_causal, num_global)
+
+    return shifted
+
+
+def _future_of_the_block(queries: Tensor, keys: Tensor, window: int, is_causal: bool, num_global: int) -> Tensor:
+    near = ((queries[:, None] - keys).abs() < window) & (keys < (queries // window + 1)[:, None] * window)
+    return _with_globals(near, queries, keys, is_causal, num_global)
 
 
 def _from_the_blocks_start(queries: Tensor, keys: Tensor, window: int, is_causal: bool, num_global: int) -> Tensor:
@@ -244,6 +260,12 @@ SEEN: dict[str, tuple[Allowed, str, str, str]] = {
         ),
         _("Which keys does the first query of a block need, and in which block do they lie?"),
     ),
+    "future_ends_with_the_block": (
+        _future_of_the_block,
+        _("Of the later tokens in the window only those of the own block were seen: the keys ended with the block."),
+        _("Without is_causal the window of the block's last query reaches as far ahead as behind: into the next."),
+        _("Up to which key may the last query of a block look, with is_causal=False?"),
+    ),
     "from_the_blocks_start": (
         _from_the_blocks_start,
         _("The window was measured from the start of the block and not from each query."),
@@ -357,7 +379,7 @@ def _of_attention(name: str) -> Callable[..., Tensor]:
     window_attention.__doc__ = "\n\n".join(said)
     if name in ("global_tokens_see_ahead", "global_tokens_seen_early", "one_global_token_only"):
         caught_by = "test_global_tokens"
-    elif name in ("from_the_blocks_start", "whole_neighbouring_blocks", "half_on_each_side"):
+    elif name.startswith(("from_the_blocks_start", "whole_neighbouring_blocks", "half_on_each_side")):
         caught_by = "test_any_length"
     else:
         caught_by = "test_context_by_hand"
@@ -369,11 +391,15 @@ def _named(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
     return function
 
 
-IN_BLOCKS_ONLY = ("blocks_cut_off", "from_the_blocks_start", "whole_neighbouring_blocks")
+IN_BLOCKS_ONLY = ("blocks_cut_off", "future_ends_with_the_block", "from_the_blocks_start", "whole_neighbouring_blocks")
 LATE_IN_A_MASK = ("one_global_token_only", "half_on_each_side")
 # Of each public name in turn, so that the catalogue finds them as if they were written out.
 globals().update({f"mask_{name}": _of_mask(name) for name in SEEN if name not in IN_BLOCKS_ONLY})
 globals().update({name: _of_attention(name) for name in SEEN})
+# Blocks may as well begin behind the global tokens.
+for _name in ("blocks_cut_off", "from_the_blocks_start", "future_ends_with_the_block"):
+    SEEN[f"{_name}_behind_globals"] = (_behind_globals(SEEN[_name][0]), *SEEN[_name][1:])
+    globals()[f"{_name}_behind_globals"] = _of_attention(f"{_name}_behind_globals")
 
 
 # --- the mask -------------------------------------------------------------------------------------------------------
@@ -739,7 +765,7 @@ def multiples_only(
     return _attended(blocks.flatten(-3, -2), key, value, window, is_causal, num_global)
 
 
-@misconception(replaces="window_attention", caught_by="test_memory")
+@misconception(replaces="window_attention", caught_by="test_memory", misses_the_point=True)
 def mask_of_all_pairs(
     query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
 ) -> Tensor:
@@ -757,7 +783,7 @@ def mask_of_all_pairs(
     )
 
 
-@misconception(replaces="window_attention", caught_by="test_memory")
+@misconception(replaces="window_attention", caught_by="test_memory", misses_the_point=True)
 def whole_matrix(
     query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
 ) -> Tensor:
@@ -773,7 +799,7 @@ def whole_matrix(
     return _softmax(query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5, mask) @ value
 
 
-@misconception(replaces="window_attention", caught_by="test_memory")
+@misconception(replaces="window_attention", caught_by="test_memory", misses_the_point=True)
 def built_in_with_a_mask(
     query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
 ) -> Tensor:
@@ -930,3 +956,122 @@ def averaged_over_the_window(
         return (scores - scores.amax(dim=-1, keepdim=True)).exp() / window
 
     return _attended(query, key, value, window, is_causal, num_global, weigh=weigh)
+
+
+# --- other forms of the same ----------------------------------------------------------------------------------------
+
+
+def _again(wrong: Any, name: str = "") -> Callable[[Any], Any]:
+    """Another form of `wrong`, with the same words, caught by the same check."""
+    mark = wrong.__catalogue_mark__
+
+    def marked(made: Any) -> Any:
+        made.__doc__ = wrong.__doc__
+        return misconception(replaces=mark.replaces, caught_by=mark.caught_by)(_named(made, name or made.__name__))
+
+    return marked
+
+
+@_again(last_block_missing)
+def text_cut_to_whole_blocks(
+    query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
+) -> Tensor:
+    _require(query, key, window)
+    tokens = query.shape[-2]
+    full = tokens // window * window or tokens
+    parts = (tensor[..., :full, :] for tensor in (query, key, value))
+    return window_attention(*parts, window, is_causal, min(num_global, full))
+
+
+@_again(last_block_dropped)
+def last_block_behind_globals_dropped(
+    query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
+) -> Tensor:
+    """Blocks begin behind the global tokens."""
+    context = window_attention(query, key, value, window, is_causal, num_global)
+    full = num_global + (query.shape[-2] - num_global) // window * window
+    return torch.cat((context[..., :full, :], torch.zeros_like(context[..., full:, :])), dim=-2)
+
+
+@_again(window_copied_for_each_token)
+def window_unfolded_for_each_token(
+    query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
+) -> Tensor:
+    """Views of the keys, which the product copies where there are several heads."""
+    _require(query, key, window)
+    tokens, ahead = query.shape[-2], 0 if is_causal else window - 1
+    keys, values = (F.pad(x, (0, 0, window - 1, ahead)).unfold(-2, window + ahead, 1) for x in (key, value))
+    positions = torch.arange(tokens, device=query.device)
+    places = positions[:, None] + torch.arange(1 - window, ahead + 1, device=query.device)
+    scores = torch.einsum("...td,...tds->...ts", query * query.shape[-1] ** -0.5, keys)
+    scores = scores.masked_fill((places < num_global) | (places >= tokens), -torch.inf)
+    allowed = may_attend(positions, positions[:num_global], window, is_causal, num_global)
+    first = query * query.shape[-1] ** -0.5 @ key[..., :num_global, :].transpose(-2, -1)
+    weights = torch.softmax(torch.cat((scores, first.masked_fill(~allowed, -torch.inf)), dim=-1), dim=-1)
+    near, of_globals = weights.split((window + ahead, num_global), dim=-1)
+    context = torch.einsum("...ts,...tds->...td", near, values) + of_globals @ value[..., :num_global, :]
+    if not num_global:
+        return context
+    rows = window_attention(query, key, value, window, is_causal, num_global)[..., :num_global, :]
+    return torch.cat((rows, context[..., num_global:, :]), dim=-2)
+
+
+@_again(global_keys_twice)
+def global_keys_twice_for_others(
+    query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
+) -> Tensor:
+    """The global queries are right, as where they are worked out apart."""
+    context = window_attention(query, key, value, window, is_causal, num_global)
+    twice = global_keys_twice(query, key, value, window, is_causal, num_global)
+    return torch.cat((context[..., :num_global, :], twice[..., num_global:, :]), dim=-2)
+
+
+def _at_one_end(front: bool) -> Callable[..., Tensor]:
+    """Zeros before the first token, or behind the last one, are attended to."""
+
+    def attended(
+        query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
+    ) -> Tensor:
+        _require(query, key, window)
+        tokens = query.shape[-2]
+        ends = (0, 0, window - 1, 0) if front else (0, 0, 0, window - 1)
+        keys, values = F.pad(key, ends), F.pad(value, ends)
+        positions = torch.arange(tokens, device=query.device)
+        places = torch.arange(-ends[2], tokens + ends[3], device=query.device)
+        contexts = []
+        for rows in positions.split(window):
+            near = may_attend(rows, places, window, is_causal, 0)
+            real = (places >= 0) & (places < tokens)
+            allowed = near | real & may_attend(rows, places, window, is_causal, num_global)
+            scores = query[..., rows, :] * query.shape[-1] ** -0.5 @ keys.transpose(-2, -1)
+            contexts.append(_softmax(scores, allowed) @ values)
+        return torch.cat(contexts, dim=-2)
+
+    return attended
+
+
+places_before_the_text_attended = _again(empty_places_attended, "places_before_the_text_attended")(
+    _at_one_end(front=True)
+)
+
+
+@misconception(replaces="window_attention", caught_by="test_context_by_hand")
+def two_softmaxes_added(
+    query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
+) -> Tensor:
+    """The window and the global keys each had a softmax of their own, and the two contexts were added.
+
+    The weights of a query then sum to 2, and each softmax shares out a whole weight of 1, however small its scores are.
+
+    Over which keys together do the weights of one query have to sum to 1?
+    """
+    _require(query, key, window)
+    positions = torch.arange(query.shape[-2], device=query.device)
+    near = may_attend(positions, positions, window, is_causal, 0)
+    both = may_attend(positions, positions, window, is_causal, num_global)
+    ordinary = (positions >= num_global)[:, None]
+    scores = query * query.shape[-1] ** -0.5 @ key.transpose(-2, -1)
+    first = both & (positions < num_global)
+    apart = torch.where(first.any(-1, keepdim=True), _softmax(scores, first | ~first.any(-1, keepdim=True)), 0.0)
+    local = _softmax(scores, (near & ~first) | ~ordinary & both)
+    return (local + torch.where(ordinary, apart, 0.0)) @ value

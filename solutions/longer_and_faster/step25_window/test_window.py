@@ -1,6 +1,7 @@
 """The checks of step 25: the mask of a window, and attention that never makes a matrix of that size."""
 
 import torch
+from torch import Tensor
 
 from grader.checks.assertions import (
     GUARDED,
@@ -14,6 +15,7 @@ from grader.checks.assertions import (
     points,
     unmodified,
 )
+from grader.checks.regimes import LONG, AskedFunction, every_regime
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {"window_attention": ("flex_attention", "multi_head_attention")}
 
@@ -46,7 +48,24 @@ WITH_GLOBALS = (
 )
 
 
-@points(0.5)
+def attended(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor | int | bool, ...]:
+    """Queries, keys and values, and a window that looks both ways, with a global token."""
+    return *(draw.normal(2, 3, tokens, 4) for _input in range(3)), 3, False, 1
+
+
+CALLS = {
+    # It takes no tensor: only the length is left to be asked.
+    "window_mask": AskedFunction(
+        lambda draw, leading, tokens: (tokens, 3),
+        {"device": "meta"},
+        without=("views", "axes", "no_grad", "unmodified", "memory"),
+    ),
+    # Lengths are asked with values: `meta` is slow for a loop over tokens.
+    "window_attention": AskedFunction(attended, terms=9, tokens=9, axes=(), without=("length",)),
+}
+
+
+@points(0.25)
 def test_mask_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The masks of four tokens and a window of 2 are those you can draw by hand."""
     causal = [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
@@ -59,7 +78,7 @@ def test_mask_by_hand(student: Implementation, reference: Implementation, draw: 
     exactly(student.window_mask(4, 2, True, num_global=1), torch.tensor(causal_and_global).bool())
 
 
-@points(0.5)
+@points(0.25)
 def test_mask_of_any_size(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The mask is right for any length, window and number of global tokens, and on the device asked for."""
     for sizes in (*SIZES, *WITH_GLOBALS, (1, 1, True, 0)):
@@ -160,6 +179,15 @@ def test_halves_meta_and_inputs(student: Implementation, reference: Implementati
     for options in ((3, True, 0), (2, False, 1)):
         expected = reference.using(device="meta").window_attention(query, key, value, *options)
         agree(student.using(device="meta").window_attention(query, key, value, *options), expected)
+
+
+@points(0.5)
+def test_any_regime(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Views, long inputs and `no_grad` change nothing, and results stay as they are."""
+    every_regime(student, reference, draw, CALLS)
+    query, key, value = (draw.normal(1, 1, LONG, 2) for _input in range(3))
+    expected = reference.window_attention(query, key, value, LONG, False)
+    agree(student.window_attention(query, key, value, LONG, False), expected, terms=LONG)
 
 
 @points(2)

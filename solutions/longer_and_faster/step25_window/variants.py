@@ -46,7 +46,10 @@ def row_by_row(
     return torch.stack(rows, dim=2)
 
 
-@variant(replaces="window_attention")
+@variant(
+    replaces="window_attention",
+    trades="The built-in does the work of each block, in one call; the mask of a block still has to be made by hand.",
+)
 def built_in_on_blocks(
     query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
 ) -> Tensor:
@@ -76,7 +79,10 @@ def built_in_on_blocks(
     return out
 
 
-@variant(replaces="window_attention")
+@variant(
+    replaces="window_attention",
+    trades="Only what the window shows is computed; it takes as many launches as the window is wide.",
+)
 def one_diagonal_at_a_time(
     query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
 ) -> Tensor:
@@ -110,7 +116,10 @@ def one_diagonal_at_a_time(
     return context
 
 
-@variant(replaces="window_attention")
+@variant(
+    replaces="window_attention",
+    trades="A few large products do the work of the loop; keys and values are in memory two or three times.",
+)
 def unfolded_blocks(
     query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
 ) -> Tensor:

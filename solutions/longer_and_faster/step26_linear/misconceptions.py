@@ -1,6 +1,7 @@
 """What learners get wrong in step 26, each with the check that catches it."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -43,6 +44,18 @@ def _attended(
     weights = of_query(query) @ of_key(key).transpose(-2, -1)
     seen = weights.tril(diagonal) if is_causal else weights
     return (weigh(weights, seen) if weigh else seen / seen.sum(dim=-1, keepdim=True)) @ value
+
+
+def _again(wrong: Any, caught_by: str, name: str = "", *, also: tuple[str, ...] = ()) -> Callable[[Any], Any]:
+    """Another form of `wrong`, with the same words. With `also`, it makes an implementation of these names, too."""
+    replaces = (*also, wrong.__catalogue_mark__.replaces) if also else wrong.__catalogue_mark__.replaces
+
+    def marked(made: Any) -> Any:
+        made.__name__ = made.__qualname__ = name or made.__name__
+        made.__doc__ = wrong.__doc__
+        return misconception(replaces=replaces, caught_by=caught_by)(made)
+
+    return marked
 
 
 # --- the feature map ------------------------------------------------------------------------------------------------
@@ -182,6 +195,18 @@ def nan_gradient(x: Tensor) -> Tensor:
 
 
 @misconception(replaces="feature_map", caught_by="test_feature_map")
+def both_branches_added(x: Tensor) -> Tensor:
+    """Both branches were computed for every number, and each multiplied by 1 or 0 and added.
+
+    exp overflows for large numbers, and infinity times 0 is NaN.
+
+    What is exp(95) in float32, and what is 0 times that?
+    """
+    above = (x > 0).to(x.dtype)
+    return above * (x + 1) + (1 - above) * x.exp()
+
+
+@misconception(replaces="feature_map", caught_by="test_feature_map")
 def elu_in_place(x: Tensor) -> Tensor:
     """elu was computed in place: the caller's tensor holds other numbers afterwards.
 
@@ -260,7 +285,7 @@ def keys_alone_normalise(query: Tensor, key: Tensor, value: Tensor, is_causal: b
     return _attended(query, key, value, is_causal, weigh=weigh)
 
 
-@misconception(replaces="linear_attention", caught_by="test_context_by_hand")
+@misconception(replaces="linear_attention", caught_by="test_context_by_hand", misses_the_point=True)
 def softmax_attention(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
     """Ordinary attention was computed, with a softmax.
 
@@ -272,7 +297,7 @@ def softmax_attention(query: Tensor, key: Tensor, value: Tensor, is_causal: bool
     return F.scaled_dot_product_attention(query, key, value, is_causal=is_causal)
 
 
-@misconception(replaces="linear_attention", caught_by="test_context_by_hand")
+@misconception(replaces="linear_attention", caught_by="test_context_by_hand", misses_the_point=True)
 def softmax_of_feature_products(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
     """A softmax was taken of the products of the features.
 
@@ -531,8 +556,12 @@ def sums_decay(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = Fals
     return weights / weights.sum(dim=-1, keepdim=True) @ value
 
 
-def _chunked(query: Tensor, key: Tensor, value: Tensor, own: Callable[[Tensor], Tensor], past: float) -> Tensor:
-    """Causal attention by chunks: the weights inside one by `own`, the state of the earlier ones counted `past`."""
+def _chunked(
+    query: Tensor, key: Tensor, value: Tensor, own: Callable[[Tensor], Tensor], past: float, size: int = CHUNK,
+    kept: float = 1.0,
+) -> Tensor:  # fmt: skip
+    """Causal attention by chunks: the weights inside one by `own`, the state of the earlier ones counted `past`, and
+    what was in the state before the last of them counted `kept`."""
     query, key, value = (
         feature_map(query),
         feature_map(key),
@@ -540,9 +569,9 @@ def _chunked(query: Tensor, key: Tensor, value: Tensor, own: Callable[[Tensor], 
     )
     state = torch.zeros_like(key[..., :1, :].transpose(-2, -1) * value[..., :1, :])
     sums = []
-    for q, k, v in zip(query.split(CHUNK, -2), key.split(CHUNK, -2), value.split(CHUNK, -2), strict=True):
+    for q, k, v in zip(query.split(size, -2), key.split(size, -2), value.split(size, -2), strict=True):
         sums.append(past * (q @ state) + own(q @ k.transpose(-2, -1)) @ v)
-        state = state + k.transpose(-2, -1) @ v
+        state = kept * state + k.transpose(-2, -1) @ v
     total = torch.cat(sums, dim=-2)
     return total[..., :-1] / total[..., -1:]
 
@@ -603,6 +632,55 @@ def last_chunk_missing(query: Tensor, key: Tensor, value: Tensor, is_causal: boo
 
 
 @misconception(replaces="linear_attention", caught_by="test_causal")
+def state_of_the_last_chunk(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+    """The state of a chunk took the place of what was there: each chunk saw itself and the one before it.
+
+    All earlier chunks count: the sums of one chunk are added to the state.
+
+    Is the state replaced after a chunk, or does it grow?
+    """
+    _require(query, key, is_causal)
+    if not is_causal:
+        return linear_attention(query, key, value)
+    return _chunked(query, key, value, torch.tril, 1.0, kept=0.0)
+
+
+def _in_chunks_of(size: int) -> list[Callable[..., Tensor]]:
+    """The mistakes whose numbers depend on how long a chunk is."""
+
+    def chunks_cut_off(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+        _require(query, key, is_causal)
+        if not is_causal:
+            return linear_attention(query, key, value)
+        return _chunked(query, key, value, torch.tril, 0.0, size)
+
+    def state_of_the_last_chunk(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+        _require(query, key, is_causal)
+        if not is_causal:
+            return linear_attention(query, key, value)
+        return _chunked(query, key, value, torch.tril, 1.0, size, kept=0.0)
+
+    def last_chunk_dropped(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+        context = last_chunk_missing(query, key, value, is_causal)
+        return F.pad(context, (0, 0, 0, query.shape[-2] - context.shape[-2]))
+
+    def last_chunk_missing(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+        context = linear_attention(query, key, value, is_causal)
+        full = context.shape[-2] // size * size or context.shape[-2]
+        return context[..., :full, :] if is_causal else context
+
+    return [chunks_cut_off, state_of_the_last_chunk, last_chunk_dropped, last_chunk_missing]
+
+
+for _size in (16, CHUNK, 64):
+    for _made in _in_chunks_of(_size):
+        _named = f"{_made.__name__}_of_{_size}"
+        if _named not in ("chunks_cut_off_of_32", "state_of_the_last_chunk_of_32"):  # those are above
+            globals()[_named] = _again(globals()[_made.__name__], "test_causal", _named)(_made)
+del _made  # else the catalogue would find it by this name, too
+
+
+@misconception(replaces="linear_attention", caught_by="test_causal")
 def unequal_lengths_accepted(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
     """is_causal was accepted with unequal numbers of queries and keys.
 
@@ -631,7 +709,7 @@ def unequal_lengths_refused(query: Tensor, key: Tensor, value: Tensor, is_causal
 # --- linear attention: memory and the rest --------------------------------------------------------------------------
 
 
-@misconception(replaces="linear_attention", caught_by="test_memory")
+@misconception(replaces="linear_attention", caught_by="test_memory", misses_the_point=True)
 def matrix_of_all_pairs(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
     """The weights of all pairs of queries and keys were computed.
 
@@ -950,6 +1028,22 @@ def step_without_features(
 
 
 @misconception(replaces="linear_attention_step", caught_by="test_step_by_step")
+def key_without_features(
+    query: Tensor, key: Tensor, value: Tensor, state: State = None
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """The feature map was applied to the query and not to the key.
+
+    Keys can be negative, and with them weights and their sum.
+
+    Of which two tensors is the weight of a pair made?
+    """
+    products, keys = key[..., :, None] * value[..., None, :], key
+    if state is not None:
+        products, keys = state[0] + products, state[1] + keys
+    return _context(query, products, keys), (products, keys)
+
+
+@misconception(replaces="linear_attention_step", caught_by="test_step_by_step")
 def query_without_features(
     query: Tensor, key: Tensor, value: Tensor, state: State = None
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
@@ -1012,3 +1106,78 @@ def first_state_is_float32(
         return right_step(query, key, value, state)
     output, (products, keys) = right_step(query.float(), key.float(), value.float())
     return output, (products, keys)
+
+
+# --- other forms of the same ----------------------------------------------------------------------------------------
+
+
+def _in_one_form(wrong: Callable[..., Tensor], is_causal: bool) -> Callable[..., Tensor]:
+    """`wrong` with is_causal alone, or without it alone: the two are often written apart."""
+    where = is_causal
+
+    def linear_attention_in_two_forms(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+        attend = wrong if is_causal == where else linear_attention
+        return attend(query, key, value, is_causal)
+
+    return linear_attention_in_two_forms
+
+
+for _wrong in (
+    no_normaliser, divided_by_the_number_of_keys, divided_by_the_keys_seen, keys_alone_normalise,
+    features_of_the_query_only, features_of_the_key_only, no_features, features_of_values_too,
+    scaled_before_the_features, both_scaled_before_the_features, result_scaled, guard_too_large,
+):  # fmt: skip
+    for _causal, _named in ((True, "with_is_causal"), (False, "without_is_causal")):
+        _caught_by = _wrong.__catalogue_mark__.caught_by  # type: ignore[attr-defined]
+        _caught_by = "test_causal" if _causal and _caught_by == "test_any_lengths" else _caught_by
+        _named = f"{_wrong.__name__}_{_named}"
+        globals()[_named] = _again(_wrong, _caught_by, _named)(_in_one_form(_wrong, _causal))
+matrix_without_is_causal = _again(matrix_of_all_pairs, "test_memory", "matrix_without_is_causal")(
+    _in_one_form(matrix_of_all_pairs, False)
+)
+
+
+def _token_by_token(step: Callable[..., Any]) -> Callable[[], dict[str, Callable[..., Any]]]:
+    """`step`, and causal attention that takes it for each token."""
+
+    def attended(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+        _require(query, key, is_causal)
+        if not is_causal:
+            return linear_attention(query, key, value)
+        state, contexts = None, []
+        for token in range(query.shape[-2]):
+            context, state = step(query[..., token, :], key[..., token, :], value[..., token, :], state)
+            contexts.append(context)
+        return torch.stack(contexts, dim=-2)
+
+    return lambda: {"linear_attention": attended, "linear_attention_step": step}
+
+
+for _wrong in (
+    own_token_not_seen, state_of_the_token_alone, state_forgets, state_without_the_token, step_without_normaliser,
+    step_without_features, query_without_features, key_without_features, state_fades,
+):  # fmt: skip
+    _named = f"{_wrong.__name__}_in_a_loop"
+    _made = _again(_wrong, "test_step_by_step", _named, also=("linear_attention",))(_token_by_token(_wrong))
+    globals()[_named] = _made
+del _wrong, _made
+
+
+@_again(state_written_in_place, "test_step_by_step")
+def keys_written_in_place(
+    query: Tensor, key: Tensor, value: Tensor, state: State = None
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    if state is None:
+        return right_step(query, key, value, state)
+    products, keys = state[0] + _sums(key, value, None)[0], state[1].add_(feature_map(key))
+    return _context(query, products, keys), (products, keys)
+
+
+@_again(state_grows, "test_step_by_step")
+def state_of_all_keys(
+    query: Tensor, key: Tensor, value: Tensor, state: State = None
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    keys, values = key[..., None, :], value[..., None, :]
+    if state is not None:
+        keys, values = torch.cat((state[0], keys), dim=-2), torch.cat((state[1], values), dim=-2)
+    return linear_attention(query[..., None, :], keys, values)[..., 0, :], (keys, values)

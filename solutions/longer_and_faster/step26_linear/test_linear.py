@@ -16,6 +16,7 @@ from grader.checks.assertions import (
     points,
     unmodified,
 )
+from grader.checks.regimes import LONG, AskedFunction, every_regime
 
 # A guard of 1e-6 beside the denominator is right. Drawn entries lie between -1 and 2, so that no sum of weights is
 # below a quarter, and a guarded context is off by less than 2e-5 of its size. In float64 nine digits are asked for
@@ -28,6 +29,26 @@ LARGE = 2000.0
 def some(draw: Draw, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
     """Queries or keys whose features are neither tiny nor huge."""
     return draw.uniform(*shape, low=-1.0, high=2.0, dtype=dtype)
+
+
+def attended(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor, ...]:
+    """Queries, keys and values."""
+    return some(draw, 2, 3, tokens, 4), some(draw, 2, 3, tokens, 4), draw.normal(2, 3, tokens, 2)
+
+
+def one_more(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor | tuple[Tensor, Tensor], ...]:
+    """Query, key and value of one token, and the state of those before."""
+    state = draw.normal(2, 3, 4, 2), draw.uniform(2, 3, 4, low=1.0, high=3.0)
+    return some(draw, 2, 3, 4), some(draw, 2, 3, 4), draw.normal(2, 3, 2), state
+
+
+CALLS = {
+    "feature_map": AskedFunction(lambda draw, leading, tokens: (draw.normal(*leading, tokens, 4),), terms=4),
+    # Lengths are asked with values: `meta` is slow for a loop over tokens.
+    "linear_attention": AskedFunction(attended, {"is_causal": True}, terms=GUARDED, axes=(), without=("length",)),
+    # It takes one token: there is no length.
+    "linear_attention_step": AskedFunction(one_more, terms=GUARDED, axes=(), without=("length",)),
+}
 
 
 @points(0.5)
@@ -207,7 +228,7 @@ def _first(answer: Answer) -> Answer:
     return Answer(answer._implementation, answer.exchange, outcome)
 
 
-@points(0.5)
+@points(0.25)
 def test_step_state(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The state passed in is not modified, and gradients flow through it."""
     for dtype in (torch.float32, torch.float64):
@@ -221,7 +242,7 @@ def test_step_state(student: Implementation, reference: Implementation, draw: Dr
         agree(came, expected, terms=GUARDED if dtype == torch.float32 else NINE_DIGITS)
 
 
-@points(0.5)
+@points(0.25)
 def test_dtypes_strides_and_meta(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Any dtype, strides and device."""
     for dtype, terms in ((torch.float32, GUARDED), (torch.bfloat16, 64)):
@@ -238,3 +259,12 @@ def test_dtypes_strides_and_meta(student: Implementation, reference: Implementat
     one = query[:, :, 0], key[:, :, 0], value[:, :, 0]
     expected = reference.using(device="meta").linear_attention_step(*one)
     agree(student.using(device="meta").linear_attention_step(*one), expected)
+
+
+@points(0.5)
+def test_any_regime(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Views, long inputs and `no_grad` change nothing, and results stay as they are."""
+    every_regime(student, reference, draw, CALLS)
+    query, key, value = some(draw, 1, 1, LONG, 2), some(draw, 1, 1, LONG, 2), draw.normal(1, 1, LONG, 1)
+    expected = reference.linear_attention(query, key, value, True)
+    agree(student.linear_attention(query, key, value, True), expected, terms=GUARDED)

@@ -23,7 +23,10 @@ def by_where(x: Tensor) -> Tensor:
     return torch.where(x > 0, F.celu(x) + 1.0, below)
 
 
-@variant(replaces="linear_attention")
+@variant(
+    replaces="linear_attention",
+    trades="There is nothing to cut into chunks; the state of every token is in memory at once.",
+)
 def cumulative_sums(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
     """A state for every token, by cumulative sums of outer products; a guard of 1e-6, as in the paper's own code."""
     if is_causal and query.shape[2] != key.shape[2]:
@@ -39,7 +42,10 @@ def cumulative_sums(query: Tensor, key: Tensor, value: Tensor, is_causal: bool =
     return weighted / (total.unsqueeze(-1) + 1e-6)
 
 
-@variant(replaces="linear_attention")
+@variant(
+    replaces="linear_attention",
+    trades="Training and generating share one piece of code; it takes as many small steps as there are tokens.",
+)
 def token_by_token(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
     """The causal form as steps, one after the other."""
     if not is_causal:
@@ -55,7 +61,10 @@ def token_by_token(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = 
     return torch.stack(outputs, dim=-2)
 
 
-@variant(replaces="linear_attention")
+@variant(
+    replaces="linear_attention",
+    trades="There is no loop at all; the states of all chunks are in memory at once.",
+)
 def chunks_all_at_once(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
     """Padded to whole chunks; the states before each chunk by one cumulative sum."""
     if query.size(-2) != key.size(-2) and is_causal:

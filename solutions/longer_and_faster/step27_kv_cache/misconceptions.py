@@ -1,6 +1,6 @@
 """What learners get wrong in step 27, each with the check that catches it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -9,10 +9,36 @@ from torch import Tensor
 
 from grader.checks.catalogue import misconception
 from solutions.longer_and_faster.step27_kv_cache import reference
-from solutions.longer_and_faster.step27_kv_cache.reference import attend
+from solutions.longer_and_faster.step27_kv_cache.reference import split
 
 Cache = Any  # the file's own class
 Pair = tuple[Tensor, Tensor]
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Causal attention of T queries that are the last of the T_k tokens: (B, H, T, d)."""
+    past = key.shape[-2] - query.shape[-2]
+    visible = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril(past)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=visible)
+
+
+def attend_onwards(layer: Any, x: Tensor, cache: Cache | None) -> Tensor:
+    """Step 9's attention with its keys and values in a cache: (B, t, D)."""
+    heads = (split(part, layer.n_head) for part in layer.c_attn(x).chunk(3, dim=-1))
+    output: Tensor = layer.c_proj(reference.attend(*heads, cache))
+    return output
+
+
+def _again(wrong: Any, name: str = "") -> Callable[[Any], Any]:
+    """Another form of `wrong`, with the same words, caught by the same check."""
+    mark = wrong.__catalogue_mark__
+
+    def marked(made: Any) -> Any:
+        made.__name__ = made.__qualname__ = name or made.__name__
+        made.__doc__ = wrong.__doc__
+        return misconception(replaces=mark.replaces, caught_by=mark.caught_by)(made)
+
+    return marked
 
 
 # --- the cache ------------------------------------------------------------------------------------------------------
@@ -98,6 +124,13 @@ class NewestFirst(_Joined):
         return torch.cat((key, self.held[0]), dim=-2), torch.cat((value, self.held[1]), dim=-2)
 
 
+@_again(NewestFirst)
+class NewestKeysFirst(_Joined):
+    def joined(self, key: Tensor, value: Tensor) -> Pair:
+        keys, values = super().joined(key, value)
+        return (keys if self.held is None else torch.cat((key, self.held[0]), dim=-2)), values
+
+
 @misconception(replaces="KVCache", caught_by="test_cache_by_hand")
 class ValuesNotKept(_Joined):
     """Only the keys were kept: the values that came back are the new ones.
@@ -110,6 +143,20 @@ class ValuesNotKept(_Joined):
     def given(self, key: Tensor, value: Tensor) -> Pair:
         assert self.held is not None
         return self.held[0], value.detach()
+
+
+@misconception(replaces="KVCache", caught_by="test_cache_by_hand")
+class KeysKeptTwice(_Joined):
+    """The keys were kept in the place of the values, too.
+
+    Each weight belongs to a key and to its value: the keys say where to look, the values what is found there.
+
+    Which two tensors are put away when a token comes?
+    """
+
+    def joined(self, key: Tensor, value: Tensor) -> Pair:
+        keys = super().joined(key, value)[0]
+        return keys, keys
 
 
 @misconception(replaces="KVCache", caught_by="test_cache_by_hand")
@@ -393,6 +440,19 @@ class KeptInHalf(_Joined):
         return x.detach().to(torch.bfloat16).to(x.dtype)
 
 
+@_again(KeptInHalf)
+class LeftInHalf(_Joined):
+    def taken(self, x: Tensor) -> Tensor:
+        return x.detach().to(torch.bfloat16)
+
+
+@_again(OwnDtype)
+class OwnDtypeAndBack(_Joined):
+    def given(self, key: Tensor, value: Tensor) -> Pair:
+        assert self.held is not None
+        return self.held[0].float().to(key.dtype), self.held[1].float().to(value.dtype)
+
+
 @misconception(replaces="KVCache", caught_by="test_cache_keeps_every_bit")
 class OwnDevice(_Joined):
     """The memory was on the CPU, whatever device the keys are on.
@@ -512,6 +572,20 @@ def rows_of_the_batch_repeated(x: Tensor, n_rep: int) -> Tensor:
     Which axis is to be longer afterwards?
     """
     return x.repeat_interleave(n_rep, dim=0)
+
+
+def _viewed_as_heads(dim: int | None) -> Callable[[Tensor, int], Tensor]:
+    """The numbers repeated along another axis, and brought to the right shape by force."""
+
+    def repeat_kv(x: Tensor, n_rep: int) -> Tensor:
+        return x.repeat_interleave(n_rep, dim=dim).reshape(x.shape[0], x.shape[1] * n_rep, *x.shape[2:])
+
+    return repeat_kv
+
+
+tokens_viewed_as_heads = _again(tokens_repeated, "tokens_viewed_as_heads")(_viewed_as_heads(2))
+rows_viewed_as_heads = _again(rows_of_the_batch_repeated, "rows_viewed_as_heads")(_viewed_as_heads(0))
+numbers_viewed_as_heads = _again(widths_repeated, "numbers_viewed_as_heads")(_viewed_as_heads(None))
 
 
 @misconception(replaces="repeat_kv", caught_by="test_repeat_kv")
@@ -644,6 +718,12 @@ class AlignedToTheFirstKey(_Grouped):
 
     def mixed(self, query: Tensor, key: Tensor, value: Tensor, past: int) -> Tensor:
         return F.scaled_dot_product_attention(query, key, value, is_causal=True)
+
+
+@_again(AlignedToTheFirstKey)
+class AlignedWhereManyCome(_Grouped):
+    def mixed(self, query: Tensor, key: Tensor, value: Tensor, past: int) -> Tensor:
+        return F.scaled_dot_product_attention(query, key, value, is_causal=query.shape[-2] > 1)
 
 
 @misconception(replaces="GroupedQueryAttention", caught_by="test_grouped_attention_in_pieces")
@@ -845,7 +925,7 @@ class _Model(reference.CachedGPT):
         return caches[layer] if caches else None
 
     def attended(self, layer: Any, x: Tensor, cache: Cache | None) -> Tensor:
-        return reference.attend_onwards(layer, x, cache)
+        return attend_onwards(layer, x, cache)
 
     def given(self, logits: Tensor) -> Any:
         return logits
@@ -954,6 +1034,27 @@ class GptAlignedToTheFirstKey(_Model):
 
     def attended(self, layer: Any, x: Tensor, cache: Cache | None) -> Tensor:
         return self.attend_by(layer, x, cache, True)
+
+
+@_again(GptAlignedToTheFirstKey)
+class GptAlignedWhereManyCome(_Model):
+    def attended(self, layer: Any, x: Tensor, cache: Cache | None) -> Tensor:
+        return self.attend_by(layer, x, cache, x.shape[1] > 1)
+
+
+@misconception(replaces="CachedGPT", caught_by="test_gpt_in_pieces")
+class GptCachesNotRead(_Model):
+    """The tokens went into the caches, but attention used the new keys and values only.
+
+    update gives back all keys and values. They are what the queries have to be compared with.
+
+    What becomes of the pair that update returns?
+    """
+
+    def attended(self, layer: Any, x: Tensor, cache: Cache | None) -> Tensor:
+        if cache is not None:
+            attend_onwards(layer, x, cache)
+        return attend_onwards(layer, x, None)
 
 
 @misconception(replaces="CachedGPT", caught_by="test_gpt_in_pieces")
@@ -1106,8 +1207,27 @@ def _caches(model: Any) -> list[Cache]:
     return [reference.KVCache(4 * model.block_size) for _layer in model.h]
 
 
-@misconception(replaces="generate_cached", caught_by="test_every_token_goes_through_once")
+Logits = Callable[[Tensor, Tensor], Tensor]  # of the text so far and of its newest tokens
+
+
 @torch.no_grad()
+def _written(
+    model: Any, idx: Tensor, max_new_tokens: int, logits_of: Logits,
+    chosen: Callable[[Tensor], Tensor] = lambda logits: logits[:, -1:].argmax(dim=-1), mode: bool = False,
+) -> Tensor:  # fmt: skip
+    """The text and max_new_tokens more, each `chosen` from what `logits_of` gives, in the mode `mode`."""
+    _require_positions(model, idx, max_new_tokens)
+    was_training = model.training
+    model.train(mode)
+    new = idx
+    for _token in range(max_new_tokens):
+        new = chosen(logits_of(idx, new))
+        idx = torch.cat((idx, new), dim=1)
+    model.train(was_training)
+    return idx
+
+
+@misconception(replaces="generate_cached", caught_by="test_every_token_goes_through_once", misses_the_point=True)
 def no_cache(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
     """The whole text went through the model for each new token, without caches.
 
@@ -1115,17 +1235,10 @@ def no_cache(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
 
     What of the last pass is still true when one token more is there?
     """
-    _require_positions(model, idx, max_new_tokens)
-    was_training = model.training
-    model.eval()
-    for _token in range(max_new_tokens):
-        idx = torch.cat((idx, model(idx)[:, -1:].argmax(dim=-1)), dim=1)
-    model.train(was_training)
-    return idx
+    return _written(model, idx, max_new_tokens, lambda text, new: model(text))
 
 
-@misconception(replaces="generate_cached", caught_by="test_every_token_goes_through_once")
-@torch.no_grad()
+@misconception(replaces="generate_cached", caught_by="test_every_token_goes_through_once", misses_the_point=True)
 def caches_made_for_each_token(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
     """The caches were made, or reset, for each new token, and the whole text was fed again.
 
@@ -1133,17 +1246,10 @@ def caches_made_for_each_token(model: Any, idx: Tensor, max_new_tokens: int) -> 
 
     How long should a cache live?
     """
-    _require_positions(model, idx, max_new_tokens)
-    was_training = model.training
-    model.eval()
-    for _token in range(max_new_tokens):
-        idx = torch.cat((idx, model(idx, _caches(model))[:, -1:].argmax(dim=-1)), dim=1)
-    model.train(was_training)
-    return idx
+    return _written(model, idx, max_new_tokens, lambda text, new: model(text, _caches(model)))
 
 
-@misconception(replaces="generate_cached", caught_by="test_generate")
-@torch.no_grad()
+@misconception(replaces="generate_cached", caught_by="test_generate", misses_the_point=True)
 def text_fed_again(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
     """The whole text was fed at each new token, although the caches held it already.
 
@@ -1151,18 +1257,11 @@ def text_fed_again(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
 
     Which tokens do the caches not hold yet?
     """
-    _require_positions(model, idx, max_new_tokens)
-    was_training = model.training
-    model.eval()
     caches = _caches(model)
-    for _token in range(max_new_tokens):
-        idx = torch.cat((idx, model(idx, caches)[:, -1:].argmax(dim=-1)), dim=1)
-    model.train(was_training)
-    return idx
+    return _written(model, idx, max_new_tokens, lambda text, new: model(text, caches))
 
 
 @misconception(replaces="generate_cached", caught_by="test_generate")
-@torch.no_grad()
 def token_fed_twice(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
     """The last token of the prompt went through the model twice: with the prompt, and then by itself.
 
@@ -1170,21 +1269,17 @@ def token_fed_twice(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
 
     Of which token are the first new token's logits, and has it been fed already?
     """
-    _require_positions(model, idx, max_new_tokens)
-    was_training = model.training
-    model.eval()
     caches = _caches(model)
-    model(idx, caches)
-    new = idx[:, -1:]
-    for _token in range(max_new_tokens):
-        new = model(new, caches)[:, -1:].argmax(dim=-1)
-        idx = torch.cat((idx, new), dim=1)
-    model.train(was_training)
-    return idx
+
+    def logits_of(text: Tensor, new: Tensor) -> Tensor:
+        if not caches[0].length:
+            model(text, caches)
+        return model(new[:, -1:], caches)
+
+    return _written(model, idx, max_new_tokens, logits_of)
 
 
 @misconception(replaces="generate_cached", caught_by="test_generate")
-@torch.no_grad()
 def prompt_not_fed(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
     """Only the last token of the prompt went through the model.
 
@@ -1192,15 +1287,20 @@ def prompt_not_fed(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
 
     What do the caches have to hold before the first new token is made?
     """
-    _require_positions(model, idx, max_new_tokens)
-    was_training = model.training
-    model.eval()
-    caches, new = _caches(model), idx[:, -1:]
-    for _token in range(max_new_tokens):
-        new = model(new, caches)[:, -1:].argmax(dim=-1)
-        idx = torch.cat((idx, new), dim=1)
-    model.train(was_training)
-    return idx
+    caches = _caches(model)
+    return _written(model, idx, max_new_tokens, lambda text, new: model(new[:, -1:], caches))
+
+
+@misconception(replaces="generate_cached", caught_by="test_generate")
+def one_cache_for_all_layers(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
+    """One cache was made, and given to every layer: [KVCache(n)] * n_layer holds the same object n_layer times.
+
+    The keys of one layer mean nothing to the queries of another, and the cache holds each token once for each layer.
+
+    How often is KVCache called when the list is made?
+    """
+    caches = [reference.KVCache(4 * model.block_size)] * len(model.h)
+    return _written(model, idx, max_new_tokens, lambda text, new: model(new, caches))
 
 
 @misconception(replaces="generate_cached", caught_by="test_generate")
@@ -1238,7 +1338,6 @@ def one_token_too_many(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
 
 
 @misconception(replaces="generate_cached", caught_by="test_generate")
-@torch.no_grad()
 def sampled(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
     """The tokens were drawn by their probabilities.
 
@@ -1246,19 +1345,14 @@ def sampled(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
 
     Which function gives the place of the largest number?
     """
-    _require_positions(model, idx, max_new_tokens)
-    was_training = model.training
-    model.eval()
-    caches, new = _caches(model), idx
-    for _token in range(max_new_tokens):
-        new = torch.multinomial(model(new, caches)[:, -1].softmax(dim=-1), 1)
-        idx = torch.cat((idx, new), dim=1)
-    model.train(was_training)
-    return idx
+    caches = _caches(model)
+    return _written(
+        model, idx, max_new_tokens, lambda text, new: model(new, caches),
+        lambda logits: torch.multinomial(logits[:, -1].softmax(dim=-1), 1),
+    )  # fmt: skip
 
 
 @misconception(replaces="generate_cached", caught_by="test_generate")
-@torch.no_grad()
 def logits_of_the_first_token(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
     """The logits of the first token given were used, and not of the last.
 
@@ -1266,15 +1360,10 @@ def logits_of_the_first_token(model: Any, idx: Tensor, max_new_tokens: int) -> T
 
     Which row of the logits says what follows the whole text?
     """
-    _require_positions(model, idx, max_new_tokens)
-    was_training = model.training
-    model.eval()
-    caches, new = _caches(model), idx
-    for _token in range(max_new_tokens):
-        new = model(new, caches)[:, :1].argmax(dim=-1)
-        idx = torch.cat((idx, new), dim=1)
-    model.train(was_training)
-    return idx
+    caches = _caches(model)
+    return _written(
+        model, idx, max_new_tokens, lambda text, new: model(new, caches), lambda logits: logits[:, :1].argmax(dim=-1)
+    )
 
 
 @misconception(replaces="generate_cached", caught_by="test_generate")
@@ -1317,7 +1406,6 @@ def always_trains_afterwards(model: Any, idx: Tensor, max_new_tokens: int) -> Te
 
 
 @misconception(replaces="generate_cached", caught_by="test_mode_is_restored")
-@torch.no_grad()
 def dropout_on(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
     """The model was evaluated in the mode it came in: in training mode with dropout on.
 
@@ -1325,12 +1413,8 @@ def dropout_on(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
 
     What does eval() change?
     """
-    _require_positions(model, idx, max_new_tokens)
-    caches, new = _caches(model), idx
-    for _token in range(max_new_tokens):
-        new = model(new, caches)[:, -1:].argmax(dim=-1)
-        idx = torch.cat((idx, new), dim=1)
-    return idx
+    caches = _caches(model)
+    return _written(model, idx, max_new_tokens, lambda text, new: model(new, caches), mode=model.training)
 
 
 # --- bytes ----------------------------------------------------------------------------------------------------------

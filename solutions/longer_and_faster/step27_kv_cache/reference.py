@@ -4,12 +4,15 @@ A model that writes makes one token, and needs the keys and values of all tokens
 causal model nothing that comes later reaches back. So they are kept, and each new token brings only its own. What is
 kept soon takes more memory than the model, and sharing keys and values between heads makes it smaller.
 
+Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
+unmodified, and later calls leave earlier results as they are. A module has no other parameters than those named, and
+may be part of a parent module whose `eval()` is called. Where a ValueError is named, any error will do.
+
 Off limits: nothing. Mind that scaled_dot_product_attention aligns is_causal to the first key: with more keys than
 queries it is the wrong mask.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -94,14 +97,9 @@ class GroupedQueryAttention(nn.Module):
         once.
         """
         ### BEGIN SOLUTION
-        query = self.q_proj(x).unflatten(-1, (self.n_head, -1)).transpose(1, 2)  # (B, H, T, d)
-        key = self.k_proj(x).unflatten(-1, (self.n_kv_heads, -1)).transpose(1, 2)  # (B, H_kv, T, d)
-        value = self.v_proj(x).unflatten(-1, (self.n_kv_heads, -1)).transpose(1, 2)  # (B, H_kv, T, d)
-        if cache is not None:
-            key, value = cache.update(key, value)  # (B, H_kv, past + T, d)
-        n_rep = self.n_head // self.n_kv_heads
-        context = attend(query, repeat_kv(key, n_rep), repeat_kv(value, n_rep))  # (B, H, T, d)
-        output: Tensor = self.o_proj(context.transpose(1, 2).flatten(2))  # (B, T, n_embd)
+        query = split(self.q_proj(x), self.n_head)  # (B, H, T, d)
+        key, value = split(self.k_proj(x), self.n_kv_heads), split(self.v_proj(x), self.n_kv_heads)  # (B, H_kv, T, d)
+        output: Tensor = self.o_proj(attend(query, key, value, cache))  # (B, T, n_embd)
         return output
         ### END SOLUTION
 
@@ -124,7 +122,9 @@ class CachedGPT(GPT):
         positions = torch.arange(past, num_tokens, device=idx.device)  # (t,)
         x = self.drop(self.wte(idx) + self.wpe(positions))  # (B, t, D)
         for layer, block in enumerate(self.h):
-            x = x + attend_onwards(block.attn, block.ln_1(x), caches[layer] if caches else None)  # (B, t, D)
+            parts = block.attn.c_attn(block.ln_1(x)).chunk(3, dim=-1)  # query, key and value, (B, t, D) each
+            heads = (split(part, block.attn.n_head) for part in parts)  # (B, H, t, d) each
+            x = x + block.attn.c_proj(attend(*heads, caches[layer] if caches else None))  # (B, t, D)
             x = x + block.mlp(block.ln_2(x))  # (B, t, D)
         logits: Tensor = self.lm_head(self.ln_f(x))  # (B, t, vocab_size)
         return logits
@@ -166,23 +166,20 @@ def kv_cache_bytes(
 
 
 ### BEGIN SOLUTION
-def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Causal attention of T queries that are the last of the T_k tokens: (B, H, T, d)."""
-    past = key.shape[-2] - query.shape[-2]
-    visible = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril(past)  # (T, T_k)
-    scores = query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5  # (B, H, T, T_k)
-    return scores.masked_fill(~visible, -torch.inf).softmax(dim=-1) @ value
+def split(x: Tensor, heads: int) -> Tensor:
+    """(B, T, heads * d) -> (B, heads, T, d)."""
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
-def attend_onwards(layer: Any, x: Tensor, cache: KVCache | None) -> Tensor:
-    """Step 9's attention with its keys and values in a cache: (B, t, D)."""
-    query, key, value = (
-        part.unflatten(-1, (layer.n_head, -1)).transpose(1, 2) for part in layer.c_attn(x).chunk(3, dim=-1)
-    )  # (B, H, t, d) each
+def attend(query: Tensor, key: Tensor, value: Tensor, cache: KVCache | None) -> Tensor:
+    """Causal attention of the last T tokens to these and to those in the cache, the heads merged: (B, T, H * d)."""
     if cache is not None:
-        key, value = cache.update(key, value)  # (B, H, past + t, d)
-    output: Tensor = layer.c_proj(attend(query, key, value).transpose(1, 2).flatten(2))  # (B, t, D)
-    return output
+        key, value = cache.update(key, value)  # (B, H_kv, past + T, d)
+    n_rep, past = query.shape[1] // key.shape[1], key.shape[2] - query.shape[2]
+    scores = query @ repeat_kv(key, n_rep).transpose(-2, -1) * query.shape[-1] ** -0.5  # (B, H, T, past + T)
+    visible = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device).tril(past)  # (T, past + T)
+    weights = scores.masked_fill(~visible, -torch.inf).softmax(dim=-1)
+    return (weights @ repeat_kv(value, n_rep)).transpose(1, 2).flatten(2)  # (B, H, T, d) -> (B, T, H * d)
 
 
 ### END SOLUTION

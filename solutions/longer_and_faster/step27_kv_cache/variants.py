@@ -12,7 +12,10 @@ from solutions.core.step12_gpt.reference import GPT
 from solutions.longer_and_faster.step27_kv_cache import reference
 
 
-@variant(replaces="KVCache")
+@variant(
+    replaces="KVCache",
+    trades="It takes no more memory than there are tokens; each update copies all that it holds.",
+)
 class Concatenated:
     """Grows by torch.cat; length is a property."""
 
@@ -99,7 +102,10 @@ def by_index(x: Tensor, n_rep: int) -> Tensor:
     return x[:, torch.arange(x.shape[1] * n_rep, device=x.device) // n_rep]
 
 
-@variant(replaces="GroupedQueryAttention")
+@variant(
+    replaces="GroupedQueryAttention",
+    trades="Fast kernels do the work; the mask has to be aligned to the last key by hand.",
+)
 class BuiltIn(reference.GroupedQueryAttention):
     """scaled_dot_product_attention with a mask that is aligned to the last key."""
 
@@ -116,7 +122,10 @@ class BuiltIn(reference.GroupedQueryAttention):
         return self.o_proj(y.transpose(1, 2).reshape(B, T, D))
 
 
-@variant(replaces="GroupedQueryAttention")
+@variant(
+    replaces="GroupedQueryAttention",
+    trades="No head is ever repeated in memory; einsum finds no kernel that keeps the scores out of it.",
+)
 class GroupsOnAnAxis(reference.GroupedQueryAttention):
     """Nothing is repeated: the groups have an axis of their own, and einsum broadcasts."""
 

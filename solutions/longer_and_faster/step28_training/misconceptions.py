@@ -3,6 +3,8 @@
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 import torch
@@ -606,75 +608,84 @@ def _step(
     return total, float(norm)
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What train_step was called with."""
+
+    model: Any
+    optimizer: Any
+    batches: Batches
+    lr: float
+    max_norm: float
+    precision: str
+    scaler: Any
+
+    def step(
+        self, *, optimizer: Any = None, batches: Batches | None = None, max_norm: float | None = None,
+        precision: str | None = None, **decisions: Any,
+    ) -> tuple[float, float]:  # fmt: skip
+        """A step with these in place of what was asked, and the decisions of `_step`."""
+        return _step(
+            self.model, optimizer or self.optimizer, batches or self.batches, self.lr,
+            self.max_norm if max_norm is None else max_norm, precision or self.precision,
+            decisions.pop("scaler", self.scaler), **decisions,
+        )  # fmt: skip
+
+
+def _step_by(wrong: Callable[[_Asked], Result]) -> Callable[..., Result]:
+    """train_step, made of what takes all of its arguments in one."""
+
+    @wraps(wrong)
+    def train_step(
+        model: Any, optimizer: Any, batches: Batches, lr: float, max_norm: float = 1.0, precision: str = "float32",
+        scaler: Any = None,
+    ) -> Result:  # fmt: skip
+        return wrong(_Asked(model, optimizer, batches, lr, max_norm, precision, scaler))
+
+    return train_step
+
+
 @misconception(replaces="train_step", caught_by="test_micro_batches")
-def micro_batches_summed(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def micro_batches_summed(asked: _Asked) -> Result:
     """The losses of the micro-batches were added and not averaged.
 
     n micro-batches then count n times as much as the one large batch, and are clipped the more.
 
     Of what is the loss of the large batch the mean?
     """
-    return _step(model, optimizer, batches, lr, max_norm, precision, scaler, shares=1.0)
+    return asked.step(shares=1.0)
 
 
 @misconception(replaces="train_step", caught_by="test_micro_batches")
-def loss_averaged_gradients_summed(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def loss_averaged_gradients_summed(asked: _Asked) -> Result:
     """The loss that is returned was averaged, but backward was called on the undivided losses.
 
     The gradients add up to n times those of the large batch.
 
     On which number is backward called?
     """
-    loss, norm = _step(model, optimizer, batches, lr, max_norm, precision, scaler, shares=1.0)
-    return loss / len(batches), norm
+    loss, norm = asked.step(shares=1.0)
+    return loss / len(asked.batches), norm
 
 
 @misconception(replaces="train_step", caught_by="test_micro_batches")
-def gradients_averaged_loss_summed(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def gradients_averaged_loss_summed(asked: _Asked) -> Result:
     """The step is right, but the loss that is returned is the sum over the micro-batches.
 
     The mean loss before the step is asked for.
 
     What is the loss of the one large batch?
     """
-    loss, norm = _step(model, optimizer, batches, lr, max_norm, precision, scaler)
-    return loss * len(batches), norm
+    loss, norm = asked.step()
+    return loss * len(asked.batches), norm
 
 
 @misconception(replaces="train_step", caught_by="test_micro_batches")
-def loss_of_the_last_batch(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def loss_of_the_last_batch(asked: _Asked) -> Result:
     """The loss of the last micro-batch was returned.
 
     The mean over all of them is asked for.
@@ -682,137 +693,88 @@ def loss_of_the_last_batch(
     Which loss does the variable hold after the loop?
     """
     with torch.no_grad():
-        last = model(*batches[-1])[1].item()
-    return last, _step(model, optimizer, batches, lr, max_norm, precision, scaler)[1]
+        last = asked.model(*asked.batches[-1])[1].item()
+    return last, asked.step()[1]
 
 
 @misconception(replaces="train_step", caught_by="test_micro_batches")
-def zeroed_between_micro_batches(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def zeroed_between_micro_batches(asked: _Asked) -> Result:
     """The gradients were set to zero before each micro-batch.
 
     The step then knows the last of them only.
 
     What are gradients to add up over?
     """
-    return _step(model, optimizer, batches, lr, max_norm, precision, scaler, zero="each")
+    return asked.step(zero="each")
 
 
 @misconception(replaces="train_step", caught_by="test_micro_batches")
-def a_step_for_each_micro_batch(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def a_step_for_each_micro_batch(asked: _Asked) -> Result:
     """The optimizer made a step after each micro-batch.
 
     That is training on small batches. Their gradients are to add up to those of a large one.
 
     How many steps does the optimizer make in one call?
     """
-    results = [_step(model, optimizer, [batch], lr, max_norm, precision, scaler) for batch in batches]
+    results = [asked.step(batches=[batch]) for batch in asked.batches]
     return sum(loss for loss, _norm in results) / len(results), results[-1][1]
 
 
 @misconception(replaces="train_step", caught_by="test_micro_batches")
-def first_micro_batch_only(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def first_micro_batch_only(asked: _Asked) -> Result:
     """Only the first micro-batch was used.
 
     All of them together are the batch.
 
     How many of the batches go through the model?
     """
-    return _step(model, optimizer, list(batches)[:1], lr, max_norm, precision, scaler)
+    return asked.step(batches=list(asked.batches)[:1])
 
 
 @misconception(replaces="train_step", caught_by="test_earlier_gradients_do_not_count")
-def gradients_of_the_last_step_added(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def gradients_of_the_last_step_added(asked: _Asked) -> Result:
     """The gradients were never set to zero: those of the step before counted again.
 
     backward adds to what is there.
 
     Who empties .grad, and when?
     """
-    return _step(model, optimizer, batches, lr, max_norm, precision, scaler, zero="never")
+    return asked.step(zero="never")
 
 
 @misconception(replaces="train_step", caught_by="test_earlier_gradients_do_not_count")
-def zeroed_after_the_step(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def zeroed_after_the_step(asked: _Asked) -> Result:
     """The gradients were set to zero after the step and not before it.
 
     Those that somebody else has left there count in the first step.
 
     What may be in .grad when the function is called?
     """
-    result = _step(model, optimizer, batches, lr, max_norm, precision, scaler, zero="never")
-    optimizer.zero_grad()
+    result = asked.step(zero="never")
+    asked.optimizer.zero_grad()
     return result
 
 
-@misconception(replaces="train_step", caught_by="test_train_step")
-def zeroed_before_the_step(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@misconception(replaces="train_step", caught_by="test_train_step", misses_the_point=True)
+@_step_by
+def zeroed_before_the_step(asked: _Asked) -> Result:
     """The gradients were set to zero between the backward pass and the step.
 
     The optimizer finds nothing to go by, and the parameters stay as they are.
 
     In which order do zero_grad, backward and step stand?
     """
-    return _step(model, optimizer, batches, lr, max_norm, precision, scaler, zero="before the step")
+    return asked.step(zero="before the step")
 
 
-@misconception(replaces="train_step", caught_by="test_train_step")
-def no_step(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@misconception(replaces="train_step", caught_by="test_train_step", misses_the_point=True)
+@_step_by
+def no_step(asked: _Asked) -> Result:
     """The optimizer made no step.
 
     Gradients by themselves move nothing.
@@ -822,24 +784,17 @@ def no_step(
 
     class Still:
         def __init__(self) -> None:
-            self.param_groups, self.zero_grad = optimizer.param_groups, optimizer.zero_grad
+            self.param_groups, self.zero_grad = asked.optimizer.param_groups, asked.optimizer.zero_grad
 
         def step(self) -> None:
             """Nothing moves."""
 
-    return _step(model, Still(), batches, lr, max_norm, precision, None)
+    return asked.step(optimizer=Still(), scaler=None)
 
 
 @misconception(replaces="train_step", caught_by="test_train_step")
-def rate_of_the_first_group(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def rate_of_the_first_group(asked: _Asked) -> Result:
     """The learning rate was set in the first group of parameters only.
 
     The others go on with the one that they were made with.
@@ -850,45 +805,31 @@ def rate_of_the_first_group(
     def set_rate(optimizer: Any, lr: float) -> None:
         optimizer.param_groups[0]["lr"] = lr
 
-    return _step(model, optimizer, batches, lr, max_norm, precision, scaler, set_rate=set_rate)
+    return asked.step(set_rate=set_rate)
 
 
 @misconception(replaces="train_step", caught_by="test_train_step")
-def rate_not_set(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def rate_not_set(asked: _Asked) -> Result:
     """The learning rate was not set: `lr` was not used, or written where the optimizer does not look.
 
     It looks into each of its param_groups.
 
     Where does AdamW read its learning rate?
     """
-    return _step(model, optimizer, batches, lr, max_norm, precision, scaler, set_rate=lambda optimizer, lr: None)
+    return asked.step(set_rate=lambda optimizer, lr: None)
 
 
 @misconception(replaces="train_step", caught_by="test_clipping")
-def not_clipped(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def not_clipped(asked: _Asked) -> Result:
     """The gradients were not clipped.
 
     One bad batch can then throw the model far off.
 
     What is max_norm compared with?
     """
-    return _step(model, optimizer, batches, lr, math.inf, precision, scaler)
+    return asked.step(max_norm=math.inf)
 
 
 def _norm(parameters: list[Tensor]) -> Tensor:
@@ -896,15 +837,8 @@ def _norm(parameters: list[Tensor]) -> Tensor:
 
 
 @misconception(replaces="train_step", caught_by="test_clipping")
-def clipped_one_by_one(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def clipped_one_by_one(asked: _Asked) -> Result:
     """Each parameter's gradient was clipped by itself.
 
     That turns the direction of the step. The norm of all gradients together is to be at most max_norm.
@@ -918,19 +852,12 @@ def clipped_one_by_one(
             torch.nn.utils.clip_grad_norm_([parameter], max_norm)
         return norm
 
-    return _step(model, optimizer, batches, lr, max_norm, precision, scaler, clip=clip)
+    return asked.step(clip=clip)
 
 
 @misconception(replaces="train_step", caught_by="test_clipping")
-def clipped_by_value(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def clipped_by_value(asked: _Asked) -> Result:
     """Every number of the gradients was clipped to max_norm.
 
     That turns the direction of the step. All of them are to be scaled by one factor.
@@ -943,19 +870,12 @@ def clipped_by_value(
         torch.nn.utils.clip_grad_value_(parameters, max_norm)
         return norm
 
-    return _step(model, optimizer, batches, lr, max_norm, precision, scaler, clip=clip)
+    return asked.step(clip=clip)
 
 
 @misconception(replaces="train_step", caught_by="test_clipping")
-def small_gradients_enlarged(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def small_gradients_enlarged(asked: _Asked) -> Result:
     """Gradients of a norm below max_norm were scaled up to it.
 
     Near the end of training gradients are small for a reason.
@@ -970,19 +890,44 @@ def small_gradients_enlarged(
                 parameter.grad.mul_(max_norm / norm)
         return norm
 
-    return _step(model, optimizer, batches, lr, max_norm, precision, scaler, clip=clip)
+    return asked.step(clip=clip)
 
 
 @misconception(replaces="train_step", caught_by="test_clipping")
-def norm_after_clipping(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def smaller_norm_returned(asked: _Asked) -> Result:
+    """The smaller of norm and max_norm was returned, which is the norm after clipping.
+
+    That is max_norm most of the time, and tells nothing. The one before it shows when training goes wrong.
+
+    What does clip_grad_norm_ return?
+    """
+    loss, norm = asked.step()
+    return loss, min(norm, asked.max_norm)
+
+
+@misconception(replaces="train_step", caught_by="test_clipping")
+@_step_by
+def clipped_group_by_group(asked: _Asked) -> Result:
+    """The parameters of each group were clipped by themselves.
+
+    That turns the direction of the step. The norm of all gradients together is to be at most max_norm.
+
+    Over how many parameters is the norm taken?
+    """
+
+    def clip(parameters: list[Tensor], max_norm: float) -> Tensor:
+        norm = _norm(parameters)
+        for group in asked.optimizer.param_groups:
+            torch.nn.utils.clip_grad_norm_(group["params"], max_norm)
+        return norm
+
+    return asked.step(clip=clip)
+
+
+@misconception(replaces="train_step", caught_by="test_clipping")
+@_step_by
+def norm_after_clipping(asked: _Asked) -> Result:
     """The norm that was returned is the one after clipping.
 
     That is max_norm most of the time, and tells nothing. The one before it shows when training goes wrong.
@@ -994,19 +939,12 @@ def norm_after_clipping(
         torch.nn.utils.clip_grad_norm_(parameters, max_norm)
         return _norm(parameters)
 
-    return _step(model, optimizer, batches, lr, max_norm, precision, scaler, clip=clip)
+    return asked.step(clip=clip)
 
 
 @misconception(replaces="train_step", caught_by="test_train_step")
-def norms_added(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def norms_added(asked: _Asked) -> Result:
     """The norms of the parameters' gradients were added up.
 
     All gradients together are one long vector: its norm is the root of the sum of the squares.
@@ -1021,262 +959,171 @@ def norms_added(
                 parameter.grad.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
         return norm
 
-    return _step(model, optimizer, batches, lr, max_norm, precision, scaler, clip=clip)
+    return asked.step(clip=clip)
 
 
 @misconception(replaces="train_step", caught_by="test_clipping")
-def max_norm_always_one(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def max_norm_always_one(asked: _Asked) -> Result:
     """The gradients were always clipped to 1, whatever max_norm says.
 
     max_norm is for the caller to choose.
 
     Where is max_norm used?
     """
-    return _step(model, optimizer, batches, lr, 1.0, precision, scaler)
+    return asked.step(max_norm=1.0)
 
 
 @misconception(replaces="train_step", caught_by="test_train_step")
-def tensors_returned(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def tensors_returned(asked: _Asked) -> Result:
     """Loss and norm were returned as tensors.
 
     A tensor with a graph keeps all of the forward pass in memory as long as somebody keeps the loss.
 
     What makes a Python float of a tensor?
     """
-    loss, norm = _step(model, optimizer, batches, lr, max_norm, precision, scaler)
+    loss, norm = asked.step()
     return torch.tensor(loss), torch.tensor(norm)
 
 
 @misconception(replaces="train_step", caught_by="test_train_step")
-def loss_after_the_step(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def loss_after_the_step(asked: _Asked) -> Result:
     """The loss that was returned is the one after the step.
 
     It takes another forward pass, and is not the loss whose gradients were used.
 
     Which forward pass do the gradients belong to?
     """
-    norm = _step(model, optimizer, batches, lr, max_norm, precision, scaler)[1]
+    norm = asked.step()[1]
     with torch.no_grad():
-        return sum(model(*batch)[1].item() for batch in batches) / len(batches), norm
+        return sum(asked.model(*batch)[1].item() for batch in asked.batches) / len(asked.batches), norm
 
 
 @misconception(replaces="train_step", caught_by="test_train_step")
-def left_in_eval_mode(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def left_in_eval_mode(asked: _Asked) -> Result:
     """The model was put in eval mode, and trained so or left so.
 
     Dropout is then off for all the training that follows.
 
     Which mode does the model have after the call?
     """
-    result = _step(model, optimizer, batches, lr, max_norm, precision, scaler)
-    model.eval()
+    result = asked.step()
+    asked.model.eval()
     return result
 
 
 @misconception(replaces="train_step", caught_by="test_bfloat16")
-def autocast_never_on(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def autocast_never_on(asked: _Asked) -> Result:
     """precision was not looked at: all was computed in float32.
 
     Half of the memory of what is kept, and most of the time of a modern accelerator, is given away.
 
     What switches the lower precision on, and around which lines?
     """
-    return _step(model, optimizer, batches, lr, max_norm, precision, scaler, autocast="never")
+    return asked.step(autocast="never")
 
 
 @misconception(replaces="train_step", caught_by="test_bfloat16")
-def autocast_around_the_backward_pass(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def autocast_around_the_backward_pass(asked: _Asked) -> Result:
     """Autocast stood around the backward pass and not around the forward pass.
 
     The backward pass follows the dtypes of the forward pass by itself.
 
     Which lines choose the dtype of a matrix product?
     """
-    return _step(model, optimizer, batches, lr, max_norm, precision, scaler, autocast="backward")
+    return asked.step(autocast="backward")
 
 
 @misconception(replaces="train_step", caught_by="test_bfloat16")
-def model_in_bfloat16(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def model_in_bfloat16(asked: _Asked) -> Result:
     """The parameters themselves were converted to bfloat16.
 
     With 8 bits a weight near 1 changes in steps of 1/128: what a small learning rate adds is rounded away.
 
     What is computed in lower precision, and what is kept in float32?
     """
-    if precision != "float32":
-        model.to(getattr(torch, precision))
-    return _step(model, optimizer, batches, lr, max_norm, "float32", scaler)
+    if asked.precision != "float32":
+        asked.model.to(getattr(torch, asked.precision))
+    return asked.step(precision="float32")
 
 
 @misconception(replaces="train_step", caught_by="test_bfloat16")
-def always_in_bfloat16(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def always_in_bfloat16(asked: _Asked) -> Result:
     """The forward pass ran under autocast with precision="float32", too.
 
     Float32 is what somebody asks for who does not want the lower precision.
 
     When is autocast to be off?
     """
-    lower = "bfloat16" if next(model.parameters()).dtype == torch.float32 else precision
-    return _step(model, optimizer, batches, lr, max_norm, lower, scaler)
+    lower = "bfloat16" if next(asked.model.parameters()).dtype == torch.float32 else asked.precision
+    return asked.step(precision=lower)
 
 
 @misconception(replaces="train_step", caught_by="test_scaler")
-def clipped_before_unscaling(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def clipped_before_unscaling(asked: _Asked) -> Result:
     """The gradients were clipped while they were still scaled.
 
     They are then a thousand times too large, are clipped always, and end a thousand times too small.
 
     What do the gradients have to be divided by before their norm means anything?
     """
-    return _step(model, optimizer, batches, lr, max_norm, precision, scaler, unscale="after")
+    return asked.step(unscale="after")
 
 
 @misconception(replaces="train_step", caught_by="test_scaler")
-def never_unscaled(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def never_unscaled(asked: _Asked) -> Result:
     """unscale_ was not called before clipping; the scaler's step divides only afterwards.
 
     The norm is then that of the scaled gradients, and so is what is clipped.
 
     What do the gradients have to be divided by before their norm means anything?
     """
-    return _step(model, optimizer, batches, lr, max_norm, precision, scaler, unscale="never")
+    return asked.step(unscale="never")
 
 
 @misconception(replaces="train_step", caught_by="test_scaler")
-def loss_not_scaled(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def loss_not_scaled(asked: _Asked) -> Result:
     """The scaler was not used.
 
     In float16 gradients below 6e-8 are 0, and many are: that is what the loss is scaled for.
 
     Who multiplies the loss before backward?
     """
-    return _step(model, optimizer, batches, lr, max_norm, precision, None)
+    return asked.step(scaler=None)
 
 
 @misconception(replaces="train_step", caught_by="test_scaler")
-def overflow_into_the_weights(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def overflow_into_the_weights(asked: _Asked) -> Result:
     """The optimizer's own step was called, past the scaler's: infinite gradients went into the weights.
 
     From then on every number of the model is NaN.
 
     Who looks whether the gradients are finite before they are used?
     """
-    return _step(model, optimizer, batches, lr, max_norm, precision, scaler, guarded=False)
+    return asked.step(guarded=False)
 
 
 @misconception(replaces="train_step", caught_by="test_scaler")
-def scale_never_updated(
-    model: Any,
-    optimizer: Any,
-    batches: Batches,
-    lr: float,
-    max_norm: float = 1.0,
-    precision: str = "float32",
-    scaler: Any = None,
-) -> Result:
+@_step_by
+def scale_never_updated(asked: _Asked) -> Result:
     """scaler.update() was not called: the scale stays as it is after an overflow.
 
     Every step after it overflows as well, and the model never learns again.
 
     What has to change after a step that overflowed?
     """
-    return _step(model, optimizer, batches, lr, max_norm, precision, scaler, update=False)
+    return asked.step(update=False)
 
 
 # --- evaluating -----------------------------------------------------------------------------------------------------
@@ -1404,3 +1251,65 @@ def perplexity(model: Any, batches: Batches) -> float:
     What is the loss of a model that knows nothing, with a vocabulary of 7?
     """
     return math.exp(reference.evaluate(model, batches))
+
+
+# --- other forms of the same ----------------------------------------------------------------------------------------
+
+
+def _again(wrong: Any) -> Callable[[Any], Any]:
+    """Another form of `wrong`, with the same words, caught by the same check."""
+    mark = wrong.__catalogue_mark__
+
+    def marked(made: Any) -> Any:
+        made.__doc__ = wrong.__doc__
+        return misconception(replaces=mark.replaces, caught_by=mark.caught_by)(made)
+
+    return marked
+
+
+@_again(small_gradients_enlarged)
+@_step_by
+def enlarged_with_a_guard(asked: _Asked) -> Result:
+    def clip(parameters: list[Tensor], max_norm: float) -> Tensor:
+        norm = _norm(parameters)
+        for parameter in parameters:
+            if parameter.grad is not None:
+                parameter.grad.mul_(max_norm / (norm + 1e-6))
+        return norm
+
+    return asked.step(clip=clip)
+
+
+@_again(zeroed_before_the_step)
+@_step_by
+def zeroed_before_clipping(asked: _Asked) -> Result:
+    def clip(parameters: list[Tensor], max_norm: float) -> Tensor:
+        asked.optimizer.zero_grad(set_to_none=False)
+        return torch.nn.utils.clip_grad_norm_(parameters, max_norm)
+
+    return asked.step(clip=clip)
+
+
+@_again(a_step_for_each_micro_batch)
+@_step_by
+def a_step_for_each_part(asked: _Asked) -> Result:
+    results = [asked.step(batches=[batch], shares=1 / len(asked.batches)) for batch in asked.batches]
+    return sum(loss for loss, _norm in results), results[-1][1]
+
+
+@_again(GradientsLost)
+class GradientsOfTheInputOnly(_Checkpointed):
+    def run_block(self, block: Any, x: Tensor) -> Tensor:
+        return _OfTheInput.apply(block, x)  # type: ignore[no-any-return]
+
+
+class _OfTheInput(_Forgetful):
+    """A checkpoint by hand that forgets that the parameters of the block have gradients."""
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> Any:  # type: ignore[override]
+        (x,) = ctx.saved_tensors
+        x = x.detach().requires_grad_()
+        with torch.enable_grad():
+            out = ctx.block(x)
+        return None, *torch.autograd.grad(out, (x,), upstream)

@@ -18,7 +18,9 @@ from grader.checks.assertions import (
     must_raise,
     points,
     twins,
+    unmodified,
 )
+from grader.checks.regimes import AskedModule, every_regime, inputs_were_views
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {}
 VOCABULARY, BLOCK, WIDTH = 7, 6, 8
@@ -26,6 +28,20 @@ VOCABULARY, BLOCK, WIDTH = 7, 6, 8
 STEPS = 10**17
 RATE = 0.01
 Batches = tuple[tuple[Tensor, Tensor], ...]
+
+
+def ids_and_targets(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor, Tensor]:
+    """A text, and what follows each of its tokens."""
+    return draw.integers(0, VOCABULARY, *leading, tokens), draw.integers(0, VOCABULARY, *leading, tokens)
+
+
+CALLS = {
+    # Of train_step and evaluate, which are given models, views are asked in checks of their own.
+    # With bias=False it is left open whether ln_f keeps one.
+    "CheckpointedGPT": AskedModule(
+        lambda tokens: (VOCABULARY, tokens, 2, 2, WIDTH, 0.5), ids_and_targets, terms=64, without=("bias",), grows=True
+    ),
+}  # fmt: skip
 
 
 def models(
@@ -74,6 +90,10 @@ def test_checkpointed_is_the_same_model(student: Implementation, reference: Impl
             lambda model=model: model(too_long),
             _("{count} tokens, and block_size = {block_size}").format(count=BLOCK + 1, block_size=BLOCK),
         )
+    pair = twins(student, reference, draw, "CheckpointedGPT", VOCABULARY, BLOCK, 1, 2, WIDTH, dropout=1.0)
+    theirs, ours = (model.train() for model in pair)
+    note = _("With dropout = 1 all is dropped in training, the sum of both embeddings too.")
+    agree(theirs(inputs), ours(inputs), terms=64, note=note)
 
 
 @points(1)
@@ -144,7 +164,7 @@ def _back_propagated(answer: Answer) -> tuple[float, dict[str, Tensor | None]]:
     return number, answer.gradients
 
 
-@points(1)
+@points(0.5)
 def test_learning_rate(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The learning rate warms up, falls along half a cosine, and stays at min_lr."""
     for step, expected in ((0, 0.25), (1, 0.5), (3, 1.0), (4, 1.0), (6, 0.55), (8, 0.1), (9, 0.1), (100, 0.1)):
@@ -181,19 +201,28 @@ def test_train_step(student: Implementation, reference: Implementation, draw: Dr
     """A step returns the loss before it and the norm of the gradients, and moves the parameters by lr."""
     theirs, ours = models(student, reference, draw)
     made, right = optimizers(student, reference, theirs, ours)
-    for rate in (RATE, 0.1, 0.0):
+    for rate, views in ((RATE, False), (0.1, False), (0.0, True)):
         batches = texts(draw, (3, BLOCK))
         expected = reference.train_step(ours, right, batches, rate, 1e9)
-        agree(student.train_step(theirs, made, batches, rate, 1e9), expected, terms=GUARDED)
+        came = student.using(strided=views).train_step(theirs, made, batches, rate, 1e9)
+        unmodified(came)
+        agree(came, expected, terms=GUARDED, note=inputs_were_views() if views else "")
         same_model(theirs, ours, note=_("After a step with learning rate {rate}.").format(rate=rate))
     holds(theirs.is_training(), _("The model was in training mode, and train_step did not leave all of it there."))
+    dropping = twins(student, reference, draw, "GPT", VOCABULARY, BLOCK, 1, 2, WIDTH, dropout=0.5)[0].train()
+    made = student.using(keep=True).make_optimizer(dropping)
+    losses = [student.using(seed=seed).train_step(dropping, made, batches, 0.0, 1e9).value for seed in (1, 2)]
+    holds(
+        losses[0] != losses[1],
+        _("With dropout = 0.5 two steps with other seeds have the same loss: nothing is dropped."),
+    )
 
 
 @points(1)
 def test_micro_batches(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """n micro-batches give the step of the one large batch."""
     whole = texts(draw, (6, BLOCK))
-    for count in (2, 3):
+    for count in (2, 6):
         theirs, ours = models(student, reference, draw)
         made, right = optimizers(student, reference, theirs, ours)
         inputs, targets = (tensor.chunk(count) for tensor in whole[0])
@@ -335,7 +364,8 @@ def test_evaluate(student: Implementation, reference: Implementation, draw: Draw
         batches = texts(draw, *sizes)
         expected = reference.evaluate(ours, batches)
         theirs.train()
-        came = student.using(saved=True).evaluate(theirs, batches)
+        came = student.using(saved=True, strided=True).evaluate(theirs, batches)
+        unmodified(came)
         agree(
             came, expected, terms=GUARDED, note=_("The model was made with dropout = 0.5 and given in training mode.")
         )
@@ -352,3 +382,9 @@ def test_evaluate(student: Implementation, reference: Implementation, draw: Draw
         )
     after = theirs.parameters()
     holds(all(torch.equal(after[name], before[name]) for name in before), _("evaluate changed the model's parameters."))
+
+
+@points(0.5)
+def test_any_regime(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Views, modes, long inputs and `no_grad` change nothing else, and results stay as they are."""
+    every_regime(student, reference, draw, CALLS)

@@ -19,19 +19,23 @@ Batches = Sequence[tuple[Tensor, Tensor]]
 
 @variant(replaces="CheckpointedGPT")
 class Reentrant(GPT):
-    """The older kind of checkpoint, always on."""
+    """The older kind of checkpoint, in eval mode too."""
 
     def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         B, T = idx.shape
         assert self.wpe.num_embeddings >= T
         x = self.drop(self.wte(idx) + self.wpe.weight[:T])
         for block in self.h:
-            x = checkpoint(block, x, use_reentrant=True)
+            # Without gradients it would warn of their absence.
+            x = checkpoint(block, x, use_reentrant=True) if torch.is_grad_enabled() else block(x)
         logits = self.lm_head(self.ln_f(x))
         return logits, None if targets is None else F.cross_entropy(logits.view(B * T, -1), targets.reshape(-1))
 
 
-@variant(replaces="CheckpointedGPT")
+@variant(
+    replaces="CheckpointedGPT",
+    trades="A segment may hold several blocks, which trades memory for time; the last one keeps all of its numbers.",
+)
 class InSegments(GPT):
     """checkpoint_sequential, which leaves the last block as it is."""
 
@@ -51,7 +55,10 @@ class InSegments(GPT):
         return logits, loss
 
 
-@variant(replaces="CheckpointedGPT")
+@variant(
+    replaces="CheckpointedGPT",
+    trades="Nothing of GPT's forward pass is written twice; for the time of a call the blocks have another forward.",
+)
 class BlocksWrapped(GPT):
     """Each block's own forward is wrapped for the time of the call; GPT's forward does the rest."""
 
@@ -123,7 +130,10 @@ def clipped_by_hand(
     return sum(losses) / len(losses), norm
 
 
-@variant(replaces="train_step")
+@variant(
+    replaces="train_step",
+    trades="One backward pass in place of many; the graphs of all micro-batches are in memory at once.",
+)
 def backward_of_the_mean(
     model: Any,
     optimizer: Any,

@@ -4,6 +4,9 @@ Step 10 went through keys and values block by block in Python: the memory was sm
 launches on the GPU, and everything in between went out to its memory and back. A kernel of one's own does the same work
 in one launch. A block of queries stays on the chip while the keys and values pass by.
 
+Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
+unmodified, and later calls leave earlier results as they are. Where a ValueError is named, any error will do.
+
 Off limits in flash_forward: products, exponentials, logarithms and softmax made by torch, scaled_dot_product_attention,
 flex_attention and nn.MultiheadAttention, and a detour through arrays or lists. The kernel does all of that.
 """

@@ -7,6 +7,7 @@ have few blocks.
 import math
 
 import torch
+from torch import Tensor
 
 from grader.checks.assertions import (
     Answer,
@@ -20,6 +21,7 @@ from grader.checks.assertions import (
     points,
     unmodified,
 )
+from grader.checks.regimes import LONG, AskedFunction, every_regime
 
 REQUIRES = {"triton": "Triton"}
 
@@ -39,6 +41,17 @@ DEADLINE = 120  # seconds: the interpreter is slow, and a machine may be slower 
 
 # Scores of size 1000 are rounded to 1000 times the dtype's step, and weights may be that far off: sqrt(terms) = 1000.
 LARGE_SCORES = 1_000_000
+
+
+def attended(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor | bool | int, ...]:
+    """Queries, keys and values, in one block."""
+    return *(draw.normal(2, 2, tokens, 4) for _input in range(3)), True, 32, 32
+
+
+CALLS = {
+    # Lengths are asked with values: on `meta` no kernel runs.
+    "flash_forward": AskedFunction(attended, terms=20, tokens=20, axes=(), without=("length",)),
+}
 
 
 def _same_output(came: Answer, expected: Answer, terms: int) -> None:
@@ -99,7 +112,7 @@ def test_any_widths(student: Implementation, reference: Implementation, draw: Dr
         _same_output(student.flash_forward(query, key, value, block_q=16, block_k=16), expected, terms=max(width, 9))
 
 
-@points(1)
+@points(0.5)
 @deadline(30)
 def test_causal(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """With is_causal no query sees a later key, in any block, and each sees all the others."""
@@ -147,12 +160,11 @@ def test_logsumexp(student: Implementation, reference: Implementation, draw: Dra
 @deadline(30)
 def test_halves_strides_and_inputs(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """float16 gives float16 and sums in float32; any strides; the inputs stay as they were."""
-    for dtype in (torch.float32, torch.float16):
-        query, key, value = (draw.normal(2, 2, 20, 4, dtype=dtype) for _input in range(3))
-        expected = reference.flash_forward(query, key, value, True, 32, 32)
-        came = student.using(strided=True).flash_forward(query, key, value, True, 32, 32)
-        unmodified(came)
-        agree(came, expected, terms=20)
+    query, key, value = (draw.normal(2, 2, 20, 4, dtype=torch.float16) for _input in range(3))
+    expected = reference.flash_forward(query, key, value, True, 32, 32)
+    came = student.using(strided=True).flash_forward(query, key, value, True, 32, 32)
+    unmodified(came)
+    agree(came, expected, terms=20)
     # As heads come out of a split: transposed views, the value's from another tensor.
     query, key = (draw.normal(1, 9, 2, 4).transpose(1, 2) for _input in range(2))
     value = draw.normal(1, 2, 4, 9).transpose(-2, -1)
@@ -202,3 +214,13 @@ def test_unequal_lengths_are_refused(student: Implementation, reference: Impleme
                 num_queries=first.shape[2], num_keys=second.shape[2]
             ),
         )
+
+
+@points(0.5)
+@deadline(30)
+def test_any_regime(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Views, long inputs and `no_grad` change nothing, and results stay as they are."""
+    every_regime(student, reference, draw, CALLS)
+    query, key, value = draw.normal(1, 1, 2, 4), draw.normal(1, 1, LONG, 4), draw.normal(1, 1, LONG, 4)
+    expected = reference.flash_forward(query, key, value, False, 16, 256)
+    _same_output(student.flash_forward(query, key, value, False, 16, 256), expected, terms=LONG)

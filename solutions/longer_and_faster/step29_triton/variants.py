@@ -83,7 +83,10 @@ def every_block_and_powers_of_e(
     return output, logsumexp
 
 
-@variant(replaces="flash_forward")
+@variant(
+    replaces="flash_forward",
+    trades="The kernel needs fewer masks; the inputs are copied before each launch.",
+)
 def filled_up_by_torch(
     query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
 ) -> Both:
@@ -158,7 +161,10 @@ def _weighted(
     tl.store(output + at, context.to(output.dtype.element_ty), mask=seen)
 
 
-@variant(replaces="flash_forward")
+@variant(
+    replaces="flash_forward",
+    trades="Nothing is rescaled, and a backward kernel can start from the logsumexp; every score is computed twice.",
+)
 def two_passes(
     query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
 ) -> Both:
@@ -283,7 +289,10 @@ def _without_dot(
     tl.store(logsumexp + place, maximum + tl.log(total), mask=rows < num_queries)
 
 
-@variant(replaces="flash_forward")
+@variant(
+    replaces="flash_forward",
+    trades="Blocks may be of any size; the tensor cores, which do most of the work on a GPU, stay idle.",
+)
 def products_without_dot(
     query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
 ) -> Both:
