@@ -19,8 +19,8 @@ from grader.calls.memory import LargestStorage, PeakMemory, UncompiledMode
 class Circumstances(ExitStack):
     """Enters the contexts for a call's options; `note` then puts what was recorded into the outcome.
 
-    `called`: the objects that take part in the call; `wide`: one of its tensors is a float64; `trusted`: nobody will ask
-    whether the code did on `meta` what it does elsewhere, or computed in float32.
+    `called`: the objects that take part in the call; `wide`: one of its tensors is a float64; `trusted`: nobody will
+    ask whether the code did on `meta` what it does elsewhere, or computed in float32.
     """
 
     def __init__(

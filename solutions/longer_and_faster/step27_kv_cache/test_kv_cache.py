@@ -39,9 +39,9 @@ CALLS = {
         lambda tokens: (8, 4, 2), lambda draw, leading, tokens: (draw.normal(*leading, tokens, 8),), {"bias": False},
         terms=64, without=NO_DROPOUT,
     ),
-    # Only asked for in eval mode; and with bias=False it is left open whether ln_f keeps one.
+    # Training mode is not asked for, so nothing drops; and with bias=False it is left open whether ln_f keeps one.
     "CachedGPT": AskedModule(
-        lambda tokens: (VOCABULARY, tokens, 1, 2, 8, 0.5), ids, terms=64, without=("modes", "seed", "bias"), grows=True
+        lambda tokens: (VOCABULARY, tokens, 1, 2, 8, 0.0), ids, terms=64, without=("modes", "seed", "bias"), grows=True
     ),
     # Lengths are asked of the model.
     "generate_cached": AskedFunction(
@@ -274,12 +274,11 @@ def test_generate(student: Implementation, reference: Implementation, draw: Draw
 def test_every_token_goes_through_once(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """All matrix products take at most 1.5 times those of one pass over all tokens."""
     theirs, ours = models(student, reference, draw)
-    for tokens in (8, 1):
-        idx = draw.integers(0, VOCABULARY, 2, tokens)
-        came = student.using(products=True).generate_cached(theirs, idx, BLOCK - tokens)
-        expected = reference.generate_cached(ours, idx, BLOCK - tokens)
-        exactly(came, expected)
-        at_the_price_of_one_pass(came, ours, expected.tensor(), tokens)
+    idx = draw.integers(0, VOCABULARY, 2, 8)
+    came = student.using(products=True).generate_cached(theirs, idx, BLOCK - 8)
+    expected = reference.generate_cached(ours, idx, BLOCK - 8)
+    exactly(came, expected)
+    at_the_price_of_one_pass(came, ours, expected.tensor(), 8)
 
 
 def at_the_price_of_one_pass(came: Answer, model: Handle, text: Tensor, tokens: int) -> None:
