@@ -13,6 +13,7 @@ from grader.checks.assertions import (
     twins,
     unmodified,
 )
+from grader.checks.regimes import NO_DROPOUT, AskedFunction, AskedModule, every_regime
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {}
 
@@ -20,6 +21,18 @@ OFF_LIMITS: dict[str, tuple[str, ...]] = {}
 NEAR = int((1e-5 / (16 * torch.finfo(torch.float32).eps)) ** 2)  # 1e-5, at the first 64 positions
 FAR = int((1e-3 / (16 * torch.finfo(torch.float32).eps)) ** 2)  # 1e-3, up to position 4096
 NEAR_IN_DOUBLE = int((1e-5 / (16 * torch.finfo(torch.float64).eps)) ** 2)  # a float32 table widened
+
+CALLS = {
+    # It takes no tensor: only the length is left to be asked.
+    "sinusoidal_encoding": AskedFunction(
+        lambda draw, leading, tokens: (tokens, 6), {"device": "meta"},
+        without=("views", "axes", "no_grad", "unmodified", "memory"),
+    ),
+    "PositionalEncoding": AskedModule(
+        lambda tokens: (6, tokens), lambda draw, leading, tokens: (draw.normal(*leading, tokens, 6),),
+        terms=NEAR, axes=(2, 1, 3), without=(*NO_DROPOUT, "bias"),
+    ),
+}  # fmt: skip
 
 
 @points(0.5)
@@ -70,7 +83,7 @@ def test_far_positions(student: Implementation, reference: Implementation, draw:
         agree(student.sinusoidal_encoding(count, width), reference.sinusoidal_encoding(count, width), terms=FAR)
 
 
-@points(0.5)
+@points(0.25)
 def test_encoding_on_its_device(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The encoding is float32, and made on the device that is asked for."""
     for device in ("cpu", "meta"):
@@ -93,7 +106,7 @@ def test_adds_the_encoding(student: Implementation, reference: Implementation, d
             unmodified(came)
 
 
-@points(0.5)
+@points(0.25)
 def test_any_leading_dimensions(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The tokens may stand alone, or behind up to three dimensions, in any memory order."""
     theirs, ours = twins(student, reference, draw, "PositionalEncoding", 6, 9)
@@ -151,3 +164,9 @@ def test_follows_device(student: Implementation, reference: Implementation, draw
     ours.to(device="meta")
     note = _("The device `meta` has shapes and no values: what stays behind is found there.")
     agree(theirs(x), ours(x), note=note)
+
+
+@points(0.5)
+def test_any_regime(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Views, long sequences and `no_grad` change nothing, the module has no parameter, and results stay as they are."""
+    every_regime(student, reference, draw, CALLS)

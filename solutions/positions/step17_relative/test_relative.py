@@ -15,6 +15,7 @@ from grader.checks.assertions import (
     unmodified,
     with_values,
 )
+from grader.checks.regimes import NO_DROPOUT, AskedFunction, AskedModule, every_regime
 
 BUILT_IN = ("multi_head_attention",)
 OFF_LIMITS = {
@@ -26,6 +27,21 @@ OFF_LIMITS = {
 }
 
 LN_2, LN_1_5 = 0.6931471805599453, 0.4054651081081644
+
+ONLY_LONG = ("views", "axes", "no_grad", "unmodified", "memory")  # of what takes no tensor only the length is asked
+CALLS = {
+    "relative_positions": AskedFunction(
+        lambda draw, leading, tokens: (tokens, 3), {"device": "meta"}, without=ONLY_LONG
+    ),
+    "RelativeSelfAttention": AskedModule(
+        lambda tokens: (8, 2, 2), lambda draw, leading, tokens: (draw.normal(*leading, tokens, 8),),
+        terms=32, without=(*NO_DROPOUT, "bias"),
+    ),
+    "alibi_bias": AskedFunction(lambda draw, leading, tokens: (3, tokens), {"device": "meta"}, without=ONLY_LONG),
+    "alibi_attention": AskedFunction(
+        lambda draw, leading, tokens: tuple(draw.normal(2, 3, tokens, width) for width in (4, 4, 5)), terms=9, axes=()
+    ),
+}  # fmt: skip
 
 
 @points(0.5)
@@ -46,7 +62,7 @@ def test_positions_of_any_length(student: Implementation, reference: Implementat
         )
 
 
-@points(0.5)
+@points(0.25)
 def test_positions_on_their_device(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The relative positions are int64, and made on the device that is asked for."""
     for device in ("cpu", "meta"):
@@ -131,7 +147,7 @@ def test_other_dtypes(student: Implementation, reference: Implementation, draw: 
         agree(theirs(x, mask=mask), ours(x, mask=mask), terms=terms)
 
 
-@points(0.5)
+@points(0.25)
 def test_follows_device(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Everything the module needs moves with it to another device."""
     theirs, ours = twins(student, reference, draw, "RelativeSelfAttention", 4, 2, 2)
@@ -206,3 +222,9 @@ def test_alibi_dtypes_and_device(student: Implementation, reference: Implementat
         reference.using(device="meta").alibi_attention(query, key, value),
         note=note,
     )
+
+
+@points(0.5)
+def test_any_regime(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Views, long sequences and `no_grad` change nothing, and results stay as they are."""
+    every_regime(student, reference, draw, CALLS)

@@ -1,6 +1,7 @@
 """The checks of step 18: rotary positions, the two layouts, and attention with them."""
 
 import torch
+from torch import Tensor
 
 from grader.checks.assertions import (
     GUARDED,
@@ -16,6 +17,7 @@ from grader.checks.assertions import (
     twins,
     unmodified,
 )
+from grader.checks.regimes import NO_DROPOUT, AskedFunction, AskedModule, every_regime
 
 BUILT_IN = ("multi_head_attention",)
 OFF_LIMITS = {
@@ -31,6 +33,23 @@ OFF_LIMITS = {
 NEAR = int((1e-5 / (16 * torch.finfo(torch.float32).eps)) ** 2)  # 1e-5, at the first 10 positions
 NEAR_IN_DOUBLE = int((1e-5 / (16 * torch.finfo(torch.float64).eps)) ** 2)  # the same for angles made in float32
 FAR = int((2e-3 / (16 * torch.finfo(torch.float32).eps)) ** 2)  # 2e-3, up to position 4096
+
+
+def row_of_pairs(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor, ...]:
+    return (draw.normal(*leading, tokens, 6),)
+
+
+CALLS = {
+    "apply_rotary": AskedFunction(
+        lambda draw, leading, tokens: (draw.normal(*leading, tokens, 6), draw.integers(0, 10, tokens)), terms=NEAR
+    ),
+    "to_half_split": AskedFunction(row_of_pairs),
+    "to_interleaved": AskedFunction(row_of_pairs),
+    "RotarySelfAttention": AskedModule(
+        lambda tokens: (8, 2), lambda draw, leading, tokens: (draw.normal(*leading, tokens, 8),), {"bias": False},
+        terms=NEAR, without=NO_DROPOUT,
+    ),
+}  # fmt: skip
 
 
 @points(0.5)
@@ -178,7 +197,7 @@ def test_future_has_no_effect(student: Implementation, reference: Implementation
         agree(theirs(x), ours(x), terms=FAR if tokens > 10 else NEAR)
 
 
-@points(0.5)
+@points(0.25)
 def test_head_counts(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Unequal heads are an error, and so is an odd head width."""
     theirs, ours = twins(student, reference, draw, "RotarySelfAttention", 12, 2)
@@ -208,7 +227,7 @@ def test_attention_in_other_dtypes(student: Implementation, reference: Implement
     agree(theirs(x, positions), ours(x, positions), terms=3 * 8 + 5)
 
 
-@points(0.5)
+@points(0.25)
 def test_follows_device(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Everything the module needs moves with it to another device."""
     theirs, ours = twins(student, reference, draw, "RotarySelfAttention", 8, 2)
@@ -219,3 +238,9 @@ def test_follows_device(student: Implementation, reference: Implementation, draw
     note = _("The device `meta` has shapes and no values: what stays behind is found there.")
     agree(theirs(x), ours(x), note=note)
     agree(theirs(x, positions), ours(x, positions), note=note)
+
+
+@points(0.5)
+def test_any_regime(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Views, long sequences and `no_grad` change nothing, and results stay as they are."""
+    every_regime(student, reference, draw, CALLS)

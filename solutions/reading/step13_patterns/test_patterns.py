@@ -6,11 +6,31 @@ import torch
 from torch import Tensor
 
 from grader.checks.assertions import Answer, Draw, Implementation, _, agree, exactly, points, sums_to_one, unmodified
+from grader.checks.regimes import AskedFunction, every_regime
 
 PATTERNS = ("attention_diagonal", "attention_uniform", "attention_first", "attention_causal", "attention_local")
 INF, NAN = float("inf"), float("nan")
 # The contract's 1e-5 as `terms`, which count roundings: those of float32 and of float64.
 WITHIN_1E5 = {torch.float32: 64, torch.float64: 10**19, torch.bfloat16: 16}
+
+
+def weights(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor, ...]:
+    # No weight is 0, whose logarithm would leave nothing to compare.
+    return (draw.uniform(*leading, 3, tokens, low=0.05),)
+
+
+# A pattern takes no tensor: only the length is left to be asked.
+PATTERN = AskedFunction(
+    lambda draw, leading, tokens: (tokens,), {"device": "meta"},
+    without=("views", "axes", "no_grad", "unmodified", "memory"),
+)  # fmt: skip
+CALLS = {
+    **dict.fromkeys(PATTERNS, PATTERN),
+    "validate_attention": AskedFunction(weights),
+    "top_attended": AskedFunction(weights, {"k": 2}),
+    "attention_entropy": AskedFunction(weights, terms=64),
+    "attention_distance": AskedFunction(weights, {"offset": 2}, terms=64),
+}
 
 
 @points(1)
@@ -62,7 +82,7 @@ def test_patterns_of_any_size(student: Implementation, reference: Implementation
     agree(student.attention_local(6, radius=2), reference.attention_local(6, radius=2))
 
 
-@points(0.5)
+@points(0.25)
 def test_patterns_on_their_device(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The patterns are made on the device that is asked for."""
     for name in PATTERNS:
@@ -193,7 +213,7 @@ def test_distance(student: Implementation, reference: Implementation, draw: Draw
             unmodified(came)
 
 
-@points(0.5)
+@points(0.25)
 def test_dtypes_gradients_and_devices(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """What is read off the weights keeps their dtype and device, and lets gradients through."""
     note = _("The device `meta` has shapes and no values: what is made elsewhere, or looks at values, fails there.")
@@ -212,6 +232,12 @@ def test_dtypes_gradients_and_devices(student: Implementation, reference: Implem
             getattr(side.using(device="meta"), name)(weights, *arguments) for side in (student, reference)
         )
         agree(came, expected, note=note)
+
+
+@points(0.5)
+def test_any_regime(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Views, long inputs and `no_grad` change nothing, and results stay as they are."""
+    every_regime(student, reference, draw, CALLS)
 
 
 def _near(came: Answer, expected: Answer | Tensor) -> None:
