@@ -29,7 +29,7 @@ def one_over_the_power(head_dim: int, base: float = 10000.0, device: Device = No
 
 @variant(
     replaces="apply_rotary",
-    trades="One product turns a pair, without a formula; halves must be widened, and compilers know them less.",
+    trades="One product turns a pair, without a formula to mix up; halves must be widened first.",
 )
 def complex_numbers(x: Tensor, positions: Tensor | None = None, base: float = 10000.0) -> Tensor:
     """Each pair is a complex number, multiplied by one of size 1: Meta's way. Halves are widened first."""
