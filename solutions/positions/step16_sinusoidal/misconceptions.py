@@ -83,7 +83,7 @@ def woven(angle: Tensor, d_model: int) -> Tensor:
 # --- the layout of the columns ----------------------------------------------------------------------------------------
 
 
-@misconception(replaces=BOTH, caught_by="test_encoding_by_hand")
+@misconception(replaces=BOTH, caught_by="test_encoding_by_hand", misses_the_point=True)
 def halves_in_place_of_pairs() -> Names:
     """All sines stood in the first half of the columns and all cosines in the second half.
 
@@ -116,7 +116,7 @@ def sine_and_cosine_exchanged() -> Names:
     return everywhere(encoding)
 
 
-@misconception(replaces=BOTH, caught_by="test_encoding_by_hand")
+@misconception(replaces=BOTH, caught_by="test_encoding_by_hand", misses_the_point=True)
 def sines_alone() -> Names:
     """Every column held a sine.
 
@@ -228,7 +228,7 @@ def exponent_doubled() -> Names:
     return everywhere(encoding)
 
 
-@misconception(replaces=BOTH, caught_by="test_encoding_by_hand")
+@misconception(replaces=BOTH, caught_by="test_encoding_by_hand", misses_the_point=True)
 def position_times_wavelength() -> Names:
     """The position was multiplied by base^(2i / d_model) and not divided by it.
 
@@ -411,7 +411,7 @@ def angles_in_degrees() -> Names:
     return everywhere(encoding)
 
 
-@misconception(replaces=BOTH, caught_by="test_encoding_by_hand")
+@misconception(replaces=BOTH, caught_by="test_encoding_by_hand", misses_the_point=True)
 def angles_without_waves() -> Names:
     """The angles themselves were returned, without sine and cosine.
 
@@ -703,7 +703,7 @@ class counted_through_the_batch(Pieces):
         return self.encoding(count, self.d_model, device=x.device).to(x.dtype).view(x.shape)
 
 
-@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding")
+@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding", misses_the_point=True)
 class multiplied_in_place_of_added(Pieces):
     """The tokens were multiplied by the encoding.
 
@@ -716,7 +716,7 @@ class multiplied_in_place_of_added(Pieces):
         return x * table
 
 
-@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding")
+@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding", misses_the_point=True)
 class concatenated_in_place_of_added(Pieces):
     """The encoding was put beside the tokens, which made them twice as wide.
 
@@ -769,7 +769,7 @@ class encoding_subtracted(Pieces):
         return x - table
 
 
-@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding")
+@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding", misses_the_point=True)
 class tokens_left_out(Pieces):
     """The encoding alone was returned, without the tokens.
 
@@ -782,7 +782,7 @@ class tokens_left_out(Pieces):
         return table.expand_as(x)
 
 
-@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding")
+@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding", misses_the_point=True)
 class tokens_unchanged(Pieces):
     """The tokens came back as they were: nothing was added.
 
@@ -835,7 +835,7 @@ class dropout_on_the_sum(Pieces):
         return F.dropout(x + table, 0.1, self.training)
 
 
-@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding")
+@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding", misses_the_point=True)
 class learned_table(Pieces):
     """The table was an `nn.Parameter`.
 
@@ -852,7 +852,7 @@ class learned_table(Pieces):
         return self.pe[: x.shape[-2]].to(x.dtype)
 
 
-@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding")
+@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding", misses_the_point=True)
 class learned_embedding(Pieces):
     """The positions had an `nn.Embedding`, whose vectors are learned.
 

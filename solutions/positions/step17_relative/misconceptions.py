@@ -159,7 +159,7 @@ def left_and_right_alike() -> Names:
     return everywhere(rows)
 
 
-@misconception(replaces=POSITIONS, caught_by="test_positions_by_hand")
+@misconception(replaces=POSITIONS, caught_by="test_positions_by_hand", misses_the_point=True)
 def distance_without_sign() -> Names:
     """The distance without its sign, from 0 to k, was the row.
 
@@ -220,7 +220,7 @@ def shifted_by_the_tokens() -> Names:
     return everywhere(rows)
 
 
-@misconception(replaces=POSITIONS, caught_by="test_positions_by_hand")
+@misconception(replaces=POSITIONS, caught_by="test_positions_by_hand", misses_the_point=True)
 def position_of_the_key() -> Names:
     """The row was chosen by the position of the key alone.
 
@@ -350,7 +350,7 @@ class divided_by_the_width(Pieces):
         return (content + position) / d
 
 
-@misconception(replaces="RelativeSelfAttention", caught_by="test_attention_by_hand")
+@misconception(replaces="RelativeSelfAttention", caught_by="test_attention_by_hand", misses_the_point=True)
 class relative_keys_left_out(Pieces):
     """The relative keys did not enter the scores.
 
@@ -376,7 +376,7 @@ class relative_values_left_out(Pieces):
         return weights @ value
 
 
-@misconception(replaces="RelativeSelfAttention", caught_by="test_attention_by_hand")
+@misconception(replaces="RelativeSelfAttention", caught_by="test_attention_by_hand", misses_the_point=True)
 class no_relative_positions(Pieces):
     """Neither the relative keys nor the relative values were used: plain attention.
 
@@ -431,7 +431,7 @@ class query_of_the_wrong_row(Pieces):
         return torch.einsum("bhjd,ijd->bhij", query, vectors)
 
 
-@misconception(replaces="RelativeSelfAttention", caught_by="test_agrees_with_fresh_draws")
+@misconception(replaces="RelativeSelfAttention", caught_by="test_agrees_with_fresh_draws", misses_the_point=True)
 class one_number_per_distance(Pieces):
     """The relative key was summed up to one number for each distance, whatever the query.
 

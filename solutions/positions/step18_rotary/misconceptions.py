@@ -253,7 +253,7 @@ def frequencies_on_the_cpu(head_dim: int, base: float = 10000.0, device: Device 
 # --- the rotation -----------------------------------------------------------------------------------------------------
 
 
-@misconception(replaces=ROTATION, caught_by="test_rotation_by_hand")
+@misconception(replaces=ROTATION, caught_by="test_rotation_by_hand", misses_the_point=True)
 def half_split_on_interleaved_columns() -> Names:
     """The half-split layout was used on interleaved columns: column i was turned with column i + d/2, as Llama's
     `rotate_half` does.
@@ -321,7 +321,7 @@ def result_left_in_halves() -> Names:
     return everywhere(turn)
 
 
-@misconception(replaces=ROTATION, caught_by="test_rotation_by_hand")
+@misconception(replaces=ROTATION, caught_by="test_rotation_by_hand", misses_the_point=True)
 def turned_the_other_way() -> Names:
     """The pairs were turned clockwise: the signs of both sines were exchanged.
 
@@ -423,7 +423,7 @@ def second_column_from_the_turned_first() -> Names:
     return everywhere(turn)
 
 
-@misconception(replaces=ROTATION, caught_by="test_rotation_by_hand")
+@misconception(replaces=ROTATION, caught_by="test_rotation_by_hand", misses_the_point=True)
 def angles_added() -> Names:
     """Sines and cosines, or angles, were added to the columns.
 
@@ -439,7 +439,7 @@ def angles_added() -> Names:
     return everywhere(turn)
 
 
-@misconception(replaces=ROTATION, caught_by="test_rotation_by_hand")
+@misconception(replaces=ROTATION, caught_by="test_rotation_by_hand", misses_the_point=True)
 def cosine_alone() -> Names:
     """Each column was multiplied by its cosine, and the other column of the pair did not enter.
 
@@ -471,7 +471,7 @@ def one_frequency_for_all_pairs() -> Names:
     return everywhere(turn)
 
 
-@misconception(replaces=ROTATION, caught_by="test_rotation_by_hand")
+@misconception(replaces=ROTATION, caught_by="test_rotation_by_hand", misses_the_point=True)
 def not_turned() -> Names:
     """Nothing was turned: what came in came back.
 
@@ -854,7 +854,9 @@ class keys_turned_alone(Pieces):
         return query, self.turn(key, positions, self.base), value
 
 
-@misconception(replaces="RotarySelfAttention", caught_by="test_attention_agrees_with_fresh_draws")
+@misconception(
+    replaces="RotarySelfAttention", caught_by="test_attention_agrees_with_fresh_draws", misses_the_point=True
+)
 class nothing_turned(Pieces):
     """Neither queries nor keys were turned: plain causal attention.
 
@@ -867,7 +869,9 @@ class nothing_turned(Pieces):
         return query, key, value
 
 
-@misconception(replaces="RotarySelfAttention", caught_by="test_attention_agrees_with_fresh_draws")
+@misconception(
+    replaces="RotarySelfAttention", caught_by="test_attention_agrees_with_fresh_draws", misses_the_point=True
+)
 class turned_before_the_heads(Pieces):
     """Queries and keys were turned before they were split into heads.
 

@@ -67,7 +67,7 @@ def as_many_as_drawn(student: Implementation, reference: Implementation, draw: D
     agree(getattr(student, name)(num_tokens), getattr(reference, name)(num_tokens))
 
 
-@points(1)
+@points(1.25)
 def test_patterns_of_any_size(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The patterns are right for any number of tokens and any radius, and each row sums to 1."""
     for tokens, radius in ((7, 3), (9, 2), (1, 0), (draw.integer(6, 9), 0), (5, 4), (4, 4), (3, 5), (40, 12), (2, 100)):
@@ -149,7 +149,7 @@ def test_validate_tolerance(student: Implementation, reference: Implementation, 
             exactly(came, reference.validate_attention(weights, tolerance=tolerance))
 
 
-@points(0.5)
+@points(0.25)
 def test_top_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The two strongest keys of two queries, largest first, in any shape."""
     weights = torch.tensor([[0.1, 0.2, 0.4, 0.3], [0.7, 0.1, 0.05, 0.15]])
