@@ -306,6 +306,25 @@ def last_frequency_is_the_base() -> Names:
 
 
 @misconception(replaces=BOTH, caught_by="test_encoding_by_hand")
+def halves_of_another_library() -> Names:
+    """Sines and cosines stood in two halves, and the last frequency was exactly one over the base.
+
+    tensor2tensor and fairseq do both. Here sine and cosine of one angle are neighbours, and 2i is divided by d_model.
+
+    Which columns hold the sines, and by what is the exponent divided?
+    """
+
+    def encoding(num_positions: int, d_model: int, base: float = 10000.0, device: Device = None) -> Tensor:
+        half = d_model // 2
+        exponent = torch.arange(half, dtype=torch.float64, device=device) / max(half - 1, 1)
+        angle = counted(num_positions, device) * base**-exponent
+        halves = torch.cat([angle.sin(), angle.cos()], dim=1).float()
+        return torch.nn.functional.pad(halves, (0, d_model % 2))
+
+    return everywhere(encoding)
+
+
+@misconception(replaces=BOTH, caught_by="test_encoding_by_hand")
 def decimal_logarithm() -> Names:
     """The frequency was made by `exp`, and the logarithm of the base was a decimal one.
 

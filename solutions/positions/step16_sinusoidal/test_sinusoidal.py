@@ -8,6 +8,7 @@ from grader.checks.assertions import (
     _,
     agree,
     drawn_as,
+    holds,
     must_raise,
     points,
     twins,
@@ -97,6 +98,12 @@ def test_encoding_on_its_device(student: Implementation, reference: Implementati
 @points(1)
 def test_adds_the_encoding(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Each token gets the encoding of its position added, in training as in evaluation."""
+    names = sorted(student.PositionalEncoding(4, 8).parameters())
+    sentence = _(
+        "The module has parameters ({names}), which an optimizer would change. The encoding is computed and not "
+        "learned: a table belongs in a buffer."
+    )
+    holds(not names, sentence.format(names=", ".join(names)))
     for batch, tokens, width in ((1, 3, 4), (3, 5, 6), (4, 4, 8)):
         theirs, ours = twins(student, reference, draw, "PositionalEncoding", width, 8)
         x = draw.normal(batch, tokens, width)

@@ -124,7 +124,7 @@ def test_masks(student: Implementation, reference: Implementation, draw: Draw) -
 def test_lengths_and_head_counts(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Sequences of any length work, one after the other; unequal heads are an error."""
     theirs, ours = twins(student, reference, draw, "RelativeSelfAttention", 6, 2, 3)
-    for tokens in (5, 1, 260, 4, 2):
+    for tokens in (5, 1, 40, 4, 2):
         x = draw.normal(2, tokens, 6)
         agree(theirs(x), ours(x), terms=2 * 6 + tokens)
     x = draw.normal(6, 7, 2).permute(1, 0, 2).repeat(1, 1, 3)[:, :, :6].transpose(0, 1)
@@ -186,7 +186,7 @@ def test_bias_by_hand(student: Implementation, reference: Implementation, draw: 
 @points(0.5)
 def test_bias_of_any_size(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Any number of heads and tokens has its bias, on the device that is asked for."""
-    for heads, tokens in ((1, 1), (3, 3), (6, 4), (4, 1), (5, draw.integer(20, 40)), (8, 260)):
+    for heads, tokens in ((1, 1), (3, 3), (6, 4), (4, 1), (5, draw.integer(20, 40)), (8, 40)):
         agree(student.alibi_bias(heads, tokens), reference.alibi_bias(heads, tokens), terms=16)
     agree(student.alibi_bias(3, 4, device="meta"), reference.alibi_bias(3, 4, device="meta"))
 
@@ -200,7 +200,7 @@ def test_alibi_attention(student: Implementation, reference: Implementation, dra
         came = student.using(gradients=True).alibi_attention(query, key, value)
         agree(came, reference.using(gradients=True).alibi_attention(query, key, value), terms=16 * d * tokens)
         unmodified(came)
-    for tokens in (1, 260):
+    for tokens in (1, 40):
         query, key, value = (draw.normal(2, tokens, 3, 4).transpose(1, 2) for _number in range(3))
         agree(
             student.alibi_attention(query, key, value), reference.alibi_attention(query, key, value), terms=4 + tokens
