@@ -14,7 +14,7 @@ from grader.checks.assertions import (
     twins,
     unmodified,
 )
-from grader.checks.regimes import NO_DROPOUT, AskedFunction, AskedModule, every_regime
+from grader.checks.regimes import NO_DROPOUT, REGIMES, AskedFunction, AskedModule, every_regime
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {}
 
@@ -24,13 +24,10 @@ FAR = int((1e-3 / (16 * torch.finfo(torch.float32).eps)) ** 2)  # 1e-3, up to po
 NEAR_IN_DOUBLE = int((1e-5 / (16 * torch.finfo(torch.float64).eps)) ** 2)  # a float32 table widened
 
 CALLS = {
-    # It takes no tensor: only the length is left to be asked.
-    "sinusoidal_encoding": AskedFunction(
-        lambda draw, leading, tokens: (tokens, 6), {"device": "meta"},
-        without=("views", "axes", "no_grad", "unmodified", "memory"),
-    ),
+    # It takes no tensor, which leaves the length alone; and the check of far positions asks for 4,097 of them.
+    "sinusoidal_encoding": AskedFunction(lambda draw, leading, tokens: (tokens, 6), without=REGIMES),
     "PositionalEncoding": AskedModule(
-        lambda tokens: (6, tokens), lambda draw, leading, tokens: (draw.normal(*leading, tokens, 6),),
+        lambda tokens: (6, 1100), lambda draw, leading, tokens: (draw.normal(*leading, tokens, 6),),
         terms=NEAR, axes=(2, 1, 3), without=(*NO_DROPOUT, "bias"),
     ),
 }  # fmt: skip
@@ -115,16 +112,13 @@ def test_adds_the_encoding(student: Implementation, reference: Implementation, d
 
 @points(0.25)
 def test_any_leading_dimensions(student: Implementation, reference: Implementation, draw: Draw) -> None:
-    """The tokens may stand alone, or behind up to three dimensions, in any memory order."""
+    """The tokens may stand alone, or behind other dimensions, in any memory order."""
     theirs, ours = twins(student, reference, draw, "PositionalEncoding", 6, 9)
     for x in (
-        draw.normal(2, 9, 6),
         draw.normal(5, 6),
         draw.normal(6, 6),
         draw.normal(2, 3, 4, 6),
-        draw.normal(2, 3, 2, 7, 6),
         draw.normal(3, 6, 4).transpose(1, 2),
-        draw.normal(8, 3, 6).transpose(0, 1),
     ):
         agree(theirs(x), ours(x), terms=NEAR)
 

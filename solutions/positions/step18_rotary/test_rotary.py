@@ -40,14 +40,16 @@ def row_of_pairs(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Ten
 
 
 CALLS = {
+    # The check of far positions asks for 4,097 tokens.
     "apply_rotary": AskedFunction(
-        lambda draw, leading, tokens: (draw.normal(*leading, tokens, 6), draw.integers(0, 10, tokens)), terms=NEAR
+        lambda draw, leading, tokens: (draw.normal(*leading, tokens, 6), draw.integers(0, 10, tokens)), terms=NEAR,
+        without=("length",),
     ),
     "to_half_split": AskedFunction(row_of_pairs),
     "to_interleaved": AskedFunction(row_of_pairs),
     "RotarySelfAttention": AskedModule(
-        lambda tokens: (8, 2), lambda draw, leading, tokens: (draw.normal(*leading, tokens, 8),), {"bias": False},
-        terms=NEAR, without=NO_DROPOUT,
+        lambda tokens: (4, 2), lambda draw, leading, tokens: (draw.normal(*leading, tokens, 4),), {"bias": False},
+        terms=NEAR, axes=(1,), without=NO_DROPOUT,
     ),
 }  # fmt: skip
 
@@ -90,7 +92,6 @@ def test_rotation_of_any_shape(student: Implementation, reference: Implementatio
         (draw.normal(2, 3, 7, 6), None, 10000.0),
         (draw.normal(4, 4, 4, 4), None, 10000.0),
         (draw.normal(2, 1, 3, 5, 4), torch.tensor([4, 0, 9, 4, 1]), float(draw.integer(20, 900))),
-        (draw.normal(2, 5, 3, 4).transpose(1, 2), draw.permutation(5), 10000.0),
         (draw.normal(3, 8, 6).transpose(1, 2), draw.integers(0, 10, 6), 10000.0),
     )
     for x, positions, base in cases:
@@ -236,7 +237,6 @@ def test_follows_device(student: Implementation, reference: Implementation, draw
     theirs.to(device="meta")
     ours.to(device="meta")
     note = _("The device `meta` has shapes and no values: what stays behind is found there.")
-    agree(theirs(x), ours(x), note=note)
     agree(theirs(x, positions), ours(x, positions), note=note)
 
 

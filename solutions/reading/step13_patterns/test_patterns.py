@@ -16,7 +16,8 @@ WITHIN_1E5 = {torch.float32: 64, torch.float64: 10**19, torch.bfloat16: 16}
 
 def weights(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor, ...]:
     # No weight is 0, whose logarithm would leave nothing to compare.
-    return (draw.uniform(*leading, 3, tokens, low=0.05),)
+    drawn = draw.uniform(*leading, 3, tokens, low=0.05)
+    return (drawn / drawn.sum(dim=-1, keepdim=True),)
 
 
 # A pattern takes no tensor, which leaves the length alone; and a million entries, filled in one by one by a loop, which
@@ -110,7 +111,6 @@ def test_validate_each_fault(student: Implementation, reference: Implementation,
             weights,
             weights[:, 0],
             weights[0, 0],
-            weights.transpose(0, 1),
             weights[..., :6, :].mT,
             weights.unflatten(2, (3, 4)),
         ):
@@ -120,9 +120,6 @@ def test_validate_each_fault(student: Implementation, reference: Implementation,
     for tokens in (1, 300):
         weights = draw.normal(2, 3, tokens).softmax(dim=-1)
         exactly(student.validate_attention(weights), reference.validate_attention(weights))
-    weights = draw.normal(2, 3, 4)
-    came = student.using(device="meta").validate_attention(weights)
-    exactly(came, reference.using(device="meta").validate_attention(weights))
 
 
 @points(0.5)
@@ -153,7 +150,7 @@ def test_top_by_hand(student: Implementation, reference: Implementation, draw: D
     weights = torch.tensor([[0.1, 0.2, 0.4, 0.3], [0.7, 0.1, 0.05, 0.15]])
     expected = (torch.tensor([[0.4, 0.3], [0.7, 0.15]]), torch.tensor([[2, 3], [0, 3]]))
     exactly(student.top_attended(weights, 2), expected)
-    for shape, k in (((3, 3), 2), ((2, 3, 5), 1), ((2, 4, 2, 6), 3), ((5, 2), 2), ((2, 3, 7), 6), ((2, 1, 3, 2, 4), 3)):
+    for shape, k in (((3, 3), 2), ((2, 3, 5), 1), ((2, 4, 2, 6), 3), ((5, 2), 2), ((2, 3, 7), 6)):
         weights = draw.normal(*shape).softmax(dim=-1)
         for given in (weights, weights.mT):
             came = student.top_attended(given, k)
@@ -181,7 +178,7 @@ def test_entropy(student: Implementation, reference: Implementation, draw: Draw)
     """A weight of 1 has entropy 0, four equal ones have ln 4, and fresh weights have theirs."""
     weights = torch.tensor([[0.0, 1.0, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25], [0.5, 0.0, 0.5, 0.0]])
     _near(student.attention_entropy(weights), torch.tensor([0.0, math.log(4), math.log(2)]))
-    for shape in ((4, 4), (2, 3), (3, 2, 5), (2, 3, 4, 70), (2, 1, 2, 3, 4), (1, 1)):
+    for shape in ((4, 4), (2, 3), (3, 2, 5), (2, 3, 4, 70), (1, 1)):
         weights = draw.normal(*shape, scale=2.0, dtype=torch.float64).softmax(dim=-1)
         hidden = weights.where(draw.mask(*shape), 0.0)  # rows need not sum to 1 for this
         for given in (weights, weights.float(), hidden, hidden.float().mT):
@@ -202,7 +199,6 @@ def test_distance(student: Implementation, reference: Implementation, draw: Draw
         ((3, 3, 3), 2),
         ((2, 3, 1, 6), 5),
         ((2, 2, 4, 40), 36),
-        ((2, 1, 3, 2, 5), 1),
     ):
         weights = draw.normal(*shape, scale=2.0).softmax(dim=-1)
         for given in (weights, weights.mT):
