@@ -54,7 +54,7 @@ def test_softmax_by_hand(student: Implementation, reference: Implementation, dra
 @points(0.5)
 def test_softmax_of_any_shape(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Any shape, any axis, views included, and the argument is left as it was."""
-    for shape in ((5,), (1,), (4, 4), (3, 6), (2, 3, 4), (3, 3, 3), (2, 3, 1, 5)):
+    for shape in ((5,), (1,), (4, 4), (3, 6), (3, 3, 3), (2, 3, 1, 5)):
         x = draw.arrays.normal(*shape, scale=2.0, dtype=np.float64)
         for axis in range(-len(shape), len(shape)):
             came = student.softmax(x, axis)
