@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -62,6 +64,19 @@ def test_only_its_regime_catches_it(name: str, wrong: str, said: str) -> None:
     refused = {check for check, verdict in verdicts.items() if verdict.status != "pass"}
     assert refused - {"test_follows_device"} == {CHECK}  # one of them has a branch for the CPU, which costs it more
     assert said in verdicts[CHECK].message
+
+
+def test_arrays_that_lie_backwards() -> None:
+    """Code that reads an array's memory and not its entries is told that it is a view."""
+    step = next(step for step in solutions() if step.name == "step14_numpy")
+
+    def as_it_lies(x: np.ndarray[Any, Any], axis: int = -1) -> np.ndarray[Any, Any]:
+        given = x if min(x.strides, default=0) >= 0 else x[(slice(None, None, -1),) * x.ndim]
+        return step.reference.softmax(given, axis)
+
+    student = LocalBackend(step.responder({"softmax": as_it_lies}))
+    check = next(check for check in step.checks if check.name == CHECK)
+    assert "negative strides" in run_check(check.function, student, Remembered(step.oracle()), seed=1).message
 
 
 def test_every_step_asks() -> None:
