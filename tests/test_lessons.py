@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -47,6 +48,20 @@ def command(*arguments: str) -> int:
 
 
 # --- lessons ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_bold_renders_bold() -> None:
+    """In every page of both languages: `**말(word)**은` stays asterisks in CommonMark, which sees no end there."""
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    pages = [*SOLUTIONS.rglob("*.md"), *paths.ROOT.glob("*.md"), *(paths.ROOT / "docs").glob("*.md")]
+    literal = [
+        f"{page.relative_to(paths.ROOT)}: {part.content}"
+        for page in pages
+        for token in parser.parse(page.read_text(encoding="utf-8"))
+        for part in token.children or []
+        if part.type == "text" and "**" in part.content
+    ]
+    assert literal == []
 
 
 @every_lesson

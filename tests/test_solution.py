@@ -80,9 +80,10 @@ def test_what_a_kit_with_solutions_holds(tmp_path: Path) -> None:
     assert "make solution" in (tmp_path / "README.ko.md").read_text(encoding="utf-8").split("이 배포본에는")[1]
 
 
-def test_every_core_step_has_ways_that_say_what_they_trade() -> None:
+@pytest.mark.parametrize("track", [choice.CORE, "reading", "positions"])
+def test_steps_have_ways_that_say_what_they_trade(track: str) -> None:
     """In both languages."""
-    for name in choice.step_names(None, choice.CORE):
+    for name in choice.step_names(None, track):
         ways = solutions.solution(name).ways
         assert len(ways) >= 2, name
         with language.use("ko"):

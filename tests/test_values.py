@@ -232,6 +232,8 @@ def test_strided_arguments_lie_in_strange_ways() -> None:
     assert torch.equal(value, x) and not dense
     value, dense = answered(look, x.numpy(), how={"strided": True}).value
     assert np.array_equal(value, x.numpy()) and not dense
+    assert max(answered(lambda x: x.strides, x.numpy(), how={"strided": True}).value) < 0
+    assert answered(lambda x: x.shape, np.array(2.0), how={"strided": True}).value == ()
     for odd in (torch.tensor(2.0), torch.ones(3), torch.zeros(2, 0), torch.ones(3, dtype=torch.bool)):
         answer = answered(lambda x: x, odd, how={"strided": True})
         assert torch.equal(answer.tensor(), odd)
@@ -240,6 +242,18 @@ def test_strided_arguments_lie_in_strange_ways() -> None:
         unmodified(answered(lambda x: x.add_(1), x, how={"strided": True, "gradients": True}))
     gradient = answered(lambda x: 2 * x, x, how={"strided": True, "gradients": True}).gradients["0"]
     assert torch.equal(gradient, answered(lambda x: 2 * x, x, how={"gradients": True}).gradients["0"])
+
+
+def test_arrays_whose_memory_is_used_again() -> None:
+    kept = np.zeros(3)
+
+    def again(x: Any) -> Any:
+        return np.multiply(x, 2, out=kept)
+
+    x = np.arange(3.0)
+    with pytest.raises(CheckFailed, match="changed the result of an earlier one"):
+        unmodified(answered(again, x, how={"again": True}))
+    unmodified(answered(lambda x: x * 2, x, how={"again": True}))
 
 
 def test_no_grad() -> None:

@@ -38,7 +38,7 @@ class Inputs:
         # A copy, so that changes don't reach the original, and not a leaf: a leaf that requires a gradient refuses
         # in-place changes, with an error about autograd instead of about the change.
         if isinstance(value, np.ndarray):
-            given: Any = _apart(as_tensor(value)).numpy() if self._options.strided else np.array(value)
+            given: Any = _reversed(value) if self._options.strided else np.array(value)
         else:
             if self._options.device != "cpu":
                 value = value.to(self._options.device)
@@ -69,6 +69,14 @@ def _apart(tensor: Tensor) -> Tensor:
     back = tuple(reversed(range(tensor.dim())))
     turned = tensor.permute(back)
     return torch.stack([turned, torch.zeros_like(turned)], dim=-1)[..., 0].permute(back)
+
+
+def _reversed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A copy that lies apart as `_apart` has it, and backwards: every stride is negative, as after `[::-1]`."""
+    if not array.ndim:
+        return np.array(array)
+    back = np.flip(array.T)
+    return np.flip(np.stack([back, np.zeros_like(back)], axis=-1)[..., 0]).T
 
 
 def _same_bits(given: Any, before: Any) -> bool:

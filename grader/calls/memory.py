@@ -59,14 +59,22 @@ class ResultBefore:
         result = target(*mapped(args, _other), **mapped(dict(kwargs), _other))
         self._tensors = [leaf for leaf in leaves(result) if isinstance(leaf, Tensor) and not leaf.is_meta]
         self._before = [tensor.detach().clone() for tensor in self._tensors]
+        # By NumPy alone: torch may be off limits in the call.
+        self._arrays = [leaf for leaf in leaves(result) if isinstance(leaf, np.ndarray)]
+        self._arrays_before = [array.copy() for array in self._arrays]
 
     def has_changed(self) -> bool:
         """Whether a later call wrote over it."""
         pairs = zip(self._before, self._tensors, strict=True)
-        return not all(torch.equal(was.nan_to_num(), tensor.nan_to_num()) for was, tensor in pairs)
+        if not all(torch.equal(was.nan_to_num(), tensor.nan_to_num()) for was, tensor in pairs):
+            return True
+        arrays = zip(self._arrays_before, self._arrays, strict=True)
+        return not all(was.tobytes() == array.tobytes() for was, array in arrays)
 
 
 def _other(leaf: Any) -> Any:
+    if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f":
+        return -leaf
     if not isinstance(leaf, Tensor) or leaf.dtype == torch.bool:
         return leaf  # a mask must keep a True in each row
     leaf = leaf.detach()

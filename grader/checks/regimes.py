@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -154,7 +155,7 @@ def _function(student: Implementation, reference: Implementation, draw: Draw, na
         else:
             agree(came, expected, terms=how.terms)
 
-    _singled_out(asked, how)
+    _singled_out(asked, how, any(isinstance(value, np.ndarray) for value in inputs))
 
 
 def _options(regimes: Iterable[str]) -> dict[str, Any]:
@@ -162,7 +163,9 @@ def _options(regimes: Iterable[str]) -> dict[str, Any]:
     return {names[regime]: True for regime in regimes if regime in names}
 
 
-def _singled_out(asked: Callable[[Iterable[str]], None], how: AskedFunction | AskedModule) -> None:
+def _singled_out(
+    asked: Callable[[Iterable[str]], None], how: AskedFunction | AskedModule, of_arrays: bool = False
+) -> None:
     """Asks in all regimes at once; where that fails, in none of them, then in each, to say which it was."""
     try:
         asked(how.regimes)
@@ -172,9 +175,8 @@ def _singled_out(asked: Callable[[Iterable[str]], None], how: AskedFunction | As
             raise
         together = failure
     _with_note(lambda: asked(()), _axes_were(how))
-    notes = {
-        "no_grad": no_grad_was_on, "views": inputs_were_views, "memory": lambda: "", "parent": parent_was_switched,
-    }  # fmt: skip
+    views = arrays_were_views if of_arrays else inputs_were_views
+    notes = {"no_grad": no_grad_was_on, "views": views, "memory": lambda: "", "parent": parent_was_switched}
     for regime, note in notes.items():
         if regime in how.regimes:
             _with_note(partial(asked, [regime]), note())
@@ -205,6 +207,14 @@ def inputs_were_views() -> str:
     return _(
         "The inputs are views here, transposed and sliced, which do not lie in memory in one piece; on copies that do "
         "the same call is right. `view` needs memory in one piece, and `reshape` copies where it has to."
+    )
+
+
+def arrays_were_views() -> str:
+    """What is said of a call that fails only on views of NumPy arrays."""
+    return _(
+        "The arrays are views here, transposed, sliced and reversed, with negative strides; on copies that lie in "
+        "memory in one piece the same call is right."
     )
 
 

@@ -218,7 +218,8 @@ class _Program:
         if isinstance(value, Tensor) and call.options.device == "meta":
             value = value.to("meta")
         if call.options.strided and not (isinstance(value, Tensor) and value.is_meta):
-            ending = ".repeat_interleave(2, -1)[..., ::2]" if isinstance(value, Tensor) and value.dim() else ""
+            repeat = "repeat_interleave" if isinstance(value, Tensor) else "repeat"
+            ending = f".{repeat}(2, -1)[..., ::2]" if value.ndim else ""
         leaf = differentiated and isinstance(value, Tensor) and value.is_floating_point()
         self.lines.append(f"{variable} = {self._literal(value, variable)}{ending}{'.requires_grad_()' * leaf}")
         if leaf:

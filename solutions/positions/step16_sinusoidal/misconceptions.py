@@ -83,7 +83,7 @@ def woven(angle: Tensor, d_model: int) -> Tensor:
 # --- the layout of the columns ----------------------------------------------------------------------------------------
 
 
-@misconception(replaces=BOTH, caught_by="test_encoding_by_hand")
+@misconception(replaces=BOTH, caught_by="test_encoding_by_hand", misses_the_point=True)
 def halves_in_place_of_pairs() -> Names:
     """All sines stood in the first half of the columns and all cosines in the second half.
 
@@ -116,7 +116,7 @@ def sine_and_cosine_exchanged() -> Names:
     return everywhere(encoding)
 
 
-@misconception(replaces=BOTH, caught_by="test_encoding_by_hand")
+@misconception(replaces=BOTH, caught_by="test_encoding_by_hand", misses_the_point=True)
 def sines_alone() -> Names:
     """Every column held a sine.
 
@@ -228,7 +228,7 @@ def exponent_doubled() -> Names:
     return everywhere(encoding)
 
 
-@misconception(replaces=BOTH, caught_by="test_encoding_by_hand")
+@misconception(replaces=BOTH, caught_by="test_encoding_by_hand", misses_the_point=True)
 def position_times_wavelength() -> Names:
     """The position was multiplied by base^(2i / d_model) and not divided by it.
 
@@ -301,6 +301,25 @@ def last_frequency_is_the_base() -> Names:
     def encoding(num_positions: int, d_model: int, base: float = 10000.0, device: Device = None) -> Tensor:
         exponent = even_columns(d_model, device) / (d_model - 2)
         return woven(counted(num_positions, device) * base**-exponent, d_model)
+
+    return everywhere(encoding)
+
+
+@misconception(replaces=BOTH, caught_by="test_encoding_by_hand")
+def halves_of_another_library() -> Names:
+    """Sines and cosines stood in two halves, and the last frequency was exactly one over the base.
+
+    tensor2tensor and fairseq do both. Here sine and cosine of one angle are neighbours, and 2i is divided by d_model.
+
+    Which columns hold the sines, and by what is the exponent divided?
+    """
+
+    def encoding(num_positions: int, d_model: int, base: float = 10000.0, device: Device = None) -> Tensor:
+        half = d_model // 2
+        exponent = torch.arange(half, dtype=torch.float64, device=device) / max(half - 1, 1)
+        angle = counted(num_positions, device) * base**-exponent
+        halves = torch.cat([angle.sin(), angle.cos()], dim=1).float()
+        return torch.nn.functional.pad(halves, (0, d_model % 2))
 
     return everywhere(encoding)
 
@@ -411,7 +430,7 @@ def angles_in_degrees() -> Names:
     return everywhere(encoding)
 
 
-@misconception(replaces=BOTH, caught_by="test_encoding_by_hand")
+@misconception(replaces=BOTH, caught_by="test_encoding_by_hand", misses_the_point=True)
 def angles_without_waves() -> Names:
     """The angles themselves were returned, without sine and cosine.
 
@@ -703,7 +722,7 @@ class counted_through_the_batch(Pieces):
         return self.encoding(count, self.d_model, device=x.device).to(x.dtype).view(x.shape)
 
 
-@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding")
+@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding", misses_the_point=True)
 class multiplied_in_place_of_added(Pieces):
     """The tokens were multiplied by the encoding.
 
@@ -716,7 +735,7 @@ class multiplied_in_place_of_added(Pieces):
         return x * table
 
 
-@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding")
+@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding", misses_the_point=True)
 class concatenated_in_place_of_added(Pieces):
     """The encoding was put beside the tokens, which made them twice as wide.
 
@@ -769,7 +788,7 @@ class encoding_subtracted(Pieces):
         return x - table
 
 
-@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding")
+@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding", misses_the_point=True)
 class tokens_left_out(Pieces):
     """The encoding alone was returned, without the tokens.
 
@@ -782,7 +801,7 @@ class tokens_left_out(Pieces):
         return table.expand_as(x)
 
 
-@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding")
+@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding", misses_the_point=True)
 class tokens_unchanged(Pieces):
     """The tokens came back as they were: nothing was added.
 
@@ -835,7 +854,7 @@ class dropout_on_the_sum(Pieces):
         return F.dropout(x + table, 0.1, self.training)
 
 
-@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding")
+@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding", misses_the_point=True)
 class learned_table(Pieces):
     """The table was an `nn.Parameter`.
 
@@ -852,7 +871,7 @@ class learned_table(Pieces):
         return self.pe[: x.shape[-2]].to(x.dtype)
 
 
-@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding")
+@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding", misses_the_point=True)
 class learned_embedding(Pieces):
     """The positions had an `nn.Embedding`, whose vectors are learned.
 

@@ -21,7 +21,10 @@ def table(num_positions: int, d_model: int, base: float = 10000.0, device: Devic
     return encoding
 
 
-@variant(replaces=("sinusoidal_encoding", "PositionalEncoding"))
+@variant(
+    replaces=("sinusoidal_encoding", "PositionalEncoding"),
+    trades="The table is made once, and a call only reads it; it takes max_len × d_model numbers, and `.to` rounds it.",
+)
 def table_of_the_tutorials() -> dict[str, object]:
     """The table is filled by slices, and kept in a buffer of max_len rows."""
 
@@ -48,7 +51,10 @@ def column_by_column(num_positions: int, d_model: int, base: float = 10000.0, de
     return torch.stack(columns, dim=1)
 
 
-@variant(replaces="sinusoidal_encoding")
+@variant(
+    replaces="sinusoidal_encoding",
+    trades="No columns are assigned, and an odd width is no special case; a quarter of a wave is rounded, too.",
+)
 def one_wave_with_a_shift(num_positions: int, d_model: int, base: float = 10000.0, device: Device = None) -> Tensor:
     """Every column is a sine; those of odd number are shifted by a quarter of a wave."""
     column = torch.arange(d_model, device=device, dtype=torch.float64)
@@ -66,7 +72,10 @@ def complex_numbers(num_positions: int, d_model: int, base: float = 10000.0, dev
     return circle.flip(-1).reshape(num_positions, -1)[:, :d_model]
 
 
-@variant(replaces="sinusoidal_encoding")
+@variant(
+    replaces="sinusoidal_encoding",
+    trades="It can be read like the formula, and every number is as exact as float64; it is many times slower.",
+)
 def python_numbers(num_positions: int, d_model: int, base: float = 10000.0, device: Device = None) -> Tensor:
     """Nested lists by Python's `math`, made a tensor at the end."""
     rows = [
@@ -79,7 +88,10 @@ def python_numbers(num_positions: int, d_model: int, base: float = 10000.0, devi
     return torch.tensor(rows, device=device)
 
 
-@variant(replaces="PositionalEncoding")
+@variant(
+    replaces="PositionalEncoding",
+    trades="Saved models stay small, and max_len may change between saving and loading.",
+)
 class buffer_out_of_the_state_dict(nn.Module):
     """A buffer that is not saved; too long an input fails in the sum."""
 
@@ -94,7 +106,10 @@ class buffer_out_of_the_state_dict(nn.Module):
         return torch.add(x, self.table.narrow(0, 0, T).type_as(x))
 
 
-@variant(replaces="PositionalEncoding")
+@variant(
+    replaces="PositionalEncoding",
+    trades="In halves one rounding in place of two; for a moment the sum takes twice the memory.",
+)
 class sum_in_the_wider_dtype(nn.Module):
     """The float32 table is added first, and the sum is rounded to the input's dtype."""
 

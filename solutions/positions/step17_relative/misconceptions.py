@@ -159,7 +159,7 @@ def left_and_right_alike() -> Names:
     return everywhere(rows)
 
 
-@misconception(replaces=POSITIONS, caught_by="test_positions_by_hand")
+@misconception(replaces=POSITIONS, caught_by="test_positions_by_hand", misses_the_point=True)
 def distance_without_sign() -> Names:
     """The distance without its sign, from 0 to k, was the row.
 
@@ -220,7 +220,7 @@ def shifted_by_the_tokens() -> Names:
     return everywhere(rows)
 
 
-@misconception(replaces=POSITIONS, caught_by="test_positions_by_hand")
+@misconception(replaces=POSITIONS, caught_by="test_positions_by_hand", misses_the_point=True)
 def position_of_the_key() -> Names:
     """The row was chosen by the position of the key alone.
 
@@ -350,7 +350,7 @@ class divided_by_the_width(Pieces):
         return (content + position) / d
 
 
-@misconception(replaces="RelativeSelfAttention", caught_by="test_attention_by_hand")
+@misconception(replaces="RelativeSelfAttention", caught_by="test_attention_by_hand", misses_the_point=True)
 class relative_keys_left_out(Pieces):
     """The relative keys did not enter the scores.
 
@@ -376,7 +376,7 @@ class relative_values_left_out(Pieces):
         return weights @ value
 
 
-@misconception(replaces="RelativeSelfAttention", caught_by="test_attention_by_hand")
+@misconception(replaces="RelativeSelfAttention", caught_by="test_attention_by_hand", misses_the_point=True)
 class no_relative_positions(Pieces):
     """Neither the relative keys nor the relative values were used: plain attention.
 
@@ -458,6 +458,20 @@ class one_table_for_keys_and_values(Pieces):
 
 
 @misconception(replaces="RelativeSelfAttention", caught_by="test_attention_by_hand")
+class one_table_of_two_names(Pieces):
+    """`relative_key` and `relative_value` were one and the same `nn.Embedding`.
+
+    What makes a distance worth looking at, and what is fetched from there, are learned apart: two tables.
+
+    How many embeddings does your constructor make?
+    """
+
+    def __init__(self, d_model: int, num_heads: int, max_distance: int) -> None:
+        super().__init__(d_model, num_heads, max_distance)
+        self.relative_value = self.relative_key
+
+
+@misconception(replaces="RelativeSelfAttention", caught_by="test_attention_by_hand")
 class tables_exchanged(Pieces):
     """The two tables changed places: keys got the vectors of `relative_value`, and values those of `relative_key`.
 
@@ -536,6 +550,19 @@ class mask_inverted(Pieces):
 
     def weights(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         return (scores if mask is None else scores.masked_fill(mask, -torch.inf)).softmax(dim=-1)
+
+
+@misconception(replaces="RelativeSelfAttention", caught_by="test_masks")
+class mask_inverted_by_a_large_number(Pieces):
+    """What may be attended to got a large negative score, and what is hidden was left.
+
+    True means "may attend", and the number belongs where the mask is False.
+
+    Which of the two does the line that uses the mask need?
+    """
+
+    def weights(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        return (scores if mask is None else scores.masked_fill(mask, -1e30)).softmax(dim=-1)
 
 
 @misconception(replaces="RelativeSelfAttention", caught_by="test_masks")
@@ -698,6 +725,24 @@ class table_for_each_head(Pieces):
         super().__init__(d_model, num_heads, max_distance)
         self.relative_key = nn.Embedding(2 * max_distance + 1, d_model)
         self.relative_value = nn.Embedding(2 * max_distance + 1, d_model)
+
+
+@misconception(replaces="RelativeSelfAttention", caught_by="test_any_regime")
+class index_of_a_fixed_length(Pieces):
+    """The relative positions were made once, for 1,024 tokens.
+
+    A longer sequence has no relative positions then.
+
+    When are the relative positions made, and for how many tokens?
+    """
+
+    def __init__(self, d_model: int, num_heads: int, max_distance: int) -> None:
+        super().__init__(d_model, num_heads, max_distance)
+        self.register_buffer("kept", reference.relative_positions(1024, max_distance), persistent=False)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        self.rows = lambda num_tokens, max_distance, device: self.kept[:num_tokens, :num_tokens]
+        return super().forward(x, mask)
 
 
 @misconception(replaces="RelativeSelfAttention", caught_by="test_attention_by_hand")
@@ -1298,6 +1343,46 @@ def bias_left_out(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 @misconception(replaces="alibi_attention", caught_by="test_alibi_attention")
+def bias_of_both_sides(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The attention had ALiBi's distances on both sides, and no mask.
+
+    ALiBi's attention is causal: no query may see a key after it.
+
+    What happens in your attention to the scores above the diagonal?
+    """
+    distance = distances(query.shape[2], query.device).abs()
+    bias = -reference.alibi_slopes(query.shape[1], query.device)[:, None, None] * distance
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1]) + bias.to(query.dtype)
+    return scores.softmax(dim=-1) @ value
+
+
+@misconception(replaces="alibi_attention", caught_by="test_alibi_attention")
+def bias_added_to_causal_weights(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The mask came before the softmax, and the rest of the bias was added to the weights after it.
+
+    Weights are to sum to 1. The whole bias belongs to the scores.
+
+    What comes first in your code: the softmax, or the sum with the bias?
+    """
+    bias = added_bias(query)
+    hidden = bias.isinf()
+    scores = (query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])).masked_fill(hidden, -torch.inf)
+    return (scores.softmax(dim=-1) + bias.masked_fill(hidden, 0.0)) @ value
+
+
+@misconception(replaces="alibi_attention", caught_by="test_alibi_attention")
+def slope_of_the_first_head(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """All heads had the bias of the first one.
+
+    Each head has a slope of its own, so that some look near and some far.
+
+    Which shape has your bias when it is added to scores of (B, H, T, T)?
+    """
+    bias = added_bias(query)[:1]
+    return (query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1]) + bias).softmax(dim=-1) @ value
+
+
+@misconception(replaces="alibi_attention", caught_by="test_alibi_attention")
 def bias_subtracted(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """The bias was subtracted from the scores.
 
@@ -1342,6 +1427,19 @@ def float32_bias_promotes(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """
     bias = reference.alibi_bias(query.shape[1], query.shape[2], device=query.device)
     return (query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1]) + bias).softmax(dim=-1) @ value
+
+
+@misconception(replaces="alibi_attention", caught_by="test_alibi_dtypes_and_device")
+def result_left_in_float32(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The float32 bias made scores and weights float32, and the values were widened to fit.
+
+    The result comes back in the dtype of the query.
+
+    Which dtype has your bias when it is added?
+    """
+    bias = reference.alibi_bias(query.shape[1], query.shape[2], device=query.device)
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1]) + bias
+    return scores.softmax(dim=-1) @ value.to(scores.dtype)
 
 
 @misconception(replaces="alibi_attention", caught_by="test_alibi_dtypes_and_device")

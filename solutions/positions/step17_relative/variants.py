@@ -45,7 +45,10 @@ class Layers(nn.Module):
         self.relative_key, self.relative_value = (nn.Embedding(2 * max_distance + 1, self.d) for _ in range(2))
 
 
-@variant(replaces="RelativeSelfAttention")
+@variant(
+    replaces="RelativeSelfAttention",
+    trades="It is the sentence of the paper, word for word; B × H × T × T × d numbers are held at once.",
+)
 class a_key_for_every_query(Layers):
     """Keys and values of their own for every query, as the sentence says, by einsum."""
 
@@ -64,7 +67,10 @@ class a_key_for_every_query(Layers):
         return self.out_proj(torch.einsum("bhij,bijhd->bihd", weights, values).reshape(B, T, D))
 
 
-@variant(replaces="RelativeSelfAttention")
+@variant(
+    replaces="RelativeSelfAttention",
+    trades="Each query meets 2k + 1 vectors in place of T, far less in long texts; gather is harder to read.",
+)
 class scores_of_every_distance(Layers):
     """Each query meets each row of the table once; gather puts the scores where they belong, a sum the weights back."""
 
@@ -86,7 +92,10 @@ class scores_of_every_distance(Layers):
         return self.out_proj(context.transpose(1, 2).flatten(2))
 
 
-@variant(replaces="RelativeSelfAttention")
+@variant(
+    replaces="RelativeSelfAttention",
+    trades="torch's kernel does the softmax; a float mask keeps it from the fastest one, and it is called twice.",
+)
 class torchs_attention_with_a_bias(Layers):
     """torch's own attention takes the relative scores as a float mask; its weights come from a second call."""
 
@@ -130,7 +139,10 @@ class head_by_head(Layers):
         return self.out_proj(torch.cat(contexts, -1))
 
 
-@variant(replaces="alibi_slopes")
+@variant(
+    replaces="alibi_slopes",
+    trades="Any number of heads in one recursion, as in the paper's code; it makes slopes only to throw them away.",
+)
 def slopes_of_the_authors(num_heads: int, device: Device = None) -> Tensor:
     """The recursion of the paper's code: a ratio, its powers, and every other one of twice as many heads."""
 
@@ -183,7 +195,10 @@ def slopes_times_lower_triangle(num_heads: int, num_tokens: int, device: Device 
     return torch.where(seen.bool(), bias, float("-inf"))
 
 
-@variant(replaces="alibi_attention")
+@variant(
+    replaces="alibi_attention",
+    trades="A vector for each head in place of a matrix, as BLOOM has it; only the softmax makes the two the same.",
+)
 def bias_of_the_last_row(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """A bias of slope · j, which differs by one number a row and gives the same softmax, and a mask beside it."""
     T, d = query.shape[-2:]

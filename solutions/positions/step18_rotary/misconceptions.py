@@ -154,7 +154,7 @@ def growing_frequencies() -> Names:
     """
 
     def frequencies(head_dim: int, base: float = 10000.0, device: Device = None) -> Tensor:
-        return 1 / reference.rotary_frequencies(head_dim, base, device)
+        return base ** (torch.arange(0, head_dim, 2, device=device).float() / head_dim)
 
     return with_frequencies(frequencies)
 
@@ -253,7 +253,7 @@ def frequencies_on_the_cpu(head_dim: int, base: float = 10000.0, device: Device 
 # --- the rotation -----------------------------------------------------------------------------------------------------
 
 
-@misconception(replaces=ROTATION, caught_by="test_rotation_by_hand")
+@misconception(replaces=ROTATION, caught_by="test_rotation_by_hand", misses_the_point=True)
 def half_split_on_interleaved_columns() -> Names:
     """The half-split layout was used on interleaved columns: column i was turned with column i + d/2, as Llama's
     `rotate_half` does.
@@ -321,7 +321,7 @@ def result_left_in_halves() -> Names:
     return everywhere(turn)
 
 
-@misconception(replaces=ROTATION, caught_by="test_rotation_by_hand")
+@misconception(replaces=ROTATION, caught_by="test_rotation_by_hand", misses_the_point=True)
 def turned_the_other_way() -> Names:
     """The pairs were turned clockwise: the signs of both sines were exchanged.
 
@@ -423,7 +423,7 @@ def second_column_from_the_turned_first() -> Names:
     return everywhere(turn)
 
 
-@misconception(replaces=ROTATION, caught_by="test_rotation_by_hand")
+@misconception(replaces=ROTATION, caught_by="test_rotation_by_hand", misses_the_point=True)
 def angles_added() -> Names:
     """Sines and cosines, or angles, were added to the columns.
 
@@ -439,7 +439,38 @@ def angles_added() -> Names:
     return everywhere(turn)
 
 
-@misconception(replaces=ROTATION, caught_by="test_rotation_by_hand")
+@misconception(replaces=ROTATION, caught_by="test_rotation_by_hand", misses_the_point=True)
+def cosines_and_sines_added() -> Names:
+    """Cosines and sines were added to the columns, as sinusoidal positions are.
+
+    Rotary positions add nothing: each pair is multiplied by a rotation, and keeps its length.
+
+    Which operator stands between a column and its cosine?
+    """
+
+    def turn(x: Tensor, positions: Tensor | None = None, base: float = 10000.0) -> Tensor:
+        cos, sin = cos_and_sin(angles(x, positions, base), x)
+        return torch.stack([x[..., 0::2] + cos, x[..., 1::2] + sin], dim=-1).flatten(-2)
+
+    return everywhere(turn)
+
+
+@misconception(replaces=ROTATION, caught_by="test_rotation_by_hand", misses_the_point=True)
+def bare_angles_added() -> Names:
+    """The angles themselves were added to the columns.
+
+    A pair is turned by its angle: multiplied by its cosine and sine, so that its length stays.
+
+    What becomes of the length of a pair when a number is added to it?
+    """
+
+    def turn(x: Tensor, positions: Tensor | None = None, base: float = 10000.0) -> Tensor:
+        return x + angles(x, positions, base).to(x.dtype).repeat_interleave(2, dim=-1)
+
+    return everywhere(turn)
+
+
+@misconception(replaces=ROTATION, caught_by="test_rotation_by_hand", misses_the_point=True)
 def cosine_alone() -> Names:
     """Each column was multiplied by its cosine, and the other column of the pair did not enter.
 
@@ -471,7 +502,7 @@ def one_frequency_for_all_pairs() -> Names:
     return everywhere(turn)
 
 
-@misconception(replaces=ROTATION, caught_by="test_rotation_by_hand")
+@misconception(replaces=ROTATION, caught_by="test_rotation_by_hand", misses_the_point=True)
 def not_turned() -> Names:
     """Nothing was turned: what came in came back.
 
@@ -854,20 +885,24 @@ class keys_turned_alone(Pieces):
         return query, self.turn(key, positions, self.base), value
 
 
-@misconception(replaces="RotarySelfAttention", caught_by="test_attention_agrees_with_fresh_draws")
+@misconception(
+    replaces="RotarySelfAttention", caught_by="test_attention_agrees_with_fresh_draws", misses_the_point=True
+)
 class nothing_turned(Pieces):
-    """Neither queries nor keys were turned: plain causal attention.
+    """Queries and keys were not turned by their positions: plain causal attention.
 
-    Without rotation the attention knows nothing of positions.
+    Without rotation, or with one that is the same for all tokens of a head, the attention knows nothing of positions.
 
-    Where in your `forward` is `apply_rotary` called, and is its result kept?
+    Where in your `forward` is `apply_rotary` called, on which shape, and is its result kept?
     """
 
     def turned(self, query: Tensor, key: Tensor, value: Tensor, positions: Tensor | None) -> Parts:
         return query, key, value
 
 
-@misconception(replaces="RotarySelfAttention", caught_by="test_attention_agrees_with_fresh_draws")
+@misconception(
+    replaces="RotarySelfAttention", caught_by="test_attention_agrees_with_fresh_draws", misses_the_point=True
+)
 class turned_before_the_heads(Pieces):
     """Queries and keys were turned before they were split into heads.
 
@@ -1182,6 +1217,23 @@ class dropout_on_the_output(Pieces):
 
     def output(self, merged: Tensor) -> Tensor:
         return F.dropout(self.c_proj(merged), 0.1, self.training)
+
+
+@misconception(replaces="RotarySelfAttention", caught_by="test_any_regime")
+class mask_of_a_fixed_length(Pieces):
+    """The causal mask was a buffer for 1,024 tokens.
+
+    There is no `block_size` here: any length has to work.
+
+    For how many tokens is your mask made, and when?
+    """
+
+    def __init__(self, n_embd: int, n_head: int, bias: bool = True, base: float = 10000.0) -> None:
+        super().__init__(n_embd, n_head, bias, base)
+        self.register_buffer("kept", torch.ones(1024, 1024, dtype=torch.bool).triu(1), persistent=False)
+
+    def hidden(self, scores: Tensor, positions: Tensor | None) -> Tensor:
+        return self.kept[: scores.shape[-2], : scores.shape[-1]]
 
 
 @misconception(replaces="RotarySelfAttention", caught_by="test_attention_agrees_with_fresh_draws")

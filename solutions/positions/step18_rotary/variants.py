@@ -27,7 +27,10 @@ def one_over_the_power(head_dim: int, base: float = 10000.0, device: Device = No
     return 1.0 / (base ** (torch.arange(0, head_dim, 2, device=device, dtype=torch.int64).float() / head_dim))
 
 
-@variant(replaces="apply_rotary")
+@variant(
+    replaces="apply_rotary",
+    trades="One product turns a pair, without a formula to mix up; halves must be widened first.",
+)
 def complex_numbers(x: Tensor, positions: Tensor | None = None, base: float = 10000.0) -> Tensor:
     """Each pair is a complex number, multiplied by one of size 1: Meta's way. Halves are widened first."""
     if positions is None:
@@ -38,7 +41,10 @@ def complex_numbers(x: Tensor, positions: Tensor | None = None, base: float = 10
     return torch.view_as_real(pairs * torch.polar(torch.ones_like(angle), angle)).flatten(-2).to(x.dtype)
 
 
-@variant(replaces="apply_rotary")
+@variant(
+    replaces="apply_rotary",
+    trades="Two products of whole tensors, no loop; sine and cosine are kept twice, for each column of a pair.",
+)
 def every_two_columns(x: Tensor, positions: Tensor | None = None, base: float = 10000.0) -> Tensor:
     """x cos + (its pairs turned by a right angle) sin, with angles repeated for both columns: GPT-J's way."""
     d = x.shape[-1]
@@ -51,7 +57,10 @@ def every_two_columns(x: Tensor, positions: Tensor | None = None, base: float = 
     return (x * angle.cos() + turned * angle.sin()).to(x.dtype)
 
 
-@variant(replaces="apply_rotary")
+@variant(
+    replaces="apply_rotary",
+    trades="Code and weights of Llama's layout serve as they are; two permutations of the columns come on top.",
+)
 def through_the_other_layout(x: Tensor, positions: Tensor | None = None, base: float = 10000.0) -> Tensor:
     """Converted to halves, turned by Llama's function, and converted back."""
     half = x.shape[-1] // 2
@@ -65,7 +74,10 @@ def through_the_other_layout(x: Tensor, positions: Tensor | None = None, base: f
     return reference.to_interleaved(rotated)
 
 
-@variant(replaces="apply_rotary")
+@variant(
+    replaces="apply_rotary",
+    trades="It shows that a rotation is a matrix; twice the products, and four numbers where two would do.",
+)
 def matrix_of_each_position(x: Tensor, positions: Tensor | None = None, base: float = 10000.0) -> Tensor:
     """A 2 × 2 matrix for each position and pair."""
     place = torch.arange(x.shape[-2], device=x.device) if positions is None else positions
@@ -148,7 +160,10 @@ class scores_of_complex_numbers(Layers):
         return self.c_proj(context.reshape(B, T, -1))
 
 
-@variant(replaces="RotarySelfAttention")
+@variant(
+    replaces="RotarySelfAttention",
+    trades="Halves need no stepping over columns, which is faster; weights trained so no longer fit the other layout.",
+)
 class halves_with_converted_weights(Layers):
     """Query and key are turned in the half-split layout: their scores are the same, as both are permuted alike."""
 
@@ -169,7 +184,10 @@ class halves_with_converted_weights(Layers):
         return self.c_proj(context.transpose(1, 2).flatten(2))
 
 
-@variant(replaces="RotarySelfAttention")
+@variant(
+    replaces="RotarySelfAttention",
+    trades="The frequencies are made once and stay float32 after `.to`; each call moves them where the input is.",
+)
 class table_of_frequencies(Layers):
     """The frequencies are a plain tensor made once and moved at each call, the heads a loop."""
 

@@ -186,6 +186,19 @@ def own_token_left_out(num_tokens: int, device: Device = None) -> Tensor:
     return visible / visible.sum(dim=-1, keepdim=True).clamp(min=1)
 
 
+@misconception(replaces="attention_causal", caught_by="test_causal_by_hand")
+def own_token_left_out_but_for_the_first(num_tokens: int, device: Device = None) -> Tensor:
+    """The own token was left out of the causal pattern, and only the first token attends to itself.
+
+    Every token attends to itself too: the second one has two tokens to attend to, and not one.
+
+    How many weights does row i have that are not 0?
+    """
+    visible = torch.ones(num_tokens, num_tokens, device=device).tril(-1)
+    visible[0, 0] = 1.0
+    return visible / visible.sum(dim=-1, keepdim=True)
+
+
 @misconception(replaces="attention_local", caught_by="test_local_by_hand")
 def divided_by_the_window(num_tokens: int, radius: int = 1, device: Device = None) -> Tensor:
     """Every weight is 1 / (2 · radius + 1), at the edges too.
@@ -401,6 +414,22 @@ def true_where_it_is_right(weights: Tensor, tolerance: float = 1e-5) -> dict[str
 
 
 @misconception(replaces="validate_attention", caught_by="test_validate_by_hand")
+def conditions_that_hold(weights: Tensor, tolerance: float = 1e-5) -> dict[str, Tensor]:
+    """Each entry said whether a condition holds: all finite, none negative, none above 1, the sum within the tolerance.
+
+    Each entry is named for a fault, and says True where the row has it.
+
+    What should a row without a fault say four times?
+    """
+    return {
+        "not_finite": weights.isfinite().all(dim=-1),
+        "negative": (weights >= 0).all(dim=-1),
+        "above_one": (weights <= 1 + tolerance).all(dim=-1),
+        "sum": (row_sums(weights) - 1).abs() <= tolerance,
+    }
+
+
+@misconception(replaces="validate_attention", caught_by="test_validate_by_hand")
 def sum_inverted(weights: Tensor, tolerance: float = 1e-5) -> dict[str, Tensor]:
     """`"sum"` was True where the sum is right.
 
@@ -423,6 +452,19 @@ def raises_at_a_fault(weights: Tensor, tolerance: float = 1e-5) -> dict[str, Ten
     if any(bool(fault.any()) for fault in found.values()):
         raise ValueError("these are no attention weights")
     return found
+
+
+@misconception(replaces="validate_attention", caught_by="test_validate_by_hand")
+def raises_where_not_finite(weights: Tensor, tolerance: float = 1e-5) -> dict[str, Tensor]:
+    """Weights that are not finite raised an error.
+
+    NaN and infinities are faults like the others: the function says where they are, and goes on.
+
+    Can you return what you found out instead?
+    """
+    if weights.device.type != "meta" and not weights.isfinite().all():
+        raise ValueError("the weights are not finite")
+    return reference.validate_attention(weights, tolerance)
 
 
 @misconception(replaces="validate_attention", caught_by="test_validate_by_hand")
@@ -687,6 +729,19 @@ def more_than_there_are(weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return reference.top_attended(weights, k)
 
 
+@misconception(replaces="top_attended", caught_by="test_top_of_equals")
+def larger_k_refused(weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """A k larger than the number of keys was refused on purpose.
+
+    It is allowed: all keys are given then, and the result has `min(k, T_k)` columns.
+
+    What should the caller get who asks for 9 of 5 keys?
+    """
+    if k > weights.shape[-1]:
+        raise ValueError("k is larger than the number of keys")
+    return reference.top_attended(weights, k)
+
+
 @misconception(replaces="top_attended", caught_by="test_top_by_hand")
 def smallest_first(weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k largest weights were given with the smallest of them first.
@@ -892,6 +947,17 @@ def large_guard(weights: Tensor) -> Tensor:
     How small can the guard be, or can you do without one?
     """
     return -(weights * (weights + 1e-3).log()).sum(dim=-1)
+
+
+@misconception(replaces="attention_entropy", caught_by="test_entropy")
+def small_weights_raised(weights: Tensor) -> Tensor:
+    """Small weights were raised to 1e-3 within the logarithm.
+
+    The logarithm of a weight of 1e-5 is -11.5 and not -6.9: the entropy is off by more than 1e-5.
+
+    Which weights need help, and which smallest number helps them?
+    """
+    return -(weights * weights.clamp(min=1e-3).log()).sum(dim=-1)
 
 
 @misconception(replaces="attention_entropy", caught_by="test_entropy")

@@ -6,11 +6,30 @@ import torch
 from torch import Tensor
 
 from grader.checks.assertions import Answer, Draw, Implementation, _, agree, exactly, points, sums_to_one, unmodified
+from grader.checks.regimes import REGIMES, AskedFunction, every_regime
 
 PATTERNS = ("attention_diagonal", "attention_uniform", "attention_first", "attention_causal", "attention_local")
 INF, NAN = float("inf"), float("nan")
 # The contract's 1e-5 as `terms`, which count roundings: those of float32 and of float64.
 WITHIN_1E5 = {torch.float32: 64, torch.float64: 10**19, torch.bfloat16: 16}
+
+
+def weights(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor, ...]:
+    # No weight is 0, whose logarithm would leave nothing to compare.
+    drawn = draw.uniform(*leading, 3, tokens, low=0.05)
+    return (drawn / drawn.sum(dim=-1, keepdim=True),)
+
+
+# A pattern takes no tensor, which leaves the length alone; and a million entries, filled in one by one by a loop, which
+# is right, take longer than a call may.
+NO_REGIME = AskedFunction(lambda draw, leading, tokens: (tokens,), without=REGIMES)
+CALLS = {
+    **dict.fromkeys(PATTERNS, NO_REGIME),
+    "validate_attention": AskedFunction(weights),
+    "top_attended": AskedFunction(weights, {"k": 2}),
+    "attention_entropy": AskedFunction(weights, terms=64),
+    "attention_distance": AskedFunction(weights, {"offset": 2}, terms=64),
+}
 
 
 @points(1)
@@ -47,7 +66,7 @@ def as_many_as_drawn(student: Implementation, reference: Implementation, draw: D
     agree(getattr(student, name)(num_tokens), getattr(reference, name)(num_tokens))
 
 
-@points(1)
+@points(1.25)
 def test_patterns_of_any_size(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The patterns are right for any number of tokens and any radius, and each row sums to 1."""
     for tokens, radius in ((7, 3), (9, 2), (1, 0), (draw.integer(6, 9), 0), (5, 4), (4, 4), (3, 5), (40, 12), (2, 100)):
@@ -62,7 +81,7 @@ def test_patterns_of_any_size(student: Implementation, reference: Implementation
     agree(student.attention_local(6, radius=2), reference.attention_local(6, radius=2))
 
 
-@points(0.5)
+@points(0.25)
 def test_patterns_on_their_device(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The patterns are made on the device that is asked for."""
     for name in PATTERNS:
@@ -92,7 +111,6 @@ def test_validate_each_fault(student: Implementation, reference: Implementation,
             weights,
             weights[:, 0],
             weights[0, 0],
-            weights.transpose(0, 1),
             weights[..., :6, :].mT,
             weights.unflatten(2, (3, 4)),
         ):
@@ -102,9 +120,6 @@ def test_validate_each_fault(student: Implementation, reference: Implementation,
     for tokens in (1, 300):
         weights = draw.normal(2, 3, tokens).softmax(dim=-1)
         exactly(student.validate_attention(weights), reference.validate_attention(weights))
-    weights = draw.normal(2, 3, 4)
-    came = student.using(device="meta").validate_attention(weights)
-    exactly(came, reference.using(device="meta").validate_attention(weights))
 
 
 @points(0.5)
@@ -129,13 +144,13 @@ def test_validate_tolerance(student: Implementation, reference: Implementation, 
             exactly(came, reference.validate_attention(weights, tolerance=tolerance))
 
 
-@points(0.5)
+@points(0.25)
 def test_top_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The two strongest keys of two queries, largest first, in any shape."""
     weights = torch.tensor([[0.1, 0.2, 0.4, 0.3], [0.7, 0.1, 0.05, 0.15]])
     expected = (torch.tensor([[0.4, 0.3], [0.7, 0.15]]), torch.tensor([[2, 3], [0, 3]]))
     exactly(student.top_attended(weights, 2), expected)
-    for shape, k in (((3, 3), 2), ((2, 3, 5), 1), ((2, 4, 2, 6), 3), ((5, 2), 2), ((2, 3, 7), 6), ((2, 1, 3, 2, 4), 3)):
+    for shape, k in (((3, 3), 2), ((2, 3, 5), 1), ((2, 4, 2, 6), 3), ((5, 2), 2), ((2, 3, 7), 6)):
         weights = draw.normal(*shape).softmax(dim=-1)
         for given in (weights, weights.mT):
             came = student.top_attended(given, k)
@@ -163,7 +178,7 @@ def test_entropy(student: Implementation, reference: Implementation, draw: Draw)
     """A weight of 1 has entropy 0, four equal ones have ln 4, and fresh weights have theirs."""
     weights = torch.tensor([[0.0, 1.0, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25], [0.5, 0.0, 0.5, 0.0]])
     _near(student.attention_entropy(weights), torch.tensor([0.0, math.log(4), math.log(2)]))
-    for shape in ((4, 4), (2, 3), (3, 2, 5), (2, 3, 4, 70), (2, 1, 2, 3, 4), (1, 1)):
+    for shape in ((4, 4), (2, 3), (3, 2, 5), (2, 3, 4, 70), (1, 1)):
         weights = draw.normal(*shape, scale=2.0, dtype=torch.float64).softmax(dim=-1)
         hidden = weights.where(draw.mask(*shape), 0.0)  # rows need not sum to 1 for this
         for given in (weights, weights.float(), hidden, hidden.float().mT):
@@ -184,7 +199,6 @@ def test_distance(student: Implementation, reference: Implementation, draw: Draw
         ((3, 3, 3), 2),
         ((2, 3, 1, 6), 5),
         ((2, 2, 4, 40), 36),
-        ((2, 1, 3, 2, 5), 1),
     ):
         weights = draw.normal(*shape, scale=2.0).softmax(dim=-1)
         for given in (weights, weights.mT):
@@ -193,7 +207,7 @@ def test_distance(student: Implementation, reference: Implementation, draw: Draw
             unmodified(came)
 
 
-@points(0.5)
+@points(0.25)
 def test_dtypes_gradients_and_devices(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """What is read off the weights keeps their dtype and device, and lets gradients through."""
     note = _("The device `meta` has shapes and no values: what is made elsewhere, or looks at values, fails there.")
@@ -212,6 +226,12 @@ def test_dtypes_gradients_and_devices(student: Implementation, reference: Implem
             getattr(side.using(device="meta"), name)(weights, *arguments) for side in (student, reference)
         )
         agree(came, expected, note=note)
+
+
+@points(0.5)
+def test_any_regime(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    """Views, long inputs and `no_grad` change nothing, and results stay as they are."""
+    every_regime(student, reference, draw, CALLS)
 
 
 def _near(came: Answer, expected: Answer | Tensor) -> None:

@@ -33,7 +33,10 @@ def one_hot_column(num_tokens: int, device: Device = None) -> Tensor:
     return F.one_hot(torch.zeros(num_tokens, dtype=torch.long, device=device), num_tokens).float()
 
 
-@variant(replaces="attention_causal")
+@variant(
+    replaces="attention_causal",
+    trades="It is what attention itself does with equal scores; an exponential and a sum for a number you know.",
+)
 def softmax_under_the_mask(num_tokens: int, device: Device = None) -> Tensor:
     """The softmax of equal scores under a causal mask."""
     future = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=device).triu(1)
@@ -49,7 +52,10 @@ def causal_row_by_row(num_tokens: int, device: Device = None) -> Tensor:
     return weights
 
 
-@variant(replaces="attention_causal")
+@variant(
+    replaces="attention_causal",
+    trades="Nothing is summed: a row's sum is its position plus 1. It holds for this pattern alone.",
+)
 def divided_by_the_position(num_tokens: int, device: Device = None) -> Tensor:
     """A triangle of ones, divided by 1, 2, 3, ..."""
     counts = torch.arange(1, num_tokens + 1, device=device)
@@ -66,7 +72,10 @@ def local_row_by_row(num_tokens: int, radius: int = 1, device: Device = None) ->
     return weights
 
 
-@variant(replaces="attention_local")
+@variant(
+    replaces="attention_local",
+    trades="No positions are made; two triangles of ones and a product take three matrices of T × T.",
+)
 def band_cut_out(num_tokens: int, radius: int = 1, device: Device = None) -> Tensor:
     """A band cut out of a matrix of ones by two triangles, then normalised."""
     band = torch.ones(num_tokens, num_tokens, device=device).triu(-radius).tril(radius)
@@ -86,7 +95,10 @@ def sum_by_isclose(weights: Tensor, tolerance: float = 1e-5) -> dict[str, Tensor
     }
 
 
-@variant(replaces="validate_attention")
+@variant(
+    replaces="validate_attention",
+    trades="No sum is ever rounded in halves, and the code has no cases; a GPU takes many times as long in float64.",
+)
 def all_in_float64(weights: Tensor, tolerance: float = 1e-5) -> dict[str, Tensor]:
     """Everything in float64, the sum as a product with ones."""
     wide = weights.double()
@@ -106,7 +118,10 @@ def stable_argsort(weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return weights.gather(-1, order), order
 
 
-@variant(replaces="top_attended")
+@variant(
+    replaces="top_attended",
+    trades="It never sorts: for a small k that is less work than ordering the whole row, for a large one more.",
+)
 def one_largest_after_another(weights: Tensor, k: int) -> list[Tensor]:
     """The first of the largest weights, k times, each taken out before the next one; a list for a pair."""
     left, keys = weights.detach().clone(), []
@@ -121,7 +136,10 @@ def one_largest_after_another(weights: Tensor, k: int) -> list[Tensor]:
     return [torch.gather(weights, -1, indices), indices]
 
 
-@variant(replaces="attention_entropy")
+@variant(
+    replaces="attention_entropy",
+    trades="One line, and finite gradients at weight 0; off by up to 1e-9 a key, and in float16 the guard is 0.",
+)
 def small_guard(weights: Tensor) -> Tensor:
     """A guard of 1e-9 within the logarithm."""
     return -torch.sum(weights * torch.log(weights + 1e-9), dim=-1)
@@ -139,7 +157,10 @@ def nan_taken_out(weights: Tensor) -> Tensor:
     return -(weights * weights.log()).nansum(dim=-1)
 
 
-@variant(replaces="attention_entropy")
+@variant(
+    replaces="attention_entropy",
+    trades="One function knows that 0 · ln 0 is 0; its gradient at weight 0 is not finite all the same.",
+)
 def xlogy_summed(weights: Tensor) -> Tensor:
     """`xlogy`, which gives 0 at weight 0."""
     return torch.special.xlogy(weights, weights).sum(dim=-1).neg()
@@ -160,7 +181,10 @@ def distances_by_einsum(weights: Tensor, offset: int = 0) -> Tensor:
     return torch.einsum("...ij,ij->...", weights, (queries[:, None] - keys[None, :]).abs()) / num_queries
 
 
-@variant(replaces="attention_distance")
+@variant(
+    replaces="attention_distance",
+    trades="No T × T matrix of distances is made; a loop in Python runs once for every query.",
+)
 def one_query_after_another(weights: Tensor, offset: int = 0) -> Tensor:
     """A loop over the queries."""
     keys = torch.arange(weights.size(-1), device=weights.device)

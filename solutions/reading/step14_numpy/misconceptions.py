@@ -186,6 +186,22 @@ def callers_array_overwritten(x: Array, axis: int = -1) -> Array:
     return exponentials / exponentials.sum(axis=axis, keepdims=True)
 
 
+KEPT: dict[tuple[tuple[int, ...], np.dtype], Array] = {}
+
+
+@misconception(replaces="softmax", caught_by="test_any_regime")
+def result_in_kept_memory(x: Array, axis: int = -1) -> Array:
+    """The weights were written into an array that is kept from call to call.
+
+    The next call of the same shape overwrites the weights that this one gave.
+
+    Whose is the array that your function returns?
+    """
+    weights = KEPT.setdefault((x.shape, x.dtype), np.empty(x.shape, x.dtype))
+    weights[...] = softmax(x, axis)
+    return weights
+
+
 @misconception(replaces="softmax", caught_by="test_softmax_by_hand")
 def torchs_softmax(x: Array, axis: int = -1) -> Array:
     """torch did the work.
@@ -301,6 +317,19 @@ def weights_of_a_linear_layer(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> t
     What are the shapes of X and W_Q?
     """
     return reference.self_attention(X, W_Q.T, W_K.T, W_V.T)
+
+
+@misconception(replaces="self_attention", caught_by="test_self_attention_by_hand")
+def dot_with_the_transposed_matrix(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array]:
+    """The matrices were transposed before they were multiplied: np.dot(X, W.T), or np.inner(X, W).
+
+    `nn.Linear` keeps its weight as (out, in) and does that. Here a matrix is (in, out), and X @ W is all.
+
+    What are the shapes of X and W_Q?
+    """
+    Q, K, V = np.dot(X, W_Q.T), np.dot(X, W_K.T), np.dot(X, W_V.T)
+    weights = softmax(scaled_scores(Q, K))
+    return weights @ V, weights
 
 
 @misconception(replaces="self_attention", caught_by="test_self_attention_by_hand")
@@ -559,6 +588,49 @@ def causal_not_scaled(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple[Arr
     return weights @ (X @ W_V), weights
 
 
+@misconception(replaces="causal_self_attention", caught_by="test_causal_by_hand")
+def causal_scores_returned(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array]:
+    """The masked scores were returned in place of the weights.
+
+    The second of the pair is what the values were weighted with: it sums to 1 in each row.
+
+    Which of your variables went through the softmax?
+    """
+    Q, K, V = projected(X, W_Q, W_K, W_V)
+    scores = scaled_scores(Q, K)
+    scores[np.triu_indices(len(X), k=1)] = -np.inf
+    return softmax(scores) @ V, scores
+
+
+@misconception(replaces="causal_self_attention", caught_by="test_causal")
+def causal_scaled_by_the_values_width(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array]:
+    """The scores of the causal form were divided by the root of the values' width d_v.
+
+    They are sums over the width of queries and keys: √d_k.
+
+    Over how many products is one score a sum?
+    """
+    Q, K, V = projected(X, W_Q, W_K, W_V)
+    scores = Q @ K.T / math.sqrt(V.shape[-1])
+    scores[np.triu_indices(len(X), k=1)] = -np.inf
+    weights = softmax(scores)
+    return weights @ V, weights
+
+
+MASK = np.tri(1024, dtype=bool)
+
+
+@misconception(replaces="causal_self_attention", caught_by="test_any_regime")
+def mask_of_a_fixed_length(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array]:
+    """One causal mask was made for all calls, for 1,024 tokens.
+
+    A longer sequence has no mask then.
+
+    Which length does your mask have, and where can you read the right one?
+    """
+    return causal(X, W_Q, W_K, W_V, MASK[: len(X), : len(X)])
+
+
 # --- a batch ----------------------------------------------------------------------------------------------------------
 
 
@@ -725,9 +797,9 @@ def last_keys_dropped(Q: Array, K: Array, V: Array, chunk_size: int = 32) -> Arr
 
 @misconception(replaces="memory_efficient_attention", caught_by="test_memory_stays_small")
 def whole_matrix_first(Q: Array, K: Array, V: Array, chunk_size: int = 32) -> Array:
-    """The whole matrix of scores was made, and then worked through in chunks.
+    """All scores were in memory at once: made before the first chunk, or kept of every chunk until the end.
 
-    By then the memory is taken: at 1000 tokens the matrix alone is several times what is allowed.
+    All of them are the whole matrix: at 1000 tokens it is several times what is allowed.
 
     Which rows of Q does one chunk of the scores need?
     """
@@ -748,7 +820,7 @@ def no_chunks(Q: Array, K: Array, V: Array, chunk_size: int = 32) -> Array:
 
 @misconception(replaces="memory_efficient_attention", caught_by="test_memory_stays_small")
 def chunks_kept_until_the_end(Q: Array, K: Array, V: Array, chunk_size: int = 32) -> Array:
-    """The weights of every chunk were kept in a list until the end.
+    """The scores or weights of all chunks were in memory together: kept until the end, or made before the first chunk.
 
     All of them together are the whole matrix.
 
@@ -860,6 +932,34 @@ def chunks_not_scaled(Q: Array, K: Array, V: Array, chunk_size: int = 32) -> Arr
     What stands between the product and the softmax in `self_attention`?
     """
     return reference.memory_efficient_attention(Q * math.sqrt(Q.shape[-1]), K, V, chunk_size)
+
+
+@misconception(replaces="memory_efficient_attention", caught_by="test_memory_efficient")
+def queries_scaled_in_place(Q: Array, K: Array, V: Array, chunk_size: int = 32) -> Array:
+    """The queries were scaled where they lie, `Q /= …` or `Q *= …`: the caller's array was changed.
+
+    A second call with the same array divides once more.
+
+    Which operator makes a new array, `/` or `/=`?
+    """
+    Q /= math.sqrt(K.shape[-1])
+    return np.concatenate([softmax(Q[rows] @ K.T) @ V for rows in chunks(len(Q), chunk_size)])
+
+
+@misconception(replaces="memory_efficient_attention", caught_by="test_memory_efficient")
+def maximum_of_each_chunk(Q: Array, K: Array, V: Array, chunk_size: int = 32) -> Array:
+    """Each chunk of keys subtracted its own maximum, whatever the maximum of the chunks before was.
+
+    The exponentials of two chunks are then in different units, and can't be added.
+
+    Which maximum do all the sums have to be in?
+    """
+    total, output = np.zeros((len(Q), 1), dtype=Q.dtype), np.zeros((len(Q), V.shape[-1]), dtype=Q.dtype)
+    for columns in chunks(len(K), chunk_size):
+        scores = scaled_scores(Q, K[columns])
+        exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        total, output = total + exponentials.sum(axis=-1, keepdims=True), output + exponentials @ V[columns]
+    return output / total
 
 
 @misconception(replaces="memory_efficient_attention", caught_by="test_memory_efficient")

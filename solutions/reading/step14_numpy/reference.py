@@ -4,8 +4,10 @@ The same attention once more, without torch: no gradients, no devices, nothing b
 to be seen to here: which axis, which dtype, and how much memory.
 
 Arrays come in and arrays go out. X holds row vectors, one token per row, and is multiplied from the right: X @ W.
-float32 stays float32 and float64 stays float64, and no result is computed in less than its own dtype. An argument is
-never changed, and may be a transposed or sliced view.
+float32 stays float32 and float64 stays float64, and no result is computed in less than its own dtype.
+
+Asked everywhere: views with any strides (transposed, sliced, reversed) and more than 1,024 tokens. Arguments stay
+unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right.
 
 Off limits: torch, in every form.
 """
@@ -18,7 +20,7 @@ import numpy as np
 def softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
     """Turn the numbers along one axis into weights that sum to 1.
 
-    Shapes: any with at least one axis; the result has the same. `axis` is any axis of it, also a negative one. Entries
+    Shapes: any shape with at least one axis; the result has the same. `axis` is any axis, also a negative one. Entries
     of 10000 and -10000 give finite weights, and each slice sums to 1 within 1e-5 there too. An entry of minus infinity
     gets weight exactly 0; every slice has a finite entry.
     """

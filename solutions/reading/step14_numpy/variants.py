@@ -27,7 +27,10 @@ def last_axis_by_moving(x: Array, axis: int = -1) -> Array:
     return np.moveaxis(shifted / shifted.sum(-1)[..., None], -1, axis)
 
 
-@variant(replaces="softmax")
+@variant(
+    replaces="softmax",
+    trades="One array in place of three, which counts where memory does; it must copy, or the caller's array is lost.",
+)
 def in_place_on_a_copy(x: Array, axis: int = -1) -> Array:
     """In place, on a copy of the argument."""
     result = x.copy()
@@ -44,7 +47,10 @@ def by_the_logarithm(x: Array, axis: int = -1) -> Array:
     return np.exp(shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True)))
 
 
-@variant(replaces="softmax")
+@variant(
+    replaces="softmax",
+    trades="The last digits are right in float32, too; twice the memory while it runs, and twice the time.",
+)
 def computed_in_float64(x: Array, axis: int = -1) -> Array:
     """Everything in float64, rounded to the argument's dtype at the end."""
     wide = x.astype(np.float64)
@@ -66,7 +72,10 @@ def slice_by_slice(x: Array, axis: int = -1) -> Array:
 # --- one sequence -----------------------------------------------------------------------------------------------------
 
 
-@variant(replaces="self_attention")
+@variant(
+    replaces="self_attention",
+    trades="It scales T × d numbers in place of T × T; the last digit may differ.",
+)
 def queries_scaled_first(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array]:
     """The queries are divided by the root, and products are written by `einsum`."""
     query = np.einsum("tm,mk->tk", X, W_Q) / float(np.sqrt(W_Q.shape[1]))
@@ -90,7 +99,10 @@ def root_in_the_arguments_dtype(X: Array, W_Q: Array, W_K: Array, W_V: Array) ->
     return weights @ X @ W_V, weights
 
 
-@variant(replaces="causal_self_attention")
+@variant(
+    replaces="causal_self_attention",
+    trades="The scores are changed where they lie; the indices of the hidden ones take memory of their own.",
+)
 def minus_infinity_filled(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array]:
     """Minus infinity written into the scores above the diagonal."""
     scores = X @ W_Q @ (X @ W_K).T / math.sqrt(W_Q.shape[-1])
@@ -99,7 +111,10 @@ def minus_infinity_filled(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple
     return weights @ (X @ W_V), weights
 
 
-@variant(replaces="causal_self_attention")
+@variant(
+    replaces="causal_self_attention",
+    trades="No minus infinity, so nothing can turn to NaN; scores near a billion would break it.",
+)
 def additive_mask(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array]:
     """The tutorials' -1e9, added above the diagonal in the dtype of X."""
     tokens = X.shape[0]
@@ -121,7 +136,10 @@ def causal_query_by_query(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple
 # --- many sequences ---------------------------------------------------------------------------------------------------
 
 
-@variant(replaces="batch_self_attention")
+@variant(
+    replaces="batch_self_attention",
+    trades="Every axis has a name, so nothing is transposed; without `optimize` NumPy's einsum may not use BLAS.",
+)
 def batch_by_einsum(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> Array:
     """`einsum` with an ellipsis."""
     query, key, value = (np.einsum("...tm,mk->...tk", X, W) for W in (W_Q, W_K, W_V))
@@ -129,7 +147,10 @@ def batch_by_einsum(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> Array:
     return np.einsum("...qk,...kd->...qd", weights, value)
 
 
-@variant(replaces="batch_self_attention")
+@variant(
+    replaces="batch_self_attention",
+    trades="The scores of only one sequence are in memory at a time; a loop in Python for every sequence.",
+)
 def batch_one_by_one(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> Array:
     """All leading axes flattened into one, and a loop over it."""
     rows = []
@@ -151,7 +172,10 @@ def batch_by_recursion(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> Array:
 # --- little memory ----------------------------------------------------------------------------------------------------
 
 
-@variant(replaces="memory_efficient_attention")
+@variant(
+    replaces="memory_efficient_attention",
+    trades="It works while the keys are still coming, as in step 10; exponentials are rescaled at every chunk.",
+)
 def chunks_of_keys(Q: Array, K: Array, V: Array, chunk_size: int = 32) -> Array:
     """Chunks of keys with an online softmax."""
     maximum = np.full((len(Q), 1), -np.inf, dtype=Q.dtype)
@@ -167,7 +191,10 @@ def chunks_of_keys(Q: Array, K: Array, V: Array, chunk_size: int = 32) -> Array:
     return output / total
 
 
-@variant(replaces="memory_efficient_attention")
+@variant(
+    replaces="memory_efficient_attention",
+    trades="The least memory of all, one row of scores; T_q products of a matrix with a vector are slow.",
+)
 def query_by_query(Q: Array, K: Array, V: Array, chunk_size: int = 32) -> Array:
     """One query after another, whatever the chunk's size."""
     root = math.sqrt(K.shape[-1])

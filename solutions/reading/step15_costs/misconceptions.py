@@ -215,14 +215,53 @@ def softmax_counted(batch: int, num_heads: int, num_tokens: int, d_model: int) -
 
 @misconception(replaces="attention_flops", caught_by="test_flops")
 def flops_halved_for_a_causal_mask(batch: int, num_heads: int, num_tokens: int, d_model: int) -> tuple[int, int, int]:
-    """The scores and the weighted sum were halved, as if a causal mask saved half of the work.
+    """The scores and the weighted sum were counted at half: halved for a causal mask, or a multiply-add counted once.
+
+    A plain product computes every score, also those that are hidden afterwards, and a multiply-add is two operations.
+
+    Which pairs does `query @ key.transpose(-2, -1)` leave out, and what does each of them take?
+    """
+    projections, scores, weighted = reference.attention_flops(batch, num_heads, num_tokens, d_model)
+    return projections, scores // 2, weighted // 2
+
+
+@misconception(replaces="attention_flops", caught_by="test_flops")
+def visible_pairs_alone(batch: int, num_heads: int, num_tokens: int, d_model: int) -> tuple[int, int, int]:
+    """Only the pairs that a causal mask leaves visible were counted: T (T + 1) / 2.
 
     A plain product computes every score, also those that are hidden afterwards.
 
     Which pairs does `query @ key.transpose(-2, -1)` leave out?
     """
+    projections = reference.attention_flops(batch, num_heads, num_tokens, d_model)[0]
+    pairs = num_tokens * (num_tokens + 1) // 2
+    return projections, 2 * batch * pairs * d_model, 2 * batch * pairs * d_model
+
+
+@misconception(replaces="attention_flops", caught_by="test_flops")
+def one_addition_less(batch: int, num_heads: int, num_tokens: int, d_model: int) -> tuple[int, int, int]:
+    """A sum of k products was counted as k multiplications and k - 1 additions.
+
+    That is exact, but here, as in most papers, a multiply-add is 2 operations: 2 k.
+
+    What does the docstring say that an (m, k) times (k, n) product takes?
+    """
+    width = width_of_heads(d_model, num_heads)
+    projections = 4 * batch * num_tokens * d_model * (2 * d_model - 1)
+    scores = batch * num_heads * num_tokens**2 * (2 * width - 1)
+    return projections, scores, batch * num_heads * num_tokens * width * (2 * num_tokens - 1)
+
+
+@misconception(replaces="attention_flops", caught_by="test_exact_integers")
+def flops_through_a_float(batch: int, num_heads: int, num_tokens: int, d_model: int) -> tuple[int, int, int]:
+    """The operations were counted in floats, and made integers at the end.
+
+    Beyond 2**53 a float skips whole numbers, and `int` does not bring them back.
+
+    Which of your operations gives a float?
+    """
     projections, scores, weighted = reference.attention_flops(batch, num_heads, num_tokens, d_model)
-    return projections, scores // 2, weighted // 2
+    return int(float(projections)), int(float(scores)), int(float(weighted))
 
 
 @misconception(replaces="attention_flops", caught_by="test_flops")
@@ -358,6 +397,18 @@ def no_output_projection(d_in: int, d_out: int, num_heads: int, qkv_bias: bool =
 
 
 @misconception(replaces="multi_head_attention_parameters", caught_by="test_attention_parameters")
+def matrices_of_one_head(d_in: int, d_out: int, num_heads: int, qkv_bias: bool = False) -> int:
+    """Query, key and value were counted for one head.
+
+    d_out is the width of all heads together, and the three matrices make all of it.
+
+    How wide is what `W_query` gives?
+    """
+    width = width_of_heads(d_out, num_heads)
+    return 3 * (d_in + qkv_bias) * width + (d_out + 1) * d_out
+
+
+@misconception(replaces="multi_head_attention_parameters", caught_by="test_attention_parameters")
 def output_from_the_input_width(d_in: int, d_out: int, num_heads: int, qkv_bias: bool = False) -> int:
     """The output projection was counted as leading from d_in to d_out, like the other three.
 
@@ -418,6 +469,31 @@ def head_counted_twice(
     How many tensors of shape (vocab_size, n_embd) does the model hold?
     """
     return reference.gpt_parameters(vocab_size, block_size, n_layer, n_head, n_embd, bias) + vocab_size * n_embd
+
+
+@misconception(replaces="gpt_parameters", caught_by="test_gpt_parameters")
+def head_with_a_bias(
+    vocab_size: int, block_size: int, n_layer: int, n_head: int, n_embd: int, bias: bool = True
+) -> int:
+    """The head was given a bias, one number for each token of the vocabulary.
+
+    GPT-2's head has none: it is the token embedding, used a second time.
+
+    What does step 12's head consist of?
+    """
+    return reference.gpt_parameters(vocab_size, block_size, n_layer, n_head, n_embd, bias) + bias * vocab_size
+
+
+@misconception(replaces="gpt_parameters", caught_by="test_gpt_parameters")
+def masks_counted(vocab_size: int, block_size: int, n_layer: int, n_head: int, n_embd: int, bias: bool = True) -> int:
+    """The causal masks were counted, block_size squared in each layer.
+
+    They are buffers: nothing of them is learned.
+
+    Which tensors of a module does `parameters()` give?
+    """
+    own = reference.gpt_parameters(vocab_size, block_size, n_layer, n_head, n_embd, bias)
+    return own + n_layer * block_size**2
 
 
 @misconception(replaces="gpt_parameters", caught_by="test_gpt_parameters")

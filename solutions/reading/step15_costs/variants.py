@@ -16,7 +16,10 @@ class Flops(NamedTuple):
     weighted_sum: int
 
 
-@variant(replaces="attention_matrix_bytes")
+@variant(
+    replaces="attention_matrix_bytes",
+    trades="The factors stand in a list, and none is easily forgotten; that they are multiplied is said only once.",
+)
 def product_of_a_list(
     batch: int, num_heads: int, num_tokens: int, bytes_per_element: int = 4, num_layers: int = 1
 ) -> int:
@@ -24,7 +27,10 @@ def product_of_a_list(
     return prod([batch, num_heads, num_tokens, num_tokens, bytes_per_element, num_layers])
 
 
-@variant(replaces="attention_flops")
+@variant(
+    replaces="attention_flops",
+    trades="The caller writes `flops.scores` in place of a number; `python -O` removes the assert.",
+)
 def assert_and_named_tuple(batch: int, num_heads: int, num_tokens: int, d_model: int) -> Flops:
     """A named tuple, an `assert`, and all heads at once."""
     assert d_model % num_heads == 0, "heads do not divide the width"
@@ -53,7 +59,10 @@ def layer_by_layer(d_in: int, d_out: int, num_heads: int, qkv_bias: bool = False
     return weights + d_out + (3 * d_out if qkv_bias else 0)
 
 
-@variant(replaces="gpt_parameters")
+@variant(
+    replaces="gpt_parameters",
+    trades="12 C² a layer is the rule of thumb that papers use; where 13 C comes from is no longer seen.",
+)
 def closed_form(vocab_size: int, block_size: int, n_layer: int, n_head: int, n_embd: int, bias: bool = True) -> int:
     """The closed form: 12 C² + 13 C for each block with biases, 12 C² + 2 C without."""
     if n_embd % n_head:
@@ -63,7 +72,10 @@ def closed_form(vocab_size: int, block_size: int, n_layer: int, n_head: int, n_e
     return (vocab_size + block_size) * n_embd + n_layer * per_block + (2 if bias else 1) * n_embd
 
 
-@variant(replaces="layer_costs")
+@variant(
+    replaces="layer_costs",
+    trades="It looks like the table in the paper; every row is worked out each time, also those not asked for.",
+)
 def table_looked_up(layer: str, n: int, d: int, k: int = 3, r: int = 128) -> tuple[int, int, int]:
     """A dictionary, whose KeyError is the error; a running power for the path."""
     reach, path = k, 1
