@@ -186,7 +186,7 @@ class DeviceRun:
         return self._question(check, verdict, seed) if verdict.status == "fail" else None
 
     def _question(self, check: Check, verdict: Verdict, seed: int) -> Question:
-        return Question(check.function, seed, self.device, verdict.exchanges, verdict.called)
+        return Question(check.function, seed, self.device, verdict.exchanges, verdict.called, verdict.about)
 
 
 def _is_unwritten(verdict: Verdict) -> bool:

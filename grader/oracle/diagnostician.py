@@ -6,7 +6,8 @@ the implementation that gives the student's answers, in value, shape or error, i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ from grader.oracle.witness import Question, Witness
 # Of the failing checks that a misconception should explain, the share in which it must give the student's answers. Not
 # all: random numbers drawn in another order make the answers of the same mistake differ.
 SHARE = 0.75
-UNEXPLAINED = 3  # failing checks searched without success before the rest is left unexplained
+UNEXPLAINED = 3  # failing checks of one public name searched without success before its rest is left unexplained
 FURTHER_DRAWS = 3
 
 
@@ -44,25 +45,56 @@ class Diagnostician:
         """
         self.unwritten = unwritten
         found: dict[str, list[Misconception]] = {}
-        in_vain, pairs = 0, self.pairs
+        in_vain: Counter[str] = Counter()
+        pairs = self.pairs
         for question in questions:
             known = [wrong for group in found.values() for wrong in group if self.witness.alike(wrong, question)]
             matching = _unique(known)
-            if not matching and in_vain < UNEXPLAINED:
+            if not matching and in_vain[question.about] < UNEXPLAINED:
                 consistent = self._consistent(self.misconceptions, question, questions)
                 consistent = consistent or self._consistent(pairs, question, questions)
                 matching = self._told_apart(consistent, question, ask_again)
                 matching = matching or self._drawn_anew(question, questions, ask_again)
                 if not matching:
-                    in_vain += 1
+                    in_vain[question.about] += 1
                     pairs = [pair for pair in pairs if not question.called & pair.replaced.keys()]
             if matching:
                 found[question.name] = matching
+        if 0 < len(found) < len(questions):
+            self._beside(questions, found, ask_again)
         return {
             question.name: self._whole(found[question.name], found, question)
             for question in questions
             if question.name in found
         }
+
+    def _beside(
+        self, questions: list[Question], found: dict[str, list[Misconception]],
+        ask_again: Callable[[Question, int], Question | None],
+    ) -> None:  # fmt: skip
+        """Adds what stands beside a mistake that was found: a second one, which explains what the first does not, and
+        both of them where a check meets both."""
+        for question in questions:
+            if question.name in found:
+                continue
+            left = [other for other in questions if other.name not in found]
+            singles = _unique([wrong for group in found.values() for wrong in group if not wrong.parts])
+            matching = [both for both in self._combined(singles, singles) if self.witness.alike(both, question)]
+            if not matching and sum(1 for other in left if other.about == question.about) :
+                matching = self._told_apart(
+                    self._consistent(self.misconceptions, question, left), question, ask_again
+                )
+            if matching:
+                found[question.name] = matching[:1] if matching[0].parts else matching
+
+    def _combined(self, firsts: list[Misconception], seconds: list[Misconception]) -> Iterator[Misconception]:
+        """Each of the first with each of the second ones, where they replace different names."""
+        for place, first in enumerate(firsts):
+            for second in seconds[place + 1 :]:
+                if not first.replaced.keys() & second.replaced.keys():
+                    both = self.witness.both(first, second)
+                    if both is not None:
+                        yield both
 
     def _whole(
         self, matching: list[Misconception], found: dict[str, list[Misconception]], question: Question
@@ -97,15 +129,16 @@ class Diagnostician:
         explained: list[tuple[Misconception, int]] = []
         names = {other.name for other in failing}
         for wrong in self._matching(candidates, question, names):
-            refusing = self.witness.refusing(wrong, question) - self.unwritten
+            # A check that another name fails says nothing about what this one would have answered.
+            silent = {other.name for other in failing if other.about not in wrong.replaced}
+            refusing = self.witness.refusing(wrong, question) - self.unwritten - silent
             own = wrong.refused_by & refusing
             if len(refusing & names) < SHARE * len(refusing) or not own <= names:
                 continue
-            related = [other for other in failing if other.called & wrong.replaced.keys()]
-            other_answers = {other.name for other in related if not self.witness.alike(wrong, other)}
-            count = len(related) - len(other_answers)
-            if count >= SHARE * len(related) and not own & other_answers:
-                explained.append((wrong, count))
+            alike = {other.name for other in failing if self.witness.alike(wrong, other)}
+            related = names - silent
+            if len(related & alike) >= SHARE * len(related) and not own & (related - alike):
+                explained.append((wrong, len(alike)))
         most = max((count for _wrong, count in explained), default=0)
         return [wrong for wrong, count in explained if count == most]
 

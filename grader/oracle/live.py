@@ -72,12 +72,20 @@ class Solution(Step):
         if self.is_recorded:
             return self.tape
         checks = [check.function for check in self.checks]
-        return AskedHere(lambda wrong: LocalBackend(self.responder(wrong.replaced)), oracle, checks)
+        return AskedHere(self._asked, oracle, checks)
+
+    def _asked(self, wrong: catalogue.Misconception, alone: bool) -> LocalBackend | None:
+        """A misconception in the reference's file; `alone`: nothing else of the file uses it, where anything does."""
+        if not alone:
+            return LocalBackend(self.responder(wrong.replaced))
+        if self.touched(wrong.replaced) == wrong.replaced.keys():
+            return None
+        return LocalBackend(Responder(vars(self.reference) | wrong.replaced, None, _of_a_solution))
 
     def responder(self, replaced: dict[str, Any] | None = None, *, watched: bool = False) -> Responder:
         """Answers calls with the reference's names, some of them replaced; `watched`: off limits are enforced."""
         names = self._file_with(replaced) if replaced else vars(self.reference)
-        return Responder(names, self.off_limits if watched else None, lambda filename: "solutions" in filename)
+        return Responder(names, self.off_limits if watched else None, _of_a_solution)
 
     def touched(self, replaced: Collection[str]) -> set[str]:
         """The names that are replaced, and those in the reference that use one of them, directly or not."""
@@ -117,6 +125,10 @@ class Solution(Step):
     @cached_property
     def _files(self) -> dict[int, tuple[dict[str, Any], dict[str, Any]]]:
         return {}
+
+
+def _of_a_solution(filename: str) -> bool:
+    return "solutions" in filename
 
 
 def solutions(folder: Path = SOLUTIONS) -> list[Solution]:
