@@ -7,7 +7,7 @@ the implementation that gives the student's answers, in value, shape or error, i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -20,6 +20,7 @@ from grader.oracle.witness import Question, Witness
 SHARE = 0.75
 UNEXPLAINED = 3  # failing checks of one public name searched without success before its rest is left unexplained
 FURTHER_DRAWS = 3
+MOST_SEARCHED = 6  # failing checks of one public name in which a second mistake is looked for
 
 
 class Diagnostician:
@@ -60,10 +61,10 @@ class Diagnostician:
                     pairs = [pair for pair in pairs if not question.called & pair.replaced.keys()]
             if matching:
                 found[question.name] = matching
-        if 0 < len(found) < len(questions):
+        if len(found) < len(questions):
             self._beside(questions, found, ask_again)
         return {
-            question.name: self._whole(found[question.name], found, question)
+            question.name: _each_once(self._whole(found[question.name], found, question))
             for question in questions
             if question.name in found
         }
@@ -74,27 +75,56 @@ class Diagnostician:
     ) -> None:  # fmt: skip
         """Adds what stands beside a mistake that was found: a second one, which explains what the first does not, and
         both of them where a check meets both."""
+        in_vain: Counter[str] = Counter()
         for question in questions:
-            if question.name in found:
+            if question.name in found or in_vain[question.about] >= UNEXPLAINED:
                 continue
             left = [other for other in questions if other.name not in found]
             singles = _unique([wrong for group in found.values() for wrong in group if not wrong.parts])
-            matching = [both for both in self._combined(singles, singles) if self.witness.alike(both, question)]
-            if not matching and sum(1 for other in left if other.about == question.about) :
-                matching = self._told_apart(
-                    self._consistent(self.misconceptions, question, left), question, ask_again
-                )
+            alone = self._consistent(self.misconceptions, question, left)
+            matching = self._told_apart(alone, question, ask_again)
+            matching = matching or self._consistent(self._combined(singles, left), question, questions)[:1]
+            matching = matching or self._one_of_several(question, left)
             if matching:
-                found[question.name] = matching[:1] if matching[0].parts else matching
+                found[question.name] = matching
+            else:
+                in_vain[question.about] += 1
 
-    def _combined(self, firsts: list[Misconception], seconds: list[Misconception]) -> Iterator[Misconception]:
-        """Each of the first with each of the second ones, where they replace different names."""
-        for place, first in enumerate(firsts):
-            for second in seconds[place + 1 :]:
-                if not first.replaced.keys() & second.replaced.keys():
-                    both = self.witness.both(first, second)
-                    if both is not None:
-                        yield both
+    def _one_of_several(self, question: Question, failing: list[Question]) -> list[Misconception]:
+        """One of two mistakes in one name: each gives the student's answers in the check that is meant to catch it, and
+        together they explain what neither explains alone."""
+        names = {other.name for other in failing}
+        related = [other for other in failing if other.about == question.about]
+        explained: dict[str, tuple[Misconception, frozenset[str]]] = {}
+        for other in related[:MOST_SEARCHED]:
+            for wrong in self._matching(self.misconceptions, other, names):
+                if wrong.name in explained or other.about not in wrong.replaced:
+                    continue
+                alike = frozenset(one.name for one in related if self.witness.alike(wrong, one))
+                refusing = self.witness.refusing(wrong, other) - self.unwritten
+                if wrong.refused_by & refusing <= alike and len(refusing & names) >= SHARE * len(refusing):
+                    explained[wrong.name] = wrong, alike
+        here = [(wrong, alike) for wrong, alike in explained.values() if question.name in alike]
+        others = [alike for _wrong, alike in explained.values()]
+        together = [
+            (len(alike), wrong)
+            for wrong, alike in here
+            if any(len(alike | other) >= SHARE * len(related) for other in others)
+        ]
+        most = max((count for count, _wrong in together), default=0)
+        return [wrong for count, wrong in together if count == most]
+
+    def _combined(self, singles: list[Misconception], left: list[Question]) -> list[Misconception]:
+        """Each of those found with each that a check `left` is meant to catch, where they replace different names."""
+        names = {other.name for other in left}
+        seconds = [wrong for wrong in self.misconceptions if wrong in singles or wrong.refused_by & names]
+        made = [
+            self.witness.both(first, second)
+            for first in singles
+            for second in seconds
+            if not first.replaced.keys() & second.replaced.keys()
+        ]
+        return [both for both in made if both is not None]
 
     def _whole(
         self, matching: list[Misconception], found: dict[str, list[Misconception]], question: Question
@@ -113,7 +143,7 @@ class Diagnostician:
             for group in found.values()
             if all(matching[0] in pair.parts for pair in group)
             for pair in group
-            if self.witness.alike(pair, question)
+            if all(part.replaced.keys() & question.called for part in pair.parts) and self.witness.alike(pair, question)
         ]
         # The nudge is that of the mistake that shows.
         return [replace(pair, nudge=matching[0].nudge) for pair in _unique(both)] or matching
@@ -176,7 +206,7 @@ class Diagnostician:
 
 def name_of(matching: list[Misconception]) -> str:
     """A diagnosis as reports name it: `a | b` for one of two that can't be distinguished, `a + b` for both at once."""
-    return " | ".join(wrong.name for wrong in matching)
+    return " | ".join(wrong.called for wrong in matching)
 
 
 def explained(matching: list[Misconception]) -> list[str]:
@@ -200,6 +230,11 @@ def nudge_of(matching: list[Misconception]) -> str:
 
 def _parts(wrong: Misconception) -> tuple[Misconception, ...]:
     return wrong.parts or (wrong,)
+
+
+def _each_once(matching: list[Misconception]) -> list[Misconception]:
+    """One of several forms of the same mistake."""
+    return list({wrong.called: wrong for wrong in reversed(matching)}.values())[::-1]
 
 
 def _unique(found: list[Misconception]) -> list[Misconception]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from grader.base.paths import SOLUTIONS, TAPE, step_folders
 from grader.calls.responder import Responder
-from grader.checks import catalogue
+from grader.checks import catalogue, smallest
 from grader.checks.backends import LocalBackend, Oracle
 from grader.course.steps import Step
 from grader.oracle.tape import Tape
@@ -59,6 +59,17 @@ class Solution(Step):
         """The step's right implementations other than the reference."""
         return catalogue.variants(importlib.import_module(f"{self.package}.variants"))
 
+    @cached_property
+    def small_cases(self) -> dict[str, list[smallest.Case]]:
+        """For each public name in the table `CALLS` of its checks, its small cases, from the smallest on; of a tape
+        those that it has."""
+        calls: dict[str, smallest.Asked] = getattr(self.checks_module, "CALLS", {})
+        every = {name: smallest.cases(name, how) for name, how in calls.items()}
+        if self.is_recorded:
+            known = self.tape.index.checks
+            every = {name: [case for case in few if case.__name__ in known] for name, few in every.items()}
+        return every
+
     def seed(self, asked: int) -> int:
         """The seed to run under for a requested one: the same, or one that is on the tape."""
         return self.tape.seed(asked) if self.is_recorded else asked
@@ -78,9 +89,15 @@ class Solution(Step):
         """A misconception in the reference's file; `alone`: nothing else of the file uses it, where anything does."""
         if not alone:
             return LocalBackend(self.responder(wrong.replaced))
+        responder = self.alone(wrong)
+        return LocalBackend(responder) if responder else None
+
+    def alone(self, wrong: catalogue.Misconception) -> Responder | None:
+        """Answers calls with the reference's names and those of a misconception, which no other name of the file uses;
+        None where none does anyway."""
         if self.touched(wrong.replaced) == wrong.replaced.keys():
             return None
-        return LocalBackend(Responder(vars(self.reference) | wrong.replaced, None, _of_a_solution))
+        return Responder(vars(self.reference) | wrong.replaced, None, _of_a_solution)
 
     def responder(self, replaced: dict[str, Any] | None = None, *, watched: bool = False) -> Responder:
         """Answers calls with the reference's names, some of them replaced; `watched`: off limits are enforced."""

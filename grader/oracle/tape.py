@@ -68,6 +68,7 @@ class KnownWay(msgspec.Struct, array_like=True):
     what: str
     why: str
     nudge: str
+    form_of: str
 
 
 class KnownPair(msgspec.Struct, array_like=True):
@@ -80,8 +81,9 @@ class KnownPair(msgspec.Struct, array_like=True):
 
 class Recording(msgspec.Struct, array_like=True):
     """One check under one seed: its inputs, the reference's answers to the calls of these names, and the fingerprints
-    of each misconception's answers up to its failure, also under other random numbers where it uses some, with the size
-    of the last where the check measured it."""
+    of each misconception's answers up to its failure, also under other random numbers where it uses some, and in a file
+    whose other names do not use what it replaces, with the size of the last where the check measured it. `elsewhere`
+    are those that fail by an answer of a name that they do not replace."""
 
     draws: list[StoredTensor | int]
     calls: list[str]
@@ -89,6 +91,8 @@ class Recording(msgspec.Struct, array_like=True):
     fingerprints: dict[str, list[int]]
     redrawn: dict[str, list[int]]
     sizes: dict[str, int]
+    alone: dict[str, list[int]]
+    elsewhere: list[str]
 
 
 class Index(msgspec.Struct, array_like=True):
@@ -127,7 +131,9 @@ class Tape:
     def misconceptions(self) -> list[Misconception]:
         """The step's misconceptions; what they replace is known by name only."""
         return [
-            Misconception(way.name, way.caught_by, dict.fromkeys(way.replaced), way.what, way.why, way.nudge)
+            Misconception(
+                way.name, way.caught_by, dict.fromkeys(way.replaced), way.what, way.why, way.nudge, form_of=way.form_of
+            )
             for way in self.index.known_ways
         ]
 
@@ -184,10 +190,10 @@ class Tape:
         recording = self._recording(question.name, question.seed)
         if not same_size(recording.sizes.get(wrong.name, 0), question.answers):
             return False
-        recorded = (ways.get(wrong.name, []) for ways in (recording.fingerprints, recording.redrawn))
-        return any(self._same(fingerprints, question) for fingerprints in recorded)
+        recorded = (ways.get(wrong.name, []) for ways in (recording.fingerprints, recording.redrawn, recording.alone))
+        return any(self._same(fingerprints, question, wrong) for fingerprints in recorded)
 
-    def _same(self, recorded: list[int], question: Question) -> bool:
+    def _same(self, recorded: list[int], question: Question, wrong: Misconception) -> bool:
         if not 0 < len(question.answers) == len(recorded):
             return False
         return all(
@@ -199,12 +205,20 @@ class Tape:
                 question.device,
                 last=exchange is question.answers[-1],
             )
-            for number, exchange in zip(recorded, question.answers, strict=True)
+            for place, (number, exchange) in enumerate(zip(recorded, question.answers, strict=True))
+            if question.counts(place, wrong.replaced)
         )
 
     def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
         """See `Witness`."""
-        return {name for name in self.index.checks if wrong.name in self._recording(name, question.seed).fingerprints}
+        every = {name: self._recording(name, question.seed) for name in self.index.checks}
+        return {
+            name for name, one in every.items() if wrong.name in one.fingerprints and wrong.name not in one.elsewhere
+        }
+
+    def both(self, first: Misconception, second: Misconception) -> Misconception | None:
+        """None: only the pairs that a step lists are recorded."""
+        return None
 
 
 class _TapeDraw(Draw):
