@@ -122,9 +122,7 @@ def record(step: Solution, seeds: tuple[int, ...] = SEEDS) -> bytes:
 def _recorded(step: Solution, seeds: tuple[int, ...]) -> bytes:
     recorder = _Recorder(step)
     known_ways = [
-        KnownWay(
-            wrong.name, wrong.caught_by, sorted(wrong.replaced), wrong.what, wrong.why, wrong.nudge, wrong.form_of
-        )
+        KnownWay(wrong.name, wrong.caught_by, sorted(wrong.replaced), wrong.what, wrong.why, wrong.nudge, wrong.form_of)
         for wrong in step.misconceptions
     ]
     places = {wrong.name: place for place, wrong in enumerate(step.misconceptions)}
@@ -166,7 +164,9 @@ class _Recorder:
         draws = [packed(value, self.tensors) for value in oracle.drawn]
         calls = [name for name, _outcome in oracle.answered]
         answers = [packed_outcome(outcome, self.tensors) for _name, outcome in oracle.answered]
-        return Recording(draws, calls, answers, *self._wrong_ways(check, seed, verdict.called if named else frozenset()))
+        return Recording(
+            draws, calls, answers, *self._wrong_ways(check, seed, verdict.called if named else frozenset())
+        )
 
     def _wrong_ways(
         self, check: Callable[..., None], seed: int, called: frozenset[str]
@@ -185,15 +185,13 @@ class _Recorder:
             responder = self.step.responder(wrong.replaced)
             student = _Fingerprinted(responder, wrong)
             verdict = run_check(check, student, self.reference, seed=seed)
-            by_itself = _Fingerprinted(self.step.alone(wrong) or responder, wrong)
-            if by_itself.responder is not responder and called & wrong.replaced.keys():
-                if run_check(check, by_itself, self.reference, seed=seed).status != "pass":
-                    alone[wrong.name] = self._numbers(by_itself)
-            if verdict.status == "pass":
+            numbers = [] if verdict.status == "pass" else self._numbers(student)
+            by_itself = self._by_itself(check, wrong, seed) if called & wrong.replaced.keys() else []
+            if by_itself != numbers and by_itself:
+                alone[wrong.name] = by_itself
+            if not numbers:
                 continue
-            taken[wrong.name] = self._numbers(student)
-            if alone.get(wrong.name) == taken[wrong.name]:
-                del alone[wrong.name]
+            taken[wrong.name] = numbers
             if name_refused(verdict.exchanges, verdict.about) not in wrong.replaced:
                 elsewhere.append(wrong.name)
             if student.may_be_missed:
@@ -203,6 +201,16 @@ class _Recorder:
             if size := size_measured(verdict.exchanges):
                 sizes[wrong.name] = size
         return taken, redrawn, sizes, alone, elsewhere
+
+    def _by_itself(self, check: Callable[..., None], wrong: Misconception, seed: int) -> list[int]:
+        """The fingerprints of a misconception that no other name of the file uses; empty where it passes the check, or
+        where none uses it anyway."""
+        responder = self.step.alone(wrong)
+        if responder is None:
+            return []
+        student = _Fingerprinted(responder, wrong)
+        verdict = run_check(check, student, self.reference, seed=seed)
+        return [] if verdict.status == "pass" else self._numbers(student)
 
     def _numbers(self, student: _Fingerprinted) -> list[int]:
         return [self.fingerprints.setdefault(print_, len(self.fingerprints)) for print_ in student.fingerprints]

@@ -96,13 +96,16 @@ class AskedHere:
         known = self._answers(wrong, question.check, question)
         if self._same(wrong, question, known):
             return True
+        place = known.matched_by(question, wrong)
+        if place >= len(question.answers):
+            return False
         # Drawn from the student's own stream, a mask may be the complement of theirs: then no element is kept in both,
         # and nothing can be compared.
-        parted = known.outcomes[known.matched_by(question, wrong) :]
-        if parted and parted[0].drawn and randomness.may_miss(randomness.profile(parted[0].outcome)):
+        parted = known.outcomes[place] if place < len(known.outcomes) else None
+        if parted and parted.drawn and randomness.may_miss(randomness.profile(parted.outcome)):
             return self._same(wrong, question, self._answers(wrong, question.check, question, OTHER_STREAM))
         # The student's other functions may not use this one, as the reference's do.
-        if self._backend(wrong, True) is None or (parted and known.own_at(len(known.outcomes) - len(parted), question, wrong)):
+        if question.answers[place].name in wrong.replaced or self._backend(wrong, True) is None:
             return False
         return self._same(wrong, question, self._answers(wrong, question.check, question, ALONE))
 
@@ -200,10 +203,6 @@ class _KnownAnswers:
         count = min(len(self.outcomes), len(question.answers))
         same = (self.outcomes[place].is_like(question, place, wrong) for place in range(count))
         return sum(1 for _same in itertools.takewhile(bool, same))
-
-    def own_at(self, place: int, question: Question, wrong: Misconception) -> bool:
-        """Whether the answer at this place is one of a name that is replaced."""
-        return place < len(question.answers) and question.answers[place].name in wrong.replaced
 
 
 class _Apart(BaseException):
