@@ -301,7 +301,7 @@ def ten_times_the_cube(x: Tensor) -> Tensor:
 
 @misconception(replaces="MLP", caught_by="test_mlp")
 class not_four_times_wider(reference.MLP):
-    """The layer in between was as wide as the stream.
+    """The layer in between was not four times as wide as the stream.
 
     GPT-2's MLP is four times wider inside: c_fc goes to 4 * n_embd, and c_proj comes back.
 
@@ -776,6 +776,21 @@ class mlp_added_to_the_normed_input(reference.Block):
         x = x + self.attn(self.ln_1(x))
         x = self.ln_2(x)
         return x + self.mlp(x)
+
+
+@another_form(one_norm_for_the_whole_tensor)
+class norm_over_the_tokens(_LayerNorm):
+    def normed(self, x: Tensor) -> Tensor:
+        centred = x - x.mean(dim=1, keepdim=True)
+        return centred / torch.sqrt(centred.square().mean(dim=1, keepdim=True) + self.eps)
+
+
+@another_form(not_four_times_wider)
+class twice_as_wide(reference.MLP):
+    def __init__(self, n_embd: int, dropout: float = 0.0, bias: bool = True) -> None:
+        super().__init__(n_embd, dropout, bias)
+        self.c_fc = nn.Linear(n_embd, 2 * n_embd, bias=bias)
+        self.c_proj = nn.Linear(2 * n_embd, n_embd, bias=bias)
 
 
 @misconception(replaces="gelu", caught_by="test_gelu")
