@@ -18,6 +18,9 @@ from grader.oracle.witness import Question, Witness
 # Of the failing checks that a misconception should explain, the share in which it must give the student's answers. Not
 # all: random numbers drawn in another order make the answers of the same mistake differ.
 SHARE = 0.75
+# Of the checks that a misconception fails, the share that the student fails as well. Another form of the same mistake
+# may be right about dtypes, devices or lengths where the catalogue's is not.
+ALSO_REFUSED = 0.5
 UNEXPLAINED = 3  # failing checks of one public name searched without success before its rest is left unexplained
 FURTHER_DRAWS = 3
 MOST_SEARCHED = 6  # failing checks of one public name in which a second mistake is looked for
@@ -102,7 +105,7 @@ class Diagnostician:
                     continue
                 alike = frozenset(one.name for one in related if self.witness.alike(wrong, one))
                 refusing = self.witness.refusing(wrong, other) - self.unwritten
-                if wrong.refused_by & refusing <= alike and len(refusing & names) >= SHARE * len(refusing):
+                if wrong.refused_by & refusing <= alike and len(refusing & names) >= ALSO_REFUSED * len(refusing):
                     explained[wrong.name] = wrong, alike
         here = [(wrong, alike) for wrong, alike in explained.values() if question.name in alike]
         others = [alike for _wrong, alike in explained.values()]
@@ -163,7 +166,7 @@ class Diagnostician:
             silent = {other.name for other in failing if other.about not in wrong.replaced}
             refusing = self.witness.refusing(wrong, question) - self.unwritten - silent
             own = wrong.refused_by & refusing
-            if len(refusing & names) < SHARE * len(refusing) or not own <= names:
+            if len(refusing & names) < ALSO_REFUSED * len(refusing) or not own <= names:
                 continue
             alike = {other.name for other in failing if self.witness.alike(wrong, other)}
             related = names - silent
