@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from grader.base.language import gettext as _
 from grader.checks.catalogue import Misconception
@@ -23,7 +23,23 @@ SHARE = 0.75
 ALSO_REFUSED = 0.5
 UNEXPLAINED = 3  # failing checks of one public name searched without success before its rest is left unexplained
 FURTHER_DRAWS = 3
+FEWEST = 2  # checks that each of two mistakes in one name has to explain: one alone may be a coincidence
 MOST_SEARCHED = 6  # failing checks of one public name in which a second mistake is looked for
+
+
+@dataclass(frozen=True)
+class _Explained:
+    """A misconception, the checks in which it gives the student's answers, and those that it fails."""
+
+    wrong: Misconception
+    alike: frozenset[str]
+    refusing: frozenset[str]
+
+    def stands_beside(self, other: _Explained, enough: float) -> bool:
+        """Whether both may have been made, and explain enough checks together: where one explains the answers alone,
+        the other must not show."""
+        shows = (self.alike & other.refusing) - other.alike or (other.alike & self.refusing) - self.alike
+        return not shows and len(self.alike | other.alike) >= enough
 
 
 class Diagnostician:
@@ -98,24 +114,25 @@ class Diagnostician:
         together they explain what neither explains alone."""
         names = {other.name for other in failing}
         related = [other for other in failing if other.about == question.about]
-        explained: dict[str, tuple[Misconception, frozenset[str]]] = {}
+        explained: dict[str, _Explained] = {}
         for other in related[:MOST_SEARCHED]:
             for wrong in self._matching(self.misconceptions, other, names):
                 if wrong.name in explained or other.about not in wrong.replaced:
                     continue
                 alike = frozenset(one.name for one in related if self.witness.alike(wrong, one))
-                refusing = self.witness.refusing(wrong, other) - self.unwritten
-                if wrong.refused_by & refusing <= alike and len(refusing & names) >= ALSO_REFUSED * len(refusing):
-                    explained[wrong.name] = wrong, alike
-        here = [(wrong, alike) for wrong, alike in explained.values() if question.name in alike]
-        others = [alike for _wrong, alike in explained.values()]
-        together = [
-            (len(alike), wrong)
-            for wrong, alike in here
-            if any(len(alike | other) >= SHARE * len(related) for other in others)
+                refusing = frozenset(self.witness.refusing(wrong, other) - self.unwritten)
+                if len(alike) < FEWEST or not wrong.refused_by & refusing <= alike:
+                    continue
+                if len(refusing & names) >= ALSO_REFUSED * len(refusing):
+                    explained[wrong.name] = _Explained(wrong, alike, refusing)
+        here = [
+            one
+            for one in explained.values()
+            if question.name in one.alike
+            and any(one.stands_beside(other, SHARE * len(related)) for other in explained.values())
         ]
-        most = max((count for count, _wrong in together), default=0)
-        return [wrong for count, wrong in together if count == most]
+        most = max((len(one.alike) for one in here), default=0)
+        return [one.wrong for one in here if len(one.alike) == most]
 
     def _combined(self, singles: list[Misconception], left: list[Question]) -> list[Misconception]:
         """Each of those found with each that a check `left` is meant to catch, where they replace different names."""
