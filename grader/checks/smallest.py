@@ -27,7 +27,7 @@ Asked = AskedFunction | AskedModule
 Case = Callable[[Implementation, Implementation, Draw], None]
 
 FIXED = 4  # sizes from here on are those of a table, and not of the leading axes or the tokens: they become smaller
-NARROW = (2, 4)  # what they become: of width 1 per head a wrong scale can't be seen
+NARROW = (2, 4, 6)  # what they become: of width 1 per head a wrong scale can't be seen, and two do not divide by three
 TOKENS = (2, 3)
 MOST_WEIGHTS = 100  # numbers of a module that are printed
 
@@ -60,7 +60,7 @@ def _case(name: str, how: Asked, narrow: int, leading: tuple[int, ...], tokens: 
             if module:
                 module.load_parameters(values, evaluating=True)
             ours = _right(lambda: module(*inputs)) if module else None
-            theirs = with_values(student, values, name, *made) if module else student
+            theirs = with_values(student, values, name, *made)
         if ours is not None:
             agree(theirs(*inputs, **given), ours, terms=how.terms)
 

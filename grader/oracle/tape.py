@@ -52,11 +52,13 @@ Drawn = TypeVar("Drawn", Tensor, int)
 
 class Fingerprint(msgspec.Struct, array_like=True, frozen=True):
     """The fingerprint of a misconception's answer: a checksum of what must be equal, numbers that must be close, and a
-    profile where random numbers were used."""
+    profile where random numbers were used. Of sampled tokens the rates, and a checksum of all but the tokens."""
 
     checksum: int
     numbers: tuple[bytes, ...]  # three per floating tensor, as `_packed` writes them
     profile: tuple[bytes, ...] = ()
+    pairs: tuple[bytes, ...] = ()
+    loose: int = 0
 
 
 class KnownWay(msgspec.Struct, array_like=True):
@@ -212,9 +214,8 @@ class Tape:
     def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
         """See `Witness`."""
         every = {name: self._recording(name, question.seed) for name in self.index.checks}
-        return {
-            name for name, one in every.items() if wrong.name in one.fingerprints and wrong.name not in one.elsewhere
-        }
+        failed = {name: one for name, one in every.items() if wrong.name in one.fingerprints}
+        return {name for name, one in failed.items() if wrong.name not in one.elsewhere}
 
     def both(self, first: Misconception, second: Misconception) -> Misconception | None:
         """None: only the pairs that a step lists are recorded."""
@@ -307,14 +308,21 @@ def fingerprint(
     ended with it. An error with which the check did not end was expected, and any error counts as the same."""
     checksum, tensors = _described(call, outcome, device, last)
     profile = tuple(randomness.profile(outcome)) if drawn else ()
-    return Fingerprint(
-        checksum, tuple(_packed(tensor) for tensor in tensors), profile if randomness.tells(profile) else ()
-    )
+    pairs = tuple(randomness.pairs(outcome)) if drawn else ()
+    tokens = drawn and outcome.raised is None and randomness.has_tokens(outcome)
+    loose = _described(call, outcome, device, last, sampled=True)[0] if tokens else 0
+    numbers = tuple(_packed(tensor) for tensor in tensors)
+    return Fingerprint(checksum, numbers, profile if randomness.tells(profile) else (), pairs, loose)
 
 
 def agree_in(recorded: Fingerprint, call: Call, outcome: Outcome, device: str, last: bool = True) -> bool:
     """Whether an answer is the recorded one, up to the order of summation, or another draw of it."""
     checksum, tensors = _described(call, outcome, device, last)
+    if recorded.loose and recorded.loose == _described(call, outcome, device, last, sampled=True)[0]:
+        if recorded.pairs:
+            return randomness.pairs_alike(recorded.pairs, randomness.pairs(outcome))
+        if not last:  # too few to tell how often each was sampled
+            return True
     if checksum != recorded.checksum or len(tensors) != len(recorded.numbers):
         return False
     return _near(recorded, tensors) or randomness.alike(
@@ -331,8 +339,11 @@ def _near(recorded: Fingerprint, tensors: list[Tensor]) -> bool:
     return True
 
 
-def _described(call: Call, outcome: Outcome, device: str, last: bool) -> tuple[int, list[Tensor]]:
-    """A checksum of everything in an answer that must be equal, and the floating tensors, which must be close."""
+def _described(
+    call: Call, outcome: Outcome, device: str, last: bool, *, sampled: bool = False
+) -> tuple[int, list[Tensor]]:
+    """A checksum of everything in an answer that must be equal, and the floating tensors, which must be close;
+    `sampled`: whole numbers need not be equal."""
     here = f"{device}:0" if device != "cpu" else device
     follows = _follows(call, device)
 
@@ -340,7 +351,8 @@ def _described(call: Call, outcome: Outcome, device: str, last: bool) -> tuple[i
         match leaf:
             case Placed(tensor, place):
                 where = "here" if follows and place == here else place
-                return ["tensor", list(tensor.shape), str(tensor.dtype), where, _exact(tensor)]
+                exact = 0 if sampled and tensor.dtype == torch.int64 else _exact(tensor)
+                return ["tensor", list(tensor.shape), str(tensor.dtype), where, exact]
             case np.ndarray():
                 return ["array", list(leaf.shape), str(leaf.dtype), _exact(as_tensor(leaf))]
         return [type(leaf).__name__, repr(leaf)]

@@ -16,7 +16,7 @@ from grader.checks.catalogue import Misconception, paired
 from grader.checks.implementation import Exchange
 from grader.checks.trial import Trial
 from grader.oracle import randomness
-from grader.oracle.likeness import same_answer, same_but_for_the_draw, same_size, size_measured
+from grader.oracle.likeness import same_answer, same_but_for_the_draw, same_size, size_measured, too_few_to_tell
 
 OTHER_STREAM = 1  # added to a seed of torch's: random numbers independent of the student's
 ALONE = 2  # a file in which nothing else uses what is replaced
@@ -183,7 +183,11 @@ class _KnownAnswer:
             return True
         if same_answer(theirs.call, self.outcome, theirs.outcome):
             return True
-        return self.drawn and theirs.outcome is not None and same_but_for_the_draw(self.outcome, theirs.outcome)
+        if not self.drawn or theirs.outcome is None:
+            return False
+        if not last and too_few_to_tell(self.outcome, theirs.outcome):
+            return True  # what chance parted counts neither way, unless the check ended with it
+        return same_but_for_the_draw(self.outcome, theirs.outcome)
 
 
 @dataclass
