@@ -19,7 +19,7 @@ from grader.calls.call import Call
 from grader.calls.values import leaves, mapped
 from grader.checks.assertions import agree, with_values
 from grader.checks.draws import Draw
-from grader.checks.implementation import Answer, Exchange, Implementation
+from grader.checks.implementation import Exchange, Implementation
 from grader.checks.regimes import AXES, AskedFunction, AskedModule
 from grader.checks.value_text import FULLY_SHOWN
 
@@ -51,16 +51,17 @@ def _case(name: str, how: Asked, narrow: int, leading: tuple[int, ...], tokens: 
         if isinstance(how, AskedFunction):
             given = mapped(dict(how.options), small)
             ours = _right(lambda: getattr(reference, name)(*inputs, **given))
-            theirs: Callable[..., Answer] = getattr(student, name)
+            theirs: Any = getattr(student, name)
         else:
             given = {}
             made = mapped(how.made(tokens), small)
             module = _right(lambda: getattr(reference, name)(*made))
-            values = _Round(draw, small).parameters(module.parameters()) if module else {}
-            if module:
-                module.load_parameters(values, evaluating=True)
-            ours = _right(lambda: module(*inputs)) if module else None
-            theirs = with_values(student, values, name, *made)
+            values = _right(lambda: _Round(draw, small).parameters(module.parameters())) if module else None
+            if values is None:
+                return
+            module.load_parameters(values, evaluating=True)
+            ours = _right(lambda: module(*inputs))
+            theirs = with_values(student, values, name, *made) if ours is not None else student
         if ours is not None:
             agree(theirs(*inputs, **given), ours, terms=how.terms)
 
