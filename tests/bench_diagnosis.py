@@ -39,7 +39,7 @@ class Named:
 
     def add(self, name: str, given: list[Misconception]) -> None:
         """Counts one diagnosis of the wrong way of this name."""
-        names = {wrong.name for wrong in given}
+        names = {wrong.called for wrong in given}
         self.alone += names == {name}
         self.among += name in names and len(names) > 1
         self.missed[name] += name not in names
@@ -63,8 +63,8 @@ class Crossed:
 
         It is named where some check is put down to each of them, misnamed where a check is put down to none of them.
         """
-        given = [{part.name for wrong in group for part in wrong.parts or (wrong,)} for group in groups]
-        names = {wrong.name for wrong in made}
+        given = [{part.called for wrong in group for part in wrong.parts or (wrong,)} for group in groups]
+        names = {wrong.called for wrong in made}
         if any(not group & names for group in given):
             said = " & ".join("|".join(sorted(group)) for group in given)
             self.misnamed.append(f"{' + '.join(sorted(names))} beside {beside} called {said}")
@@ -102,7 +102,7 @@ def tally(name: str, seeds: int) -> Tally:
     for seed in range(1, seeds + 1):
         clinic = Clinic(step)
         for wrong in step.misconceptions:
-            result.singles.add(wrong.name, _first(clinic, wrong, seed))
+            result.singles.add(wrong.called, _first(clinic, wrong, seed))
         for pair in step.pairs if seed <= PAIR_SEEDS else ():
             result.pairs.add(pair.name, _first(clinic, pair, seed))
         for place, wrong in enumerate(step.misconceptions) if seed <= CROSSED_SEEDS else ():
@@ -111,7 +111,7 @@ def tally(name: str, seeds: int) -> Tally:
             result.strangers += 1
             given = _first(clinic, wrong, seed, without=wrong)
             if given:
-                result.wrong_names.append(f"{wrong.name} called {' | '.join(other.name for other in given)}")
+                result.wrong_names.append(f"{wrong.name} called {' | '.join(other.called for other in given)}")
     return result
 
 

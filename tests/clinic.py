@@ -63,8 +63,9 @@ class Clinic:
             verdict = run_check(question.check, student, self._reference, seed=further)
             return self._question(question.name, verdict, further) if verdict.status == "fail" else None
 
-        known = [wrong for wrong in self.step.misconceptions if wrong is not without]
-        pairs = [pair for pair in self.step.pairs if without not in pair.parts]
+        left_out = without.called if without else ""
+        known = [wrong for wrong in self.step.misconceptions if wrong.called != left_out]
+        pairs = [pair for pair in self.step.pairs if left_out not in [part.called for part in pair.parts]]
         return Diagnostician(known, self._witness, pairs).diagnose(questions, ask_again)
 
     def verdicts(self, student: Backend, seed: int) -> dict[str, Verdict]:
@@ -75,4 +76,4 @@ class Clinic:
 
     def _question(self, name: str, verdict: Verdict, seed: int) -> Question:
         check = next(check for check in self.step.checks if check.name == name)
-        return Question(check.function, seed, "cpu", verdict.exchanges, verdict.called)
+        return Question(check.function, seed, "cpu", verdict.exchanges, verdict.called, verdict.about)

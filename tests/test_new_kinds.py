@@ -196,7 +196,7 @@ def diagnosed(step: Solution, witness: Witness, said: dict[str, Verdict], seed: 
     """What the failing checks are put down to."""
     checks = {check.name: check.function for check in step.checks}
     questions = [
-        Question(checks[name], seed, "cpu", verdict.exchanges, verdict.called)
+        Question(checks[name], seed, "cpu", verdict.exchanges, verdict.called, verdict.about)
         for name, verdict in said.items()
         if verdict.status == "fail"
     ]

@@ -26,6 +26,7 @@ from grader.base import files
 from grader.base.paths import ROOT, SOLUTIONS, TAPE
 from grader.calls.call import Call, Outcome, Raised
 from grader.calls.codec import packed, packed_outcome
+from grader.calls.responder import Responder
 from grader.calls.values import copied as copied_value
 from grader.checks.backends import LocalBackend
 from grader.checks.catalogue import Misconception
@@ -48,7 +49,7 @@ from grader.oracle.tape import (
     copied,
     fingerprint,
 )
-from grader.oracle.witness import OTHER_STREAM, in_stream
+from grader.oracle.witness import OTHER_STREAM, in_stream, name_refused
 from grader.sandbox import preload
 
 KEPT = ROOT / "dist" / "tapes"
@@ -121,7 +122,7 @@ def record(step: Solution, seeds: tuple[int, ...] = SEEDS) -> bytes:
 def _recorded(step: Solution, seeds: tuple[int, ...]) -> bytes:
     recorder = _Recorder(step)
     known_ways = [
-        KnownWay(wrong.name, wrong.caught_by, sorted(wrong.replaced), wrong.what, wrong.why, wrong.nudge)
+        KnownWay(wrong.name, wrong.caught_by, sorted(wrong.replaced), wrong.what, wrong.why, wrong.nudge, wrong.form_of)
         for wrong in step.misconceptions
     ]
     places = {wrong.name: place for place, wrong in enumerate(step.misconceptions)}
@@ -131,6 +132,8 @@ def _recorded(step: Solution, seeds: tuple[int, ...]) -> bytes:
         for first, second in [pair.parts]
     ]
     checks = {check.name: [recorder.recording(check.function, seed) for seed in seeds] for check in step.checks}
+    small = [case for few in step.small_cases.values() for case in few]
+    checks |= {case.__name__: [recorder.small_case(case, seed) for seed in seeds] for case in small}
     contents, pieces, stored = _each_once(recorder.tensors)
     prints = list(recorder.fingerprints)
     index = Index(step.title, list(seeds), known_ways, known_pairs, contents, pieces, prints, checks)
@@ -148,8 +151,12 @@ class _Recorder:
         self.tensors: dict[str, Tensor] = {}
         self.fingerprints: dict[Fingerprint, int] = {}
 
-    def recording(self, check: Callable[..., None], seed: int) -> Recording:
-        """One check under one seed."""
+    def small_case(self, case: Callable[..., None], seed: int) -> Recording:
+        """A small case, without the misconceptions' answers: it names nothing."""
+        return self.recording(case, seed, named=False)
+
+    def recording(self, check: Callable[..., None], seed: int, named: bool = True) -> Recording:
+        """One check under one seed; `named`: with the misconceptions' answers."""
         oracle = _RecordedOracle(self.step)
         verdict = run_check(check, LocalBackend(self.step.responder()), oracle, seed=seed)
         if verdict.status != "pass":
@@ -157,31 +164,53 @@ class _Recorder:
         draws = [packed(value, self.tensors) for value in oracle.drawn]
         calls = [name for name, _outcome in oracle.answered]
         answers = [packed_outcome(outcome, self.tensors) for _name, outcome in oracle.answered]
-        return Recording(draws, calls, answers, *self._wrong_ways(check, seed, verdict.called))
+        return Recording(
+            draws, calls, answers, *self._wrong_ways(check, seed, verdict.called if named else frozenset())
+        )
 
     def _wrong_ways(
         self, check: Callable[..., None], seed: int, called: frozenset[str]
-    ) -> tuple[dict[str, list[int]], dict[str, list[int]], dict[str, int]]:
-        """The fingerprints of each misconception that fails this check, those under other random numbers, and the
-        sizes. Misconceptions that pass the check, or replace nothing that it calls, are not needed."""
+    ) -> tuple[dict[str, list[int]], dict[str, list[int]], dict[str, int], dict[str, list[int]], list[str]]:
+        """The fingerprints of each misconception that fails this check, those under other random numbers, the sizes,
+        the fingerprints in a file that does not use it elsewhere, and which fail by a name that they do not replace.
+        Misconceptions that pass the check, or replace nothing that it calls, are not needed."""
         taken: dict[str, list[int]] = {}
         redrawn: dict[str, list[int]] = {}
         sizes: dict[str, int] = {}
+        alone: dict[str, list[int]] = {}
+        elsewhere: list[str] = []
         for wrong in [*self.step.misconceptions, *self.step.pairs]:
             if not called & self.step.touched(wrong.replaced):
                 continue
-            student = _Fingerprinted(self.step, wrong)
+            responder = self.step.responder(wrong.replaced)
+            student = _Fingerprinted(responder, wrong)
             verdict = run_check(check, student, self.reference, seed=seed)
-            if verdict.status == "pass":
+            numbers = [] if verdict.status == "pass" else self._numbers(student)
+            by_itself = self._by_itself(check, wrong, seed) if called & wrong.replaced.keys() else []
+            if by_itself != numbers and by_itself:
+                alone[wrong.name] = by_itself
+            if not numbers:
                 continue
-            taken[wrong.name] = self._numbers(student)
+            taken[wrong.name] = numbers
+            if name_refused(verdict.exchanges, verdict.about) not in wrong.replaced:
+                elsewhere.append(wrong.name)
             if student.may_be_missed:
-                again = _Fingerprinted(self.step, wrong, OTHER_STREAM)
+                again = _Fingerprinted(responder, wrong, OTHER_STREAM)
                 if run_check(check, again, self.reference, seed=seed).status != "pass":
                     redrawn[wrong.name] = self._numbers(again)
             if size := size_measured(verdict.exchanges):
                 sizes[wrong.name] = size
-        return taken, redrawn, sizes
+        return taken, redrawn, sizes, alone, elsewhere
+
+    def _by_itself(self, check: Callable[..., None], wrong: Misconception, seed: int) -> list[int]:
+        """The fingerprints of a misconception that no other name of the file uses; empty where it passes the check, or
+        where none uses it anyway."""
+        responder = self.step.alone(wrong)
+        if responder is None:
+            return []
+        student = _Fingerprinted(responder, wrong)
+        verdict = run_check(check, student, self.reference, seed=seed)
+        return [] if verdict.status == "pass" else self._numbers(student)
 
     def _numbers(self, student: _Fingerprinted) -> list[int]:
         return [self.fingerprints.setdefault(print_, len(self.fingerprints)) for print_ in student.fingerprints]
@@ -226,8 +255,8 @@ class _RecordedOracle(LocalBackend):
 class _Fingerprinted(LocalBackend):
     """A misconception; records fingerprints of its answers."""
 
-    def __init__(self, step: Solution, wrong: Misconception, stream: int = 0) -> None:
-        super().__init__(step.responder(wrong.replaced))
+    def __init__(self, responder: Responder, wrong: Misconception, stream: int = 0) -> None:
+        super().__init__(responder)
         self.own_draws, self._other = wrong.own_draws, stream
         self.fingerprints: list[Fingerprint] = []
         self._asked_for: Fingerprint | None = None

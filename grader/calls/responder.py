@@ -27,6 +27,7 @@ from grader.calls.on_meta import Twins
 from grader.calls.outputs import PLAIN, NotThere, described, materialised, travelling
 from grader.calls.values import HandleId, Placed, leaves
 
+CALLS_APART = 1_000_003  # between the seeds of a check's calls
 BACKWARD = "backward"  # the place of an error that no line of the called code raised
 
 
@@ -55,6 +56,8 @@ class Responder:
         self._built_ins = BuiltIns(families)
         # Our own work between calls goes through torch too, so that this one can't look for what is in any form.
         self._between = BuiltIns(families.difference(IN_ANY_FORM))
+        self._seed: int | None = None  # of the check
+        self._answered = 0  # calls since it began
         self._last: list[str] = []  # the families off limits in the call that was answered last
 
     def begin_check(self, seed: int) -> None:
@@ -62,6 +65,7 @@ class Responder:
         self.handles.clear()
         self.made_by.clear()
         self._twins.clear()
+        self._seed, self._answered = seed, 0
         seed_everything(seed)
 
     def watching(self) -> BuiltIns:
@@ -93,6 +97,11 @@ class Responder:
             if outcome.raised is not None or not made or (earlier.name == "load_parameters" and outcome.value):
                 outcome.of = place
                 return outcome
+        # What a call draws does not depend on how much a constructor, or another call, has drawn before it: two forms
+        # of one mistake then give the same random answers.
+        if self._seed is not None:
+            seed_everything(self._seed + CALLS_APART * self._answered)
+            self._answered += 1
         begins()
         return self._respond(due(call))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -23,7 +23,8 @@ class Misconception:
     `what` says what was done, `why` why it is wrong, `nudge` is a hint that does not give the solution away. Of a pair,
     `parts` are the two, the name joins both by ` + `, and the nudge is the first one's. `own_draws`: it draws from its
     own generator or seed, so that the engine can't see that its answers are random.
-    `misses_the_point` of the step: it gets at most half of the points.
+    `misses_the_point` of the step: it gets at most half of the points. `form_of` names the misconception of which this
+    is the same mistake written in another way.
     """
 
     name: str
@@ -35,6 +36,12 @@ class Misconception:
     parts: tuple[Misconception, ...] = ()
     own_draws: bool = False
     misses_the_point: bool = False
+    form_of: str = ""
+
+    @property
+    def called(self) -> str:
+        """The name in reports: that of the mistake, in whatever form."""
+        return self.form_of or self.name
 
     @property
     def refused_by(self) -> frozenset[str]:
@@ -59,6 +66,7 @@ class _Marked:
     own_draws: bool = False
     misses_the_point: bool = False
     trades: str = ""
+    form_of: Callable[..., Any] | None = None
 
 
 def misconception(
@@ -72,6 +80,19 @@ def misconception(
     with what is marked, and returns the dictionary.
     """
     return _marking(_Marked(replaces, caught_by, own_draws, misses_the_point))
+
+
+def another_form(of: Callable[..., Any], *, caught_by: str = "") -> Callable[[Decorated], Decorated]:
+    """Marks a function or class as the same mistake as the misconception `of`, written in another way, so that some of
+    its answers differ: it has that one's name, texts and check, or another check. It needs no docstring."""
+    mark = of.__catalogue_mark__  # type: ignore[attr-defined]  # a misconception is marked
+    caught_by = caught_by or mark.caught_by
+
+    def attach(marked: Decorated) -> Decorated:
+        marked.__doc__ = of.__doc__
+        return _marking(replace(mark, caught_by=caught_by, form_of=of))(marked)
+
+    return attach
 
 
 def variant(*, replaces: Replaces, trades: str = "") -> Callable[[Decorated], Decorated]:
@@ -104,6 +125,7 @@ def misconceptions(module: ModuleType) -> list[Misconception]:
                 nudge,
                 own_draws=mark.own_draws,
                 misses_the_point=mark.misses_the_point,
+                form_of=mark.form_of.__name__ if mark.form_of else "",
             )  # fmt: skip
         )
     return found
@@ -173,9 +195,10 @@ def pairs(module: ModuleType, single: Collection[Misconception]) -> list[Misconc
 
 def paired(first: Misconception, second: Misconception, replaced: dict[str, Any]) -> Misconception:
     """Two misconceptions as one."""
+    called = f"{first.called} + {second.called}" if first.form_of or second.form_of else ""
     return Misconception(
         f"{first.name} + {second.name}", first.caught_by, replaced, f"{first.what} {second.what}",
-        f"{first.why} {second.why}", first.nudge, (first, second),
+        f"{first.why} {second.why}", first.nudge, (first, second), form_of=called,
     )  # fmt: skip
 
 

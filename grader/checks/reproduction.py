@@ -99,11 +99,8 @@ class _Program:
         imports += ["from safetensors.torch import load_file"] if self.aside else []
         root = "sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the folder of exercises/"
         own = f"from exercises.{self.step} import {', '.join(self.imported)}  # noqa: E402"
-        # The seed of the check: in front of everything that may draw.
-        begun = self.about.call.begin
-        seed = [f"torch.manual_seed({begun})", ""] if begun is not None else []
         load = ['tensors = load_file(Path(__file__).with_suffix(".safetensors"))', ""] if self.aside else []
-        text = "\n".join([*head, *imports, "", root, own, "", *seed, *load, body]) + "\n"
+        text = "\n".join([*head, *imports, "", root, own, "", *load, body]) + "\n"
         return Reproduction(self.check, text, save(self.aside) if self.aside else b"")
 
     def _title(self) -> str:
@@ -172,6 +169,8 @@ class _Program:
         else:
             shown = _asked(call, self.models[call.handle], arguments)
         indent = ""
+        if call.begin is not None:  # the seed of the check, and of its first call
+            self.lines.append(f"torch.manual_seed({call.begin})")
         if call.options.no_grad:
             self.lines.append("with torch.no_grad():")
             indent = "    "

@@ -14,6 +14,7 @@ from grader.calls.call import Call
 from grader.calls.values import HandleId, Opaque, Placed, as_tensor, folded
 
 SMALL = 24  # most elements of a value that is shown in full
+FULLY_SHOWN = 12  # most elements of an argument whose numbers are shown
 ROW = 8  # elements of one row that are shown
 MOST = 6  # items of a tuple or dictionary that are shown
 
@@ -111,7 +112,7 @@ def show_call(call: Call, maker: str = "") -> str:
 
 def _argument(value: Any) -> str:
     if isinstance(value, Tensor):
-        return show_tensor(value) if value.numel() <= 12 and value.device.type != "meta" else _kind(value)
+        return show_tensor(value) if value.numel() <= FULLY_SHOWN and value.device.type != "meta" else _kind(value)
     if isinstance(value, np.ndarray):
         return f"array({_argument(as_tensor(value))})"
     if isinstance(value, HandleId):

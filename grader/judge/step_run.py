@@ -14,11 +14,12 @@ from grader.calls.call import Load
 from grader.checks import reproduction
 from grader.checks.backends import Oracle
 from grader.checks.catalogue import Misconception
+from grader.checks.smallest import Case
 from grader.checks.trial import Verdict, run_check
 from grader.course import stubs
 from grader.course.steps import Check, as_check
 from grader.course.stubs import is_untouched
-from grader.judge import quiet
+from grader.judge import quiet, small_cases
 from grader.judge.messages import GradeRequest, StepGraded
 from grader.judge.worker_backend import WorkerBackend
 from grader.oracle.diagnostician import Diagnostician, explained, name_of, nudge_of
@@ -111,7 +112,7 @@ class StepRun:
         limits = limits_on(device, self._limits)
         student = WorkerBackend(self._launcher, self._load, limits, runs_kernels=kernels)
         try:
-            run = DeviceRun(self._step, student, self._answers, device)
+            run = DeviceRun(self._step, student, self._answers, device, shows_values=not self._quiet)
             results = run.results(devices)
             self._verdicts += run.verdicts
             if self._quiet:
@@ -128,12 +129,14 @@ class StepRun:
 
 @dataclass
 class DeviceRun:
-    """The checks of a step on one device: their verdicts, and the misconceptions behind those that fail."""
+    """The checks of a step on one device: their verdicts, the misconceptions behind those that fail, and, where values
+    may be shown, a smaller case of what is too large to show."""
 
     step: Solution
     student: WorkerBackend
     answers: Answers
     device: str
+    shows_values: bool = True
     verdicts: list[Verdict] = field(default_factory=list)
 
     def results(self, devices: int) -> list[CheckResult]:
@@ -148,12 +151,18 @@ class DeviceRun:
             by_name[name].misconception = name_of(matching)
             by_name[name].hint = nudge_of(matching)
             by_name[name].message += "\n" + "\n".join(explained(matching))
+        for place, text in small_cases.told(self.step, self.verdicts, self._small) if self.shows_values else ():
+            results[place].message += "\n" + text
         _count_hand_cases(results, self.verdicts)
         return results
 
     def _verdict(self, check: Check, seed: int) -> Verdict:
         self.student.allow(check.deadline)
         return run_check(check.function, self.student, self.answers.oracle, seed=seed, device=self.device)
+
+    def _small(self, case: Case) -> Verdict:
+        self.student.allow(None)
+        return run_check(case, self.student, self.answers.oracle, seed=self.answers.seed, device=self.device)
 
     def _result(self, check: Check, verdict: Verdict, share: float) -> CheckResult:
         return CheckResult(
@@ -186,7 +195,7 @@ class DeviceRun:
         return self._question(check, verdict, seed) if verdict.status == "fail" else None
 
     def _question(self, check: Check, verdict: Verdict, seed: int) -> Question:
-        return Question(check.function, seed, self.device, verdict.exchanges, verdict.called)
+        return Question(check.function, seed, self.device, verdict.exchanges, verdict.called, verdict.about)
 
 
 def _is_unwritten(verdict: Verdict) -> bool:

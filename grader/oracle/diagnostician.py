@@ -6,9 +6,10 @@ the implementation that gives the student's answers, in value, shape or error, i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from grader.base.language import gettext as _
 from grader.checks.catalogue import Misconception
@@ -17,8 +18,28 @@ from grader.oracle.witness import Question, Witness
 # Of the failing checks that a misconception should explain, the share in which it must give the student's answers. Not
 # all: random numbers drawn in another order make the answers of the same mistake differ.
 SHARE = 0.75
-UNEXPLAINED = 3  # failing checks searched without success before the rest is left unexplained
+# Of the checks that a misconception fails, the share that the student fails as well. Another form of the same mistake
+# may be right about dtypes, devices or lengths where the catalogue's is not.
+ALSO_REFUSED = 0.5
+UNEXPLAINED = 3  # failing checks of one public name searched without success before its rest is left unexplained
 FURTHER_DRAWS = 3
+FEWEST = 2  # checks that each of two mistakes in one name has to explain: one alone may be a coincidence
+MOST_SEARCHED = 6  # failing checks of one public name in which a second mistake is looked for
+
+
+@dataclass(frozen=True)
+class _Explained:
+    """A misconception, the checks in which it gives the student's answers, and those that it fails."""
+
+    wrong: Misconception
+    alike: frozenset[str]
+    refusing: frozenset[str]
+
+    def stands_beside(self, other: _Explained, enough: float) -> bool:
+        """Whether both may have been made, and explain enough checks together: where one explains the answers alone,
+        the other must not show."""
+        shows = (self.alike & other.refusing) - other.alike or (other.alike & self.refusing) - self.alike
+        return not shows and len(self.alike | other.alike) >= enough
 
 
 class Diagnostician:
@@ -44,25 +65,86 @@ class Diagnostician:
         """
         self.unwritten = unwritten
         found: dict[str, list[Misconception]] = {}
-        in_vain, pairs = 0, self.pairs
+        in_vain: Counter[str] = Counter()
+        pairs = self.pairs
         for question in questions:
             known = [wrong for group in found.values() for wrong in group if self.witness.alike(wrong, question)]
             matching = _unique(known)
-            if not matching and in_vain < UNEXPLAINED:
+            if not matching and in_vain[question.about] < UNEXPLAINED:
                 consistent = self._consistent(self.misconceptions, question, questions)
                 consistent = consistent or self._consistent(pairs, question, questions)
                 matching = self._told_apart(consistent, question, ask_again)
                 matching = matching or self._drawn_anew(question, questions, ask_again)
                 if not matching:
-                    in_vain += 1
+                    in_vain[question.about] += 1
                     pairs = [pair for pair in pairs if not question.called & pair.replaced.keys()]
             if matching:
                 found[question.name] = matching
+        if len(found) < len(questions):
+            self._beside(questions, found, ask_again)
         return {
-            question.name: self._whole(found[question.name], found, question)
+            question.name: _each_once(self._whole(found[question.name], found, question))
             for question in questions
             if question.name in found
         }
+
+    def _beside(
+        self, questions: list[Question], found: dict[str, list[Misconception]],
+        ask_again: Callable[[Question, int], Question | None],
+    ) -> None:  # fmt: skip
+        """Adds what stands beside a mistake that was found: a second one, which explains what the first does not, and
+        both of them where a check meets both."""
+        in_vain: Counter[str] = Counter()
+        for question in questions:
+            if question.name in found or in_vain[question.about] >= UNEXPLAINED:
+                continue
+            left = [other for other in questions if other.name not in found]
+            singles = _unique([wrong for group in found.values() for wrong in group if not wrong.parts])
+            alone = self._consistent(self.misconceptions, question, left)
+            matching = self._told_apart(alone, question, ask_again)
+            matching = matching or self._consistent(self._combined(singles, left), question, questions)[:1]
+            matching = matching or self._one_of_several(question, left)
+            if matching:
+                found[question.name] = matching
+            else:
+                in_vain[question.about] += 1
+
+    def _one_of_several(self, question: Question, failing: list[Question]) -> list[Misconception]:
+        """One of two mistakes in one name: each gives the student's answers in the check that is meant to catch it, and
+        together they explain what neither explains alone."""
+        names = {other.name for other in failing}
+        related = [other for other in failing if other.about == question.about]
+        explained: dict[str, _Explained] = {}
+        for other in related[:MOST_SEARCHED]:
+            for wrong in self._matching(self.misconceptions, other, names):
+                if wrong.name in explained or other.about not in wrong.replaced:
+                    continue
+                alike = frozenset(one.name for one in related if self.witness.alike(wrong, one))
+                refusing = frozenset(self.witness.refusing(wrong, other) - self.unwritten)
+                if len(alike) < FEWEST or not wrong.refused_by & refusing <= alike:
+                    continue
+                if len(refusing & names) >= ALSO_REFUSED * len(refusing):
+                    explained[wrong.name] = _Explained(wrong, alike, refusing)
+        here = [
+            one
+            for one in explained.values()
+            if question.name in one.alike
+            and any(one.stands_beside(other, SHARE * len(related)) for other in explained.values())
+        ]
+        most = max((len(one.alike) for one in here), default=0)
+        return [one.wrong for one in here if len(one.alike) == most]
+
+    def _combined(self, singles: list[Misconception], left: list[Question]) -> list[Misconception]:
+        """Each of those found with each that a check `left` is meant to catch, where they replace different names."""
+        names = {other.name for other in left}
+        seconds = [wrong for wrong in self.misconceptions if wrong in singles or wrong.refused_by & names]
+        made = [
+            self.witness.both(first, second)
+            for first in singles
+            for second in seconds
+            if not first.replaced.keys() & second.replaced.keys()
+        ]
+        return [both for both in made if both is not None]
 
     def _whole(
         self, matching: list[Misconception], found: dict[str, list[Misconception]], question: Question
@@ -81,7 +163,7 @@ class Diagnostician:
             for group in found.values()
             if all(matching[0] in pair.parts for pair in group)
             for pair in group
-            if self.witness.alike(pair, question)
+            if all(part.replaced.keys() & question.called for part in pair.parts) and self.witness.alike(pair, question)
         ]
         # The nudge is that of the mistake that shows.
         return [replace(pair, nudge=matching[0].nudge) for pair in _unique(both)] or matching
@@ -97,15 +179,16 @@ class Diagnostician:
         explained: list[tuple[Misconception, int]] = []
         names = {other.name for other in failing}
         for wrong in self._matching(candidates, question, names):
-            refusing = self.witness.refusing(wrong, question) - self.unwritten
+            # A check that another name fails says nothing about what this one would have answered.
+            silent = {other.name for other in failing if other.about not in wrong.replaced}
+            refusing = self.witness.refusing(wrong, question) - self.unwritten - silent
             own = wrong.refused_by & refusing
-            if len(refusing & names) < SHARE * len(refusing) or not own <= names:
+            if len(refusing & names) < ALSO_REFUSED * len(refusing) or not own <= names:
                 continue
-            related = [other for other in failing if other.called & wrong.replaced.keys()]
-            other_answers = {other.name for other in related if not self.witness.alike(wrong, other)}
-            count = len(related) - len(other_answers)
-            if count >= SHARE * len(related) and not own & other_answers:
-                explained.append((wrong, count))
+            alike = {other.name for other in failing if self.witness.alike(wrong, other)}
+            related = names - silent
+            if len(related & alike) >= SHARE * len(related) and not own & (related - alike):
+                explained.append((wrong, len(alike)))
         most = max((count for _wrong, count in explained), default=0)
         return [wrong for wrong, count in explained if count == most]
 
@@ -143,7 +226,7 @@ class Diagnostician:
 
 def name_of(matching: list[Misconception]) -> str:
     """A diagnosis as reports name it: `a | b` for one of two that can't be distinguished, `a + b` for both at once."""
-    return " | ".join(wrong.name for wrong in matching)
+    return " | ".join(wrong.called for wrong in matching)
 
 
 def explained(matching: list[Misconception]) -> list[str]:
@@ -167,6 +250,11 @@ def nudge_of(matching: list[Misconception]) -> str:
 
 def _parts(wrong: Misconception) -> tuple[Misconception, ...]:
     return wrong.parts or (wrong,)
+
+
+def _each_once(matching: list[Misconception]) -> list[Misconception]:
+    """One of several forms of the same mistake."""
+    return list({wrong.called: wrong for wrong in reversed(matching)}.values())[::-1]
 
 
 def _unique(found: list[Misconception]) -> list[Misconception]:

@@ -107,13 +107,22 @@ def _has_nan(value: Any) -> bool:
 
 def same_but_for_the_draw(drawn: Outcome, theirs: Outcome) -> bool:
     """Whether one random answer is another draw of the other: tensors of the same kind, equal values where both kept an
-    element, and zeros of the same number and distribution."""
+    element, and zeros of the same number and distribution; or tokens that are sampled at the same rates."""
     if drawn.raised or theirs.raised or drawn.gradients.keys() != theirs.gradients.keys():
         return False
     kinds = [kinds_of((outcome.value, outcome.gradients)) for outcome in (drawn, theirs)]
     if kinds[0] != kinds[1] or drawn.modified != theirs.modified:
         return False
+    if randomness.pairs_alike(randomness.pairs(drawn), randomness.pairs(theirs)):
+        return True
     return randomness.alike(randomness.profile(drawn), randomness.profile(theirs), randomness.shapes(drawn))
+
+
+def too_few_to_tell(drawn: Outcome, theirs: Outcome) -> bool:
+    """Whether both are sampled tokens of the same shape, of too few rows to compare how often each was sampled."""
+    if drawn.raised or theirs.raised or not randomness.has_tokens(drawn) or randomness.pairs(drawn):
+        return False
+    return bool(kinds_of(drawn.value) == kinds_of(theirs.value))
 
 
 def kinds_of(value: Any) -> Any:

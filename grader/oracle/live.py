@@ -14,7 +14,7 @@ from typing import Any
 
 from grader.base.paths import SOLUTIONS, TAPE, step_folders
 from grader.calls.responder import Responder
-from grader.checks import catalogue
+from grader.checks import catalogue, smallest
 from grader.checks.backends import LocalBackend, Oracle
 from grader.course.steps import Step
 from grader.oracle.tape import Tape
@@ -59,6 +59,17 @@ class Solution(Step):
         """The step's right implementations other than the reference."""
         return catalogue.variants(importlib.import_module(f"{self.package}.variants"))
 
+    @cached_property
+    def small_cases(self) -> dict[str, list[smallest.Case]]:
+        """For each public name in the table `CALLS` of its checks, its small cases, from the smallest on; of a tape
+        those that it has."""
+        calls: dict[str, smallest.Asked] = getattr(self.checks_module, "CALLS", {})
+        every = {name: smallest.cases(name, how) for name, how in calls.items()}
+        if self.is_recorded:
+            known = self.tape.index.checks
+            every = {name: [case for case in few if case.__name__ in known] for name, few in every.items()}
+        return every
+
     def seed(self, asked: int) -> int:
         """The seed to run under for a requested one: the same, or one that is on the tape."""
         return self.tape.seed(asked) if self.is_recorded else asked
@@ -72,12 +83,26 @@ class Solution(Step):
         if self.is_recorded:
             return self.tape
         checks = [check.function for check in self.checks]
-        return AskedHere(lambda wrong: LocalBackend(self.responder(wrong.replaced)), oracle, checks)
+        return AskedHere(self._asked, oracle, checks)
+
+    def _asked(self, wrong: catalogue.Misconception, alone: bool) -> LocalBackend | None:
+        """A misconception in the reference's file; `alone`: nothing else of the file uses it, where anything does."""
+        if not alone:
+            return LocalBackend(self.responder(wrong.replaced))
+        responder = self.alone(wrong)
+        return LocalBackend(responder) if responder else None
+
+    def alone(self, wrong: catalogue.Misconception) -> Responder | None:
+        """Answers calls with the reference's names and those of a misconception, which no other name of the file uses;
+        None where none does anyway."""
+        if self.touched(wrong.replaced) == wrong.replaced.keys():
+            return None
+        return Responder(vars(self.reference) | wrong.replaced, None, _of_a_solution)
 
     def responder(self, replaced: dict[str, Any] | None = None, *, watched: bool = False) -> Responder:
         """Answers calls with the reference's names, some of them replaced; `watched`: off limits are enforced."""
         names = self._file_with(replaced) if replaced else vars(self.reference)
-        return Responder(names, self.off_limits if watched else None, lambda filename: "solutions" in filename)
+        return Responder(names, self.off_limits if watched else None, _of_a_solution)
 
     def touched(self, replaced: Collection[str]) -> set[str]:
         """The names that are replaced, and those in the reference that use one of them, directly or not."""
@@ -117,6 +142,10 @@ class Solution(Step):
     @cached_property
     def _files(self) -> dict[int, tuple[dict[str, Any], dict[str, Any]]]:
         return {}
+
+
+def _of_a_solution(filename: str) -> bool:
+    return "solutions" in filename
 
 
 def solutions(folder: Path = SOLUTIONS) -> list[Solution]:

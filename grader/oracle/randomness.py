@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,9 @@ FEWEST = 2  # elements kept in both, so that their values can be compared
 NEAR = 4e-3  # relative: the sample is kept in half precision
 # Two-sided normal quantile of a false-alarm rate of 1e-7: so rarely are two draws of one rate taken for two rates.
 ALARM_DEVIATIONS = 5.4
+FEWEST_ROWS = 200  # sampled tokens that tell how often each is sampled
+MOST_PAIRS = 64
+RATE_DEVIATIONS = 4.0
 # Whether elements are dropped together shows in how much their number varies from slice to slice. A variance estimated
 # from m numbers has a relative error of sqrt(2 / m); up to this many times that, and a little, counts as the same.
 MANNER_DEVIATIONS = 4.0
@@ -49,6 +53,60 @@ def may_miss(profile: Sequence[bytes]) -> bool:
 def alike(mine: Sequence[bytes], theirs: Sequence[bytes], shapes: list[tuple[int, ...]]) -> bool:
     """Whether two profiles, of answers whose tensors have these shapes, are two draws of one distribution."""
     return tells(mine) and len(mine) == len(theirs) == len(shapes) and all(map(_alike, mine, theirs, shapes))
+
+
+def pairs(outcome: Outcome) -> list[bytes]:
+    """How often which whole number followed which, at the end of the rows of a tensor (..., T): what is independent of
+    the draw in sampled tokens. Only of tensors with rows enough, and few different pairs."""
+    found = []
+    for tensor in _tokens(outcome):
+        rows = tensor.reshape(-1, tensor.shape[-1])[:, -2:]
+        if len(rows) >= FEWEST_ROWS:
+            distinct, counts = rows.unique(dim=0, return_counts=True)
+            if len(distinct) <= MOST_PAIRS:
+                found.append(torch.cat([distinct, counts[:, None]], 1).numpy().tobytes())
+    return found
+
+
+def has_tokens(outcome: Outcome) -> bool:
+    """Whether the answer holds rows of whole numbers, which may have been sampled."""
+    return bool(_tokens(outcome))
+
+
+def _tokens(outcome: Outcome) -> list[Tensor]:
+    numbers = (numbers_of(leaf) for leaf in leaves(outcome.value))
+    return [
+        tensor
+        for tensor in numbers
+        if tensor is not None and tensor.dtype == torch.int64 and tensor.dim() > 1 and tensor.shape[-1] > 1
+        if not tensor.is_meta
+    ]
+
+
+def pairs_alike(mine: Sequence[bytes], theirs: Sequence[bytes]) -> bool:
+    """Whether two such counts are those of two draws from one distribution after each number."""
+    return bool(mine) and len(mine) == len(theirs) and all(map(_same_rates, mine, theirs))
+
+
+def _same_rates(mine: bytes, theirs: bytes) -> bool:
+    one, other = ({(a, b): n for a, b, n in _counted(packed)} for packed in (mine, theirs))
+    totals = [Counter[int](), Counter[int]()]
+    for counts, total in zip((one, other), totals, strict=True):
+        for (before, _after), count in counts.items():
+            total[before] += count
+    if totals[0] != totals[1] or min(totals[0].values()) < FEWEST_ROWS // 2:
+        return False
+    for pair in one.keys() | other.keys():
+        count, first, second = totals[0][pair[0]], one.get(pair, 0), other.get(pair, 0)
+        rate = (first + second) / (2 * count)
+        if abs(first - second) > RATE_DEVIATIONS * math.sqrt(2 * count * rate * (1 - rate)) + 1:
+            return False
+    return True
+
+
+def _counted(packed: bytes) -> list[list[int]]:
+    counted: list[list[int]] = torch.frombuffer(bytearray(packed), dtype=torch.int64).view(-1, 3).tolist()
+    return counted
 
 
 def shapes(outcome: Outcome) -> list[tuple[int, ...]]:

@@ -52,11 +52,13 @@ Drawn = TypeVar("Drawn", Tensor, int)
 
 class Fingerprint(msgspec.Struct, array_like=True, frozen=True):
     """The fingerprint of a misconception's answer: a checksum of what must be equal, numbers that must be close, and a
-    profile where random numbers were used."""
+    profile where random numbers were used. Of sampled tokens the rates, and a checksum of all but the tokens."""
 
     checksum: int
     numbers: tuple[bytes, ...]  # three per floating tensor, as `_packed` writes them
     profile: tuple[bytes, ...] = ()
+    pairs: tuple[bytes, ...] = ()
+    loose: int = 0
 
 
 class KnownWay(msgspec.Struct, array_like=True):
@@ -68,6 +70,7 @@ class KnownWay(msgspec.Struct, array_like=True):
     what: str
     why: str
     nudge: str
+    form_of: str
 
 
 class KnownPair(msgspec.Struct, array_like=True):
@@ -80,8 +83,9 @@ class KnownPair(msgspec.Struct, array_like=True):
 
 class Recording(msgspec.Struct, array_like=True):
     """One check under one seed: its inputs, the reference's answers to the calls of these names, and the fingerprints
-    of each misconception's answers up to its failure, also under other random numbers where it uses some, with the size
-    of the last where the check measured it."""
+    of each misconception's answers up to its failure, also under other random numbers where it uses some, and in a file
+    whose other names do not use what it replaces, with the size of the last where the check measured it. `elsewhere`
+    are those that fail by an answer of a name that they do not replace."""
 
     draws: list[StoredTensor | int]
     calls: list[str]
@@ -89,6 +93,8 @@ class Recording(msgspec.Struct, array_like=True):
     fingerprints: dict[str, list[int]]
     redrawn: dict[str, list[int]]
     sizes: dict[str, int]
+    alone: dict[str, list[int]]
+    elsewhere: list[str]
 
 
 class Index(msgspec.Struct, array_like=True):
@@ -127,7 +133,9 @@ class Tape:
     def misconceptions(self) -> list[Misconception]:
         """The step's misconceptions; what they replace is known by name only."""
         return [
-            Misconception(way.name, way.caught_by, dict.fromkeys(way.replaced), way.what, way.why, way.nudge)
+            Misconception(
+                way.name, way.caught_by, dict.fromkeys(way.replaced), way.what, way.why, way.nudge, form_of=way.form_of
+            )
             for way in self.index.known_ways
         ]
 
@@ -184,10 +192,10 @@ class Tape:
         recording = self._recording(question.name, question.seed)
         if not same_size(recording.sizes.get(wrong.name, 0), question.answers):
             return False
-        recorded = (ways.get(wrong.name, []) for ways in (recording.fingerprints, recording.redrawn))
-        return any(self._same(fingerprints, question) for fingerprints in recorded)
+        recorded = (ways.get(wrong.name, []) for ways in (recording.fingerprints, recording.redrawn, recording.alone))
+        return any(self._same(fingerprints, question, wrong) for fingerprints in recorded)
 
-    def _same(self, recorded: list[int], question: Question) -> bool:
+    def _same(self, recorded: list[int], question: Question, wrong: Misconception) -> bool:
         if not 0 < len(question.answers) == len(recorded):
             return False
         return all(
@@ -199,12 +207,19 @@ class Tape:
                 question.device,
                 last=exchange is question.answers[-1],
             )
-            for number, exchange in zip(recorded, question.answers, strict=True)
+            for place, (number, exchange) in enumerate(zip(recorded, question.answers, strict=True))
+            if question.counts(place, wrong.replaced)
         )
 
     def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
         """See `Witness`."""
-        return {name for name in self.index.checks if wrong.name in self._recording(name, question.seed).fingerprints}
+        every = {name: self._recording(name, question.seed) for name in self.index.checks}
+        failed = {name: one for name, one in every.items() if wrong.name in one.fingerprints}
+        return {name for name, one in failed.items() if wrong.name not in one.elsewhere}
+
+    def both(self, first: Misconception, second: Misconception) -> Misconception | None:
+        """None: only the pairs that a step lists are recorded."""
+        return None
 
 
 class _TapeDraw(Draw):
@@ -293,14 +308,21 @@ def fingerprint(
     ended with it. An error with which the check did not end was expected, and any error counts as the same."""
     checksum, tensors = _described(call, outcome, device, last)
     profile = tuple(randomness.profile(outcome)) if drawn else ()
-    return Fingerprint(
-        checksum, tuple(_packed(tensor) for tensor in tensors), profile if randomness.tells(profile) else ()
-    )
+    pairs = tuple(randomness.pairs(outcome)) if drawn else ()
+    tokens = drawn and outcome.raised is None and randomness.has_tokens(outcome)
+    loose = _described(call, outcome, device, last, sampled=True)[0] if tokens else 0
+    numbers = tuple(_packed(tensor) for tensor in tensors)
+    return Fingerprint(checksum, numbers, profile if randomness.tells(profile) else (), pairs, loose)
 
 
 def agree_in(recorded: Fingerprint, call: Call, outcome: Outcome, device: str, last: bool = True) -> bool:
     """Whether an answer is the recorded one, up to the order of summation, or another draw of it."""
     checksum, tensors = _described(call, outcome, device, last)
+    if recorded.loose and recorded.loose == _described(call, outcome, device, last, sampled=True)[0]:
+        if recorded.pairs:
+            return randomness.pairs_alike(recorded.pairs, randomness.pairs(outcome))
+        if not last:  # too few to tell how often each was sampled
+            return True
     if checksum != recorded.checksum or len(tensors) != len(recorded.numbers):
         return False
     return _near(recorded, tensors) or randomness.alike(
@@ -317,8 +339,11 @@ def _near(recorded: Fingerprint, tensors: list[Tensor]) -> bool:
     return True
 
 
-def _described(call: Call, outcome: Outcome, device: str, last: bool) -> tuple[int, list[Tensor]]:
-    """A checksum of everything in an answer that must be equal, and the floating tensors, which must be close."""
+def _described(
+    call: Call, outcome: Outcome, device: str, last: bool, *, sampled: bool = False
+) -> tuple[int, list[Tensor]]:
+    """A checksum of everything in an answer that must be equal, and the floating tensors, which must be close;
+    `sampled`: whole numbers need not be equal."""
     here = f"{device}:0" if device != "cpu" else device
     follows = _follows(call, device)
 
@@ -326,7 +351,8 @@ def _described(call: Call, outcome: Outcome, device: str, last: bool) -> tuple[i
         match leaf:
             case Placed(tensor, place):
                 where = "here" if follows and place == here else place
-                return ["tensor", list(tensor.shape), str(tensor.dtype), where, _exact(tensor)]
+                exact = 0 if sampled and tensor.dtype == torch.int64 else _exact(tensor)
+                return ["tensor", list(tensor.shape), str(tensor.dtype), where, exact]
             case np.ndarray():
                 return ["array", list(leaf.shape), str(leaf.dtype), _exact(as_tensor(leaf))]
         return [type(leaf).__name__, repr(leaf)]

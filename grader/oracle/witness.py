@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Set
+from collections.abc import Callable, Collection, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,84 +12,133 @@ from msgspec.structs import replace
 
 from grader.calls.call import Call, Outcome
 from grader.checks.backends import LocalBackend, Oracle
-from grader.checks.catalogue import Misconception
+from grader.checks.catalogue import Misconception, paired
 from grader.checks.implementation import Exchange
 from grader.checks.trial import Trial
 from grader.oracle import randomness
-from grader.oracle.likeness import same_answer, same_but_for_the_draw, same_size, size_measured
+from grader.oracle.likeness import same_answer, same_but_for_the_draw, same_size, size_measured, too_few_to_tell
 
 OTHER_STREAM = 1  # added to a seed of torch's: random numbers independent of the student's
+ALONE = 2  # a file in which nothing else uses what is replaced
 
 
 @dataclass(frozen=True)
 class Question:
-    """One failing check under one seed, the student's answers in it, and the public names it called."""
+    """One failing check under one seed, the student's answers in it, and the public names it called.
+
+    `refused` is the call whose answer failed it, where the check says so; else it was the last one.
+    """
 
     check: Callable[..., None]
     seed: int
     device: str
     answers: list[Exchange]
     called: frozenset[str]
+    refused: Exchange | None = None
 
     @property
     def name(self) -> str:
         """The name of the check."""
         return self.check.__name__
 
+    @property
+    def about(self) -> str:
+        """The public name whose answer failed the check."""
+        return name_refused(self.answers, self.refused)
+
+    def counts(self, place: int, replaced: Collection[str]) -> bool:
+        """Whether the student's answer at this place says something about what replaces these names: an answer of one
+        of them, or the one that was refused. What was right, or is wrong in another name, says nothing."""
+        theirs = self.answers[place]
+        return theirs.name in replaced or theirs is (self.refused or self.answers[-1])
+
+
+def name_refused(answers: Sequence[Exchange], refused: Exchange | None) -> str:
+    """The public name whose answer failed a check: of the call that was refused, or of the last one."""
+    return refused.name if refused else answers[-1].name if answers else ""
+
 
 class Witness(Protocol):
     """Compares misconceptions with the student."""
 
     def alike(self, wrong: Misconception, question: Question) -> bool:
-        """Whether the check ends for the misconception as for the student: failed, after the same answers."""
+        """Whether the check ends for the misconception as for the student: failed, after the same answers of the names
+        that it replaces."""
 
     def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
-        """The checks that the misconception fails, under the seed and on the device of the question."""
+        """The checks that the misconception fails by an answer of a name that it replaces, under the seed and on the
+        device of the question. Where it fails by a name that only uses one of those, the student may use none."""
+
+    def both(self, first: Misconception, second: Misconception) -> Misconception | None:
+        """Two misconceptions of different names in one file; None where what that answers is not known."""
 
 
 class AskedHere:
     """Runs the misconceptions, as far as they answer like the student, and caches their answers: the next student, or
-    the same one's next save, gets the same calls as long as the seed stays the same."""
+    the same one's next save, gets the same calls as long as the seed stays the same.
+
+    `backend` is asked for a misconception in a file whose other names use what it replaces, and for one (True) whose
+    other names do not, or None where there are no such names.
+    """
 
     def __init__(
-        self, backend: Callable[[Misconception], LocalBackend], reference: Oracle, checks: list[Callable[..., None]]
+        self,
+        backend: Callable[[Misconception, bool], LocalBackend | None],
+        reference: Oracle,
+        checks: list[Callable[..., None]],
     ) -> None:
         self._backend, self._reference, self._checks = backend, reference, checks
         self._known: dict[tuple[str, str, int, str, int], _KnownAnswers] = {}
+        self._combined: dict[tuple[str, str], Misconception] = {}
 
     def alike(self, wrong: Misconception, question: Question) -> bool:
         """See `Witness`."""
         known = self._answers(wrong, question.check, question)
         if self._same(wrong, question, known):
             return True
+        place = known.matched_by(question, wrong)
+        if place >= len(question.answers):
+            return False
         # Drawn from the student's own stream, a mask may be the complement of theirs: then no element is kept in both,
         # and nothing can be compared.
-        parted = known.outcomes[known.matched_by(question.answers) :]
-        if not parted or not parted[0].drawn or not randomness.may_miss(randomness.profile(parted[0].outcome)):
+        parted = known.outcomes[place] if place < len(known.outcomes) else None
+        if parted and parted.drawn and randomness.may_miss(randomness.profile(parted.outcome)):
+            return self._same(wrong, question, self._answers(wrong, question.check, question, OTHER_STREAM))
+        # The student's other functions may not use this one, as the reference's do.
+        if question.answers[place].name in wrong.replaced or self._backend(wrong, True) is None:
             return False
-        return self._same(wrong, question, self._answers(wrong, question.check, question, OTHER_STREAM), OTHER_STREAM)
+        return self._same(wrong, question, self._answers(wrong, question.check, question, ALONE))
 
-    def _same(self, wrong: Misconception, question: Question, known: _KnownAnswers, stream: int = 0) -> bool:
+    def _same(self, wrong: Misconception, question: Question, known: _KnownAnswers) -> bool:
         theirs = question.answers
-        if known.refused is None and known.matched_by(theirs) == len(known.outcomes):  # the rest may match too
-            self._ask(wrong, question.check, question, theirs, known, stream)
+        if known.refused is None and known.matched_by(question, wrong) == len(known.outcomes):  # the rest may match too
+            self._ask(wrong, question.check, question, known, question)
         if not known.refused:
             return False
-        return known.matched_by(theirs) == len(known.outcomes) == len(theirs) and same_size(known.size, theirs)
+        matched = known.matched_by(question, wrong)
+        return matched == len(known.outcomes) == len(theirs) and same_size(known.size, theirs)
 
     def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
         """See `Witness`."""
         for check in self._checks:
             known = self._answers(wrong, check, question)
             if known.refused is None:
-                self._ask(wrong, check, question, None, known)
-        return {check.__name__ for check in self._checks if self._answers(wrong, check, question).refused}
+                self._ask(wrong, check, question, known)
+        every = {check.__name__: self._answers(wrong, check, question) for check in self._checks}
+        return {name for name, known in every.items() if known.refused and known.about in wrong.replaced}
+
+    def both(self, first: Misconception, second: Misconception) -> Misconception | None:
+        """See `Witness`."""
+        names = first.name, second.name
+        if names not in self._combined:
+            self._combined[names] = paired(first, second, {**first.replaced, **second.replaced})
+        return self._combined[names]
 
     def _answers(
-        self, wrong: Misconception, check: Callable[..., None], question: Question, stream: int = 0
+        self, wrong: Misconception, check: Callable[..., None], question: Question, form: int = 0
     ) -> _KnownAnswers:
         return self._known.setdefault(
-            (wrong.name, check.__name__, question.seed, question.device, stream), _KnownAnswers()
+            (wrong.name, check.__name__, question.seed, question.device, form), _KnownAnswers(form)
         )
 
     def _ask(
@@ -97,18 +146,20 @@ class AskedHere:
         wrong: Misconception,
         check: Callable[..., None],
         question: Question,
-        theirs: list[Exchange] | None,
         known: _KnownAnswers,
-        stream: int = 0,
+        until: Question | None = None,
     ) -> None:
         """Runs a check on a misconception from the beginning (a module's state depends on the earlier calls): to its
-        end, or as long as the answers match `theirs`."""
-        asked = _Asked(self._backend(wrong), wrong.own_draws, theirs, stream)
+        end, or as long as the answers match those of `until`."""
+        backend = self._backend(wrong, known.form == ALONE)
+        assert backend is not None
+        asked = _Asked(backend, wrong, until, OTHER_STREAM if known.form == OTHER_STREAM else 0)
         trial = Trial(check.__name__, asked, self._reference, seed=question.seed, device=question.device)
         with contextlib.suppress(_Apart):
             verdict = trial.run(check, student=trial.student, reference=trial.reference, draw=trial.draw)
             known.refused = verdict.status != "pass"
             known.size = size_measured(verdict.exchanges)
+            known.about = name_refused(verdict.exchanges, verdict.about)
         known.outcomes = asked.outcomes
 
 
@@ -120,30 +171,41 @@ class _KnownAnswer:
     outcome: Outcome
     drawn: bool
 
-    def is_like(self, theirs: Exchange, last: bool) -> bool:
-        """Whether the student's answer is this one, or another draw of it; `last`: the check ended with theirs."""
+    def is_like(self, question: Question, place: int, wrong: Misconception) -> bool:
+        """Whether the student's answer at this place is this one, another draw of it, or one that does not count."""
+        theirs = question.answers[place]
         if self.name != theirs.call.name:
             return False
+        last = place == len(question.answers) - 1
         if not last and self.outcome.raised and theirs.outcome is not None and theirs.outcome.raised:
             return True  # the check went on: it expected an error, and any error counts as the same
+        if not question.counts(place, wrong.replaced):
+            return True
         if same_answer(theirs.call, self.outcome, theirs.outcome):
             return True
-        return self.drawn and theirs.outcome is not None and same_but_for_the_draw(self.outcome, theirs.outcome)
+        if not self.drawn or theirs.outcome is None:
+            return False
+        if not last and too_few_to_tell(self.outcome, theirs.outcome):
+            return True  # what chance parted counts neither way, unless the check ended with it
+        return same_but_for_the_draw(self.outcome, theirs.outcome)
 
 
 @dataclass
 class _KnownAnswers:
     """A misconception's answers in a check, with the names called: all of them, with the size of the last one, where
-    the check ran to its end; else the first ones."""
+    the check ran to its end; else the first ones. `form`: of the usual file, in another random stream, or of a file
+    whose other names do not use what it replaces."""
 
+    form: int = 0
     outcomes: list[_KnownAnswer] = field(default_factory=list)
     refused: bool | None = None
     size: int = 0
+    about: str = ""
 
-    def matched_by(self, theirs: list[Exchange]) -> int:
+    def matched_by(self, question: Question, wrong: Misconception) -> int:
         """How many of these answers match the student's, counted from the first."""
-        pairs = zip(self.outcomes, theirs, strict=False)
-        same = (answer.is_like(exchange, exchange is theirs[-1]) for answer, exchange in pairs)
+        count = min(len(self.outcomes), len(question.answers))
+        same = (self.outcomes[place].is_like(question, place, wrong) for place in range(count))
         return sum(1 for _same in itertools.takewhile(bool, same))
 
 
@@ -154,8 +216,8 @@ class _Apart(BaseException):
 class _Asked:
     """A backend that records its answers and stops the check at the first that differs from the student's."""
 
-    def __init__(self, backend: LocalBackend, own_draws: bool, theirs: list[Exchange] | None, stream: int = 0) -> None:
-        self._backend, self._own_draws, self._theirs, self._stream = backend, own_draws, theirs, stream
+    def __init__(self, backend: LocalBackend, wrong: Misconception, until: Question | None, stream: int = 0) -> None:
+        self._backend, self._wrong, self._until, self._stream = backend, wrong, until, stream
         self.outcomes: list[_KnownAnswer] = []
 
     def begin_check(self, seed: int) -> None:
@@ -165,12 +227,13 @@ class _Asked:
     def ask(self, call: Call) -> Outcome:
         """The backend's answer, as long as it matches the student's."""
         outcome = self._backend.ask(in_stream(call, self._stream))
-        answer = _KnownAnswer(call.name, outcome, self._backend.drew or self._own_draws)
+        answer = _KnownAnswer(call.name, outcome, self._backend.drew or self._wrong.own_draws)
         self.outcomes.append(answer)
-        if self._theirs is not None:
-            theirs = self._theirs[len(self.outcomes) - 1] if len(self.outcomes) <= len(self._theirs) else None
-            if theirs is None or not answer.is_like(theirs, theirs is self._theirs[-1]):
-                raise _Apart
+        place = len(self.outcomes) - 1
+        if self._until is not None and (
+            place >= len(self._until.answers) or not answer.is_like(self._until, place, self._wrong)
+        ):
+            raise _Apart
         return outcome
 
 

@@ -57,7 +57,7 @@ def _known(step: Solution) -> list[tuple[str, str, str]]:
     """The name of each misconception, what it does, and the check that catches it. They are read from the source, since
     a package that the step needs may be missing here, and the page is the same everywhere."""
     if not step.lacking:
-        return [(wrong.name, wrong.what, wrong.caught_by) for wrong in step.misconceptions]
+        return [(wrong.name, wrong.what, wrong.caught_by) for wrong in step.misconceptions if not wrong.form_of]
     found = []
     for node in ast.parse((step.folder / "misconceptions.py").read_text(encoding="utf-8")).body:
         if not isinstance(node, ast.FunctionDef | ast.ClassDef):

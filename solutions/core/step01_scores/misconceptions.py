@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.core.step01_scores.reference import dot_product_scores
 
 
@@ -428,3 +428,22 @@ def root_in_a_float32_tensor(query: Tensor, key: Tensor) -> Tensor:
     Can a plain Python number do the work, which takes the dtype of what it divides?
     """
     return dot_product_scores(query, key) / torch.sqrt(torch.tensor([float(query.shape[-1])]))
+
+
+# --- the same mistakes in other words ---------------------------------------------------------------------------------
+
+
+@another_form(two_dimensions_only)
+def transposed_by_t(query: Tensor, key: Tensor) -> Tensor:
+    return query @ key.t()
+
+
+@misconception(replaces="dot_product_scores", caught_by="test_scores_by_hand")
+def products_not_summed(query: Tensor, key: Tensor) -> Tensor:
+    """Every query was multiplied with every key, number by number, and the products were not added up.
+
+    A dot product is one number for each pair: the sum of the d products.
+
+    Which dimension of your result should be gone, and what makes it go?
+    """
+    return query.unsqueeze(-2) * key.unsqueeze(-3)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception, together
+from grader.checks.catalogue import another_form, misconception, together
 from solutions.core.step02_softmax import reference
 
 
@@ -600,6 +600,37 @@ def not_a_number_made_zero(x: Tensor, dim: int = -1) -> Tensor:
     """
     exponentials = x.exp()
     return (exponentials / exponentials.sum(dim=dim, keepdim=True)).nan_to_num()
+
+
+# --- the same mistakes in other words ---------------------------------------------------------------------------------
+
+
+@misconception(replaces="softmax", caught_by="test_every_dimension")
+def maximum_lost_its_dimension(x: Tensor, dim: int = -1) -> Tensor:
+    """The maximum lost the dimension that it ran along, so that it no longer lined up with the slices.
+
+    From a matrix of shape (3, 3) each row then subtracts the maxima of all rows, one per column.
+
+    Which argument of `amax` and `max` keeps the dimension, with length 1?
+    """
+    exponentials = (x - x.amax(dim=dim)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+@another_form(shifted_in_place)
+def all_done_in_place(x: Tensor, dim: int = -1) -> Tensor:
+    x -= x.amax(dim=dim, keepdim=True)
+    exponentials = x.exp()
+    exponentials /= exponentials.sum(dim=dim, keepdim=True)
+    return exponentials
+
+
+@another_form(shifted_in_place, caught_by="test_input_unmodified")
+def everything_written_into_the_input(x: Tensor, dim: int = -1) -> Tensor:
+    x -= x.amax(dim=dim, keepdim=True)
+    x.exp_()
+    x /= x.sum(dim=dim, keepdim=True)
+    return x
 
 
 # --- two at once ------------------------------------------------------------------------------------------------------

@@ -1149,6 +1149,10 @@ OVER_QUERIES: dict[Callable[..., object], Weigh] = {
     hidden_scores_set_to_zero: lambda scores, mask: hidden(scores, mask, 0.0).softmax(dim=-2),
     masked_after_softmax: lambda scores, mask: scores.softmax(dim=-2) * (1 if mask is None else mask),
 }
+OTHER_DIMENSIONS: dict[Callable[..., object], Weigh] = {
+    softmax_over_first_dimension: lambda scores, mask: hidden(scores, mask).softmax(dim=0),
+    softmax_over_dimension_one: lambda scores, mask: hidden(scores, mask).softmax(dim=1),
+}
 RESULTS = {
     only_the_context: lambda context, weights: context,
     pair_in_the_other_order: lambda context, weights: (weights, context),
@@ -1196,6 +1200,7 @@ def _self_attention(scale: Callable[[Tensor, Tensor], float], weigh: Callable[[T
 
 PAIRS = [
     *together(SCALES, WEIGHTS, _attention),
+    *together({not_scaled: SCALES[not_scaled]}, OTHER_DIMENSIONS, _attention),
     *together(OVER_QUERIES, {softmax_over_queries: None}, lambda weigh, _: _attention(_root_of_width, weigh)),
     *together(SCALES, RESULTS, lambda scale, result: _attention(scale, _hide_and_share, result)),
     *together(WEIGHTS, RESULTS, lambda weigh, result: _attention(_root_of_width, weigh, result)),

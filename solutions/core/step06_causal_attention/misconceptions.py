@@ -823,6 +823,35 @@ class mask_of_a_fixed_length(reference.CausalAttention):
         self.register_buffer("visible", torch.ones(1024, 1024, dtype=torch.bool).tril(), persistent=False)
 
 
+# --- along the wrong dimension ----------------------------------------------------------------------------------------
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class softmax_over_the_batch(Pieces):
+    """The softmax ran over the batch, so that the sequences shared out the weight of each pair of tokens among them.
+
+    The sequences of a batch have nothing to do with each other. Each query shares out a weight of 1 among the keys.
+
+    Along which dimension of `(B, T, T)` must the weights sum to 1?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return scores.masked_fill(~visible, -torch.inf).softmax(dim=0)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_agrees_with_fresh_draws")
+class all_dimensions_of_keys_reversed(Pieces):
+    """All dimensions of the keys were put in reverse order, as `key.T` does, the batch among them.
+
+    For a matrix that is the transpose. With a batch in front, the batch ends up where the tokens should be.
+
+    Which attribute or method of a tensor exchanges only its last two dimensions?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.permute(2, 1, 0) / math.sqrt(key.shape[-1])
+
+
 # --- two at once ------------------------------------------------------------------------------------------------------
 
 SCALES = (not_scaled, scaled_by_input_width, scaled_by_width_without_root)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.core.step07_heads import reference
 
 
@@ -408,3 +408,35 @@ def wrong_in_both_directions() -> dict[str, object]:
     Which tokens does head 0 hold in your result, and which should it hold?
     """
     return {"split_heads": reshaped_without_transpose, "merge_heads": merged_without_transpose}
+
+
+# --- the batch in the wrong place -------------------------------------------------------------------------------------
+
+
+@misconception(replaces="split_heads", caught_by="test_split_by_hand")
+def heads_and_batch_exchanged(x: Tensor, num_heads: int) -> Tensor:
+    """The heads changed places with the batch, and the tokens stayed where they were: (H, T, B, d).
+
+    Attention then compares the sequences of the batch with each other, and no tokens.
+
+    In (B, T, H, d), which dimension has to change places with the heads?
+    """
+    batch, num_tokens, d = _sizes(x, num_heads)
+    return x.reshape(batch, num_tokens, num_heads, d).transpose(0, 2)
+
+
+@misconception(replaces="merge_heads", caught_by="test_merge_any_shape")
+def merged_with_the_batch(x: Tensor) -> Tensor:
+    """The heads changed places with the batch before they were merged, so that a sequence got numbers of another one.
+
+    The shape is right and the numbers are not: what belongs to one sequence has to stay in its part of the batch.
+
+    In (B, H, T, d), which dimension has to stand right before d when the two are joined?
+    """
+    batch, num_heads, num_tokens, d = x.shape
+    return x.transpose(0, 1).reshape(batch, num_tokens, num_heads * d)
+
+
+@another_form(columns_left_over)
+def cut_into_pieces_of_the_rounded_width(x: Tensor, num_heads: int) -> Tensor:
+    return torch.stack(x.split(x.shape[-1] // num_heads, dim=-1), dim=1)

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from grader.checks.catalogue import misconception, together
+from grader.checks.catalogue import another_form, misconception, together
 from solutions.core.step06_causal_attention.reference import CausalAttention
 from solutions.core.step08_multi_head import reference
 
@@ -989,6 +989,86 @@ class _OwnGenerator(nn.Module):
             return weights * torch.rand_like(weights)
         kept = torch.rand(weights.shape, generator=self.generator) >= self.p
         return weights * kept.to(weights.dtype) / (1 - self.p)
+
+
+# --- the same mistakes in other words ---------------------------------------------------------------------------------
+
+
+@another_form(softmax_over_heads)
+class softmax_over_heads_of_masked_scores(Pieces):
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return scores.masked_fill(~visible, -torch.inf).softmax(dim=1)
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_by_hand")
+class softmax_over_the_batch(Pieces):
+    """The softmax ran over the batch, so that the sequences shared out the weight of each pair of tokens among them.
+
+    The sequences of a batch have nothing to do with each other. Each query shares out a weight of 1 among the keys.
+
+    Along which dimension of `(B, H, T, T)` must the weights sum to 1?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return scores.masked_fill(~visible, -torch.inf).softmax(dim=0)
+
+
+class _HeadsToHeads(Pieces):
+    def split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.num_heads, -1))
+
+    def merge(self, context: Tensor) -> Tensor:
+        return context.flatten(2)
+
+
+@another_form(heads_attend_to_heads)
+class heads_attend_to_heads_unmasked(_HeadsToHeads):
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return scores.softmax(dim=-1)
+
+
+@another_form(heads_attend_to_heads)
+class heads_attend_to_heads_under_the_mask_of_tokens(_HeadsToHeads):
+    pass
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+class heads_and_batch_mixed(Pieces):
+    """The heads and the batch were mixed up, so that one sequence got numbers of another.
+
+    The shape is right and the numbers are not: what belongs to one sequence has to stay in its part of the batch.
+
+    Which dimensions do your `view`, `transpose` and `reshape` touch, and is the batch among them?
+    """
+
+    def merge(self, context: Tensor) -> Tensor:
+        batch, num_heads, num_tokens, d = context.shape
+        return context.transpose(0, 1).reshape(batch, num_tokens, num_heads * d)
+
+
+@another_form(columns_interleaved)
+class columns_interleaved_once(Pieces):
+    def split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (-1, self.num_heads)).permute(0, 3, 1, 2)
+
+
+@another_form(heads_and_batch_mixed)
+class split_into_heads_before_the_batch(Pieces):
+    def split(self, x: Tensor) -> Tensor:
+        return x.reshape(self.num_heads, len(x), x.shape[1], -1).transpose(0, 1)
+
+
+@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates", misses_the_point=True)
+class first_head_repeated(reference.MultiHeadAttentionWrapper):
+    """The output of the first head was repeated, once for each head, and the other heads were never called.
+
+    Their parameters are there, and no gradient reaches them.
+
+    Which of the heads in the list does your `forward` call?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([self.heads[0](x)] * len(self.heads), dim=-1)
 
 
 # --- two at once ------------------------------------------------------------------------------------------------------

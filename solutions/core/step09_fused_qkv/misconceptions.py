@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from grader.checks.catalogue import misconception, together
+from grader.checks.catalogue import another_form, misconception, together
 from solutions.core.step09_fused_qkv import reference
 
 
@@ -878,6 +878,81 @@ class dropout_only_with_gradients(reference.CausalSelfAttention):
         for part in (self.attn_dropout, self.resid_dropout):
             part.training = self.training and torch.is_grad_enabled()
         return super().forward(x)
+
+
+# --- the same mistakes in other words ---------------------------------------------------------------------------------
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+class softmax_over_heads(Pieces):
+    """The softmax ran over the heads, so that the heads shared out the weight of each pair of tokens among them.
+
+    Each query of each head shares out a weight of 1 among the keys, and the keys are counted by the last dimension.
+
+    Along which dimension of `(B, H, T, T)` must the weights sum to 1?
+    """
+
+    def weights(self, scores: Tensor) -> Tensor:
+        length = scores.shape[-1]
+        return scores.masked_fill(~self.visible[:length, :length], -torch.inf).softmax(dim=1)
+
+
+@another_form(softmax_over_heads)
+class softmax_over_heads_then_masked(Pieces):
+    def weights(self, scores: Tensor) -> Tensor:
+        length = scores.shape[-1]
+        return scores.softmax(dim=1) * self.visible[:length, :length]
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+class softmax_over_the_batch(Pieces):
+    """The softmax ran over the batch, so that the sequences shared out the weight of each pair of tokens among them.
+
+    The sequences of a batch have nothing to do with each other. Each query shares out a weight of 1 among the keys.
+
+    Along which dimension of `(B, H, T, T)` must the weights sum to 1?
+    """
+
+    def weights(self, scores: Tensor) -> Tensor:
+        length = scores.shape[-1]
+        return scores.masked_fill(~self.visible[:length, :length], -torch.inf).softmax(dim=0)
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_agrees_with_fresh_draws")
+class heads_and_batch_mixed(Pieces):
+    """The heads and the batch were mixed up, so that one sequence got numbers of another.
+
+    The shape is right and the numbers are not: what belongs to one sequence has to stay in its part of the batch.
+
+    Which dimensions do your `view`, `transpose` and `reshape` touch, and is the batch among them?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_length(x)
+        return self.output(self.attend(*self.parts(self.c_attn(x))).transpose(0, 1).reshape(x.shape))
+
+
+class _HeadsToHeads(Pieces):
+    def heads(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.n_head, -1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_length(x)
+        return self.output(self.attend(*self.parts(self.c_attn(x))).flatten(2))
+
+
+@another_form(heads_attend_to_heads)
+class heads_attend_to_heads_unmasked(_HeadsToHeads):
+    def weights(self, scores: Tensor) -> Tensor:
+        return scores.softmax(dim=-1)
+
+
+@another_form(heads_attend_to_heads)
+class heads_attend_to_heads_under_the_mask_of_tokens(_HeadsToHeads):
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        num_tokens = query.shape[1]
+        scores = self.scores(query, key).masked_fill(~self.visible[:num_tokens, :num_tokens], -torch.inf)
+        return self.attn_dropout(scores.softmax(dim=-1)) @ value
 
 
 # --- two at once ------------------------------------------------------------------------------------------------------

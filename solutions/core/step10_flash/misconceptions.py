@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.checks.catalogue import misconception, together
+from grader.checks.catalogue import another_form, misconception, together
 from solutions.core.step10_flash import reference
 
 
@@ -897,6 +897,66 @@ def a_thousand_filled_in(
         return scores.masked_fill(reference.future(rows, columns, scores.device), -1000.0)
 
     return _flash(query, key, value, is_causal, block_size, hide=fill)
+
+
+# --- the same mistakes in other words ---------------------------------------------------------------------------------
+
+
+@misconception(replaces="flash_attention", caught_by="test_two_blocks_by_hand", misses_the_point=True)
+def nothing_rescaled(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
+) -> Tensor:
+    """When a later block raised the maximum, nothing that was added up so far was rescaled.
+
+    Context and denominator then add exponentials in two different units: those made with the old maximum count too
+    much against the new ones.
+
+    exp(score - old) is there and exp(score - new) is wanted. By what do you multiply the one to get the other?
+    """
+    ones = torch.ones_like
+    return _flash(query, key, value, is_causal, block_size, rescale=lambda old, new: (ones(new), ones(new)))
+
+
+@misconception(replaces="flash_attention", caught_by="test_large_scores")
+def maximum_of_the_latest_block(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
+) -> Tensor:
+    """The maximum of the latest block took the place of the running one, also where it was smaller.
+
+    On paper any number may be subtracted. But what was added up so far is then multiplied by exp(old - new), and that
+    overflows when a block with small scores follows one with large scores.
+
+    May the running maximum ever become smaller? Which function of torch takes the larger of two tensors?
+    """
+    return _flash(
+        query, key, value, is_causal, block_size, grow=lambda maximum, scores: scores.amax(dim=-1, keepdim=True)
+    )
+
+
+@misconception(replaces="flash_attention", caught_by="test_two_blocks_by_hand", misses_the_point=True)
+def new_maximum_never_kept(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
+) -> Tensor:
+    """The new maximum was computed in each block and never kept, so that the old one stayed at minus infinity.
+
+    What was added up so far is then multiplied by exp(-inf), which is 0: only the last block of keys counts.
+
+    Which line makes the new maximum the old one before the next block comes?
+    """
+    zeros = torch.zeros_like
+    return _flash(
+        query, key, value, is_causal, block_size, grow=lambda maximum, scores: scores.amax(dim=-1, keepdim=True),
+        rescale=lambda old, new: (zeros(new), zeros(new)),
+    )  # fmt: skip
+
+
+@another_form(rescaled_the_wrong_way)
+def rescaled_the_wrong_way_from_minus_infinity(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
+) -> Tensor:
+    return _flash(
+        query, key, value, is_causal, block_size, rescale=lambda old, new: (torch.exp(new - old), torch.exp(new - old))
+    )
 
 
 # --- two at once ------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from grader.checks.catalogue import misconception, together
+from grader.checks.catalogue import another_form, misconception, together
 from solutions.core.step11_gpt_block import reference
 
 
@@ -301,7 +301,7 @@ def ten_times_the_cube(x: Tensor) -> Tensor:
 
 @misconception(replaces="MLP", caught_by="test_mlp")
 class not_four_times_wider(reference.MLP):
-    """The layer in between was as wide as the stream.
+    """The layer in between was not four times as wide as the stream.
 
     GPT-2's MLP is four times wider inside: c_fc goes to 4 * n_embd, and c_proj comes back.
 
@@ -757,6 +757,84 @@ class three_axes_at_most(reference.MLP):
 
 def _or_zero(bias: Tensor | None) -> Tensor | float:
     return 0.0 if bias is None else bias
+
+
+# --- the same mistakes in other words ---------------------------------------------------------------------------------
+
+
+@another_form(added_to_the_normed_input)
+class attention_added_to_the_normed_input(reference.Block):
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.ln_1(x)
+        x = x + self.attn(x)
+        return x + self.mlp(self.ln_2(x))
+
+
+@another_form(added_to_the_normed_input)
+class mlp_added_to_the_normed_input(reference.Block):
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attn(self.ln_1(x))
+        x = self.ln_2(x)
+        return x + self.mlp(x)
+
+
+@another_form(one_norm_for_the_whole_tensor)
+class norm_over_the_tokens(_LayerNorm):
+    def normed(self, x: Tensor) -> Tensor:
+        centred = x - x.mean(dim=1, keepdim=True)
+        return centred / torch.sqrt(centred.square().mean(dim=1, keepdim=True) + self.eps)
+
+
+@another_form(not_four_times_wider)
+class twice_as_wide(reference.MLP):
+    def __init__(self, n_embd: int, dropout: float = 0.0, bias: bool = True) -> None:
+        super().__init__(n_embd, dropout, bias)
+        self.c_fc = nn.Linear(n_embd, 2 * n_embd, bias=bias)
+        self.c_proj = nn.Linear(2 * n_embd, n_embd, bias=bias)
+
+
+@misconception(replaces="gelu", caught_by="test_gelu")
+def constants_of_gelu_exchanged(x: Tensor) -> Tensor:
+    """The two constants changed places: 0.044715 stood before the bracket, and sqrt(2 / pi) before the cube.
+
+    The bracket is then far too small for ordinary numbers, and tanh hardly moves away from 0.
+
+    Which of the two numbers belongs to x ** 3, and which to the whole bracket?
+    """
+    return 0.5 * x * (1.0 + torch.tanh(0.044715 * (x + math.sqrt(2.0 / math.pi) * x**3)))
+
+
+@misconception(replaces="gelu", caught_by="test_gelu")
+def factor_of_gelu_turned_over(x: Tensor) -> Tensor:
+    """The factor in front of the bracket was sqrt(pi / 2): the fraction stood upside down.
+
+    sqrt(pi / 2) is 1.25, and sqrt(2 / pi) is 0.80: the curve comes out too steep.
+
+    Which of 2 and pi stands above the fraction line?
+    """
+    return 0.5 * x * (1.0 + torch.tanh(math.sqrt(math.pi / 2.0) * (x + 0.044715 * x**3)))
+
+
+@misconception(replaces="gelu", caught_by="test_gelu")
+def square_in_gelu(x: Tensor) -> Tensor:
+    """The second power of x stood in the bracket, where the third belongs.
+
+    A square is never negative, so the curve loses its symmetry: the bracket should only change its sign with x.
+
+    To which power is x raised beside 0.044715?
+    """
+    return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**2)))
+
+
+@misconception(replaces="gelu", caught_by="test_gelu")
+def factor_of_gelu_before_x_only(x: Tensor) -> Tensor:
+    """The factor sqrt(2 / pi) was multiplied with x alone, and not with the whole bracket.
+
+    The term with the cube is a part of the bracket, and the factor stands before it.
+
+    Where does the bracket begin, and where does it end?
+    """
+    return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * x + 0.044715 * x**3))
 
 
 # --- two at once ------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from grader.checks.catalogue import misconception, together
+from grader.checks.catalogue import another_form, misconception, together
 from solutions.core.step12_gpt import reference
 from solutions.core.step12_gpt.reference import GPT
 
@@ -1487,6 +1487,86 @@ def window_slid_in_place(
         window[:] = torch.cat((window[:, 1:], next_ids), dim=1)
         added.append(next_ids)
     return torch.cat((before, *added), dim=1)
+
+
+# --- the same mistakes in other words ---------------------------------------------------------------------------------
+
+
+def _with_threshold(threshold: Callable[[Tensor, int], Tensor], *, greedy_first: bool = False) -> Callable[..., Tensor]:
+    """Generation that hides the logits below `threshold(logits, k)`, by default also where it is greedy."""
+
+    def generate(
+        model: GPT, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None
+    ) -> Tensor:
+        was_training = model.training
+        model.eval()
+        for _ in range(max_new_tokens):
+            logits = next_logits(model, idx)
+            if top_k is not None and not (greedy_first and temperature == 0):
+                least = threshold(logits, min(top_k, logits.shape[-1]))
+                logits = logits.masked_fill(logits < least, float("-inf"))
+            idx = torch.cat((idx, pick(logits, temperature)), dim=1)
+        model.train(was_training)
+        return idx
+
+    return generate
+
+
+@another_form(top_k_threshold_without_its_dimension)
+def top_k_threshold_without_its_dimension_where_drawn(
+    model: GPT, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None
+) -> Tensor:
+    generate = _with_threshold(lambda logits, k: logits.topk(k).values[:, -1], greedy_first=True)
+    return generate(model, idx, max_new_tokens, temperature, top_k)
+
+
+@misconception(replaces="generate", caught_by="test_top_k_keeps_the_k_largest")
+def top_k_threshold_of_the_last_row(
+    model: GPT, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None
+) -> Tensor:
+    """The smallest of the last row's k largest logits was the threshold for every row.
+
+    Each row has its own k largest logits. In the other rows more than k tokens could be drawn, or fewer.
+
+    Which shape must the thresholds have, so that each row is compared with its own?
+    """
+    generate = _with_threshold(lambda logits, k: logits.topk(k).values[-1, -1])
+    return generate(model, idx, max_new_tokens, temperature, top_k)
+
+
+@misconception(replaces="generate", caught_by="test_top_k_keeps_the_k_largest")
+def top_k_of_all_rows_together(
+    model: GPT, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None
+) -> Tensor:
+    """The k largest logits were looked for in all rows together, so that most rows kept none of their own.
+
+    Each row draws by itself, from its own k largest logits.
+
+    Over which dimension does `topk` look, and what is left of it after `flatten`?
+    """
+    generate = _with_threshold(lambda logits, k: logits.flatten().topk(k).values[-1])
+    return generate(model, idx, max_new_tokens, temperature, top_k)
+
+
+@misconception(replaces="generate", caught_by="test_top_k_keeps_the_k_largest")
+def largest_logit_as_the_threshold(
+    model: GPT, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None
+) -> Tensor:
+    """The largest of the k largest logits was the threshold, so that only one token could be drawn.
+
+    `topk` gives the largest first. Kept is whatever is at least as large as the last one that it gives.
+
+    Which of the k values is the smallest that may still be drawn?
+    """
+    generate = _with_threshold(lambda logits, k: logits.topk(k).values[:, :1])
+    return generate(model, idx, max_new_tokens, temperature, top_k)
+
+
+@another_form(only_new_tokens_returned)
+def as_many_tokens_returned_as_were_asked_for(
+    model: GPT, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None
+) -> Tensor:
+    return reference.generate(model, idx, max_new_tokens, temperature, top_k)[:, -max_new_tokens:]
 
 
 # --- two at once ------------------------------------------------------------------------------------------------------
