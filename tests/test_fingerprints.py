@@ -7,10 +7,11 @@ import torch
 
 from grader.calls.call import Call, Outcome, Raised
 from grader.calls.values import Placed
+from grader.checks.catalogue import Misconception
 from grader.checks.implementation import Exchange
 from grader.oracle.likeness import same_outcome
 from grader.oracle.tape import agree_in, fingerprint
-from grader.oracle.witness import _KnownAnswer
+from grader.oracle.witness import Question, _KnownAnswer
 
 
 @pytest.mark.parametrize(
@@ -60,8 +61,10 @@ def test_fingerprints_of_errors(first: Raised, second: Raised, last: bool, alike
     call = Call("f")
     recorded = fingerprint(call, Outcome(raised=first), last=last)
     assert agree_in(recorded, call, Outcome(raised=second), "cpu", last=last) is alike
-    answer = _KnownAnswer("f", Outcome(raised=first), drawn=False)
-    assert answer.is_like(Exchange(call, outcome=Outcome(raised=second)), last) is alike
+    theirs = Exchange(call, outcome=Outcome(raised=second))
+    question = Question(test_fingerprints_of_errors, 1, "cpu", [theirs] if last else [theirs, theirs], frozenset("f"))
+    wrong = Misconception("name", "test_of_f", {"f": None}, "what", "why", "nudge")
+    assert _KnownAnswer("f", Outcome(raised=first), drawn=False).is_like(question, 0, wrong) is alike
 
 
 def test_gradients_behind_not_a_number() -> None:
