@@ -209,7 +209,7 @@ def test_a_copy_with_all_tracks(solved: Path, tmp_path: Path) -> None:
     folder = tmp_path / "kit"
     kit.build(folder)
     sizes = {path.parent.name: path.stat().st_size for path in folder.rglob(paths.TAPE)}
-    assert sizes.keys() == set(choice.step_names())
+    assert sizes.keys() == {step.name for step in solutions() if not step.lacking}
     for last, most in MOST_UP_TO.items():
         assert sum(size for name, size in sizes.items() if int(name[4:6]) <= last) < most, sizes
     report = graded(folder, solved, "--seed", "0")

@@ -218,7 +218,7 @@ def _fits(
     options: tuple[int, bool, int],
 ) -> None:
     window, is_causal, num_global = options
-    width = 16
+    width = 8
     query, key, value = (draw.normal(*shape, tokens, width) for _input in range(3))
     came = student.using(largest=True).window_attention(query, key, value, *options)
     agree(came, reference.window_attention(query, key, value, *options), terms=tokens)
