@@ -24,6 +24,7 @@ ALSO_REFUSED = 0.5
 UNEXPLAINED = 3  # failing checks of one public name searched without success before its rest is left unexplained
 FURTHER_DRAWS = 3
 FEWEST = 2  # checks that each of two mistakes in one name has to explain: one alone may be a coincidence
+MOST_COMPARED = 1200  # misconceptions, in search of what stands beside a mistake: each comparison may run one
 MOST_SEARCHED = 6  # failing checks of one public name in which a second mistake is looked for
 
 
@@ -53,6 +54,7 @@ class Diagnostician:
         self.witness = witness
         self.pairs = pairs
         self.unwritten: AbstractSet[str] = frozenset()
+        self._compared = 0
 
     def diagnose(
         self, questions: list[Question], ask_again: Callable[[Question, int], Question | None],
@@ -95,9 +97,12 @@ class Diagnostician:
         """Adds what stands beside a mistake that was found: a second one, which explains what the first does not, and
         both of them where a check meets both."""
         in_vain: Counter[str] = Counter()
+        self._compared = 0
         for question in questions:
             if question.name in found or in_vain[question.about] >= UNEXPLAINED:
                 continue
+            if self._compared >= MOST_COMPARED:  # a file in which everything is wrong, or which rests on one that is
+                return
             left = [other for other in questions if other.name not in found]
             singles = _unique([wrong for group in found.values() for wrong in group if not wrong.parts])
             alone = self._consistent(self.misconceptions, question, left)
@@ -196,6 +201,7 @@ class Diagnostician:
         """Those that give the student's answer. A misconception whose own checks the student passes is ruled out: the
         catalogue proves that it fails there."""
         seen = names | self.unwritten
+        self._compared += len(candidates)
         return [wrong for wrong in candidates if wrong.refused_by & seen and self.witness.alike(wrong, question)]
 
     def _drawn_anew(

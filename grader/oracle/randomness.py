@@ -19,6 +19,7 @@ NEAR = 4e-3  # relative: the sample is kept in half precision
 # Two-sided normal quantile of a false-alarm rate of 1e-7: so rarely are two draws of one rate taken for two rates.
 ALARM_DEVIATIONS = 5.4
 FEWEST_ROWS = 200  # sampled tokens that tell how often each is sampled
+LARGEST_TOKEN = 1 << 24
 MOST_PAIRS = 64
 RATE_DEVIATIONS = 4.0
 # Whether elements are dropped together shows in how much their number varies from slice to slice. A variance estimated
@@ -61,8 +62,10 @@ def pairs(outcome: Outcome) -> list[bytes]:
     found = []
     for tensor in _tokens(outcome):
         rows = tensor.reshape(-1, tensor.shape[-1])[:, -2:]
-        if len(rows) >= FEWEST_ROWS:
-            distinct, counts = rows.unique(dim=0, return_counts=True)
+        if len(rows) >= FEWEST_ROWS and int(rows.min()) >= 0 and int(rows.max()) < LARGEST_TOKEN:
+            # As one number a pair is sorted ten times as fast.
+            both, counts = (rows[:, 0] * LARGEST_TOKEN + rows[:, 1]).unique(return_counts=True)
+            distinct = torch.stack([both // LARGEST_TOKEN, both % LARGEST_TOKEN], 1)
             if len(distinct) <= MOST_PAIRS:
                 found.append(torch.cat([distinct, counts[:, None]], 1).numpy().tobytes())
     return found
