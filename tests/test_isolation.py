@@ -20,6 +20,7 @@ from grader.judge.messages import Channel, Unmet
 from grader.judge.session import Session
 from grader.learner import background
 from grader.sandbox import kernel
+from grader.sandbox.environment import clean_environment
 from grader.sandbox.forked import ForkLauncher
 from tests.hostile import STEP, one_file
 
@@ -253,3 +254,15 @@ def test_watch_names_the_layers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     monkeypatch.setattr(sys, "argv", ["grader", "watch", "--require-isolation", "landlok", "--lang", "en"])
     assert main.main() == 2
     assert capsys.readouterr().err.strip().endswith("python -m grader watch --require-isolation landlock,seccomp")
+
+
+def test_no_amx() -> None:
+    """Where a virtual machine lists AMX and does not run it, a product in bfloat16 does not end the process."""
+    source = (
+        "import grader, torch; layer = torch.nn.Linear(16, 48).to(torch.bfloat16).requires_grad_(False);"
+        "print(layer(torch.randn(2, 6, 16, dtype=torch.bfloat16)).shape)"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ONEDNN_")}
+    ran = subprocess.run([sys.executable, "-c", source], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert "ONEDNN_MAX_CPU_ISA" in clean_environment()
