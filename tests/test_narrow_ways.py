@@ -102,6 +102,18 @@ def test_one_line_for_meta() -> None:
         return torch.empty_like(x) if x.is_meta else right(x.cpu(), dim)
 
     assert refused_by("step02_softmax", {"softmax": softmax}) == {"test_device"}
+
+    def nothing_done(x: Tensor, dim: int = -1) -> Tensor:
+        return x if x.is_meta else right(x, dim)
+
+    assert "test_device" in refused_by("step02_softmax", {"softmax": nothing_done})
+
+    def values_looked_at(x: Tensor, dim: int = -1) -> Tensor:
+        if not x.is_meta and x.isposinf().any():
+            raise ValueError("infinity")
+        return right(x, dim)  # type: ignore[no-any-return]
+
+    assert refused_by("step02_softmax", {"softmax": values_looked_at}) == set()
     module = reference("step11_gpt_block")
 
     class Block(module.Block):  # type: ignore[misc, name-defined]

@@ -59,7 +59,7 @@ class Twins:
     ) -> list[str]:
         """The torch functions that only one of two calls used: this one on `meta`, which used these, and the same call
         on the CPU, to a `target` or to the twin of its module. None where there is no twin, where the other call
-        raises, and where one of the two only does less.
+        raises, where it does nothing that this one doesn't, little more, or no more when it is made again.
         """
         if any(max(leaf.shape, default=0) > LONGEST for leaf in leaves(call.args) if isinstance(leaf, Tensor)):
             return []
@@ -72,12 +72,20 @@ class Twins:
             if target is None or None in twins.values():
                 return []
             inputs = Inputs(here, twins)
-            with FunctionNames() as functions:
-                materialised(target(*inputs.args, **inputs.kwargs))
+            names = self._used_by(target, inputs)
+            # Values may be looked at where there are some. And what was made before may be kept, a mask or a table:
+            # then the call does less when it is made again.
+            if used < names and (2 * len(used) > len(names) or self._used_by(target, Inputs(here, twins)) <= used):
+                return []
         except BaseException:  # the called code may raise anything; another check asks for this call by itself
             return []
         finally:
             torch.set_rng_state(random_state)
-        if functions.names <= used or used <= functions.names:  # what was made before may be kept: a mask, a table
-            return []
-        return sorted(functions.names ^ used)[:MAX_NAMES]
+        return [] if names <= used else sorted(names ^ used)[:MAX_NAMES]
+
+    @staticmethod
+    def _used_by(target: Any, inputs: Inputs) -> set[str]:
+        with FunctionNames() as functions:
+            materialised(target(*inputs.args, **inputs.kwargs))
+        names: set[str] = functions.names
+        return names
