@@ -11,7 +11,7 @@ from grader.course import submissions
 from grader.course.steps import steps
 from grader.judge import follow_through, quiet
 from grader.judge.grader import Grader
-from grader.judge.imported_names import imported_names
+from grader.judge.imported_names import imported_names, imported_steps
 
 SITUATION = Path(__file__).parent / "situations" / "blocked_by_an_earlier_step"
 CAUSAL, MULTI = "step06_causal_attention", "step08_multi_head"
@@ -57,7 +57,7 @@ def blocked(text: str = "") -> submissions.Submission:
 )
 def test_what_the_text_of_a_file_imports(source: str, found: list[str]) -> None:
     sources = {MULTI: ("a.py", source), "helpers": ("helpers.py", f"from exercises.{CAUSAL} import CausalAttention\n")}
-    assert follow_through.imported_steps(MULTI, sources) == found
+    assert imported_steps(MULTI, sources) == found
 
 
 @pytest.mark.thorough

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from grader.checks.bounded import lifted
+
 Drawn = TypeVar("Drawn", Tensor, int)
 Array = np.ndarray[Any, Any]
 
@@ -111,14 +113,15 @@ class Draw:
         matrices = {name: value for name, value in initial.items() if value.dim() > 1}
         vectors = {name: value for name, value in initial.items() if value.dim() <= 1}
         drawn: dict[str, Tensor] = {}
-        for name, numbers in self._shared_out(self.normal, matrices):
-            drawn[name] = numbers * matrices[name].shape[-1] ** -0.5
-        for name, numbers in self._shared_out(self.uniform, vectors):
-            drawn[name] = 0.5 * numbers + round(float(vectors[name].mean()))
-        for name, value in matrices.items():
-            # Two names of a tied weight hold the same random numbers, on any device or tape.
-            tied = next(other for other in matrices if _is_one(matrices[other], value))
-            drawn[name] = drawn[tied]
+        with lifted([]):  # nothing is computed of two tensors of different shapes
+            for name, numbers in self._shared_out(self.normal, matrices):
+                drawn[name] = numbers * matrices[name].shape[-1] ** -0.5
+            for name, numbers in self._shared_out(self.uniform, vectors):
+                drawn[name] = 0.5 * numbers + round(float(vectors[name].mean()))
+            for name, value in matrices.items():
+                # Two names of a tied weight hold the same random numbers, on any device or tape.
+                tied = next(other for other in matrices if _is_one(matrices[other], value))
+                drawn[name] = drawn[tied]
         return {name: drawn[name] for name in initial}
 
     @staticmethod

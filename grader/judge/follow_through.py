@@ -17,7 +17,7 @@ from grader.base.paths import is_recorded, step_folder
 from grader.base.results import StepResult, leading
 from grader.course.stubs import is_untouched, solved_of
 from grader.course.submissions import Submission
-from grader.judge.imported_names import ALL, Sources, imported_names
+from grader.judge.imported_names import ALL, Sources, imported_names, imported_steps
 
 LOST = ("fail", "timeout", "todo")
 
@@ -34,11 +34,6 @@ class Earlier:
     def names(self) -> list[str]:
         """The steps whose place the references take."""
         return sorted([*(step.name for step in self.wrong), *self.absent])
-
-
-def imported_steps(step: str, sources: Sources) -> list[str]:
-    """The other steps that the file of a step imports, itself or through what it imports, in order."""
-    return list(imported_names(step, sources))
 
 
 def earlier(step: StepResult, sources: Sources, known: Mapping[str, StepResult], wanted: list[str]) -> Earlier:

@@ -14,11 +14,12 @@ from grader import __version__
 from grader.base.language import current
 from grader.base.language import gettext as _
 from grader.base.limits import Limits
-from grader.base.paths import ROOT, TAPE, is_recorded, step_folders, tape_version
+from grader.base.paths import ROOT, TAPE, is_recorded, step_folder, step_folders, tape_version
 from grader.base.results import Report, Reproduction, StepResult, total
 from grader.course import choice, tracks
 from grader.course.submissions import Submission
 from grader.judge import follow_through
+from grader.judge.imported_names import imported_steps
 from grader.judge.launcher import GraderError, Judges, start
 from grader.judge.messages import Broken, Channel, Event, Finished, GradeRequest, Ready, StepGraded, Unmet
 from grader.sandbox.kernel import LAYERS
@@ -129,20 +130,28 @@ class Grader:
     def _graded(
         self, request: GradeRequest, wanted: list[str], everything: list[str], on_step: Callable[[StepResult], None]
     ) -> tuple[dict[str, StepGraded], Finished]:
-        """Runs the wanted steps, again those that ended in an error, and the earlier steps that failing ones import."""
-        graded, finished = self._run(request, wanted, on_step)
+        """Runs the wanted steps, again those that ended in an error, and the earlier steps that failing ones import.
+
+        Those that such a step blocks are diagnosed with its reference in its place, the others once that is known: a
+        search in a file that rests on a wrong one takes longest, and finds nothing.
+        """
+        in_order = not any(is_recorded(step_folder(name)) for name in everything)
+        first = msgspec.structs.replace(request, in_order=in_order)
+        graded, finished = self._run(first, wanted, on_step)
         for name in [name for name in wanted if graded[name].result.status == "error"]:
             # A fault of ours or of the machine, perhaps caused by the steps running beside it: run it again, alone.
-            alone, also = self._run(request, [name], on_step)
+            alone, also = self._run(first, [name], on_step)
             graded |= alone
             finished = _both(finished, also)
         needed = _needed_but_not_graded(graded, request.sources, everything)
         if needed:
-            further, also = self._run(request, needed, lambda result: None)
+            further, also = self._run(first, needed, lambda result: None)
             graded |= further
             finished = _both(finished, also)
         self._follow_through(request, graded, wanted)
-        return graded, finished
+        rest = [name for name in wanted if graded[name].undiagnosed]
+        again = self._run(request, rest, on_step)[0] if rest else {}
+        return graded | {name: each for name, each in again.items() if each.result.status != "error"}, finished
 
     def _follow_through(self, request: GradeRequest, graded: dict[str, StepGraded], wanted: list[str]) -> None:
         """Has each step that imports a wrong or absent one graded again, with references in place of those."""
@@ -164,6 +173,7 @@ class Grader:
             if alone[name].result.status == "error":
                 alone, _finished = self._run(again, [name], lambda result: None)
             graded[name].result = follow_through.by_itself(known[name], alone[name].result, found)
+            graded[name].undiagnosed = False
 
     def reproduce(
         self, submission: Submission, step: str, *, device: str = "cpu", seed: int | None = None
@@ -279,5 +289,5 @@ def _needed_but_not_graded(
 ) -> list[str]:
     """Earlier steps that a failing step imports and that were not asked for: their verdict is needed to say why."""
     failing = [name for name, step in graded.items() if step.result.status in ("fail", "timeout", "todo")]
-    needed = {other for name in failing for other in follow_through.imported_steps(name, sources)}
+    needed = {other for name in failing for other in imported_steps(name, sources)}
     return sorted(needed & set(everything) - graded.keys())

@@ -86,6 +86,11 @@ def imported_names(step: str, sources: Sources) -> dict[str, set[str]]:
     return dict(sorted(by_step.items()))
 
 
+def imported_steps(step: str, sources: Sources) -> list[str]:
+    """The other steps that the file of a step imports, itself or through what it imports, in order."""
+    return list(imported_names(step, sources))
+
+
 def _statements(source: str) -> list[ast.stmt]:
     if len(source) > MAX_STUB:  # parsing more takes seconds that no deadline bounds
         return []

@@ -18,7 +18,8 @@ LENGTH = struct.Struct("<I")
 class GradeRequest(msgspec.Struct):
     """One submission to grade: which steps, on which devices, under which seed, in which language.
 
-    `quiet`: a reference stands among the sources, so that nothing is shown that the learner's code chose.
+    `quiet`: a reference stands among the sources, so that nothing is shown that the learner's code chose. `in_order`: a
+    step that imports others is not diagnosed yet, since it may be blocked by one of them.
     """
 
     sources: dict[str, tuple[str, str]]
@@ -30,15 +31,17 @@ class GradeRequest(msgspec.Struct):
     limits: Limits
     quiet: bool = False
     reproduce: bool = False
+    in_order: bool = False
 
 
 class StepGraded(msgspec.Struct, tag=True):
     """One step is done: its result, the other steps of the submission that its file imported, and where that was asked
-    for, the first call that fails as a program."""
+    for, the first call that fails as a program. `undiagnosed`: it fails, and was not diagnosed."""
 
     result: StepResult
     imported: list[str]
     reproduction: Reproduction | None = None
+    undiagnosed: bool = False
 
 
 class Finished(msgspec.Struct, tag=True):

@@ -20,6 +20,7 @@ from grader.course import stubs
 from grader.course.steps import Check, as_check
 from grader.course.stubs import is_untouched
 from grader.judge import quiet, small_cases
+from grader.judge.imported_names import imported_steps
 from grader.judge.messages import GradeRequest, StepGraded
 from grader.judge.worker_backend import WorkerBackend
 from grader.oracle.diagnostician import Diagnostician, explained, name_of, nudge_of
@@ -70,7 +71,8 @@ class StepRun:
         self._step, self._launcher, self._answers = step, launcher, answers
         self._quiet = request.quiet
         self._limits = request.limits.of_step(step.deadline)
-        self._reproduce = request.reproduce
+        self._request = request
+        self._undiagnosed = False
         self._load = Load(step.name, request.sources, step.off_limits)
         self._results: list[CheckResult] = []
         self._verdicts: list[Verdict] = []
@@ -91,7 +93,8 @@ class StepRun:
             score=score, max_score=self._step.points, seconds=0.0,
             checks=self._results, output="".join(self._output), odd=self._odd,
         )  # fmt: skip
-        return StepGraded(result, sorted(self._imported), self._reproduction() if self._reproduce else None)
+        program = self._reproduction() if self._request.reproduce else None
+        return StepGraded(result, sorted(self._imported), program, self._undiagnosed)
 
     def _reproduction(self) -> Reproduction | None:
         """The call that the leading failure is about, as a program."""
@@ -115,6 +118,10 @@ class StepRun:
             run = DeviceRun(self._step, student, self._answers, device, shows_values=not self._quiet)
             results = run.results(devices)
             self._verdicts += run.verdicts
+            if any(result.status != "pass" for result in results):
+                self._undiagnosed = self._request.in_order and bool(imported_steps(self._step.name, self._load.sources))
+                if not self._undiagnosed:
+                    run.diagnose(results)
             if self._quiet:
                 quiet.silence(results, run.verdicts, self._load.sources[self._step.name][1])
             else:
@@ -138,6 +145,7 @@ class DeviceRun:
     device: str
     shows_values: bool = True
     verdicts: list[Verdict] = field(default_factory=list)
+    _again: dict[tuple[str, int], Question | None] = field(default_factory=dict)
 
     def results(self, devices: int) -> list[CheckResult]:
         """Runs every check. `devices` share the points of each."""
@@ -146,6 +154,11 @@ class DeviceRun:
             self._result(check, verdict, check.points / devices)
             for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
         ]
+        _count_hand_cases(results, self.verdicts)
+        return results
+
+    def diagnose(self, results: list[CheckResult]) -> None:
+        """Adds to the results which misconceptions are behind those that fail, and smaller cases."""
         by_name = {result.name: result for result in results}
         for name, matching in self._diagnoses().items():
             by_name[name].misconception = name_of(matching)
@@ -153,8 +166,6 @@ class DeviceRun:
             by_name[name].message += "\n" + "\n".join(explained(matching))
         for place, text in small_cases.told(self.step, self.verdicts, self._small) if self.shows_values else ():
             results[place].message += "\n" + text
-        _count_hand_cases(results, self.verdicts)
-        return results
 
     def _verdict(self, check: Check, seed: int) -> Verdict:
         self.student.allow(check.deadline)
@@ -189,10 +200,13 @@ class DeviceRun:
 
     def _ask_again(self, question: Question, further: int) -> Question | None:
         """Runs a failing check under another seed; None where it does not fail there."""
-        check = as_check(question.check)
-        seed = self.step.seed(further)
-        verdict = self._verdict(check, seed)
-        return self._question(check, verdict, seed) if verdict.status == "fail" else None
+        if (question.name, further) not in self._again:
+            check = as_check(question.check)
+            seed = self.step.seed(further)
+            verdict = self._verdict(check, seed)
+            asked = self._question(check, verdict, seed) if verdict.status == "fail" else None
+            self._again[question.name, further] = asked
+        return self._again[question.name, further]
 
     def _question(self, check: Check, verdict: Verdict, seed: int) -> Question:
         return Question(check.function, seed, self.device, verdict.exchanges, verdict.called, verdict.about)

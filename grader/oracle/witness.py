@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from grader.calls.call import Call, Outcome
 from grader.checks.backends import LocalBackend, Oracle
+from grader.checks.bounded import lifted
 from grader.checks.catalogue import Misconception, paired
 from grader.checks.implementation import Exchange
 from grader.checks.trial import Trial
@@ -35,6 +36,7 @@ class Question:
     answers: list[Exchange]
     called: frozenset[str]
     refused: Exchange | None = None
+    alike: dict[str, bool] = field(default_factory=dict)  # what was found, by the misconception's name
 
     @property
     def name(self) -> str:
@@ -93,6 +95,11 @@ class AskedHere:
 
     def alike(self, wrong: Misconception, question: Question) -> bool:
         """See `Witness`."""
+        if wrong.name not in question.alike:
+            question.alike[wrong.name] = self._is_alike(wrong, question)
+        return question.alike[wrong.name]
+
+    def _is_alike(self, wrong: Misconception, question: Question) -> bool:
         known = self._answers(wrong, question.check, question)
         if self._same(wrong, question, known):
             return True
@@ -181,13 +188,14 @@ class _KnownAnswer:
             return True  # the check went on: it expected an error, and any error counts as the same
         if not question.counts(place, wrong.replaced):
             return True
-        if same_answer(theirs.call, self.outcome, theirs.outcome):
-            return True
-        if not self.drawn or theirs.outcome is None:
-            return False
-        if not last and too_few_to_tell(self.outcome, theirs.outcome):
-            return True  # what chance parted counts neither way, unless the check ended with it
-        return same_but_for_the_draw(self.outcome, theirs.outcome)
+        with lifted([]):  # nothing is computed of two tensors before their shapes are compared
+            if same_answer(theirs.call, self.outcome, theirs.outcome):
+                return True
+            if not self.drawn or theirs.outcome is None:
+                return False
+            if not last and too_few_to_tell(self.outcome, theirs.outcome):
+                return True  # what chance parted counts neither way, unless the check ended with it
+            return same_but_for_the_draw(self.outcome, theirs.outcome)
 
 
 @dataclass

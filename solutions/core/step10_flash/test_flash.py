@@ -220,7 +220,7 @@ def test_memory(student: Implementation, reference: Implementation, draw: Draw) 
     # before leaves both options to their defaults; in the last, scores are large enough to overflow without a maximum.
     width = 2
     for num_queries, num_keys, *options in (
-        (16, 80, False, 8), (88, 88, True, 4), (100, 400), (32, 512, False, 32),
+        (16, 80, False, 8), (88, 88, True, 8), (100, 400), (32, 512, False, 32),
     ):  # fmt: skip
         query = draw.normal(1, 1, num_queries, width)
         key, value = draw.normal(1, 1, num_keys, width), draw.normal(1, 1, num_keys, width)
