@@ -16,10 +16,12 @@ from grader.course import stubs
 from grader.course.choice import CORE, match_step
 from grader.oracle.diagnostician import name_of
 from grader.oracle.live import Solution, solutions
+from grader.sandbox import preload
 from tests.clinic import Clinic
 from tests.whole import WHOLE, sample
 
 # `make prove STEP=4` looks at one step only, also while its neighbours are being written.
+preload.meta_below_python()
 ONLY = os.environ.get("KIT_ONLY", "")
 CHOSEN = match_step(ONLY, [step.name for step in solutions()])
 STEPS = [step for step in solutions() if not ONLY or step.name == CHOSEN]

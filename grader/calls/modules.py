@@ -18,6 +18,7 @@ def method(module: nn.Module, name: str) -> Callable[..., Any]:
     """The function for a method name. Raises NotThere for any other name."""
     methods: dict[str, Callable[..., Any]] = {
         "parameters": lambda: dict(module.named_parameters(remove_duplicate=False)),
+        "outline": lambda: outline(module),
         "load_parameters": lambda values, evaluating: load_parameters(module, values, evaluating),
         "train": lambda path="": _part(module, path).train() and None,
         "eval": lambda path="": _part(module, path).eval() and None,
@@ -31,6 +32,18 @@ def method(module: nn.Module, name: str) -> Callable[..., Any]:
     if name not in methods:
         raise NotThere(f"a module has no {name} here")
     return methods[name]
+
+
+def outline(module: nn.Module) -> dict[str, Tensor]:
+    """Every parameter by name, in its shape and dtype, filled with one number: a vector with the whole number next to
+    its mean, a matrix with its place, the first one where two names are one parameter."""
+    places: dict[int, int] = {}
+    filled: dict[str, Tensor] = {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        value = parameter.detach()
+        place = places.setdefault(id(parameter), len(places))
+        filled[name] = torch.full_like(value, round(float(value.mean())) if value.dim() < 2 else place)
+    return filled
 
 
 def attribute(module: nn.Module, path: str) -> Any:

@@ -246,7 +246,7 @@ def twins(
 ) -> tuple[Handle, Handle]:
     """Two modules `name(*args, **kwargs)`, the student's and the reference's: the same drawn parameters, in eval."""
     ours = getattr(reference, name)(*args, **kwargs)
-    values = draw.parameters(ours.parameters())
+    values = draw.parameters(ours.outline())
     ours.load_parameters(values, evaluating=True)
     return with_values(student, values, name, *args, **kwargs), ours
 

@@ -295,6 +295,12 @@ class Handle(Answer):
         values = self._ask("parameters").value
         return {name: value.clone() for name, value in values.items()} if isinstance(values, dict) else {}
 
+    def outline(self) -> dict[str, Tensor]:
+        """The shape of every parameter by name, for `Draw.parameters`: filled with one number, since a tape would keep
+        the values that it was made with."""
+        values: dict[str, Tensor] = self._ask("outline").value
+        return values
+
     def load_parameters(self, values: dict[str, Tensor], *, evaluating: bool = False) -> None:
         """Copies the values into the parameters of the same names. Fails, saying which, when the names do not fit.
 

@@ -228,7 +228,7 @@ def _long(theirs: Callable[..., Answer], ours: Callable[..., Answer], how: Asked
 
 def _module(student: Implementation, reference: Implementation, draw: Draw, name: str, how: AskedModule) -> None:
     ours = getattr(reference, name)(*how.made(how.tokens), **how.unbiased)
-    values = draw.parameters(ours.parameters())
+    values = draw.parameters(ours.outline())
     ours.load_parameters(values, evaluating=True)
     fresh = partial(with_values, student, values, name, *how.made(how.tokens), **how.unbiased)
     theirs = fresh()

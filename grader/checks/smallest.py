@@ -56,7 +56,7 @@ def _case(name: str, how: Asked, narrow: int, leading: tuple[int, ...], tokens: 
             given = {}
             made = mapped(how.made(tokens), small)
             module = _right(lambda: getattr(reference, name)(*made))
-            values = _right(lambda: _Round(draw, small).parameters(module.parameters())) if module else None
+            values = _right(lambda: _Round(draw, small).parameters(module.outline())) if module else None
             if values is None:
                 return
             module.load_parameters(values, evaluating=True)

@@ -163,6 +163,7 @@ class Grader:
             found = follow_through.earlier(known[name], request.sources, known, wanted)
             if not found.names:
                 continue
+            graded[name].undiagnosed = False
             sources = follow_through.with_references(request.sources, found.names)
             if sources is None:
                 graded[name].result = follow_through.without_points(known[name], found)
@@ -173,7 +174,6 @@ class Grader:
             if alone[name].result.status == "error":
                 alone, _finished = self._run(again, [name], lambda result: None)
             graded[name].result = follow_through.by_itself(known[name], alone[name].result, found)
-            graded[name].undiagnosed = False
 
     def reproduce(
         self, submission: Submission, step: str, *, device: str = "cpu", seed: int | None = None

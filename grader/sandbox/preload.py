@@ -39,7 +39,7 @@ def load_torch() -> None:
     torch.use_deterministic_algorithms = _deterministic
     torch.utils.data.DataLoader._get_iterator = _in_this_process  # type: ignore[method-assign,assignment]
     no_compiler.install()
-    _meta_below_python()
+    meta_below_python()
 
 
 def warm_up() -> None:
@@ -153,7 +153,7 @@ def _in_this_process(loader: Any) -> Any:
     return _SingleProcessDataLoaderIter(loader)
 
 
-def _meta_below_python() -> None:
+def meta_below_python() -> None:
     """Restores the C++ meta kernels that torch replaced by Python decompositions (30 × slower).
 
     The decompositions support symbolic sizes, which only the compiler needs. An op without a working C++ meta kernel

@@ -215,12 +215,13 @@ def test_gradients(student: Implementation, reference: Implementation, draw: Dra
 @points(2.5)
 def test_memory(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Exact without a tensor, an array or a mask as large as the matrix of scores."""
-    # There are more keys than the default block has, so that whoever ignores block_size needs less than all the scores.
-    # One block of queries against many keys tells whole rows of scores from blocks of them. The call
-    # before leaves both options to their defaults; in the last, scores are large enough to overflow without a maximum.
+    # There are more keys than the default block has, so that whoever ignores block_size needs less than all the scores;
+    # blocks of half the length need more than is asked for. One block of queries against many keys tells whole rows of
+    # scores from blocks of them. The call before it leaves both options to their defaults; in it, scores are large
+    # enough to overflow without a maximum.
     width = 2
     for num_queries, num_keys, *options in (
-        (16, 80, False, 8), (88, 88, True, 8), (100, 400), (32, 512, False, 32),
+        (16, 80, False, 8), (120, 120, True, 8), (100, 400), (32, 512, False, 32),
     ):  # fmt: skip
         query = draw.normal(1, 1, num_queries, width)
         key, value = draw.normal(1, 1, num_keys, width), draw.normal(1, 1, num_keys, width)

@@ -121,7 +121,7 @@ def test_logits_at_every_position(student: Implementation, reference: Implementa
         unmodified(came)
     # With bias=False the blocks have no bias; whether ln_f keeps one is left open, so both are loaded.
     ours = reference.GPT(11, 6, 1, 2, 8, bias=False)
-    values = draw.parameters(ours.parameters())
+    values = draw.parameters(ours.outline())
     ours.load_parameters(values)
     theirs = student.GPT(11, 6, 1, 2, 8, bias=False)
     spare = {name: torch.zeros(8) for name in theirs.parameters() if name == "ln_f.bias"}
@@ -276,7 +276,7 @@ def test_context_is_cropped(student: Implementation, reference: Implementation, 
     exactly(counted, torch.tensor([[0, 1, 2, 2]]), note=_("block_size is {count} here.").format(count=2))
     theirs, ours = exact_twins(student, reference, draw, 3)
     # Each token has its say in what follows it: no token comes whatever went before.
-    values = draw.parameters(ours.parameters())
+    values = draw.parameters(ours.outline())
     values["wte.weight"] = values["lm_head.weight"] = TOKEN_WEIGHT * values["wte.weight"]
     for model in (theirs, ours):
         model.load_parameters(values)

@@ -285,7 +285,7 @@ def _feed_forward_drops(student: Implementation, draw: Draw, rate: float) -> Non
 
 
 def _branches_drop(student: Implementation, reference: Implementation, draw: Draw, rate: float) -> None:
-    silent = _silent(reference.TransformerBlock(WIDE, 1, 1).parameters())
+    silent = _silent(reference.TransformerBlock(WIDE, 1, 1).outline())
     x = torch.ones(ROWS, 1, WIDE)
     for heard, what, inner in (
         (_attention(""), _("what attention adds"), _("the attention weights")),
@@ -297,7 +297,7 @@ def _branches_drop(student: Implementation, reference: Implementation, draw: Dra
 
 
 def _encoder_drops(student: Implementation, reference: Implementation, draw: Draw, rate: float) -> None:
-    silent = _silent(reference.SimpleTransformer(2, WIDE, 1, 1, 1, 1).parameters())
+    silent = _silent(reference.SimpleTransformer(2, WIDE, 1, 1, 1, 1).outline())
     ids = torch.zeros(ROWS, 1, dtype=torch.int64)
     # Of the embeddings it is the sum that is a one: whoever drops from one of them, or from each, leaves others.
     summands = {
@@ -318,7 +318,7 @@ def _classifier_drops(student: Implementation, reference: Implementation, draw: 
     # The logits are the hidden numbers of the classifier: first all of them ones, then ones where the sum of the
     # embeddings was dropped.
     given = (2, WIDE, 1, 1, WIDE, 1, 1)
-    silent = _silent(reference.SentimentAnalyzer(*given).parameters())
+    silent = _silent(reference.SentimentAnalyzer(*given).outline())
     shown = torch.eye(WIDE, 128)
     silent["classifier.3.weight"] = shown
     ids = torch.zeros(ROWS, 1, dtype=torch.int64)

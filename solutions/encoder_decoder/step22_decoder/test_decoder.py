@@ -73,7 +73,7 @@ CALLS = {
 @points(0.5)
 def test_block_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """DecoderBlock: one token of width 2 gives the output that you can work out by hand."""
-    values = {name: torch.zeros_like(value) for name, value in reference.DecoderBlock(2, 1, 2).parameters().items()}
+    values = {name: torch.zeros_like(value) for name, value in reference.DecoderBlock(2, 1, 2).outline().items()}
     values |= {f"cross_attention.{name}.weight": torch.eye(2) for name in ("W_v", "W_o")}
     values |= {f"{name}.weight": torch.full((2,), 10.0) for name in ("ln1", "ln2")}
     values |= {"ln3.weight": torch.tensor([2.0, 4.0]), "ln3.bias": torch.tensor([0.0, 1.0])}
@@ -323,7 +323,7 @@ def _translators(
     # differ enough from row to row, from step to step, and with the mask.
     given = SOURCES, TARGETS, 8, 2, 1, 8, longest, dropout
     ours = reference.EncoderDecoderTransformer(*given)
-    initial = ours.parameters()
+    initial = ours.outline()
     for _attempt in range(ATTEMPTS):
         values = draw.parameters(initial)
         values |= {name: factor * values[name] for name, factor in LOUDER.items()}
@@ -378,7 +378,7 @@ def _real(batch: int, tokens: int, draw: Draw) -> Tensor:
 
 
 def _block_drops(student: Implementation, reference: Implementation, draw: Draw, rate: float) -> None:
-    silent = _silent(reference.DecoderBlock(WIDE, 1, 1).parameters())
+    silent = _silent(reference.DecoderBlock(WIDE, 1, 1).outline())
     x = torch.ones(ROWS, 1, WIDE)
     weights = _("the attention weights")
     for heard, what, inner in (
@@ -395,7 +395,7 @@ def _block_drops(student: Implementation, reference: Implementation, draw: Draw,
 
 def _model_drops(student: Implementation, reference: Implementation, draw: Draw, rate: float) -> None:
     given = 2, WIDE, WIDE, 1, 1, 1, 1
-    silent = _silent(reference.EncoderDecoderTransformer(*given).parameters())
+    silent = _silent(reference.EncoderDecoderTransformer(*given).outline())
     silent["output_projection.weight"] = torch.eye(WIDE)
     ids = torch.zeros(ROWS, 1, dtype=torch.int64)
     # Of the embeddings it is the sum that is a one: whoever drops from one of them, or from each, leaves others.

@@ -277,7 +277,7 @@ def _mlp(path: str) -> dict[str, Tensor]:
 
 def _block_drops(student: Implementation, reference: Implementation, draw: Draw, rate: float) -> None:
     # One token, which is 0: the result is what the branches add.
-    silent = _silent(reference.EncoderBlock(WIDE, 1).parameters())
+    silent = _silent(reference.EncoderBlock(WIDE, 1).outline())
     x = torch.zeros(ROWS, 1, WIDE)
     theirs = with_values(student, silent | _attention(""), "EncoderBlock", WIDE, 1, rate)
     ramp = torch.arange(1.0, WIDE + 1)
@@ -307,7 +307,7 @@ def _block_drops(student: Implementation, reference: Implementation, draw: Draw,
 def _model_drops(student: Implementation, reference: Implementation, draw: Draw, rate: float) -> None:
     # The logits are the class token behind `ln_f`: what lost a column lies below 0 there, what lost all is 0.
     given = (1, 1), 1, 1, WIDE, 1, 1, WIDE
-    silent = _silent(reference.VisionTransformer(*given).parameters())
+    silent = _silent(reference.VisionTransformer(*given).outline())
     silent |= {"ln_f.weight": torch.ones(WIDE), "head.weight": torch.eye(WIDE)}
     images = torch.zeros(ROWS, 1, 1, 1)
     # It is the sum that is a one: whoever drops from one of its summands, or from each, leaves others.

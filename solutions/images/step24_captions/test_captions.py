@@ -205,7 +205,7 @@ def test_dropout(student: Implementation, reference: Implementation, draw: Draw)
     """ImageCaptioning: in training only, dropout acts in the text decoder and on cross attention's weights."""
     rate = draw.integer(30, 40) / 100
     given = WIDE, WIDE, 1, 1, 1, 1, 1
-    silent = _silent(reference.ImageCaptioning(*given).parameters())
+    silent = _silent(reference.ImageCaptioning(*given).outline())
     silent["output_projection.weight"] = torch.eye(WIDE)
     features, ids = torch.zeros(ROWS, 1, 1), torch.zeros(ROWS, 1, dtype=torch.int64)
     # The region is all ones, the text all zeros: the logits are what cross attention gives.
@@ -342,7 +342,7 @@ def _captioners(
     # differ enough from row to row, from step to step, and with the mask.
     given = WORDS, 8, 2, 1, 8, FEATURES, longest, dropout
     ours = reference.ImageCaptioning(*given)
-    initial = ours.parameters()
+    initial = ours.outline()
     for _attempt in range(ATTEMPTS):
         values = draw.parameters(initial)
         values |= {name: factor * values[name] for name, factor in LOUDER.items()}

@@ -207,7 +207,7 @@ def models(student: Implementation, reference: Implementation, draw: Draw, dropo
     """The learner's model and the reference's, with the same weights, in float64 and eval mode."""
     sizes = (VOCABULARY, BLOCK, LAYERS, HEADS, WIDTH, dropout)
     pair = twins(student, reference, draw, "CachedGPT", *sizes)
-    values = draw.parameters(pair[1].parameters())
+    values = draw.parameters(pair[1].outline())
     values["wte.weight"] = values["lm_head.weight"] = TOKEN_WEIGHT * values["wte.weight"]
     for model in pair:
         model.load_parameters(values, evaluating=True)
