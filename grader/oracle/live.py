@@ -83,7 +83,7 @@ class Solution(Step):
         if self.is_recorded:
             return self.tape
         checks = [check.function for check in self.checks]
-        return AskedHere(self._asked, oracle, checks)
+        return AskedHere(self._asked, oracle, checks, self.touched)
 
     def _asked(self, wrong: catalogue.Misconception, alone: bool) -> LocalBackend | None:
         """A misconception in the reference's file; `alone`: nothing else of the file uses it, where anything does."""

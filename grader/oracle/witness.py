@@ -80,7 +80,7 @@ class AskedHere:
     the same one's next save, gets the same calls as long as the seed stays the same.
 
     `backend` is asked for a misconception in a file whose other names use what it replaces, and for one (True) whose
-    other names do not, or None where there are no such names.
+    other names do not, or None where there are no such names. `touched` gives the names that use what is replaced.
     """
 
     def __init__(
@@ -88,8 +88,9 @@ class AskedHere:
         backend: Callable[[Misconception, bool], LocalBackend | None],
         reference: Oracle,
         checks: list[Callable[..., None]],
+        touched: Callable[[Collection[str]], Set[str]],
     ) -> None:
-        self._backend, self._reference, self._checks = backend, reference, checks
+        self._backend, self._reference, self._checks, self._touched = backend, reference, checks, touched
         self._known: dict[tuple[str, str, int, str, int], _KnownAnswers] = {}
         self._combined: dict[tuple[str, str], Misconception] = {}
 
@@ -100,6 +101,8 @@ class AskedHere:
         return question.alike[wrong.name]
 
     def _is_alike(self, wrong: Misconception, question: Question) -> bool:
+        if not question.called & self._touched(wrong.replaced):
+            return False  # all that was called is right in it
         known = self._answers(wrong, question.check, question)
         if self._same(wrong, question, known):
             return True
