@@ -241,7 +241,7 @@ def _marked(*files: ModuleType) -> Iterator[tuple[str, Any, _Marked]]:
                 continue
             known, where = found.setdefault(name, (value, file.__name__))
             if known is not value:
-                raise ValueError(f"{name} is defined in {where} and in {file.__name__}: rename one of them")
+                raise ValueError(f"{name} is defined in {where} and in {file.__name__}")
             if where == file.__name__:
                 yield name, value, mark
 
