@@ -3,13 +3,11 @@
 from torch import Tensor
 
 from grader.checks.catalogue import misconception
-from solutions.core.step10_flash.misconceptions.blocks import flash, mask
+from solutions.core.step10_flash.misconceptions.blocks import Flash, by_blocks
 
 
-@misconception(replaces="flash_attention", caught_by="test_causal")
-def future_seen_outside_diagonal_blocks(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
-) -> Tensor:
+@misconception(replaces=by_blocks, caught_by="test_causal")
+class future_seen_outside_diagonal_blocks(Flash):
     """The causal mask was applied only in the blocks on the diagonal; the blocks after them were read in full.
 
     Each query then sees all the keys that lie in later blocks.
@@ -17,29 +15,27 @@ def future_seen_outside_diagonal_blocks(
     What does a query of the first block have to do with keys of the third?
     """
 
-    def diagonal_only(scores: Tensor, rows: slice, columns: slice) -> Tensor:
-        return mask(scores, rows, columns) if rows.start == columns.start else scores
+    skip_future = False
 
-    return flash(query, key, value, is_causal, block_size, hide=diagonal_only, skip_future=False)
+    def hidden(self, scores: Tensor, rows: slice, columns: slice) -> Tensor:
+        return super().hidden(scores, rows, columns) if rows.start == columns.start else scores
 
 
-@misconception(replaces="flash_attention", caught_by="test_causal")
-def diagonal_blocks_not_masked(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
-) -> Tensor:
+@misconception(replaces=by_blocks, caught_by="test_causal")
+class diagonal_blocks_not_masked(Flash):
     """The later blocks were skipped, but inside the block on the diagonal no mask was applied.
 
     There some keys lie before a query and some after it, so a query still sees up to block_size - 1 later tokens.
 
     Which blocks lie wholly in the past, which wholly in the future, and which are mixed?
     """
-    return flash(query, key, value, is_causal, block_size, hide=lambda scores, rows, columns: scores)
+
+    def hidden(self, scores: Tensor, rows: slice, columns: slice) -> Tensor:
+        return scores
 
 
-@misconception(replaces="flash_attention", caught_by="test_causal")
-def positions_counted_within_the_block(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
-) -> Tensor:
+@misconception(replaces=by_blocks, caught_by="test_causal")
+class positions_counted_within_the_block(Flash):
     """The mask compared positions counted from the start of each block, in every block.
 
     Blocks that lie wholly in the past then lose keys which their queries may attend to.
@@ -47,15 +43,13 @@ def positions_counted_within_the_block(
     What is the position of the first query of a block, counted from the start of the sequence?
     """
 
-    def local(scores: Tensor, rows: slice, columns: slice) -> Tensor:
+    def hidden(self, scores: Tensor, rows: slice, columns: slice) -> Tensor:
         here = slice(0, rows.stop - rows.start), slice(0, columns.stop - columns.start)
-        return mask(scores, *here)
-
-    return flash(query, key, value, is_causal, block_size, hide=local)
+        return super().hidden(scores, *here)
 
 
-@misconception(replaces="flash_attention", caught_by="test_causal")
-def own_key_hidden(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64) -> Tensor:
+@misconception(replaces=by_blocks, caught_by="test_causal")
+class own_key_hidden(Flash):
     """With is_causal each query was kept from the key at its own position, too.
 
     The first query then sees nothing at all, and a softmax over nothing is not a number.
@@ -63,35 +57,35 @@ def own_key_hidden(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = 
     Query i attends to keys 0 to i. Is key i one of them?
     """
 
-    def own_too(scores: Tensor, rows: slice, columns: slice) -> Tensor:
-        return mask(scores, slice(rows.start - 1, rows.stop - 1), columns)
+    skip_future = False
 
-    return flash(query, key, value, is_causal, block_size, hide=own_too, skip_future=False)
+    def hidden(self, scores: Tensor, rows: slice, columns: slice) -> Tensor:
+        return super().hidden(scores, slice(rows.start - 1, rows.stop - 1), columns)
 
 
-@misconception(replaces="flash_attention", caught_by="test_causal")
-def is_causal_ignored(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
-) -> Tensor:
+@misconception(replaces=by_blocks, caught_by="test_causal")
+class is_causal_ignored(Flash):
     """The argument is_causal was taken, but nothing depended on it.
 
     With is_causal=True every query still attended to every key.
 
     Where in the loop is it known which keys lie after which queries?
     """
-    if is_causal and query.shape[-2] != key.shape[-2]:
-        raise ValueError("is_causal needs as many queries as keys")
-    return flash(query, key, value, False, block_size)
+
+    def context(self) -> Tensor:
+        self.check()
+        self.is_causal = False
+        return super().context()
 
 
-@misconception(replaces="flash_attention", caught_by="test_causal")
-def unequal_lengths_accepted(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_size: int = 64
-) -> Tensor:
+@misconception(replaces=by_blocks, caught_by="test_causal")
+class unequal_lengths_accepted(Flash):
     """With is_causal=True another number of queries than of keys was accepted.
 
     Then nobody knows which key a query stands beside, and the answer is silently a guess.
 
     Which two lengths should be compared before the first block is read?
     """
-    return flash(query, key, value, is_causal, block_size, check_lengths=False)
+
+    def check(self) -> None:
+        pass
