@@ -7,19 +7,20 @@ from torch import Tensor
 
 from grader.checks.catalogue import misconception
 from solutions.core.step03_attention import reference
-from solutions.core.step03_attention.misconceptions.scores import Pair, hidden, scaled
+from solutions.core.step03_attention.misconceptions.pieces import Attention, Pair, attending, hidden
 
 
-@misconception(replaces="attention", caught_by="test_by_hand", misses_the_point=True)
-def not_scaled(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_by_hand", misses_the_point=True)
+class not_scaled(Attention):
     """The scores were not divided by the root of the width.
 
     A dot product grows with the width d. Without the scale the softmax of a wide query picks one key only.
 
     What stands under the fraction line in the formula, beside the keys?
     """
-    weights = hidden(query @ key.transpose(-2, -1), mask).softmax(dim=-1)
-    return weights @ value, weights
+
+    def divisor(self) -> float:
+        return 1.0
 
 
 @misconception(replaces="attention", caught_by="test_shapes")
@@ -36,8 +37,8 @@ def up_to_four_dimensions(query: Tensor, key: Tensor, value: Tensor, mask: Tenso
     return torch.einsum(f"{batch}qk,{batch}kv->{batch}qv", weights, value), weights
 
 
-@misconception(replaces="attention", caught_by="test_shapes")
-def implicit_softmax_dimension(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_shapes")
+class implicit_softmax_dimension(Attention):
     """The softmax was not told its dimension.
 
     torch then takes dimension 1 of a matrix, which are the keys, and dimension 0 of three dimensions, which is the
@@ -45,133 +46,142 @@ def implicit_softmax_dimension(query: Tensor, key: Tensor, value: Tensor, mask: 
 
     Which argument of `softmax` says along which dimension the weights have to sum to 1?
     """
-    scores = hidden(scaled(query, key), mask)
-    weights = scores.softmax(dim=0 if scores.dim() in (0, 1, 3) else 1)
-    return weights @ value, weights
+
+    def shared(self, scores: Tensor) -> Tensor:
+        return scores.softmax(dim=0 if scores.dim() in (0, 1, 3) else 1)  # as torch picks it
 
 
-@misconception(replaces="attention", caught_by="test_by_hand")
-def divided_by_width(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_by_hand")
+class divided_by_width(Attention):
     """The scores were divided by d and not by the root of d.
 
     They come out too small, so the weights are too even.
 
     Is the scale in your code applied once, and is there a root in it?
     """
-    weights = hidden(query @ key.transpose(-2, -1) / query.shape[-1], mask).softmax(dim=-1)
-    return weights @ value, weights
+
+    def divisor(self) -> float:
+        return self.query.shape[-1]
 
 
-@misconception(replaces="attention", caught_by="test_shapes")
-def scaled_by_value_width(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_shapes")
+class scaled_by_value_width(Attention):
     """The scores were divided by the root of the values' width.
 
     The dot product adds over the width of the query and the key. The values may be wider or narrower.
 
     Over which dimension of which tensor did the dot product add?
     """
-    scores = query @ key.transpose(-2, -1) / math.sqrt(value.shape[-1])
-    weights = hidden(scores, mask).softmax(dim=-1)
-    return weights @ value, weights
+
+    def divisor(self) -> float:
+        return math.sqrt(self.value.shape[-1])
 
 
-@misconception(replaces="attention", caught_by="test_shapes")
-def scaled_by_tokens(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_shapes")
+class scaled_by_tokens(Attention):
     """The scores were divided by the root of the number of keys.
 
     Each score comes from one query and one key, so the number of keys does not make it larger.
 
     How many products does one score add up?
     """
-    scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[-2])
-    weights = hidden(scores, mask).softmax(dim=-1)
-    return weights @ value, weights
+
+    def divisor(self) -> float:
+        return math.sqrt(self.key.shape[-2])
 
 
-@misconception(replaces="attention", caught_by="test_by_hand")
-def small_weights_dropped(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_by_hand")
+class small_weights_dropped(Attention):
     """Small weights were set to 0.
 
     A softmax gives every visible key a weight above 0. A small weight counts too, above all when the value is large.
 
     What does your code do to the weights between the softmax and the sum?
     """
-    weights = hidden(scaled(query, key), mask).softmax(dim=-1)
-    weights = weights.masked_fill(weights < 1e-4, 0.0)
-    return weights @ value, weights
+
+    def weights(self) -> Tensor:
+        weights = super().weights()
+        return weights.masked_fill(weights < 1e-4, 0.0)
 
 
-@misconception(replaces="attention", caught_by="test_by_hand", misses_the_point=True)
-def softmax_over_queries(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_by_hand", misses_the_point=True)
+class softmax_over_queries(Attention):
     """The softmax ran over the queries and not over the keys.
 
     Then the weights of one key sum to 1. Each query has to share out its own attention among the keys.
 
     Which dimension of (T_q, T_k) has to sum to 1 so that every query has a full row?
     """
-    weights = hidden(scaled(query, key), mask).softmax(dim=-2)
-    return weights @ value, weights
+
+    dim = -2
 
 
-@misconception(replaces="attention", caught_by="test_shapes")
-def softmax_over_dimension_one(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_shapes")
+class softmax_over_dimension_one(Attention):
     """The softmax ran over dimension 1.
 
     Without a batch this is the dimension of the keys. With a batch it is another one.
 
     Which index names the keys in a shape of any length?
     """
-    weights = hidden(scaled(query, key), mask).softmax(dim=1)
-    return weights @ value, weights
+
+    dim = 1
 
 
-@misconception(replaces="attention", caught_by="test_by_hand", misses_the_point=True)
-def values_weighted_by_scores(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_by_hand", misses_the_point=True)
+class values_weighted_by_scores(Attention):
     """The values were mixed with the scores, and the weights only returned.
 
     Scores may be negative and do not sum to 1, so the result is no average of the values.
 
     Which of the two has to stand in the last product: what is before the softmax or what is after it?
     """
-    scores = scaled(query, key)
-    if mask is not None:
-        scores = scores * mask
-    return scores @ value, hidden(scores, mask).softmax(dim=-1)
+
+    def answer(self) -> Pair:
+        scores = self.scores()
+        if self.mask is not None:
+            scores = scores * self.mask
+        return scores @ self.value, self.shared(self.hidden(scores))
 
 
-@misconception(replaces="attention", caught_by="test_by_hand")
-def scores_returned_as_weights(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_by_hand")
+class scores_returned_as_weights(Attention):
     """The scores were returned in the place of the weights.
 
     The context is right, but whoever draws or drops the weights gets numbers from before the softmax.
 
     Which line of yours makes rows that sum to 1, and what does the return line name?
     """
-    scores = hidden(scaled(query, key), mask)
-    return scores.softmax(dim=-1) @ value, scores
+
+    def answer(self) -> Pair:
+        scores = self.hidden(self.scores())
+        return self.context(self.shared(scores)), scores
 
 
-@misconception(replaces="attention", caught_by="test_by_hand")
-def pair_in_the_other_order(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_by_hand")
+class pair_in_the_other_order(Attention):
     """The weights were returned first and the context second.
 
     Every caller unpacks the context first, and would go on with the weights instead.
 
     In which order does the contract name the two results?
     """
-    context, weights = reference.attention(query, key, value, mask)
-    return weights, context
+
+    def given(self, context: Tensor, weights: Tensor) -> Pair:
+        return weights, context
 
 
-@misconception(replaces="attention", caught_by="test_by_hand")
-def only_the_context(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+@misconception(replaces=attending, caught_by="test_by_hand")
+class only_the_context(Attention):
     """Only the context was returned.
 
     The weights are wanted too: they show what each query looked at, and later steps drop some of them.
 
     What does the signature say comes back?
     """
-    return reference.attention(query, key, value, mask)[0]
+
+    def given(self, context: Tensor, weights: Tensor) -> Tensor:
+        return context
 
 
 @misconception(replaces="attention", caught_by="test_by_hand")
@@ -197,29 +207,30 @@ def key_and_value_swapped(query: Tensor, key: Tensor, value: Tensor, mask: Tenso
     return reference.attention(query, value, key, mask)
 
 
-@misconception(replaces="attention", caught_by="test_by_hand")
-def keys_mixed_instead_of_values(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_by_hand")
+class keys_mixed_instead_of_values(Attention):
     """The weights were multiplied with the keys.
 
     The keys are there to be found. What a query takes home are the values.
 
     Where in your code does `value` appear?
     """
-    weights = hidden(scaled(query, key), mask).softmax(dim=-1)
-    return weights @ key, weights
+
+    def context(self, weights: Tensor) -> Tensor:
+        return weights @ self.key
 
 
-@misconception(replaces="attention", caught_by="test_shapes")
-def three_dimensions_only(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_shapes")
+class three_dimensions_only(Attention):
     """Dimensions 1 and 2 of the key were exchanged.
 
     This fits exactly one batch dimension. With none, or with two, these are other dimensions.
 
     How can you name the last two dimensions so that it does not matter how many stand before them?
     """
-    scores = query @ key.transpose(1, 2) / math.sqrt(query.shape[-1])
-    weights = hidden(scores, mask).softmax(dim=-1)
-    return weights @ value, weights
+
+    def product(self) -> Tensor:
+        return self.query @ self.key.transpose(1, 2)
 
 
 @misconception(replaces="attention", caught_by="test_shapes")
@@ -249,31 +260,32 @@ def attention_across_the_batch(query: Tensor, key: Tensor, value: Tensor, mask: 
     return context, weights[..., : key.shape[-2]]
 
 
-@misconception(replaces="attention", caught_by="test_large_scores")
-def no_maximum_in_the_softmax(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_large_scores")
+class no_maximum_in_the_softmax(Attention):
     """The softmax was written by hand, without subtracting the maximum.
 
     In float32, exp overflows above 88, and scores of that size happen. Infinity divided by infinity is not a number.
 
     What did you subtract in the softmax of step 2?
     """
-    exponentials = hidden(scaled(query, key), mask).exp()
-    weights = exponentials / exponentials.sum(dim=-1, keepdim=True)
-    return weights @ value, weights
+
+    def shared(self, scores: Tensor) -> Tensor:
+        exponentials = scores.exp()
+        return exponentials / exponentials.sum(dim=-1, keepdim=True)
 
 
-@misconception(replaces="attention", caught_by="test_large_scores")
-def one_maximum_for_all_rows(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_large_scores")
+class one_maximum_for_all_rows(Attention):
     """One maximum was subtracted from the scores of all queries.
 
     The row of a query whose scores lie far below it becomes all zeros after exp, and 0 divided by 0 is not a number.
 
     How do you ask for one maximum for each row?
     """
-    scores = hidden(scaled(query, key), mask)
-    exponentials = (scores - scores.amax()).exp()
-    weights = exponentials / exponentials.sum(dim=-1, keepdim=True)
-    return weights @ value, weights
+
+    def shared(self, scores: Tensor) -> Tensor:
+        exponentials = (scores - scores.amax()).exp()
+        return exponentials / exponentials.sum(dim=-1, keepdim=True)
 
 
 @misconception(replaces="attention", caught_by="test_gradients")
@@ -333,72 +345,71 @@ def answers_in_float32(query: Tensor, key: Tensor, value: Tensor, mask: Tensor |
     return reference.attention(query.float(), key.float(), value.float(), mask)
 
 
-@misconception(replaces="attention", caught_by="test_dtypes")
-def softmax_in_float32(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_dtypes")
+class softmax_in_float32(Attention):
     """The softmax was computed in float32 and converted back, also for float64.
 
     This helps half precision. For float64 it throws half of the digits away.
 
     For which dtypes is float32 the wider one?
     """
-    weights = hidden(scaled(query, key), mask).float().softmax(dim=-1).to(query.dtype)
-    return weights @ value, weights
+
+    def shared(self, scores: Tensor) -> Tensor:
+        return super().shared(scores.float()).to(self.query.dtype)
 
 
-@misconception(replaces="attention", caught_by="test_device")
-def additive_mask_on_the_cpu(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_device")
+class additive_mask_on_the_cpu(Attention):
     """The mask was turned into a new tensor that is always on the CPU.
 
     Inputs on another device then meet a tensor on the CPU, and the addition stops or answers on the wrong device.
 
     How does a new tensor learn on which device it has to be?
     """
-    scores = scaled(query, key)
-    if mask is not None:
-        added = torch.zeros(scores.shape, dtype=scores.dtype)
-        scores = added.masked_fill(~mask, -torch.inf) + scores
-    weights = scores.softmax(dim=-1)
-    return weights @ value, weights
+
+    def hidden(self, scores: Tensor) -> Tensor:
+        if self.mask is None:
+            return scores
+        return torch.zeros(scores.shape, dtype=scores.dtype).masked_fill(~self.mask, -torch.inf) + scores
 
 
-@misconception(replaces="attention", caught_by="test_inputs_unmodified")
-def query_scaled_in_place(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_inputs_unmodified")
+class query_scaled_in_place(Attention):
     """The query was scaled in place, so the tensor of the caller changed.
 
     Whoever uses the same query afterwards, or calls twice, gets other numbers.
 
     Which operator makes a new tensor where `/=` and `div_` change the old one?
     """
-    query /= math.sqrt(query.shape[-1])
-    weights = hidden(query @ key.transpose(-2, -1), mask).softmax(dim=-1)
-    return weights @ value, weights
+
+    def scores(self) -> Tensor:
+        self.query /= self.divisor()
+        return self.product()
 
 
-@misconception(replaces="attention", caught_by="test_inputs_unmodified")
-def mask_inverted_in_place(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_inputs_unmodified")
+class mask_inverted_in_place(Attention):
     """The mask was inverted in place, so the mask of the caller changed.
 
     The next layer that is given the same mask sees exactly what it should not see.
 
     Which operator gives the inverse as a new tensor?
     """
-    scores = scaled(query, key)
-    if mask is not None:
-        scores = scores.masked_fill(mask.logical_not_(), -torch.inf)
-    weights = scores.softmax(dim=-1)
-    return weights @ value, weights
+
+    def hidden(self, scores: Tensor) -> Tensor:
+        return scores if self.mask is None else scores.masked_fill(self.mask.logical_not_(), self.fill)
 
 
-@misconception(replaces="attention", caught_by="test_large_scores")
-def a_thousand_filled_in(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_large_scores")
+class a_thousand_filled_in(Attention):
     """The hidden scores were filled with a number like -1000, which is not low enough.
 
     Where the visible scores of a row are as low as that, a hidden key gets as much weight as they do, or more.
 
     Which number stays far below every score that can come up?
     """
-    weights = hidden(scaled(query, key), mask, -1000.0).softmax(dim=-1)
-    return weights @ value, weights
+
+    fill = -1000.0
 
 
 @misconception(replaces="attention", caught_by="test_by_hand")
@@ -413,68 +424,76 @@ def batch_dimension_unpacked(query: Tensor, key: Tensor, value: Tensor, mask: Te
     return reference.attention(query, key, value, mask)
 
 
-@misconception(replaces="attention", caught_by="test_by_hand")
-def divided_by_width_and_by_two(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_by_hand")
+class divided_by_width_and_by_two(Attention):
     """The scores were divided by d and then by 2.
 
     `scores / d ** 1/2` does that: Python takes the power first, and then divides twice.
 
     How do you write the exponent one half so that nothing in it is left for Python to divide?
     """
-    weights = hidden(query @ key.transpose(-2, -1) / query.shape[-1] / 2, mask).softmax(dim=-1)
-    return weights @ value, weights
+
+    def divisor(self) -> float:
+        return self.query.shape[-1] * 2
 
 
-@misconception(replaces="attention", caught_by="test_by_hand")
-def multiplied_by_root(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_by_hand")
+class multiplied_by_root(Attention):
     """The scores were multiplied by the root of the width.
 
     They grow with the width already. Multiplying makes them grow once more, and the softmax picks one key only.
 
     Should wide keys give larger scores than narrow ones, or scores of the same size?
     """
-    weights = hidden(query @ key.transpose(-2, -1) * math.sqrt(query.shape[-1]), mask).softmax(dim=-1)
-    return weights @ value, weights
+
+    def scores(self) -> Tensor:
+        return self.product() * self.divisor()
 
 
-@misconception(replaces="attention", caught_by="test_by_hand")
-def scaled_by_first_dimension(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_by_hand")
+class scaled_by_first_dimension(Attention):
     """The scores were divided by the root of the first dimension.
 
     The first dimension is the batch, or the number of queries when there is no batch. The width is another one.
 
     Which index names the width in a shape of any length?
     """
-    weights = hidden(query @ key.transpose(-2, -1) / math.sqrt(query.shape[0]), mask).softmax(dim=-1)
-    return weights @ value, weights
+
+    def divisor(self) -> float:
+        return math.sqrt(self.query.shape[0])
 
 
-@misconception(replaces="attention", caught_by="test_shapes")
-def scaled_by_second_dimension(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_shapes")
+class scaled_by_second_dimension(Attention):
     """The scores were divided by the root of dimension 1.
 
     Without a batch dimension 1 is the width. With a batch it is the number of tokens or the next batch dimension.
 
     Which index names the width in a shape of any length?
     """
-    weights = hidden(query @ key.transpose(-2, -1) / math.sqrt(query.shape[1]), mask).softmax(dim=-1)
-    return weights @ value, weights
+
+    def divisor(self) -> float:
+        return math.sqrt(self.query.shape[1])
 
 
-@misconception(replaces="attention", caught_by="test_by_hand")
-def weights_divided_by_root(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_by_hand")
+class weights_divided_by_root(Attention):
     """The weights were divided by the root of the width, and not the scores.
 
     The softmax then saw scores that are too large, and the rows that it made no longer sum to 1.
 
     Does the division come before the softmax in the formula, or after it?
     """
-    weights = hidden(query @ key.transpose(-2, -1), mask).softmax(dim=-1) / math.sqrt(query.shape[-1])
-    return weights @ value, weights
+
+    def scores(self) -> Tensor:
+        return self.product()
+
+    def weights(self) -> Tensor:
+        return super().weights() / self.divisor()
 
 
-@misconception(replaces="attention", caught_by="test_by_hand")
-def softmax_over_first_dimension(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_by_hand")
+class softmax_over_first_dimension(Attention):
     """The softmax ran over the first dimension.
 
     That is the batch, or the queries when there is no batch. Each query has to share out its own attention among the
@@ -482,38 +501,39 @@ def softmax_over_first_dimension(query: Tensor, key: Tensor, value: Tensor, mask
 
     Which index names the keys in a shape of any length?
     """
-    weights = hidden(scaled(query, key), mask).softmax(dim=0)
-    return weights @ value, weights
+
+    dim = 0
 
 
-@misconception(replaces="attention", caught_by="test_by_hand")
-def weights_transposed(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_by_hand")
+class weights_transposed(Attention):
     """The weights were transposed before they were multiplied with the values.
 
     Row i of the weights belongs to query i, and its context is made of that row. A column does not even sum to 1.
 
     Which dimension of the weights has an entry for each value?
     """
-    weights = hidden(scaled(query, key), mask).softmax(dim=-1)
-    return weights.transpose(-2, -1) @ value, weights
+
+    def context(self, weights: Tensor) -> Tensor:
+        return weights.transpose(-2, -1) @ self.value
 
 
-@misconception(replaces="attention", caught_by="test_by_hand")
-def causal_without_being_asked(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_by_hand")
+class causal_without_being_asked(Attention):
     """Every query saw only the keys up to its own place, whatever the mask was.
 
     That is a causal mask, and it comes in step 4. Here only the mask that is given hides anything.
 
     Where does your code make a mask of its own?
     """
-    scores = scaled(query, key)
-    seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-    weights = hidden(hidden(scores, seen), mask).softmax(dim=-1)
-    return weights @ value, weights
+
+    def hidden(self, scores: Tensor) -> Tensor:
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        return super().hidden(scores.masked_fill(~seen, -torch.inf))
 
 
-@misconception(replaces="attention", caught_by="test_dtypes")
-def root_in_a_float32_tensor(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Pair:
+@misconception(replaces=attending, caught_by="test_dtypes")
+class root_in_a_float32_tensor(Attention):
     """The root of the width was put into a float32 tensor, which made float32 of the scores.
 
     When two tensors with dimensions meet, torch takes the wider dtype, so the weights no longer have the dtype of the
@@ -521,6 +541,6 @@ def root_in_a_float32_tensor(query: Tensor, key: Tensor, value: Tensor, mask: Te
 
     Can a plain Python number do the work, which takes the dtype of what it divides?
     """
-    scores = query @ key.transpose(-2, -1) / torch.sqrt(torch.tensor([float(query.shape[-1])]))
-    weights = hidden(scores, mask).softmax(dim=-1)
-    return weights @ value, weights
+
+    def scores(self) -> Tensor:
+        return self.product() / torch.sqrt(torch.tensor([float(self.query.shape[-1])]))

@@ -1,13 +1,14 @@
 """What learners get wrong in `SelfAttention`, each with the check that catches it."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from grader.checks.catalogue import misconception
 from solutions.core.step03_attention import reference
-from solutions.core.step03_attention.misconceptions.scores import Pair, scaled
+from solutions.core.step03_attention.misconceptions.pieces import Pair, scaled
 
 
 class Projections(nn.Module):
@@ -19,6 +20,16 @@ class Projections(nn.Module):
         self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
         self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
 
+    def divisor(self, x: Tensor) -> float:
+        return math.sqrt(self.W_key.out_features)
+
+    def weights(self, scores: Tensor) -> Tensor:
+        return scores.softmax(dim=-1)
+
+    def forward(self, x: Tensor) -> Any:
+        scores = self.W_query(x) @ self.W_key(x).transpose(-2, -1) / self.divisor(x)
+        return self.weights(scores) @ self.W_value(x)
+
 
 @misconception(replaces="SelfAttention", caught_by="test_self_attention")
 class self_attention_not_scaled(Projections):
@@ -29,9 +40,8 @@ class self_attention_not_scaled(Projections):
     By what did `attention` divide the scores?
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        scores = self.W_query(x) @ self.W_key(x).transpose(-2, -1)
-        return scores.softmax(dim=-1) @ self.W_value(x)
+    def divisor(self, x: Tensor) -> float:
+        return 1.0
 
 
 @misconception(replaces="SelfAttention", caught_by="test_self_attention")
@@ -43,9 +53,8 @@ class self_attention_scaled_by_d_in(Projections):
     How wide is a query when it leaves `W_query`?
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        scores = self.W_query(x) @ self.W_key(x).transpose(-2, -1) / math.sqrt(x.shape[-1])
-        return scores.softmax(dim=-1) @ self.W_value(x)
+    def divisor(self, x: Tensor) -> float:
+        return math.sqrt(x.shape[-1])
 
 
 @misconception(replaces="SelfAttention", caught_by="test_self_attention")
@@ -57,9 +66,8 @@ class self_attention_over_queries(Projections):
     Which dimension of the (T, T) scores belongs to the keys?
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        scores = self.W_query(x) @ self.W_key(x).transpose(-2, -1) / math.sqrt(self.W_key.out_features)
-        return scores.softmax(dim=-2) @ self.W_value(x)
+    def weights(self, scores: Tensor) -> Tensor:
+        return scores.softmax(dim=-2)
 
 
 @misconception(replaces="SelfAttention", caught_by="test_self_attention")
@@ -98,9 +106,9 @@ class causal_already(Projections):
     Where does your forward make a mask?
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        seen = torch.ones(x.shape[-2], x.shape[-2], dtype=torch.bool, device=x.device).tril()
-        return reference.attention(self.W_query(x), self.W_key(x), self.W_value(x), seen)[0]
+    def weights(self, scores: Tensor) -> Tensor:
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        return super().weights(scores.masked_fill(~seen, -torch.inf))
 
 
 @misconception(replaces="SelfAttention", caught_by="test_self_attention")
@@ -224,9 +232,9 @@ class self_attention_without_maximum(Projections):
     What did you subtract in the softmax of step 2?
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        exponentials = scaled(self.W_query(x), self.W_key(x)).exp()
-        return exponentials / exponentials.sum(dim=-1, keepdim=True) @ self.W_value(x)
+    def weights(self, scores: Tensor) -> Tensor:
+        exponentials = scores.exp()
+        return exponentials / exponentials.sum(dim=-1, keepdim=True)
 
 
 @misconception(replaces="SelfAttention", caught_by="test_self_attention_gradients")
@@ -287,9 +295,8 @@ class dropout_nobody_asked_for(Projections):
     Is there a rate of dropout among the arguments of this module?
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        weights = scaled(self.W_query(x), self.W_key(x)).softmax(dim=-1)
-        return nn.functional.dropout(weights, 0.1, self.training) @ self.W_value(x)
+    def weights(self, scores: Tensor) -> Tensor:
+        return nn.functional.dropout(super().weights(scores), 0.1, self.training)
 
 
 @misconception(replaces="SelfAttention", caught_by="test_self_attention")
@@ -301,9 +308,8 @@ class self_attention_divided_by_width(Projections):
     Is the scale in your code applied once, and is there a root in it?
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        query = self.W_query(x)
-        return (query @ self.W_key(x).transpose(-2, -1) / query.shape[-1]).softmax(dim=-1) @ self.W_value(x)
+    def divisor(self, x: Tensor) -> float:
+        return self.W_key.out_features
 
 
 @misconception(replaces="SelfAttention", caught_by="test_self_attention")
@@ -315,9 +321,8 @@ class self_attention_divided_by_width_and_by_two(Projections):
     How do you write the exponent one half so that nothing in it is left for Python to divide?
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        query = self.W_query(x)
-        return (query @ self.W_key(x).transpose(-2, -1) / query.shape[-1] / 2).softmax(dim=-1) @ self.W_value(x)
+    def divisor(self, x: Tensor) -> float:
+        return self.W_key.out_features * 2
 
 
 @misconception(replaces="SelfAttention", caught_by="test_self_attention")
@@ -329,9 +334,8 @@ class self_attention_scaled_by_tokens(Projections):
     How many products does one score add up?
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        scores = self.W_query(x) @ self.W_key(x).transpose(-2, -1) / math.sqrt(x.shape[-2])
-        return scores.softmax(dim=-1) @ self.W_value(x)
+    def divisor(self, x: Tensor) -> float:
+        return math.sqrt(x.shape[-2])
 
 
 @misconception(replaces="SelfAttention", caught_by="test_self_attention")
