@@ -7,8 +7,27 @@ from grader.checks.catalogue import another_form, misconception
 from solutions.core.step11_gpt_block import reference
 
 
+class Pieces(reference.Block):
+    """The reference cut into pieces, so that each misconception replaces one of them."""
+
+    def add_attended(self, x: Tensor, branch: Tensor) -> Tensor:
+        return x + branch
+
+    def attended(self, x: Tensor) -> Tensor:
+        return self.add_attended(x, self.attn(self.ln_1(x)))
+
+    def add_fed(self, x: Tensor, branch: Tensor) -> Tensor:
+        return x + branch
+
+    def fed(self, x: Tensor) -> Tensor:
+        return self.add_fed(x, self.mlp(self.ln_2(x)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fed(self.attended(x))
+
+
 @misconception(replaces="Block", caught_by="test_block", misses_the_point=True)
-class post_norm(reference.Block):
+class post_norm(Pieces):
     """The norms were applied after the additions, as in the first Transformer.
 
     GPT-2 norms what a branch reads, and leaves the stream itself alone (pre-norm).
@@ -16,14 +35,15 @@ class post_norm(reference.Block):
     What do attn and mlp read, and what is their output added to?
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.ln_1(x + self.attn(x))
-        normed: Tensor = self.ln_2(x + self.mlp(x))
-        return normed
+    def attended(self, x: Tensor) -> Tensor:
+        return self.ln_1(self.add_attended(x, self.attn(x)))
+
+    def fed(self, x: Tensor) -> Tensor:
+        return self.ln_2(self.add_fed(x, self.mlp(x)))
 
 
 @misconception(replaces="Block", caught_by="test_block", misses_the_point=True)
-class norm_after_the_branch(reference.Block):
+class norm_after_the_branch(Pieces):
     """The norms were applied to what attn and mlp returned, before it was added.
 
     GPT-2 norms what a branch reads, so that it always sees numbers of ordinary size. Here both branches read the stream
@@ -32,10 +52,11 @@ class norm_after_the_branch(reference.Block):
     In `x + attn(ln_1(x))`, which is called first: the norm or the attention?
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.ln_1(self.attn(x))
-        added: Tensor = x + self.ln_2(self.mlp(x))
-        return added
+    def attended(self, x: Tensor) -> Tensor:
+        return self.add_attended(x, self.ln_1(self.attn(x)))
+
+    def fed(self, x: Tensor) -> Tensor:
+        return self.add_fed(x, self.ln_2(self.mlp(x)))
 
 
 @misconception(replaces="Block", caught_by="test_block")
@@ -54,7 +75,7 @@ class norms_exchanged(reference.Block):
 
 
 @misconception(replaces="Block", caught_by="test_block", misses_the_point=True)
-class attention_not_added(reference.Block):
+class attention_not_added(Pieces):
     """The output of attention took the place of the stream: it was not added to it.
 
     All that the earlier layers found is lost there, and so is the direct path of the gradient.
@@ -62,13 +83,12 @@ class attention_not_added(reference.Block):
     What becomes of x when attention has nothing to add?
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.attn(self.ln_1(x))
-        return x + self.mlp(self.ln_2(x))
+    def add_attended(self, x: Tensor, branch: Tensor) -> Tensor:
+        return branch
 
 
 @misconception(replaces="Block", caught_by="test_block", misses_the_point=True)
-class mlp_not_added(reference.Block):
+class mlp_not_added(Pieces):
     """The output of the MLP took the place of the stream: it was not added to it.
 
     The stream ends there, and with it what attention has just gathered.
@@ -76,14 +96,12 @@ class mlp_not_added(reference.Block):
     How many additions does one block have?
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.attn(self.ln_1(x))
-        came: Tensor = self.mlp(self.ln_2(x))
-        return came
+    def add_fed(self, x: Tensor, branch: Tensor) -> Tensor:
+        return branch
 
 
 @misconception(replaces="Block", caught_by="test_block")
-class added_to_the_normed_input(reference.Block):
+class added_to_the_normed_input(Pieces):
     """The output of each branch was added to the normed stream, not to the stream itself.
 
     This happens when x is overwritten by its norm. The stream is then rescaled in every layer.
@@ -91,15 +109,17 @@ class added_to_the_normed_input(reference.Block):
     Which x is still needed after ln_1 was applied?
     """
 
-    def forward(self, x: Tensor) -> Tensor:
+    def attended(self, x: Tensor) -> Tensor:
         x = self.ln_1(x)
-        x = x + self.attn(x)
+        return self.add_attended(x, self.attn(x))
+
+    def fed(self, x: Tensor) -> Tensor:
         x = self.ln_2(x)
-        return x + self.mlp(x)
+        return self.add_fed(x, self.mlp(x))
 
 
 @misconception(replaces="Block", caught_by="test_block")
-class one_norm_for_both(reference.Block):
+class one_norm_for_both(Pieces):
     """ln_1 was used before both branches, and ln_2 was never used.
 
     Each branch has learned a norm of its own, and the weights of ln_2 have no effect.
@@ -107,9 +127,8 @@ class one_norm_for_both(reference.Block):
     Which norm does the MLP read through?
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.attn(self.ln_1(x))
-        return x + self.mlp(self.ln_1(x))
+    def fed(self, x: Tensor) -> Tensor:
+        return self.add_fed(x, self.mlp(self.ln_1(x)))
 
 
 @misconception(replaces="Block", caught_by="test_block")
@@ -126,7 +145,7 @@ class branches_side_by_side(reference.Block):
 
 
 @misconception(replaces="Block", caught_by="test_block")
-class mlp_comes_first(reference.Block):
+class mlp_comes_first(Pieces):
     """The stream went through the MLP first, and through attention then.
 
     In GPT-2 the MLP works on what attention has gathered in the same block. Here it gets it only in the next one.
@@ -135,8 +154,7 @@ class mlp_comes_first(reference.Block):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x + self.mlp(self.ln_2(x))
-        return x + self.attn(self.ln_1(x))
+        return self.attended(self.fed(x))
 
 
 @misconception(replaces="Block", caught_by="test_block")
@@ -154,7 +172,7 @@ class mlp_added_to_the_block_input(reference.Block):
 
 
 @misconception(replaces="Block", caught_by="test_block")
-class mlp_without_norm(reference.Block):
+class mlp_without_norm(Pieces):
     """The MLP read the stream itself, not the stream through ln_2.
 
     The stream grows from layer to layer, and what the MLP is given grows with it.
@@ -162,9 +180,8 @@ class mlp_without_norm(reference.Block):
     Where does ln_2 stand?
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.attn(self.ln_1(x))
-        return x + self.mlp(x)
+    def fed(self, x: Tensor) -> Tensor:
+        return self.add_fed(x, self.mlp(x))
 
 
 @misconception(replaces="Block", caught_by="test_block")
@@ -182,7 +199,7 @@ class one_norm_under_two_names(reference.Block):
 
 
 @misconception(replaces="Block", caught_by="test_block")
-class attention_without_norm(reference.Block):
+class attention_without_norm(Pieces):
     """Attention read the stream itself, not the stream through ln_1.
 
     The stream grows from layer to layer, and the scores of attention grow with it.
@@ -190,13 +207,12 @@ class attention_without_norm(reference.Block):
     Where does ln_1 stand?
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.attn(x)
-        return x + self.mlp(self.ln_2(x))
+    def attended(self, x: Tensor) -> Tensor:
+        return self.add_attended(x, self.attn(x))
 
 
 @misconception(replaces="Block", caught_by="test_block")
-class stream_without_gradient(reference.Block):
+class stream_without_gradient(Pieces):
     """The stream was detached before the branches were added to it.
 
     The output is right, but the gradient must now pass through every branch to reach the first layers.
@@ -204,9 +220,8 @@ class stream_without_gradient(reference.Block):
     Which path should the gradient take when both branches add nothing?
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = x.detach() + self.attn(self.ln_1(x))
-        return x + self.mlp(self.ln_2(x))
+    def add_attended(self, x: Tensor, branch: Tensor) -> Tensor:
+        return x.detach() + branch
 
 
 @misconception(replaces="Block", caught_by="test_dropout")
@@ -250,7 +265,7 @@ class input_changed_in_place(reference.Block):
 
 
 @misconception(replaces="Block", caught_by="test_dropout")
-class branches_dropped_again(reference.Block):
+class branches_dropped_again(Pieces):
     """The block dropped once more from what attention and the MLP gave, before it added that to the stream.
 
     Both drop from their output themselves. What two dropouts keep is less than what was asked for.
@@ -258,13 +273,15 @@ class branches_dropped_again(reference.Block):
     Which of the parts of a block know the rate of dropout already?
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + F.dropout(self.attn(self.ln_1(x)), self.mlp.dropout, self.training)
-        return x + F.dropout(self.mlp(self.ln_2(x)), self.mlp.dropout, self.training)
+    def add_attended(self, x: Tensor, branch: Tensor) -> Tensor:
+        return x + F.dropout(branch, self.mlp.dropout, self.training)
+
+    def add_fed(self, x: Tensor, branch: Tensor) -> Tensor:
+        return x + F.dropout(branch, self.mlp.dropout, self.training)
 
 
 @misconception(replaces="Block", caught_by="test_dropout")
-class norm_output_dropped(reference.Block):
+class norm_output_dropped(Pieces):
     """What the first norm gave was dropped on its way to the attention.
 
     The parts have their own dropout: attention drops weights and its output, the MLP its output. The block itself drops
@@ -273,23 +290,19 @@ class norm_output_dropped(reference.Block):
     In the formula of the block, what stands between the first norm and the attention?
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.attn(F.dropout(self.ln_1(x), self.mlp.dropout, self.training))
-        out: Tensor = x + self.mlp(self.ln_2(x))
-        return out
+    def attended(self, x: Tensor) -> Tensor:
+        return self.add_attended(x, self.attn(F.dropout(self.ln_1(x), self.mlp.dropout, self.training)))
 
 
 @another_form(added_to_the_normed_input)
-class attention_added_to_the_normed_input(reference.Block):
-    def forward(self, x: Tensor) -> Tensor:
+class attention_added_to_the_normed_input(Pieces):
+    def attended(self, x: Tensor) -> Tensor:
         x = self.ln_1(x)
-        x = x + self.attn(x)
-        return x + self.mlp(self.ln_2(x))
+        return self.add_attended(x, self.attn(x))
 
 
 @another_form(added_to_the_normed_input)
-class mlp_added_to_the_normed_input(reference.Block):
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.attn(self.ln_1(x))
+class mlp_added_to_the_normed_input(Pieces):
+    def fed(self, x: Tensor) -> Tensor:
         x = self.ln_2(x)
-        return x + self.mlp(x)
+        return self.add_fed(x, self.mlp(x))

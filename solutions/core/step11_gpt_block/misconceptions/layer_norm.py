@@ -10,12 +10,23 @@ from solutions.core.step11_gpt_block import reference
 class Normalising(reference.LayerNorm):
     """The reference's norm, taken apart: each misconception below takes one part in its own way."""
 
+    dim = -1
+
     def forward(self, x: Tensor) -> Tensor:
         return self.finish(self.normed(x))
 
+    def centred(self, x: Tensor) -> Tensor:
+        return x - x.mean(dim=self.dim, keepdim=True)
+
+    def variance(self, centred: Tensor) -> Tensor:
+        return centred.square().mean(dim=self.dim, keepdim=True)
+
+    def spread(self, variance: Tensor) -> Tensor:
+        return torch.sqrt(variance + self.eps)
+
     def normed(self, x: Tensor) -> Tensor:
-        centred = x - x.mean(dim=-1, keepdim=True)
-        return centred / torch.sqrt(centred.square().mean(dim=-1, keepdim=True) + self.eps)
+        centred = self.centred(x)
+        return centred / self.spread(self.variance(centred))
 
     def finish(self, normed: Tensor) -> Tensor:
         return normed * self.weight if self.bias is None else normed * self.weight + self.bias
@@ -31,8 +42,8 @@ class unbiased_variance(Normalising):
     Which argument of torch.var decides by what the sum is divided?
     """
 
-    def normed(self, x: Tensor) -> Tensor:
-        return (x - x.mean(dim=-1, keepdim=True)) / torch.sqrt(x.var(dim=-1, keepdim=True) + self.eps)
+    def variance(self, centred: Tensor) -> Tensor:
+        return centred.var(dim=self.dim, keepdim=True)
 
 
 @misconception(replaces="LayerNorm", caught_by="test_layer_norm_by_hand")
@@ -44,9 +55,8 @@ class eps_outside_the_root(Normalising):
     Which sum stands under the root in the formula?
     """
 
-    def normed(self, x: Tensor) -> Tensor:
-        centred = x - x.mean(dim=-1, keepdim=True)
-        return centred / (torch.sqrt(centred.square().mean(dim=-1, keepdim=True)) + self.eps)
+    def spread(self, variance: Tensor) -> Tensor:
+        return torch.sqrt(variance) + self.eps
 
 
 @misconception(replaces="LayerNorm", caught_by="test_layer_norm_by_hand")
@@ -71,9 +81,8 @@ class no_eps(Normalising):
     What is the third argument of LayerNorm for?
     """
 
-    def normed(self, x: Tensor) -> Tensor:
-        centred = x - x.mean(dim=-1, keepdim=True)
-        return centred / torch.sqrt(centred.square().mean(dim=-1, keepdim=True))
+    def spread(self, variance: Tensor) -> Tensor:
+        return torch.sqrt(variance)
 
 
 @misconception(replaces="LayerNorm", caught_by="test_layer_norm_by_hand")
@@ -85,9 +94,8 @@ class divided_by_variance(Normalising):
     When all the numbers of a vector are doubled, by what does its variance grow, and by what should it be divided?
     """
 
-    def normed(self, x: Tensor) -> Tensor:
-        centred = x - x.mean(dim=-1, keepdim=True)
-        return centred / (centred.square().mean(dim=-1, keepdim=True) + self.eps)
+    def spread(self, variance: Tensor) -> Tensor:
+        return variance + self.eps
 
 
 @misconception(replaces="LayerNorm", caught_by="test_layer_norm_by_hand", misses_the_point=True)
@@ -99,8 +107,8 @@ class mean_not_subtracted(Normalising):
     What is the mean of your result for the vector (0, 6), before weight and bias?
     """
 
-    def normed(self, x: Tensor) -> Tensor:
-        return x / torch.sqrt(x.square().mean(dim=-1, keepdim=True) + self.eps)
+    def centred(self, x: Tensor) -> Tensor:
+        return x
 
 
 @misconception(replaces="LayerNorm", caught_by="test_layer_norm_far_from_zero")
@@ -233,6 +241,4 @@ class result_in_kept_memory(Normalising):
 
 @another_form(one_norm_for_the_whole_tensor)
 class norm_over_the_tokens(Normalising):
-    def normed(self, x: Tensor) -> Tensor:
-        centred = x - x.mean(dim=1, keepdim=True)
-        return centred / torch.sqrt(centred.square().mean(dim=1, keepdim=True) + self.eps)
+    dim = 1
