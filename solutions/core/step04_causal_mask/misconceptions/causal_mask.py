@@ -6,8 +6,6 @@ from torch import Tensor
 from grader.checks.catalogue import misconception
 from solutions.core.step04_causal_mask import reference
 
-# --- the mask ---------------------------------------------------------------------------------------------------------
-
 
 @misconception(replaces="causal_mask", caught_by="test_mask_by_hand", misses_the_point=True)
 def future_instead_of_past(num_tokens: int, device: torch.device | str | None = None) -> Tensor:
@@ -128,9 +126,6 @@ def mask_stays_on_cpu(num_tokens: int, device: torch.device | str | None = None)
     What does `torch.ones` do with an argument `device`?
     """
     return reference.causal_mask(num_tokens)
-
-
-# --- renormalised weights ---------------------------------------------------------------------------------------------
 
 
 @misconception(replaces="causal_mask", caught_by="test_mask_by_hand")

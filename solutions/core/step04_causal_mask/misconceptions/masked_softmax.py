@@ -6,8 +6,6 @@ from torch import Tensor
 from grader.checks.catalogue import misconception
 from solutions.core.step04_causal_mask import reference
 
-# --- the softmax under a mask -----------------------------------------------------------------------------------------
-
 
 @misconception(replaces="masked_softmax", caught_by="test_masked_softmax_by_hand")
 def mask_inverted(scores: Tensor, mask: Tensor) -> Tensor:
@@ -285,9 +283,6 @@ def looks_at_the_mask(scores: Tensor, mask: Tensor) -> Tensor:
     if mask.all():
         return scores.softmax(dim=-1)
     return scores.masked_fill(~mask, -torch.inf).softmax(dim=-1)
-
-
-# --- renormalised weights ---------------------------------------------------------------------------------------------
 
 
 @misconception(replaces="masked_softmax", caught_by="test_large_scores")

@@ -372,9 +372,6 @@ def zeroed_in_place(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     return x * scale_of(p)
 
 
-# --- the module -------------------------------------------------------------------------------------------------------
-
-
 @misconception(replaces="dropout", caught_by="test_elements_are_independent")
 def one_half_mirrors_the_other(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """Random numbers were drawn for the first half of the elements, and the second half got 1 minus those.

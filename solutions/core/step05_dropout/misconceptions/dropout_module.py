@@ -7,8 +7,6 @@ from grader.checks.catalogue import misconception
 from solutions.core.step05_dropout import reference
 from solutions.core.step05_dropout.misconceptions.dropout import kept_or_refused, scale_of
 
-# --- the module -------------------------------------------------------------------------------------------------------
-
 
 @misconception(replaces="Dropout", caught_by="test_module_obeys_its_mode")
 class mode_not_looked_at(reference.Dropout):

@@ -6,8 +6,6 @@ from grader.checks.catalogue import another_form, misconception
 from solutions.core.step12_gpt.misconceptions.generation import Generation, generation, sample
 from solutions.core.step12_gpt.reference import GPT
 
-# --- generate ---
-
 
 @misconception(replaces=generation, caught_by="test_top_k_keeps_the_k_largest")
 class temperature_ignored_beside_top_k(Generation):

@@ -10,8 +10,6 @@ from grader.checks.catalogue import misconception
 from solutions.core.step12_gpt import reference
 from solutions.core.step12_gpt.reference import GPT
 
-# --- the model ---
-
 
 class Pieces(GPT):
     """`GPT` cut into pieces, so that each misconception replaces one of them."""

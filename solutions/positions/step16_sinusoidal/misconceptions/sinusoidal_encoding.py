@@ -490,9 +490,6 @@ def positions_on_the_cpu_beside_a_buffer() -> Names:
     return beside_a_buffer(encoding)
 
 
-# --- the module -------------------------------------------------------------------------------------------------------
-
-
 # A module with a table of its own, wrong beside a function that is right.
 halves_in_the_module = in_the_module_alone(halves_in_place_of_pairs)
 exchanged_in_the_module = in_the_module_alone(sine_and_cosine_exchanged)

@@ -25,9 +25,6 @@ def in_the_module_alone(wrong: Callable[[], Names]) -> Callable[..., object]:
     return misconception(replaces="RelativeSelfAttention", caught_by="test_agrees_with_fresh_draws")(module)  # type: ignore[arg-type]
 
 
-# --- the relative positions -------------------------------------------------------------------------------------------
-
-
 @misconception(replaces=POSITIONS, caught_by="test_positions_by_hand")
 def query_minus_key() -> Names:
     """The distance was i - j, the query's position minus the key's.
@@ -211,9 +208,6 @@ def positions_on_the_cpu(num_tokens: int, max_distance: int, device: Device = No
     Which of your calls that make new tensors take a `device`?
     """
     return reference.relative_positions(num_tokens, max_distance)
-
-
-# --- Shaw's attention -------------------------------------------------------------------------------------------------
 
 
 # A module that makes its own index, wrong beside a function that is right.

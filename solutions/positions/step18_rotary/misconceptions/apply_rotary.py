@@ -31,9 +31,6 @@ def rotate_every_two(x: Tensor) -> Tensor:
     return torch.stack([-x[..., 1::2], x[..., 0::2]], dim=-1).flatten(-2)
 
 
-# --- the rotation -----------------------------------------------------------------------------------------------------
-
-
 @misconception(replaces=ROTATION, caught_by="test_rotation_by_hand", misses_the_point=True)
 def half_split_on_interleaved_columns() -> Names:
     """The half-split layout was used on interleaved columns: column i was turned with column i + d/2, as Llama's
@@ -527,9 +524,6 @@ def result_detached() -> Names:
         return reference.apply_rotary(x.detach(), positions, base)
 
     return everywhere(turn)
-
-
-# --- the attention ----------------------------------------------------------------------------------------------------
 
 
 # A module that turns its own queries and keys, wrong beside a function that is right.

@@ -4,8 +4,6 @@ from grader.checks.catalogue import misconception
 from solutions.reading.step15_costs import reference
 from solutions.reading.step15_costs.reference import width_of_heads
 
-# --- operations -------------------------------------------------------------------------------------------------------
-
 
 @misconception(replaces="attention_flops", caught_by="test_flops")
 def flops_as_floats(batch: int, num_heads: int, num_tokens: int, d_model: int) -> tuple[float, ...]:
@@ -175,9 +173,6 @@ def length_and_width_exchanged(batch: int, num_heads: int, num_tokens: int, d_mo
     projections, *_rest = reference.attention_flops(batch, num_heads, num_tokens, d_model)
     scores = 2 * batch * num_tokens * d_model**2
     return projections, scores, scores
-
-
-# --- parameters of attention ------------------------------------------------------------------------------------------
 
 
 @misconception(replaces="attention_flops", caught_by="test_heads_divide_the_width")
