@@ -232,12 +232,14 @@ def _files(module: ModuleType) -> list[ModuleType]:
 
 
 def _marked(*files: ModuleType) -> Iterator[tuple[str, Any, _Marked]]:
-    """What is marked in these files, each once: one may import it from another."""
+    """What is marked in these files, each once, at its place in the file that defines it: others may import it."""
+    by_name = {file.__name__: file for file in files}
     found: dict[str, tuple[Any, str]] = {}
     for file in files:
         for name, value in vars(file).items():
             mark = getattr(value, "__dict__", {}).get("__catalogue_mark__")
-            if not isinstance(mark, _Marked):
+            home = by_name.get(getattr(value, "__module__", ""), file)
+            if not isinstance(mark, _Marked) or (home is not file and vars(home).get(name) is value):
                 continue
             known, where = found.setdefault(name, (value, file.__name__))
             if known is not value:
