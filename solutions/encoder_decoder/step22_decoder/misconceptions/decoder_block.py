@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from grader.checks.catalogue import misconception
-from solutions.encoder_decoder.step22_decoder.misconceptions.pieces import Block, whole
+from solutions.encoder_decoder.step22_decoder.misconceptions.pieces import Block, Masks, whole
 
 # --- block: who asks whom ---------------------------------------------------------------------------------------------
 
@@ -26,10 +26,8 @@ class cross_attention_reads_the_target(Block):
 
 @misconception(replaces=whole, caught_by="test_block_by_hand", misses_the_point=True)
 class cross_attention_is_self_attention(cross_attention_reads_the_target):
-    def forward(
-        self, tgt: Tensor, encoder_output: Tensor, tgt_mask: Tensor | None = None, src_mask: Tensor | None = None
-    ) -> Any:
-        return super().forward(tgt, encoder_output, tgt_mask, tgt_mask)
+    def masks(self, tgt_mask: Tensor | None, src_mask: Tensor | None) -> Masks:
+        return tgt_mask, tgt_mask
 
 
 @misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
@@ -142,11 +140,8 @@ class no_cross_attention(Block):
     Which of the block's submodules does your `forward` never call?
     """
 
-    def forward(
-        self, tgt: Tensor, encoder_output: Tensor, tgt_mask: Tensor | None = None, src_mask: Tensor | None = None
-    ) -> Any:
-        x = self.add_own(tgt, self.ask_itself(tgt, tgt_mask))
-        return self.add_fed(self.ln2(x))
+    def crossed(self, x: Tensor, source: Tensor, mask: Tensor | None) -> Tensor:
+        return self.ln2(x)
 
 
 @misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
@@ -158,12 +153,8 @@ class no_self_attention(Block):
     Which of the block's submodules does your `forward` never call?
     """
 
-    def forward(
-        self, tgt: Tensor, encoder_output: Tensor, tgt_mask: Tensor | None = None, src_mask: Tensor | None = None
-    ) -> Any:
-        x = self.ln1(tgt)
-        x = self.add_crossed(x, self.ask_source(x, encoder_output, src_mask))
-        return self.add_fed(x)
+    def own(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        return self.ln1(x)
 
 
 @misconception(replaces=whole, caught_by="test_block_by_hand")
@@ -205,11 +196,13 @@ class pre_norm(Block):
     In `ln1(x + dropout(self-attention))`, what does the norm act on?
     """
 
-    def forward(
-        self, tgt: Tensor, encoder_output: Tensor, tgt_mask: Tensor | None = None, src_mask: Tensor | None = None
-    ) -> Any:
-        x = tgt + self.dropout(self.ask_itself(self.ln1(tgt), tgt_mask))
-        x = x + self.dropout(self.ask_source(self.ln2(x), encoder_output, src_mask))
+    def own(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        return x + self.dropout(self.ask_itself(self.ln1(x), mask))
+
+    def crossed(self, x: Tensor, source: Tensor, mask: Tensor | None) -> Tensor:
+        return x + self.dropout(self.ask_source(self.ln2(x), source, mask))
+
+    def add_fed(self, x: Tensor) -> Tensor:
         return x + self.dropout(self.feed_forward(self.ln3(x)))
 
 
@@ -437,10 +430,8 @@ class masks_exchanged(Block):
     Whose positions are the keys in each of the two attentions?
     """
 
-    def forward(
-        self, tgt: Tensor, encoder_output: Tensor, tgt_mask: Tensor | None = None, src_mask: Tensor | None = None
-    ) -> Any:
-        return super().forward(tgt, encoder_output, src_mask, tgt_mask)
+    def masks(self, tgt_mask: Tensor | None, src_mask: Tensor | None) -> Masks:
+        return src_mask, tgt_mask
 
 
 @misconception(replaces=whole, caught_by="test_block_hands_its_masks_on")
@@ -452,10 +443,8 @@ class block_ignores_tgt_mask(Block):
     How many arguments does your call of `self.self_attention` have?
     """
 
-    def forward(
-        self, tgt: Tensor, encoder_output: Tensor, tgt_mask: Tensor | None = None, src_mask: Tensor | None = None
-    ) -> Any:
-        return super().forward(tgt, encoder_output, None, src_mask)
+    def masks(self, tgt_mask: Tensor | None, src_mask: Tensor | None) -> Masks:
+        return None, src_mask
 
 
 @misconception(replaces=whole, caught_by="test_block_hands_its_masks_on")
@@ -467,10 +456,8 @@ class block_ignores_src_mask(Block):
     How many arguments does your call of `self.cross_attention` have?
     """
 
-    def forward(
-        self, tgt: Tensor, encoder_output: Tensor, tgt_mask: Tensor | None = None, src_mask: Tensor | None = None
-    ) -> Any:
-        return super().forward(tgt, encoder_output, tgt_mask, None)
+    def masks(self, tgt_mask: Tensor | None, src_mask: Tensor | None) -> Masks:
+        return tgt_mask, None
 
 
 @misconception(replaces=whole, caught_by="test_block_hands_its_masks_on")
@@ -482,10 +469,8 @@ class tgt_mask_in_both_attentions(Block):
     Whose positions are the keys in cross attention?
     """
 
-    def forward(
-        self, tgt: Tensor, encoder_output: Tensor, tgt_mask: Tensor | None = None, src_mask: Tensor | None = None
-    ) -> Any:
-        return super().forward(tgt, encoder_output, tgt_mask, tgt_mask)
+    def masks(self, tgt_mask: Tensor | None, src_mask: Tensor | None) -> Masks:
+        return tgt_mask, tgt_mask
 
 
 @misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")

@@ -8,6 +8,8 @@ from torch import Tensor, nn
 from grader.checks.catalogue import all_made_of
 from solutions.encoder_decoder.step22_decoder import reference
 
+Masks = tuple[Tensor | None, Tensor | None]  # of the target and of the source
+
 
 class Block(reference.DecoderBlock):
     """The reference cut into pieces, so that each misconception replaces one of them."""
@@ -27,12 +29,20 @@ class Block(reference.DecoderBlock):
     def add_fed(self, x: Tensor) -> Tensor:
         return self.ln3(x + self.dropout(self.feed_forward(x)))
 
+    def masks(self, tgt_mask: Tensor | None, src_mask: Tensor | None) -> Masks:
+        return tgt_mask, src_mask
+
+    def own(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        return self.add_own(x, self.ask_itself(x, mask))
+
+    def crossed(self, x: Tensor, source: Tensor, mask: Tensor | None) -> Tensor:
+        return self.add_crossed(x, self.ask_source(x, source, mask))
+
     def forward(
         self, tgt: Tensor, encoder_output: Tensor, tgt_mask: Tensor | None = None, src_mask: Tensor | None = None
     ) -> Any:
-        x = self.add_own(tgt, self.ask_itself(tgt, tgt_mask))
-        x = self.add_crossed(x, self.ask_source(x, encoder_output, src_mask))
-        return self.add_fed(x)
+        tgt_mask, src_mask = self.masks(tgt_mask, src_mask)
+        return self.add_fed(self.crossed(self.own(tgt, tgt_mask), encoder_output, src_mask))
 
 
 class Model(reference.EncoderDecoderTransformer):
