@@ -133,7 +133,7 @@ def test_memory_holds_nothing_of_a_reference(warm: Grader) -> None:
     """Every byte that a worker has in memory, searched for sentences of the references and of the checks."""
     said = [
         line.strip().lstrip("# ").encode()
-        for path in sorted((ROOT / "solutions").glob("*/step*/*.py"))
+        for path in sorted((ROOT / "solutions").glob("*/step*/**/*.py"))
         for line in path.read_text(encoding="utf-8").splitlines()
         if line.strip().startswith("# ") and len(line.strip()) > 60
     ]

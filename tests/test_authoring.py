@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.author import lint, pages
+from grader.author import lint, pages, translations
 from grader.base import language, paths
 from grader.checks.assertions import deadline, points
 from grader.oracle.live import Solution
@@ -66,6 +66,20 @@ def first_check(line: str) -> Mistake:
     return put("test_scores.py", "@points", f"{line}\n\n\n@points")
 
 
+def in_two_files(step: Path) -> None:
+    """Makes of the misconceptions a folder in which each is defined twice."""
+    for name in ("scores.py", "scores_again.py"):
+        (step / "misconceptions").mkdir(exist_ok=True)
+        shutil.copy(step / "misconceptions.py", step / "misconceptions" / name)
+    (step / "misconceptions.py").unlink()
+
+
+def beside_a_folder(step: Path) -> None:
+    """Adds a folder of misconceptions, and leaves the file."""
+    (step / "misconceptions").mkdir()
+    shutil.copy(step / "misconceptions.py", step / "misconceptions" / "scores.py")
+
+
 MISTAKES: dict[str, tuple[Mistake, str]] = {
     "no reference": (lost("reference.py"), "reference.py is missing: write it."),
     "no checks": (lost("test_scores.py"), "test_scores.py is missing: write it."),
@@ -74,6 +88,8 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         "test_score.py is not read: rename it to test_scores.py.",
     ),
     "no misconceptions": (lost("misconceptions.py"), "misconceptions.py is missing"),
+    "one name in two files": (in_two_files, "misconceptions.scores and in "),
+    "a file beside the folder": (beside_a_folder, "misconceptions.py is not read, since there is a folder "),
     "no variants": (lost("variants.py"), "variants.py is missing"),
     "no Korean lesson": (lost("lesson.ko.md"), "lesson.ko.md is missing"),
     "no hints": (put("lesson.en.md", "## Hints", "## Tips"), "lesson.en.md has no hints"),
@@ -169,6 +185,28 @@ def test_a_mistake_is_one_line(step: Path, mistake: str) -> None:
         (korean,) = lint.problems("13")
     assert korean != line
     assert korean.startswith(str(step))
+
+
+def test_misconceptions_in_a_folder(step: Path) -> None:
+    """Each counts once, whichever file takes it from another, in the order of the names that they replace; pairs and
+    sentences are found in every file."""
+    before, said = Solution(paths.SOLUTIONS / "core" / MODEL).misconceptions, set(translations.step_messages(step))
+    first, *_others, last = before
+    (step / "misconceptions").mkdir()
+    (step / "misconceptions.py").rename(step / "misconceptions" / "scores.py")
+    (step / "misconceptions" / "again.py").write_text(
+        "from grader.checks.catalogue import another_form, together\n"
+        f"from solutions.core.{STEP}.misconceptions.scores import {first.name}, {last.name}\n"
+        f"another = another_form({last.name})(lambda *given: {last.name}(*given))\n"
+        f"PAIRS = together([{first.name}], [{last.name}])\n"
+    )
+    assert lint.problems("13") == []
+    made = Solution(step)
+    assert sorted(wrong.name for wrong in made.misconceptions) == sorted(["another", *(wrong.name for wrong in before)])
+    public = [next(iter(wrong.replaced)) for wrong in made.misconceptions]
+    assert public == sorted(public, key=["dot_product_scores", "scaled_scores"].index)
+    assert [pair.name for pair in made.pairs] == [f"{first.name} + {last.name}"]
+    assert set(translations.step_messages(step)) == said
 
 
 @pytest.mark.parametrize("name", ["step13-scores", "Step13_scores", "step9_scores", "13_scores"])

@@ -152,7 +152,7 @@ def test_nothing_else_is_in_it(built: Path) -> None:
         ".vscode", "LICENSE", "Makefile", "README.ko.md", "README.md", "classroom50", "conftest.py", "exercises",
         "grader", "pytest.ini", "requirements-lab.lock", "requirements-triton.lock", "requirements.lock", "steps",
     }  # fmt: skip
-    assert not [*built.rglob("*.po"), *built.rglob("reference.py"), *built.rglob("misconceptions.py")]
+    assert not [*built.rglob("*.po"), *built.rglob("reference.py"), *built.rglob("misconceptions*")]
     assert {path.stem for path in (built / "exercises").iterdir()} == set(STEPS)
 
 
@@ -172,8 +172,8 @@ def test_no_line_of_a_solution_is_in_it(built: Path) -> None:
 
 def misconception_lines(step: Solution) -> Iterator[str]:
     """The telling lines in the bodies of a step's wrong ways."""
-    tree = ast.parse((step.folder / "misconceptions.py").read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in paths.misconception_files(step.folder)]
+    for node in (node for tree in trees for node in ast.walk(tree)):
         if isinstance(node, ast.Return | ast.Assign | ast.If | ast.For) and node.col_offset:
             line = ast.unparse(node).splitlines()[0]
             if len(line) >= TELLING:

@@ -162,16 +162,20 @@ def masked_softmax(scores, mask):
 '''
 
 
-def test_a_draft_is_a_module_that_names_its_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a step 4 without misconceptions, into which drafts go."""
+    real, folder = paths.step_folder, tmp_path / "core" / STEP
+    monkeypatch.setattr(drafts, "step_folder", lambda name: folder if name == STEP else real(name))
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_a_draft_is_a_module_that_names_its_check(step: Path) -> None:
     """Helpers get names of their own, other names come from the reference, imports are added; it goes before PAIRS."""
     cluster = items.clusters(a_class())[0]
-    there = (course.Step(paths.step_folder(STEP)).folder / "misconceptions.py").read_text(encoding="utf-8")
-    (tmp_path / "misconceptions.py").write_text(there, encoding="utf-8")
-    real = paths.step_folder
-    monkeypatch.setattr(drafts, "step_folder", lambda name: tmp_path / "core" / STEP if name == STEP else real(name))
-    (tmp_path / "core" / STEP).mkdir(parents=True)
-    file = tmp_path / "core" / STEP / "misconceptions.py"
-    file.write_text(there, encoding="utf-8")
+    file = step / "misconceptions.py"
+    file.write_text("from grader.checks.catalogue import misconception, together\n\nPAIRS = []\n", encoding="utf-8")
     written = drafts.write(cluster, a_class(), {"dora": {STEP: WRITTEN}})
     text = file.read_text(encoding="utf-8")
     names = {node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
@@ -186,6 +190,16 @@ def test_a_draft_is_a_module_that_names_its_check(tmp_path: Path, monkeypatch: p
         drafts.write(cluster, a_class(), {})
 
 
+def test_a_draft_goes_to_the_file_of_its_name(step: Path) -> None:
+    """Where a step has a folder of misconceptions; its name is in none of the files."""
+    cluster = items.clusters(a_class())[0]
+    (step / "misconceptions").mkdir()
+    (step / "misconceptions" / "causal_mask.py").write_text("def draft_1():\n    pass\n", encoding="utf-8")
+    written = drafts.write(cluster, a_class(), {"dora": {STEP: WRITTEN}})
+    assert (written.name, written.file) == ("draft_2", step / "misconceptions" / "masked_softmax.py")
+    assert "def draft_2(" in written.file.read_text(encoding="utf-8")
+
+
 # --- similarity ------------------------------------------------------------------------------------------------------
 
 CORE = [step for step in course.steps() if step.track == "core"]
@@ -195,7 +209,7 @@ STUBS = {step.name: step.stub() for step in CORE}
 def ways(step: course.Step) -> dict[str, list[str]]:
     """Each public name of a step with the ways in which it can be written: the reference, variants, misconceptions."""
     found: dict[str, list[str]] = {}
-    for file in (step.folder / "variants.py", step.folder / "misconceptions.py"):
+    for file in (step.folder / "variants.py", *paths.misconception_files(step.folder)):
         for node in ast.parse(file.read_text(encoding="utf-8")).body if file.is_file() else ():
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.decorator_list:
                 (marked, *_more) = node.decorator_list

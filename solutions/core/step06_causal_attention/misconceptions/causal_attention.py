@@ -1,0 +1,298 @@
+"""What learners get wrong in `CausalAttention`, each with the check that catches it."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from grader.checks.catalogue import misconception
+from solutions.core.step06_causal_attention import reference
+from solutions.core.step06_causal_attention.misconceptions.pieces import Pieces
+
+# --- the scores -------------------------------------------------------------------------------------------------------
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class not_scaled(Pieces):
+    """The scores went into the softmax without being divided by the square root of the width.
+
+    The wider the keys are, the larger the scores grow, and the softmax turns into a choice of one single token.
+
+    Which number does attention divide the scores by, and from which tensor's shape can you read it?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.transpose(-2, -1)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class scaled_by_input_width(Pieces):
+    """The scores were divided by the square root of `d_in`, the width of the tokens that come in.
+
+    A score is a sum over the entries of a key, so its size grows with the width of the key, which is `d_out`.
+
+    When query and key are multiplied, over how many numbers does the sum run?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.transpose(-2, -1) / math.sqrt(self.W_key.in_features)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class scaled_by_width_without_root(Pieces):
+    """The scores were divided by `d_out` itself, not by its square root.
+
+    The scores of random queries and keys grow like the root of the width, so this makes them too small, and the
+    weights too even.
+
+    What is √4, and what did your code divide by when the width was 4?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.transpose(-2, -1) / key.shape[-1]
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class scaled_by_length(Pieces):
+    """The scores were divided by the square root of T, the number of tokens.
+
+    A score is a sum over the entries of a key. More tokens make more scores, and none of them larger.
+
+    When query and key are multiplied, over how many numbers does the sum run?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.transpose(-2, -1) / math.sqrt(key.shape[-2])
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class multiplied_by_the_root(Pieces):
+    """The scores were multiplied by the square root of the width, where they had to be divided by it.
+
+    The wider the keys are, the larger the scores grow. This makes them larger still.
+
+    Which sign must the exponent have in `* d ** 0.5`, or which operator belongs in front of the root?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.transpose(-2, -1) * math.sqrt(key.shape[-1])
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class scores_from_values(Pieces):
+    """The queries were multiplied with the values, where the keys belong.
+
+    A key says which queries a token answers. Its value is what it gives to those that it answers.
+
+    Which two of query, key and value make the scores?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[1] > self.context_length:
+            raise ValueError(f"x has {x.shape[1]} tokens, but context_length is {self.context_length}")
+        query, value = self.W_query(x), self.W_value(x)
+        return self.context(self.weights(self.scores(query, value), self.may_attend(x.shape[1])), value)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_agrees_with_fresh_draws")
+class query_and_key_swapped(Pieces):
+    """Query and key changed places, so that row i held what the other tokens ask of token i.
+
+    A row of the scores belongs to one query: it says how well each key answers it.
+
+    In the shape (B, T, T), which of the two T counts the queries, and which operand of `@` does it come from?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return super().scores(key, query)
+
+
+# --- the softmax and the average --------------------------------------------------------------------------------------
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class softmax_over_queries(Pieces):
+    """The softmax ran over the queries, so that the columns of the weights summed to 1 and the rows did not.
+
+    Each query shares out a weight of 1 among the keys, and the keys are counted by the last dimension.
+
+    Along which dimension must the weights sum to 1, and what does `dim` say in your softmax?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return scores.masked_fill(~visible, -torch.inf).softmax(dim=-2)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_large_scores")
+class no_maximum_subtracted(Pieces):
+    """The exponentials of the scores were taken as they are, without subtracting each row's maximum first.
+
+    exp(100) is too large for float32 and becomes inf, exp(-200) becomes 0, and inf / inf and 0 / 0 are NaN.
+
+    What may be subtracted from all scores of a row without changing its softmax?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        exponentials = scores.masked_fill(~visible, -torch.inf).exp()
+        return exponentials / exponentials.sum(dim=-1, keepdim=True)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_large_scores")
+class maximum_of_everything(Pieces):
+    """One maximum was subtracted from the scores of many rows.
+
+    A row whose scores all lie far below that maximum has exponentials that round to 0, and 0 / 0 is NaN.
+
+    Which numbers belong together in one softmax, and whose maximum should they lose?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        exponentials = (scores - scores.max()).exp() * visible
+        return exponentials / exponentials.sum(dim=-1, keepdim=True)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_large_scores")
+class hidden_scores_not_low_enough(Pieces):
+    """The hidden scores were set to -100, which is not low enough.
+
+    When the visible scores of a row are themselves near -200, a hidden position at -100 takes all the weight.
+
+    Which number is lower than every score there can be?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return scores.masked_fill(~visible, -100.0).softmax(dim=-1)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_agrees_with_fresh_draws")
+class keys_of_first_sequence_for_all(Pieces):
+    """The queries of every sequence were compared with the keys of the first sequence of the batch.
+
+    The sequences of a batch know nothing of each other: each attends to its own tokens only.
+
+    Does some index or reshape in your code take the batch dimension away from the keys?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return super().scores(query, key[:1])
+
+
+@misconception(replaces="CausalAttention", caught_by="test_gradients")
+class weights_detached(Pieces):
+    """The attention weights were cut off from the graph, by `detach`, `.data`, `torch.no_grad` or a new tensor.
+
+    The result is right, but no gradient reaches `W_query` and `W_key`, and they never learn.
+
+    Which operation between the scores and the context does autograd not see?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return super().weights(scores, visible).detach()
+
+
+@misconception(replaces="CausalAttention", caught_by="test_future_has_no_effect")
+class no_gradient_in_eval(Pieces):
+    """In eval mode no gradient was kept, because of `torch.no_grad` or a `detach` there.
+
+    eval() switches dropout off, and nothing else. Who needs no gradient says so around the call.
+
+    What does `self.training` decide in your `forward`, besides dropout?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.set_grad_enabled(self.training):
+            return super().forward(x)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_other_dtypes")
+class always_float32(Pieces):
+    """The result was float32, whatever the dtype of the tokens and the parameters.
+
+    A module that was moved to bfloat16 or float64 is to answer in that dtype, or the next layer fails.
+
+    Which line turns the numbers into float32, or makes a float tensor without saying which kind?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x).float()
+
+
+@misconception(replaces="CausalAttention", caught_by="test_agrees_with_fresh_draws")
+class bias_left_out(Pieces):
+    """The three linear layers never had a bias, also when `qkv_bias` was True.
+
+    The caller decides with `qkv_bias` whether query, key and value get a bias.
+
+    Which argument of `nn.Linear` should `qkv_bias` be handed to?
+    """
+
+    def __init__(self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False) -> None:
+        super().__init__(d_in, d_out, context_length, dropout, qkv_bias=False)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_agrees_with_fresh_draws")
+class input_scaled_in_place(Pieces):
+    """The tokens of the caller were changed: an operation on `x` wrote its result into `x` itself.
+
+    The caller still needs these tokens, for the residual connection for example.
+
+    Which of your operations on `x` ends in an underscore or is written as `/=`, `*=`, `+=` or `-=`?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        root = math.sqrt(math.sqrt(self.W_key.out_features))
+        value = self.W_value(x)
+        bias = 0 if self.W_query.bias is None else self.W_query.bias / root
+        key_bias = 0 if self.W_key.bias is None else self.W_key.bias / root
+        with torch.no_grad():
+            x /= root
+        query, key = F.linear(x, self.W_query.weight) + bias, F.linear(x, self.W_key.weight) + key_bias
+        weights = self.weights(query @ key.transpose(-2, -1), self.may_attend(x.shape[1]))
+        return self.context(weights, value)
+
+
+# --- views, lengths and modes -----------------------------------------------------------------------------------------
+
+
+@misconception(replaces="CausalAttention", caught_by="test_any_regime")
+class mask_of_a_fixed_length(reference.CausalAttention):
+    """The mask was made for 1,024 tokens, whatever `context_length` says.
+
+    That is GPT-2's length. With a longer context the mask is smaller than the scores, and no shape fits any more.
+
+    Which argument says how many tokens a sequence may have at most?
+    """
+
+    def __init__(self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False) -> None:
+        super().__init__(d_in, d_out, context_length, dropout, qkv_bias)
+        self.register_buffer("visible", torch.ones(1024, 1024, dtype=torch.bool).tril(), persistent=False)
+
+
+# --- along the wrong dimension ----------------------------------------------------------------------------------------
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class softmax_over_the_batch(Pieces):
+    """The softmax ran over the batch, so that the sequences shared out the weight of each pair of tokens among them.
+
+    The sequences of a batch have nothing to do with each other. Each query shares out a weight of 1 among the keys.
+
+    Along which dimension of `(B, T, T)` must the weights sum to 1?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return scores.masked_fill(~visible, -torch.inf).softmax(dim=0)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_agrees_with_fresh_draws")
+class all_dimensions_of_keys_reversed(Pieces):
+    """All dimensions of the keys were put in reverse order, as `key.T` does, the batch among them.
+
+    For a matrix that is the transpose. With a batch in front, the batch ends up where the tokens should be.
+
+    Which attribute or method of a tensor exchanges only its last two dimensions?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.permute(2, 1, 0) / math.sqrt(key.shape[-1])

@@ -1,0 +1,91 @@
+"""What learners get wrong in `flash_attention`: the causal mask."""
+
+from torch import Tensor
+
+from grader.checks.catalogue import misconception
+from solutions.core.step10_flash.misconceptions.blocks import Flash, by_blocks
+
+
+@misconception(replaces=by_blocks, caught_by="test_causal")
+class future_seen_outside_diagonal_blocks(Flash):
+    """The causal mask was applied only in the blocks on the diagonal; the blocks after them were read in full.
+
+    Each query then sees all the keys that lie in later blocks.
+
+    What does a query of the first block have to do with keys of the third?
+    """
+
+    skip_future = False
+
+    def hidden(self, scores: Tensor, rows: slice, columns: slice) -> Tensor:
+        return super().hidden(scores, rows, columns) if rows.start == columns.start else scores
+
+
+@misconception(replaces=by_blocks, caught_by="test_causal")
+class diagonal_blocks_not_masked(Flash):
+    """The later blocks were skipped, but inside the block on the diagonal no mask was applied.
+
+    There some keys lie before a query and some after it, so a query still sees up to block_size - 1 later tokens.
+
+    Which blocks lie wholly in the past, which wholly in the future, and which are mixed?
+    """
+
+    def hidden(self, scores: Tensor, rows: slice, columns: slice) -> Tensor:
+        return scores
+
+
+@misconception(replaces=by_blocks, caught_by="test_causal")
+class positions_counted_within_the_block(Flash):
+    """The mask compared positions counted from the start of each block, in every block.
+
+    Blocks that lie wholly in the past then lose keys which their queries may attend to.
+
+    What is the position of the first query of a block, counted from the start of the sequence?
+    """
+
+    def hidden(self, scores: Tensor, rows: slice, columns: slice) -> Tensor:
+        here = slice(0, rows.stop - rows.start), slice(0, columns.stop - columns.start)
+        return super().hidden(scores, *here)
+
+
+@misconception(replaces=by_blocks, caught_by="test_causal")
+class own_key_hidden(Flash):
+    """With is_causal each query was kept from the key at its own position, too.
+
+    The first query then sees nothing at all, and a softmax over nothing is not a number.
+
+    Query i attends to keys 0 to i. Is key i one of them?
+    """
+
+    skip_future = False
+
+    def hidden(self, scores: Tensor, rows: slice, columns: slice) -> Tensor:
+        return super().hidden(scores, slice(rows.start - 1, rows.stop - 1), columns)
+
+
+@misconception(replaces=by_blocks, caught_by="test_causal")
+class is_causal_ignored(Flash):
+    """The argument is_causal was taken, but nothing depended on it.
+
+    With is_causal=True every query still attended to every key.
+
+    Where in the loop is it known which keys lie after which queries?
+    """
+
+    def context(self) -> Tensor:
+        self.check()
+        self.is_causal = False
+        return super().context()
+
+
+@misconception(replaces=by_blocks, caught_by="test_causal")
+class unequal_lengths_accepted(Flash):
+    """With is_causal=True another number of queries than of keys was accepted.
+
+    Then nobody knows which key a query stands beside, and the answer is silently a guess.
+
+    Which two lengths should be compared before the first block is read?
+    """
+
+    def check(self) -> None:
+        pass
