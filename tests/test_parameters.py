@@ -29,6 +29,25 @@ class Projection(nn.Module):
         self.spare = nn.Linear(1, 1, bias=False)
 
 
+def test_an_outline_holds_no_random_number() -> None:
+    """Shapes, the whole number that a vector lies around, and which names are one parameter."""
+
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.wte, self.wpe = nn.Embedding(3, 2), nn.Embedding(3, 2)
+            self.head = nn.Linear(2, 3, bias=False)
+            self.head.weight = self.wte.weight
+            self.norm = nn.LayerNorm(2)
+
+    outline = Implementation(LocalBackend(Responder({"Tied": Tied}))).Tied().outline()
+    assert {name: set(value.flatten().tolist()) for name, value in outline.items()} == {
+        "wte.weight": {0.0}, "wpe.weight": {1.0}, "head.weight": {0.0},
+        "norm.weight": {1.0}, "norm.bias": {0.0},
+    }  # fmt: skip
+    assert outline["wpe.weight"].shape == (3, 2)
+
+
 def test_missing_extra_misspelt_and_misshapen_are_named() -> None:
     """Each in a line of its own, and what a misspelt name was meant to be."""
     implementation = Implementation(LocalBackend(Responder({"Projection": Projection})))
