@@ -176,6 +176,8 @@ class _KnownAnswer:
         theirs = question.answers[place]
         if self.name != theirs.call.name:
             return False
+        if theirs.due_error:  # which value was given in place of the error says nothing
+            return not self.outcome.raised
         last = place == len(question.answers) - 1
         if not last and self.outcome.raised and theirs.outcome is not None and theirs.outcome.raised:
             return True  # the check went on: it expected an error, and any error counts as the same
