@@ -141,10 +141,15 @@ def _gradients(expected: Any) -> dict[str, Placed | None]:
     return expected.outcome.gradients if isinstance(expected, Answer) else {}
 
 
-def holds(condition: bool | Tensor, sentence: str) -> None:
-    """Fails with the sentence unless the condition holds. It says what the code gave and what was expected."""
+def holds(condition: bool | Tensor, sentence: str, *, about: Answer | None = None) -> None:
+    """Fails with the sentence unless the condition holds. It says what the code gave and what was expected.
+
+    `about`: the answer that was wrong, where it is not the last one.
+    """
     if not bool(condition):
-        raise CheckFailed(sentence)
+        failed = CheckFailed(sentence)
+        failed.about = about.exchange if about else None
+        raise failed
 
 
 def must_raise(call: Callable[[], object], reason: str) -> None:

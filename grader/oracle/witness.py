@@ -11,6 +11,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from grader.calls.call import Call, Outcome
+from grader.calls.values import copied
 from grader.checks.backends import LocalBackend, Oracle
 from grader.checks.catalogue import Misconception, paired
 from grader.checks.implementation import Exchange
@@ -228,7 +229,9 @@ class _Asked:
 
     def ask(self, call: Call) -> Outcome:
         """The backend's answer, as long as it matches the student's."""
-        outcome = self._backend.ask(in_stream(call, self._stream))
+        asked = self._backend.ask(in_stream(call, self._stream))
+        # A copy: a later call may write into what this one gave, as a cache does that is used again.
+        outcome = replace(asked, value=copied(asked.value), gradients=copied(asked.gradients))
         answer = _KnownAnswer(call.name, outcome, self._backend.drew or self._wrong.own_draws)
         self.outcomes.append(answer)
         place = len(self.outcomes) - 1

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from grader.checks.catalogue import another_form, misconception
-from solutions.longer_and_faster.step25_window.reference import may_attend, window_attention
+from solutions.longer_and_faster.step25_window.reference import attend, may_attend, window_attention
 
 
 def _(text: str) -> str:
@@ -156,10 +156,6 @@ def _unseen_globals(queries: Tensor, keys: Tensor, window: int, is_causal: bool,
 
 def _globals_see_ahead(queries: Tensor, keys: Tensor, window: int, is_causal: bool, num_global: int) -> Tensor:
     return may_attend(queries, keys, window, is_causal, num_global) | (queries < num_global)[:, None]
-
-
-def _globals_seen_early(queries: Tensor, keys: Tensor, window: int, is_causal: bool, num_global: int) -> Tensor:
-    return _globals_see_ahead(queries, keys, window, is_causal, num_global) | (keys < num_global)
 
 
 def _one_global_more(queries: Tensor, keys: Tensor, window: int, is_causal: bool, num_global: int) -> Tensor:
@@ -324,12 +320,6 @@ SEEN: dict[str, tuple[Allowed, str, str, str]] = {
         ),
         _("In which order are the two rules applied, and which has the last word?"),
     ),
-    "global_tokens_seen_early": (
-        _globals_seen_early,
-        _("With is_causal global tokens saw later tokens, and were seen by earlier ones."),
-        _("is_causal is the last word: it hides every key that comes after its query, global or not."),
-        _("In which order are the two rules applied, and which has the last word?"),
-    ),
     "one_global_token_more": (
         _one_global_more,
         _("One token too many was global: the positions up to num_global, and not those below it."),
@@ -390,7 +380,7 @@ def _of_attention(name: str) -> Callable[..., Tensor]:
         return _attended(query, key, value, window, is_causal, num_global, allowed=allowed)
 
     window_attention.__doc__ = "\n\n".join(said)
-    if name in ("global_tokens_see_ahead", "global_tokens_seen_early", "one_global_token_only"):
+    if name in ("global_tokens_see_ahead", "one_global_token_only"):
         caught_by = "test_global_tokens"
     elif name.startswith(("from_the_blocks_start", "whole_neighbouring_blocks", "half_on_each_side")):
         caught_by = "test_any_length"
@@ -1146,3 +1136,20 @@ def window_and_globals_copied_for_each_token(
         return context
     rows = window_attention(query, key, value, window, is_causal, num_global)[..., :num_global, :]
     return torch.cat((rows, context[..., num_global:, :]), dim=-2)
+
+
+@another_form(global_keys_twice)
+def global_keys_of_the_block_twice(
+    query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
+) -> Tensor:
+    """Twice for all queries of a block whose keys begin among the global ones."""
+    _require(query, key, window)
+    positions = torch.arange(query.shape[-2], device=query.device)
+    rows = positions[:num_global]
+    contexts = [attend(query, key, value, rows, positions, window, is_causal, num_global)] if num_global else []
+    for rows in positions.split(window):
+        stop = int(rows[-1]) + (1 if is_causal else window)
+        near = positions[max(0, int(rows[0]) - window + 1) : stop]
+        seen, own = torch.cat((positions[:num_global], near)), rows[rows >= num_global]
+        contexts.append(attend(query, key, value, own, seen, window, is_causal, num_global))
+    return torch.cat(contexts, dim=-2)
