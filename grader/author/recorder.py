@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import msgspec
 import torch
+from msgspec.structs import replace
 from safetensors.torch import save
 from torch import Tensor
 
@@ -36,7 +37,7 @@ from grader.checks.trial import Verdict, run_check
 from grader.course import steps as course
 from grader.oracle import randomness
 from grader.oracle.cache import Remembered
-from grader.oracle.fingerprints import RETURNED, Fingerprint, fingerprint
+from grader.oracle.fingerprints import Fingerprint, fingerprint
 from grader.oracle.likeness import size_measured
 from grader.oracle.live import Solution
 from grader.oracle.tape import INDEX, Index, KnownPair, KnownWay, Recording, compressed, copied
@@ -206,7 +207,7 @@ class _Recorder:
 
     def _numbers(self, student: _Fingerprinted, verdict: Verdict) -> list[int]:
         if verdict.exchanges and verdict.exchanges[-1].due_error:
-            student.fingerprints[-1] = RETURNED
+            student.fingerprints[-1] = replace(student.fingerprints[-1], due_error=True)
         return [self.fingerprints.setdefault(print_, len(self.fingerprints)) for print_ in student.fingerprints]
 
 

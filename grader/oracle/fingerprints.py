@@ -36,9 +36,7 @@ class Fingerprint(msgspec.Struct, array_like=True, frozen=True):
     profile: tuple[bytes, ...] = ()
     pairs: tuple[bytes, ...] = ()
     loose: int = 0
-
-
-RETURNED = Fingerprint(0, ())  # anything, by a call that should have raised an error
+    due_error: bool = False  # of anything that was given where an error was due
 
 
 def follows(call: Call, device: str) -> bool:
@@ -66,11 +64,14 @@ def fingerprint(
     return Fingerprint(checksum, numbers, profile if randomness.tells(profile) else (), pairs, loose)
 
 
-def agree_in(recorded: Fingerprint, exchange: Exchange, device: str, last: bool = True) -> bool:
-    """Whether an answer is the recorded one, up to the order of summation, or another draw of it."""
+def agree_in(recorded: Fingerprint, exchange: Exchange, device: str, last: bool = True, exactly: bool = False) -> bool:
+    """Whether an answer is the recorded one, up to the order of summation, or another draw of it. Where an error was
+    due any value counts as the same, unless it is asked for `exactly`."""
     call, outcome = exchange.call, exchange.outcome
-    if outcome is None or exchange.due_error:
-        return outcome is not None and recorded == RETURNED
+    if outcome is None or recorded.due_error != exchange.due_error:
+        return False
+    if exchange.due_error and not exactly:
+        return True
     checksum, tensors = _described(call, outcome, device, last)
     if recorded.loose and recorded.loose == _described(call, outcome, device, last, sampled=True)[0]:
         if recorded.pairs:

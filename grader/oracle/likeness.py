@@ -18,9 +18,8 @@ from grader.oracle import randomness
 
 # A learner who makes the same mistake may sum in another order: tolerance for that, and for nothing else.
 ROOM = 16.0
-# And for a memory peak, which includes whatever was alive at the same time, or what is kept for a backward pass, which
-# depends on how each operation is written.
-PEAK_ROOM = 1.3
+PEAK_ROOM = 1.3  # and for a memory peak, which includes whatever was alive at the same time
+SAVED_ROOM = 1.1  # and for what is kept for a backward pass, which depends on how each operation is written
 ON_PURPOSE = re.compile(r"(^|:\s*)(raise|assert)\b")  # a line that raises deliberately
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 # What the responder says about a tensor on another device: where it was made is the mistake, and not which op met it
@@ -49,7 +48,8 @@ def same_size(size: int, answers: list[Exchange]) -> bool:
     """Whether these answers took this much memory. A peak, or what is kept for a backward pass, need only be close."""
     theirs = size_measured(answers)
     if theirs and answers[-1].measured != "largest":
-        return theirs < PEAK_ROOM * size and size < PEAK_ROOM * theirs
+        room = PEAK_ROOM if answers[-1].measured == "peak" else SAVED_ROOM
+        return theirs < room * size and size < room * theirs
     return theirs == size
 
 

@@ -183,6 +183,13 @@ class Tape:
             if question.counts(place, wrong.replaced)
         )
 
+    def exactly(self, wrong: Misconception, question: Question) -> bool:
+        """See `Witness`."""
+        numbers = self._recording(question.name, question.seed).fingerprints.get(wrong.name, [])
+        return len(numbers) == len(question.answers) > 0 and agree_in(
+            self.index.fingerprints[numbers[-1]], question.answers[-1], question.device, exactly=True
+        )
+
     def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
         """See `Witness`."""
         every = {name: self._recording(name, question.seed) for name in self.index.checks}

@@ -66,6 +66,10 @@ class Witness(Protocol):
         """Whether the check ends for the misconception as for the student: failed, after the same answers of the names
         that it replaces."""
 
+    def exactly(self, wrong: Misconception, question: Question) -> bool:
+        """Whether the misconception, found to be `alike`, gave the student's last answer also where any would do: in
+        place of an error."""
+
     def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
         """The checks that the misconception fails by an answer of a name that it replaces, under the seed and on the
         device of the question. Where it fails by a name that only uses one of those, the student may use none."""
@@ -118,6 +122,11 @@ class AskedHere:
             return False
         matched = known.matched_by(question, wrong)
         return matched == len(known.outcomes) == len(theirs) and same_size(known.size, theirs)
+
+    def exactly(self, wrong: Misconception, question: Question) -> bool:
+        """See `Witness`."""
+        known, theirs = self._answers(wrong, question.check, question).outcomes, question.answers[-1]
+        return len(known) == len(question.answers) and same_answer(theirs.call, known[-1].outcome, theirs.outcome)
 
     def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
         """See `Witness`."""
