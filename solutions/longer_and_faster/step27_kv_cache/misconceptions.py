@@ -599,7 +599,6 @@ def _viewed_as_heads(dim: int | None) -> Callable[[Tensor, int], Tensor]:
 
 
 tokens_viewed_as_heads = another_form(tokens_repeated)(_viewed_as_heads(2))
-rows_viewed_as_heads = another_form(rows_of_the_batch_repeated)(_viewed_as_heads(0))
 numbers_viewed_as_heads = another_form(widths_repeated)(_viewed_as_heads(None))
 
 
@@ -614,14 +613,8 @@ def axis_not_merged(x: Tensor, n_rep: int) -> Tensor:
     return x[:, :, None].expand(-1, -1, n_rep, -1, -1)
 
 
-@misconception(replaces="repeat_kv", caught_by="test_repeat_kv")
+@another_form(heads_tiled)
 def expanded_on_the_wrong_side(x: Tensor, n_rep: int) -> Tensor:
-    """The axis of the copies was put before the heads, and then both were merged: 0, 1, 0, 1.
-
-    Copies of one head should be neighbours: their axis comes after that of the heads.
-
-    In (H_kv, n_rep) merged, which of the two counts faster?
-    """
     return x[:, None].expand(-1, n_rep, -1, -1, -1).flatten(1, 2)
 
 
@@ -846,20 +839,6 @@ class OneTooFarAlways(_Grouped):
         past = key.shape[-2] - query.shape[-2]
         visible = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril(past + 1)
         return F.scaled_dot_product_attention(query, key, value, attn_mask=visible)
-
-
-@another_form(OneTooFar)
-class PositionReadAfterTheUpdate(_Grouped):
-    """The mask begins at the length after the update: new tokens see each other, whatever their order."""
-
-    def mixed(self, query: Tensor, key: Tensor, value: Tensor, past: int) -> Tensor:
-        if key.shape[-2] == query.shape[-2] and not past and not self.has_cache:
-            return attend(query, key, value)
-        return F.scaled_dot_product_attention(query, key, value)
-
-    def keys(self, key: Tensor, value: Tensor, cache: Cache | None) -> Pair:
-        self.has_cache = cache is not None
-        return super().keys(key, value, cache)
 
 
 @misconception(replaces="GroupedQueryAttention", caught_by="test_grouped_attention_in_pieces")
