@@ -1445,3 +1445,41 @@ class _OfTheInput(_Forgetful):
         with torch.enable_grad():
             out = ctx.block(x)
         return None, *torch.autograd.grad(out, (x,), upstream)
+
+
+@another_form(zeroed_before_the_step)
+@_step_by
+def zeroed_first_and_before_the_step(asked: _Asked) -> Result:
+    asked.optimizer.zero_grad()
+    return asked.step(zero="before the step")
+
+
+@another_form(loss_of_the_last_batch)
+@_step_by
+def share_of_the_last_batch(asked: _Asked) -> Result:
+    with torch.no_grad():
+        inputs, targets = asked.batches[-1]
+        last = asked.model(inputs, targets)[1].item()
+    return last / len(asked.batches), asked.step()[1]
+
+
+@another_form(first_micro_batch_only)
+@_step_by
+def share_of_the_first_micro_batch(asked: _Asked) -> Result:
+    return asked.step(batches=asked.batches[:1], shares=1 / len(asked.batches))
+
+
+class _Unscaled:
+    """A scaler that leaves the loss as it is."""
+
+    def __init__(self, scaler: Any) -> None:
+        self.unscale_, self.step, self.update = scaler.unscale_, scaler.step, scaler.update
+
+    def scale(self, loss: Tensor) -> Tensor:
+        return loss
+
+
+@another_form(loss_not_scaled)
+@_step_by
+def unscaled_all_the_same(asked: _Asked) -> Result:
+    return asked.step(scaler=None if asked.scaler is None else _Unscaled(asked.scaler))
