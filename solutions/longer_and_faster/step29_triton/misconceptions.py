@@ -1100,4 +1100,9 @@ PAIRS = [
     *together(SCALES, SUMS, _both),
     *together({not_scaled: SCALES[not_scaled]}, MASKS, _both),
     *together({context_not_rescaled: SUMS[context_not_rescaled]}, LOGARITHMS, _both),
+    *together(
+        {context_not_rescaled: SUMS[context_not_rescaled]},
+        {denominator_not_rescaled: SUMS[denominator_not_rescaled]},
+        _both,
+    ),
 ]
