@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+from msgspec.structs import replace
 
-from grader.calls.call import Call, Outcome, Raised
+from grader.calls.call import Call, Options, Outcome, Raised
 from grader.calls.values import Placed
 from grader.checks.catalogue import Misconception
 from grader.checks.implementation import Exchange
-from grader.oracle.likeness import same_outcome
-from grader.oracle.tape import agree_in, fingerprint
+from grader.oracle.fingerprints import agree_in, fingerprint
+from grader.oracle.likeness import same_answer, same_outcome
 from grader.oracle.witness import Question, _KnownAnswer
 
 
@@ -40,8 +41,10 @@ def test_fingerprints(first: object, second: object, alike: bool) -> None:
     one, other = (
         Outcome(Placed(value, "cpu") if isinstance(value, torch.Tensor) else value) for value in (first, second)
     )
-    assert agree_in(fingerprint(call, one), call, other, "cpu") is alike
-    assert not agree_in(fingerprint(call, one), call, Outcome(raised=Raised("ValueError", "no")), "cpu")
+    assert agree_in(fingerprint(call, one), Exchange(call, outcome=other), "cpu") is alike
+    assert not agree_in(
+        fingerprint(call, one), Exchange(call, outcome=Outcome(raised=Raised("ValueError", "no"))), "cpu"
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,7 +63,7 @@ def test_fingerprints_of_errors(first: Raised, second: Raised, last: bool, alike
     """What is raised on purpose has anybody's words, and what a check asked for is any error."""
     call = Call("f")
     recorded = fingerprint(call, Outcome(raised=first), last=last)
-    assert agree_in(recorded, call, Outcome(raised=second), "cpu", last=last) is alike
+    assert agree_in(recorded, Exchange(call, outcome=Outcome(raised=second)), "cpu", last=last) is alike
     theirs = Exchange(call, outcome=Outcome(raised=second))
     question = Question(test_fingerprints_of_errors, 1, "cpu", [theirs] if last else [theirs, theirs], frozenset("f"))
     wrong = Misconception("name", "test_of_f", {"f": None}, "what", "why", "nudge")
@@ -72,7 +75,7 @@ def test_gradients_behind_not_a_number() -> None:
     call, lost, whole = Call("f"), torch.tensor([1.0, torch.nan]), torch.tensor([1.0, 2.0])
     for value, alike in ((lost, True), (whole, False)):
         one, other = (Outcome(Placed(value, "cpu"), gradients={"0": Placed(back, "cpu")}) for back in (lost, whole))
-        assert agree_in(fingerprint(call, one), call, other, "cpu") is alike
+        assert agree_in(fingerprint(call, one), Exchange(call, outcome=other), "cpu") is alike
         assert same_outcome(one, other) is alike
 
 
@@ -80,7 +83,7 @@ def test_a_gradient_of_zeros_is_none() -> None:
     """As in a check, where one that no path leads to counts as zeros."""
     call, value = Call("f"), Placed(torch.ones(2), "cpu")
     one, other = (Outcome(value, gradients={"0": back}) for back in (Placed(torch.zeros(2), "cpu"), None))
-    assert agree_in(fingerprint(call, one), call, other, "cpu")
+    assert agree_in(fingerprint(call, one), Exchange(call, outcome=other), "cpu")
     assert same_outcome(one, other)
 
 
@@ -90,5 +93,24 @@ def test_fingerprints_on_another_device() -> None:
     recorded = fingerprint(Call("f", (values,)), Outcome(Placed(values, "cpu")))
     call = Call("f", (values,))
     call.options.device = "cuda"
-    assert agree_in(recorded, call, Outcome(Placed(values, "cuda:0")), "cuda")
-    assert not agree_in(recorded, call, Outcome(Placed(values, "cpu")), "cuda")
+    assert agree_in(recorded, Exchange(call, outcome=Outcome(Placed(values, "cuda:0"))), "cuda")
+    assert not agree_in(recorded, Exchange(call, outcome=Outcome(Placed(values, "cpu"))), "cuda")
+
+
+def test_what_a_check_does_not_look_at() -> None:
+    """Of two values that a call returns, the one that the check compares; where an error was due, no value at all."""
+    right, wrong = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+    one, other = (Outcome((Placed(right, "cpu"), Placed(beside, "cpu"))) for beside in (right, wrong))
+    for part, alike in ((0, True), (1, False), (2, False), (None, False)):
+        call = Call("f", options=Options(part=part))
+        assert same_answer(call, one, other) is alike
+        assert agree_in(fingerprint(call, one), Exchange(call, outcome=other), "cpu") is alike
+    given = Exchange(Call("f"), outcome=one, due_error=True)
+    recorded = replace(fingerprint(Call("f"), other), due_error=True)
+    assert agree_in(recorded, given, "cpu")
+    assert not agree_in(recorded, given, "cpu", exactly=True)
+    assert not agree_in(fingerprint(Call("f"), one), given, "cpu")
+    question = Question(lambda: None, 1, "cpu", [given], frozenset({"f"}), given)
+    wrong_way = Misconception("wrong", "check", {"f": None}, "", "", "")
+    assert _KnownAnswer("f", other, False).is_like(question, 0, wrong_way)
+    assert not _KnownAnswer("f", Outcome(raised=Raised("ValueError", "no")), False).is_like(question, 0, wrong_way)

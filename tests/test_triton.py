@@ -23,6 +23,7 @@ from grader.calls import builtins
 from grader.calls.builtins import BuiltIns, banned
 from grader.calls.call import Call, Options
 from grader.calls.counters import KernelLaunches
+from grader.calls.modes import UnwrittenIsNan
 from grader.calls.responder import Responder
 from grader.course import tracks
 from grader.course.submissions import Submission
@@ -228,3 +229,14 @@ def test_file_runs_by_itself(tmp_path: Path) -> None:
     environment = os.environ | {"TRITON_INTERPRET": "1"}
     ran = subprocess.run([sys.executable, "mine.py"], capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert "3.09" in ran.stdout, ran.stderr
+
+
+def test_what_no_kernel_writes_is_nan() -> None:
+    """Memory that is made without values is filled with NaN where kernels are written, and nothing else is."""
+    with UnwrittenIsNan():
+        x = torch.zeros(2)
+        made = (torch.empty(3), torch.empty_like(x), x.new_empty(2, 2), torch.empty_strided((2,), (1,)))
+        counts, ones = torch.empty(2, dtype=torch.int64), torch.ones(2)
+    assert all(bool(tensor.isnan().all()) for tensor in made)
+    assert counts.dtype == torch.int64
+    assert not ones.isnan().any()

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import msgspec
 import torch
+from msgspec.structs import replace
 from safetensors.torch import save
 from torch import Tensor
 
@@ -32,23 +33,14 @@ from grader.checks.backends import LocalBackend
 from grader.checks.catalogue import Misconception
 from grader.checks.compare import dtype_name
 from grader.checks.draws import Draw
-from grader.checks.trial import run_check
+from grader.checks.trial import Verdict, run_check
 from grader.course import steps as course
 from grader.oracle import randomness
 from grader.oracle.cache import Remembered
+from grader.oracle.fingerprints import Fingerprint, fingerprint
 from grader.oracle.likeness import size_measured
 from grader.oracle.live import Solution
-from grader.oracle.tape import (
-    INDEX,
-    Fingerprint,
-    Index,
-    KnownPair,
-    KnownWay,
-    Recording,
-    compressed,
-    copied,
-    fingerprint,
-)
+from grader.oracle.tape import INDEX, Index, KnownPair, KnownWay, Recording, compressed, copied
 from grader.oracle.witness import OTHER_STREAM, in_stream, name_refused
 from grader.sandbox import preload
 
@@ -185,7 +177,7 @@ class _Recorder:
             responder = self.step.responder(wrong.replaced)
             student = _Fingerprinted(responder, wrong)
             verdict = run_check(check, student, self.reference, seed=seed)
-            numbers = [] if verdict.status == "pass" else self._numbers(student)
+            numbers = [] if verdict.status == "pass" else self._numbers(student, verdict)
             by_itself = self._by_itself(check, wrong, seed) if called & wrong.replaced.keys() else []
             if by_itself != numbers and by_itself:
                 alone[wrong.name] = by_itself
@@ -196,8 +188,9 @@ class _Recorder:
                 elsewhere.append(wrong.name)
             if student.may_be_missed:
                 again = _Fingerprinted(responder, wrong, OTHER_STREAM)
-                if run_check(check, again, self.reference, seed=seed).status != "pass":
-                    redrawn[wrong.name] = self._numbers(again)
+                repeated = run_check(check, again, self.reference, seed=seed)
+                if repeated.status != "pass":
+                    redrawn[wrong.name] = self._numbers(again, repeated)
             if size := size_measured(verdict.exchanges):
                 sizes[wrong.name] = size
         return taken, redrawn, sizes, alone, elsewhere
@@ -210,9 +203,11 @@ class _Recorder:
             return []
         student = _Fingerprinted(responder, wrong)
         verdict = run_check(check, student, self.reference, seed=seed)
-        return [] if verdict.status == "pass" else self._numbers(student)
+        return [] if verdict.status == "pass" else self._numbers(student, verdict)
 
-    def _numbers(self, student: _Fingerprinted) -> list[int]:
+    def _numbers(self, student: _Fingerprinted, verdict: Verdict) -> list[int]:
+        if verdict.exchanges and verdict.exchanges[-1].due_error:
+            student.fingerprints[-1] = replace(student.fingerprints[-1], due_error=True)
         return [self.fingerprints.setdefault(print_, len(self.fingerprints)) for print_ in student.fingerprints]
 
 

@@ -32,6 +32,7 @@ class Options(msgspec.Struct, array_like=True):
     saved: bool = False
     again: bool = False
     launches: bool = False
+    part: int | None = None
 
 
 class Call(msgspec.Struct, array_like=True):

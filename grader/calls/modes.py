@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
 from grader.calls.builtins import BuiltIns, FunctionNames
@@ -46,6 +49,8 @@ class Circumstances(ExitStack):
             self.enter_context(torch.device("meta"))
         if self._options.device == "meta":
             self.enter_context(OneDevice())  # type: ignore[no-untyped-call]  # torch gives it no types
+        if "triton" in sys.modules:
+            self.enter_context(UnwrittenIsNan())
         # Memory is measured last, so that it does not include what the other contexts allocate.
         watches = (self._built_ins, self._functions, self._largest, self._products, self._saved, self._narrowed)
         for watch in (*watches, self._launches, self._peak):
@@ -74,6 +79,19 @@ class Circumstances(ExitStack):
             outcome.launches = self._launches.count
         if self._peak is not None:
             outcome.peak = self._peak.bytes
+
+
+class UnwrittenIsNan(TorchFunctionMode):
+    """Fills with NaN what is made without values, where kernels are to write it: memory holds what was there before,
+    another number in each run, and now and then the right one."""
+
+    MAKERS = (torch.empty, torch.empty_like, torch.empty_strided, Tensor.new_empty, Tensor.new_empty_strided)
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        made = func(*args, **(kwargs or {}))
+        return made.fill_(math.nan) if func in self.MAKERS and made.is_floating_point() else made
 
 
 class OneDevice(UncompiledMode):

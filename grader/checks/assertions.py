@@ -97,15 +97,15 @@ def _above_zero(name: str, number: object) -> None:
         raise ValueError(f"@{name}(…) takes a number above 0, and not {came}")
 
 
-def agree(came: Answer, expected: Any, *, terms: int = 1, note: str | None = None, part: int | None = None) -> None:
+def agree(came: Answer, expected: Any, *, terms: int = 1, note: str | None = None) -> None:
     """Fails unless `came` agrees with `expected` in structure, shape, dtype, device and values, then in gradients.
 
     `terms` is the length of the longest sum behind a value: with the dtype, it sets the tolerance. `expected` is an
     answer of the reference, or a value: a tensor, an array, tuples and dicts of them. `note` is added when it fails.
-    `part`: only this one of the values returned is compared, with that of the reference's, or with a value; no
-    gradients then.
+    Of a call with `using(part=…)` only this one of the values returned is compared, with that of the reference's, or
+    with a value; no gradients then.
     """
-    _compare(came, expected, Tolerance(terms), note, part)
+    _compare(came, expected, Tolerance(terms), note)
 
 
 def exactly(came: Answer, expected: Any, *, note: str | None = None) -> None:
@@ -113,7 +113,8 @@ def exactly(came: Answer, expected: Any, *, note: str | None = None) -> None:
     _compare(came, expected, Tolerance(exact=True), note)
 
 
-def _compare(came: Answer, expected: Any, tolerance: Tolerance, note: str | None, part: int | None = None) -> None:
+def _compare(came: Answer, expected: Any, tolerance: Tolerance, note: str | None) -> None:
+    part = came.exchange.call.options.part
     wanted = expected.outcome.value if isinstance(expected, Answer) else _placed(expected, came)
     given, index = came.outcome.value, ""
     if part is not None:
@@ -140,10 +141,15 @@ def _gradients(expected: Any) -> dict[str, Placed | None]:
     return expected.outcome.gradients if isinstance(expected, Answer) else {}
 
 
-def holds(condition: bool | Tensor, sentence: str) -> None:
-    """Fails with the sentence unless the condition holds. It says what the code gave and what was expected."""
+def holds(condition: bool | Tensor, sentence: str, *, about: Answer | None = None) -> None:
+    """Fails with the sentence unless the condition holds. It says what the code gave and what was expected.
+
+    `about`: the answer that was wrong, where it is not the last one.
+    """
     if not bool(condition):
-        raise CheckFailed(sentence)
+        failed = CheckFailed(sentence)
+        failed.about = about.exchange if about else None
+        raise failed
 
 
 def must_raise(call: Callable[[], object], reason: str) -> None:
@@ -160,7 +166,9 @@ def must_raise(call: Callable[[], object], reason: str) -> None:
         called=returned.shown if isinstance(returned, Answer) else "",
     )
     failed.due = Due(raises=reason)
-    failed.about = returned.exchange if isinstance(returned, Answer) else None
+    if isinstance(returned, Answer):
+        failed.about = returned.exchange
+        returned.exchange.due_error = True
     raise failed
 
 

@@ -84,15 +84,18 @@ def misconception(
     return _marking(_Marked(replaces, caught_by, own_draws, misses_the_point))
 
 
-def another_form(of: Callable[..., Any], *, caught_by: str = "") -> Callable[[Decorated], Decorated]:
+def another_form(
+    of: Callable[..., Any], *, caught_by: str = "", replaces: Replaces = ""
+) -> Callable[[Decorated], Decorated]:
     """Marks a function or class as the same mistake as the misconception `of`, written in another way, so that some of
-    its answers differ: it has that one's name, texts and check, or another check. It needs no docstring."""
+    its answers differ: it has that one's name, texts and check, or another check, or it replaces more names. No
+    docstring is needed."""
     mark = of.__catalogue_mark__  # type: ignore[attr-defined]  # a misconception is marked
-    caught_by = caught_by or mark.caught_by
+    form = replace(mark, caught_by=caught_by or mark.caught_by, replaces=replaces or mark.replaces, form_of=of)
 
     def attach(marked: Decorated) -> Decorated:
         marked.__doc__ = of.__doc__
-        return _marking(replace(mark, caught_by=caught_by, form_of=of))(marked)
+        return _marking(form)(marked)
 
     return attach
 

@@ -31,13 +31,15 @@ MOST_NAMES = 5  # of functions in a message
 class Exchange:
     """One call and its outcome, kept for diagnosis. `maker` is the call that made the called module, if any.
 
-    `measured`: the measure of the call's memory that the check looked at, if any.
+    `measured`: the measure of the call's memory that the check looked at, if any. `due_error`: it gave a value where
+    the check asks for an error.
     """
 
     call: Call
     maker: Exchange | None = None
     outcome: Outcome | None = None
-    measured: Literal["", "largest", "peak"] = ""
+    measured: Literal["", "largest", "peak", "saved"] = ""
+    due_error: bool = False
 
     @property
     def shown(self) -> str:
@@ -59,7 +61,8 @@ class How(TypedDict, total=False):
     without a contiguous dimension; `made_on_meta` makes `meta` the default device, so that a class's parameters have
     names and shapes only. `keep` gives a `Handle` for an object that is no value; `products` notes the operations of
     matrix products by dtype, `saved` the elements kept for a backward pass, `launches` those of Triton's kernels;
-    `again` calls with other values before, and notes whether the call changes that earlier result.
+    `again` calls with other values before, and notes whether the call changes that earlier result. `part`: the check
+    compares this one of the values returned and no other, and so does the diagnosis.
     """
 
     gradients: bool
@@ -75,6 +78,7 @@ class How(TypedDict, total=False):
     saved: bool
     again: bool
     launches: bool
+    part: int
 
 
 @dataclass
@@ -242,6 +246,7 @@ class Answer:
     @property
     def saved(self) -> int:
         """The elements that the call kept for a backward pass, parameters apart."""
+        self.exchange.measured = "saved"
         return self.outcome.saved
 
     @property

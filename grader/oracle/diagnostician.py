@@ -195,7 +195,10 @@ class Diagnostician:
             if len(related & alike) >= SHARE * len(related) and not own & (related - alike):
                 explained.append((wrong, len(alike)))
         most = max((count for _wrong, count in explained), default=0)
-        return [wrong for wrong, count in explained if count == most]
+        best = [wrong for wrong, count in explained if count == most]
+        if len(best) > 1 and question.answers and question.answers[-1].due_error:
+            return [wrong for wrong in best if self.witness.exactly(wrong, question)] or best
+        return best
 
     def _matching(self, candidates: list[Misconception], question: Question, names: set[str]) -> list[Misconception]:
         """Those that give the student's answer. A misconception whose own checks the student passes is ruled out: the

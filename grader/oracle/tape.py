@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-import numpy as np
 import torch
 from msgspec.structs import replace
 from safetensors.torch import load
@@ -28,37 +27,17 @@ from grader.base.paths import tape_version
 from grader.calls import values
 from grader.calls.call import Call, Outcome
 from grader.calls.codec import unpacked, unpacked_outcome
-from grader.calls.values import HandleId, Placed, StoredTensor, as_tensor, folded, leaves, mapped, numbers_of
+from grader.calls.values import Placed, StoredTensor, mapped
 from grader.checks.backends import Backend
 from grader.checks.catalogue import Misconception, paired
-from grader.checks.compare import UNITS
 from grader.checks.draws import Draw
-from grader.oracle import randomness
-from grader.oracle.likeness import (
-    ROOM,
-    is_about_parameters,
-    parameter_shapes,
-    said_by,
-    same_size,
-    telling_gradients,
-)
+from grader.oracle.fingerprints import Fingerprint, agree_in, follows
+from grader.oracle.likeness import same_size
 from grader.oracle.witness import Question
 
 INDEX = "index"
-FLOOR = 1e-3  # below this, a difference can't be distinguished from rounding
 
 Drawn = TypeVar("Drawn", Tensor, int)
-
-
-class Fingerprint(msgspec.Struct, array_like=True, frozen=True):
-    """The fingerprint of a misconception's answer: a checksum of what must be equal, numbers that must be close, and a
-    profile where random numbers were used. Of sampled tokens the rates, and a checksum of all but the tokens."""
-
-    checksum: int
-    numbers: tuple[bytes, ...]  # three per floating tensor, as `_packed` writes them
-    profile: tuple[bytes, ...] = ()
-    pairs: tuple[bytes, ...] = ()
-    loose: int = 0
 
 
 class KnownWay(msgspec.Struct, array_like=True):
@@ -169,7 +148,7 @@ class Tape:
         if kept is None or name != call.name:
             raise _out_of_step()
         outcome = copied(unpacked_outcome(kept, self._tensors))
-        return _moved(outcome, self._device) if _follows(call, self._device) else outcome
+        return _moved(outcome, self._device) if follows(call, self._device) else outcome
 
     def again(self) -> Backend | None:
         """None: every check passed on right answers when it was recorded."""
@@ -199,16 +178,16 @@ class Tape:
         if not 0 < len(question.answers) == len(recorded):
             return False
         return all(
-            exchange.outcome is not None
-            and agree_in(
-                self.index.fingerprints[number],
-                exchange.call,
-                exchange.outcome,
-                question.device,
-                last=exchange is question.answers[-1],
-            )
+            agree_in(self.index.fingerprints[number], exchange, question.device, exchange is question.answers[-1])
             for place, (number, exchange) in enumerate(zip(recorded, question.answers, strict=True))
             if question.counts(place, wrong.replaced)
+        )
+
+    def exactly(self, wrong: Misconception, question: Question) -> bool:
+        """See `Witness`."""
+        numbers = self._recording(question.name, question.seed).fingerprints.get(wrong.name, [])
+        return len(numbers) == len(question.answers) > 0 and agree_in(
+            self.index.fingerprints[numbers[-1]], question.answers[-1], question.device, exactly=True
         )
 
     def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
@@ -269,17 +248,6 @@ def _out_of_step() -> CheckFailed:
 # --- devices ---------------------------------------------------------------------------------------------------------
 
 
-def _follows(call: Call, device: str) -> bool:
-    """Whether the answer belongs on the device where the check runs: the device of its tensors or its module.
-
-    Tensors made from numbers alone are on the CPU unless the call says otherwise.
-    """
-    brings = call.handle is not None or any(
-        isinstance(leaf, Tensor | HandleId) for leaf in leaves((call.args, call.kwargs))
-    )
-    return brings and call.options.device == device
-
-
 def _moved(outcome: Outcome, device: str) -> Outcome:
     """A recorded outcome, moved to the device where the check runs."""
     if device == "cpu":
@@ -296,105 +264,3 @@ def _moved(outcome: Outcome, device: str) -> Outcome:
 def copied(outcome: Outcome) -> Outcome:
     """A copy of the outcome with its own tensors."""
     return replace(outcome, value=values.copied(outcome.value), gradients=values.copied(outcome.gradients))
-
-
-# --- fingerprints ----------------------------------------------------------------------------------------------------
-
-
-def fingerprint(
-    call: Call, outcome: Outcome, device: str = "cpu", drawn: bool = False, last: bool = True
-) -> Fingerprint:
-    """The fingerprint of an answer in a check on this device; `drawn`: random numbers were used, `last`: the check
-    ended with it. An error with which the check did not end was expected, and any error counts as the same."""
-    checksum, tensors = _described(call, outcome, device, last)
-    profile = tuple(randomness.profile(outcome)) if drawn else ()
-    pairs = tuple(randomness.pairs(outcome)) if drawn else ()
-    tokens = drawn and outcome.raised is None and randomness.has_tokens(outcome)
-    loose = _described(call, outcome, device, last, sampled=True)[0] if tokens else 0
-    numbers = tuple(_packed(tensor) for tensor in tensors)
-    return Fingerprint(checksum, numbers, profile if randomness.tells(profile) else (), pairs, loose)
-
-
-def agree_in(recorded: Fingerprint, call: Call, outcome: Outcome, device: str, last: bool = True) -> bool:
-    """Whether an answer is the recorded one, up to the order of summation, or another draw of it."""
-    checksum, tensors = _described(call, outcome, device, last)
-    if recorded.loose and recorded.loose == _described(call, outcome, device, last, sampled=True)[0]:
-        if recorded.pairs:
-            return randomness.pairs_alike(recorded.pairs, randomness.pairs(outcome))
-        if not last:  # too few to tell how often each was sampled
-            return True
-    if checksum != recorded.checksum or len(tensors) != len(recorded.numbers):
-        return False
-    return _near(recorded, tensors) or randomness.alike(
-        recorded.profile, randomness.profile(outcome), randomness.shapes(outcome)
-    )
-
-
-def _near(recorded: Fingerprint, tensors: list[Tensor]) -> bool:
-    for tensor, packed in zip(tensors, recorded.numbers, strict=True):
-        mine, theirs = _numbers(tensor), torch.frombuffer(bytearray(packed), dtype=_kept_as(tensor)).double()
-        room = ROOM * UNITS.get(tensor.dtype, 16.0) * torch.finfo(tensor.dtype).eps * max(float(mine[0]), FLOOR)
-        if not torch.allclose(mine.to(_kept_as(tensor)).double(), theirs, rtol=0.0, atol=room):
-            return False
-    return True
-
-
-def _described(
-    call: Call, outcome: Outcome, device: str, last: bool, *, sampled: bool = False
-) -> tuple[int, list[Tensor]]:
-    """A checksum of everything in an answer that must be equal, and the floating tensors, which must be close;
-    `sampled`: whole numbers need not be equal."""
-    here = f"{device}:0" if device != "cpu" else device
-    follows = _follows(call, device)
-
-    def kind(leaf: Any) -> Any:
-        match leaf:
-            case Placed(tensor, place):
-                where = "here" if follows and place == here else place
-                exact = 0 if sampled and tensor.dtype == torch.int64 else _exact(tensor)
-                return ["tensor", list(tensor.shape), str(tensor.dtype), where, exact]
-            case np.ndarray():
-                return ["array", list(leaf.shape), str(leaf.dtype), _exact(as_tensor(leaf))]
-        return [type(leaf).__name__, repr(leaf)]
-
-    def describe(value: Any) -> Any:
-        return folded(value, kind, lambda items: ["tuple", *items], lambda items: ["dict", *sorted(items)])
-
-    if is_about_parameters(call):
-        said: Any = ["parameters", [shape.replace(here, "here") for shape in map(str, parameter_shapes(outcome))]]
-        compared: list[Any] = []
-    elif outcome.raised is not None:
-        said, compared = ["raised", *said_by(outcome.raised)] if last else ["raised"], []
-    else:
-        compared = [outcome.value, telling_gradients(outcome)]
-        said = [*map(describe, compared), list(outcome.modified)]
-    numbers = (numbers_of(leaf) for leaf in leaves(compared))
-    floating = [tensor for tensor in numbers if tensor is not None and tensor.is_floating_point()]
-    return zlib.crc32(msgspec.json.encode([call.name, said])), floating
-
-
-def _exact(tensor: Tensor) -> int:
-    """The checksum of what must be equal in a tensor: all of it; of a floating one the non-finite entries."""
-    if tensor.device.type == "meta":
-        return 0
-    if tensor.is_floating_point():
-        if bool(tensor.isfinite().all()):
-            return 0
-        tensor = tensor.isnan() + 2 * tensor.isposinf() + 3 * tensor.isneginf()
-    return zlib.crc32(tensor.contiguous().numpy().tobytes())
-
-
-def _numbers(tensor: Tensor) -> Tensor:
-    """The sum of the sizes, and the sums weighted by a cosine and a sine of the index, in float64."""
-    values = tensor.detach().double().flatten()
-    values = torch.where(values.isfinite(), values, 0.0)
-    places = torch.arange(1, len(values) + 1, dtype=torch.float64)
-    return torch.stack([values.abs().sum(), values @ places.cos(), values @ places.sin()])
-
-
-def _kept_as(tensor: Tensor) -> torch.dtype:
-    return torch.float64 if tensor.dtype == torch.float64 else torch.float32
-
-
-def _packed(tensor: Tensor) -> bytes:
-    return bytes(_numbers(tensor).to(_kept_as(tensor)).numpy().tobytes())

@@ -11,6 +11,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from grader.calls.call import Call, Outcome
+from grader.calls.values import copied
 from grader.checks.backends import LocalBackend, Oracle
 from grader.checks.bounded import lifted
 from grader.checks.catalogue import Misconception, paired
@@ -66,6 +67,10 @@ class Witness(Protocol):
     def alike(self, wrong: Misconception, question: Question) -> bool:
         """Whether the check ends for the misconception as for the student: failed, after the same answers of the names
         that it replaces."""
+
+    def exactly(self, wrong: Misconception, question: Question) -> bool:
+        """Whether the misconception, found to be `alike`, gave the student's last answer also where any would do: in
+        place of an error."""
 
     def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
         """The checks that the misconception fails by an answer of a name that it replaces, under the seed and on the
@@ -128,6 +133,11 @@ class AskedHere:
         matched = known.matched_by(question, wrong)
         return matched == len(known.outcomes) == len(theirs) and same_size(known.size, theirs)
 
+    def exactly(self, wrong: Misconception, question: Question) -> bool:
+        """See `Witness`."""
+        known, theirs = self._answers(wrong, question.check, question).outcomes, question.answers[-1]
+        return len(known) == len(question.answers) and same_answer(theirs.call, known[-1].outcome, theirs.outcome)
+
     def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
         """See `Witness`."""
         for check in self._checks:
@@ -186,6 +196,8 @@ class _KnownAnswer:
         theirs = question.answers[place]
         if self.name != theirs.call.name:
             return False
+        if theirs.due_error:  # which value was given in place of the error says nothing
+            return not self.outcome.raised
         last = place == len(question.answers) - 1
         if not last and self.outcome.raised and theirs.outcome is not None and theirs.outcome.raised:
             return True  # the check went on: it expected an error, and any error counts as the same
@@ -237,7 +249,9 @@ class _Asked:
 
     def ask(self, call: Call) -> Outcome:
         """The backend's answer, as long as it matches the student's."""
-        outcome = self._backend.ask(in_stream(call, self._stream))
+        asked = self._backend.ask(in_stream(call, self._stream))
+        # A copy: a later call may write into what this one gave, as a cache does that is used again.
+        outcome = replace(asked, value=copied(asked.value), gradients=copied(asked.gradients))
         answer = _KnownAnswer(call.name, outcome, self._backend.drew or self._wrong.own_draws)
         self.outcomes.append(answer)
         place = len(self.outcomes) - 1

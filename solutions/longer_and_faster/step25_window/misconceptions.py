@@ -1,14 +1,13 @@
 """What learners get wrong in step 25, each with the check that catches it."""
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
-from solutions.longer_and_faster.step25_window.reference import may_attend, window_attention
+from grader.checks.catalogue import another_form, misconception
+from solutions.longer_and_faster.step25_window.reference import attend, may_attend, window_attention
 
 
 def _(text: str) -> str:
@@ -159,10 +158,6 @@ def _globals_see_ahead(queries: Tensor, keys: Tensor, window: int, is_causal: bo
     return may_attend(queries, keys, window, is_causal, num_global) | (queries < num_global)[:, None]
 
 
-def _globals_seen_early(queries: Tensor, keys: Tensor, window: int, is_causal: bool, num_global: int) -> Tensor:
-    return _globals_see_ahead(queries, keys, window, is_causal, num_global) | (keys < num_global)
-
-
 def _one_global_more(queries: Tensor, keys: Tensor, window: int, is_causal: bool, num_global: int) -> Tensor:
     return may_attend(queries, keys, window, is_causal, num_global + 1 if num_global else 0)
 
@@ -184,6 +179,20 @@ def _no_globals(queries: Tensor, keys: Tensor, window: int, is_causal: bool, num
 def _globals_among_themselves(queries: Tensor, keys: Tensor, window: int, is_causal: bool, num_global: int) -> Tensor:
     near = (queries[:, None] - keys).abs() < window
     return _with_globals(near | ((queries < num_global)[:, None] & (keys < num_global)), queries, keys, is_causal, 0)
+
+
+def _future_of_own_block(behind: bool) -> Allowed:
+    """Later keys up to the end of the block are seen, with is_causal too; global rows are right. Blocks begin at the
+    first token, or behind the global ones."""
+
+    def allowed(queries: Tensor, keys: Tensor, window: int, is_causal: bool, num_global: int) -> Tensor:
+        right = may_attend(queries, keys, window, is_causal, num_global)
+        first = num_global if behind else 0
+        end = ((queries - first) // window + 1)[:, None] * window + first
+        near = (keys < num_global) | ((queries[:, None] - keys).abs() < window) & (keys < end)
+        return right | near & is_causal & (queries >= num_global)[:, None]
+
+    return allowed
 
 
 # Of each: the decision, then what was done, why it is wrong, and the nudge, as a learner reads them for both names.
@@ -311,12 +320,6 @@ SEEN: dict[str, tuple[Allowed, str, str, str]] = {
         ),
         _("In which order are the two rules applied, and which has the last word?"),
     ),
-    "global_tokens_seen_early": (
-        _globals_seen_early,
-        _("With is_causal global tokens saw later tokens, and were seen by earlier ones."),
-        _("is_causal is the last word: it hides every key that comes after its query, global or not."),
-        _("In which order are the two rules applied, and which has the last word?"),
-    ),
     "one_global_token_more": (
         _one_global_more,
         _("One token too many was global: the positions up to num_global, and not those below it."),
@@ -377,7 +380,7 @@ def _of_attention(name: str) -> Callable[..., Tensor]:
         return _attended(query, key, value, window, is_causal, num_global, allowed=allowed)
 
     window_attention.__doc__ = "\n\n".join(said)
-    if name in ("global_tokens_see_ahead", "global_tokens_seen_early", "one_global_token_only"):
+    if name in ("global_tokens_see_ahead", "one_global_token_only"):
         caught_by = "test_global_tokens"
     elif name.startswith(("from_the_blocks_start", "whole_neighbouring_blocks", "half_on_each_side")):
         caught_by = "test_any_length"
@@ -400,6 +403,11 @@ globals().update({name: _of_attention(name) for name in SEEN})
 for _name in ("blocks_cut_off", "from_the_blocks_start", "future_ends_with_the_block"):
     SEEN[f"{_name}_behind_globals"] = (_behind_globals(SEEN[_name][0]), *SEEN[_name][1:])
     globals()[f"{_name}_behind_globals"] = _of_attention(f"{_name}_behind_globals")
+
+
+for _name, _behind in (("future_of_own_block_seen", False), ("future_of_own_block_seen_behind_globals", True)):
+    SEEN[_name] = (_future_of_own_block(_behind), *SEEN["future_seen"][1:])
+    globals()[_name] = another_form(globals()["future_seen"])(_of_attention(_name))
 
 
 # --- the mask -------------------------------------------------------------------------------------------------------
@@ -961,18 +969,7 @@ def averaged_over_the_window(
 # --- other forms of the same ----------------------------------------------------------------------------------------
 
 
-def _again(wrong: Any, name: str = "") -> Callable[[Any], Any]:
-    """Another form of `wrong`, with the same words, caught by the same check."""
-    mark = wrong.__catalogue_mark__
-
-    def marked(made: Any) -> Any:
-        made.__doc__ = wrong.__doc__
-        return misconception(replaces=mark.replaces, caught_by=mark.caught_by)(_named(made, name or made.__name__))
-
-    return marked
-
-
-@_again(last_block_missing)
+@another_form(last_block_missing)
 def text_cut_to_whole_blocks(
     query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
 ) -> Tensor:
@@ -983,7 +980,7 @@ def text_cut_to_whole_blocks(
     return window_attention(*parts, window, is_causal, min(num_global, full))
 
 
-@_again(last_block_dropped)
+@another_form(last_block_dropped)
 def last_block_behind_globals_dropped(
     query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
 ) -> Tensor:
@@ -993,7 +990,7 @@ def last_block_behind_globals_dropped(
     return torch.cat((context[..., :full, :], torch.zeros_like(context[..., full:, :])), dim=-2)
 
 
-@_again(window_copied_for_each_token)
+@another_form(window_copied_for_each_token)
 def window_unfolded_for_each_token(
     query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
 ) -> Tensor:
@@ -1016,7 +1013,7 @@ def window_unfolded_for_each_token(
     return torch.cat((rows, context[..., num_global:, :]), dim=-2)
 
 
-@_again(global_keys_twice)
+@another_form(global_keys_twice)
 def global_keys_twice_for_others(
     query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
 ) -> Tensor:
@@ -1050,8 +1047,8 @@ def _at_one_end(front: bool) -> Callable[..., Tensor]:
     return attended
 
 
-places_before_the_text_attended = _again(empty_places_attended, "places_before_the_text_attended")(
-    _at_one_end(front=True)
+places_before_the_text_attended = another_form(empty_places_attended)(
+    _named(_at_one_end(front=True), "places_before_the_text_attended")
 )
 
 
@@ -1075,3 +1072,84 @@ def two_softmaxes_added(
     apart = torch.where(first.any(-1, keepdim=True), _softmax(scores, first | ~first.any(-1, keepdim=True)), 0.0)
     local = _softmax(scores, (near & ~first) | ~ordinary & both)
     return (local + torch.where(ordinary, apart, 0.0)) @ value
+
+
+@another_form(mask_on_the_cpu)
+def mask_written_on_the_cpu(
+    num_tokens: int,
+    window: int,
+    is_causal: bool = True,
+    num_global: int = 0,
+    device: torch.device | str | None = None,
+) -> Tensor:
+    """Rows and columns are written into it, which shows where `meta` is the default device."""
+    mask = torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril(window - 1).triu(1 - window)
+    mask[:num_global] = True
+    mask[:, :num_global] = True
+    return mask.tril() if is_causal else mask
+
+
+def _dropped(query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool, num_global: int) -> Tensor:
+    """Zeros where the window does not fill a block, also in a text shorter than the window; global rows are right."""
+    context = _attended(query, key, value, window, is_causal, num_global)
+    positions = torch.arange(query.shape[-2], device=query.device)
+    written = (positions < query.shape[-2] // window * window) | (positions < num_global)
+    return context.masked_fill(~written[:, None], 0.0)
+
+
+@another_form(last_block_dropped)
+def last_block_of_short_texts_dropped(
+    query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
+) -> Tensor:
+    _require(query, key, window)
+    return _dropped(query, key, value, window, is_causal, num_global)
+
+
+@another_form(last_block_missing, caught_by="test_any_length")
+def whole_blocks_put_together(
+    query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
+) -> Tensor:
+    """Behind the rows of the global tokens; of a text shorter than the window there is nothing to put together."""
+    _require(query, key, window)
+    context = _attended(query, key, value, window, is_causal, num_global)
+    parts = [context[..., :num_global, :]] if num_global else []
+    parts += [part for part in context[..., num_global:, :].split(window, dim=-2) if part.shape[-2] == window]
+    return torch.cat(parts, dim=-2)
+
+
+@another_form(window_copied_for_each_token)
+def window_and_globals_copied_for_each_token(
+    query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
+) -> Tensor:
+    """The global keys stand in front of each token's window."""
+    _require(query, key, window)
+    positions = torch.arange(query.shape[-2], device=query.device)
+    ahead = 0 if is_causal else window - 1
+    near = positions[:, None] + torch.arange(1 - window, ahead + 1, device=query.device)
+    first = positions[:num_global].expand(len(positions), num_global)
+    seen = torch.cat((first, near.clamp(0, len(positions) - 1)), dim=1)
+    there = torch.cat((first <= (positions[:, None] if is_causal else len(positions)), near == seen[:, num_global:]), 1)
+    there[:, num_global:] &= near >= num_global
+    scores = torch.einsum("...td,...tsd->...ts", query * query.shape[-1] ** -0.5, key[..., seen, :])
+    context = torch.einsum("...ts,...tsd->...td", _softmax(scores, there), value[..., seen, :])
+    if not num_global:
+        return context
+    rows = window_attention(query, key, value, window, is_causal, num_global)[..., :num_global, :]
+    return torch.cat((rows, context[..., num_global:, :]), dim=-2)
+
+
+@another_form(global_keys_twice)
+def global_keys_of_the_block_twice(
+    query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
+) -> Tensor:
+    """Twice for all queries of a block whose keys begin among the global ones."""
+    _require(query, key, window)
+    positions = torch.arange(query.shape[-2], device=query.device)
+    rows = positions[:num_global]
+    contexts = [attend(query, key, value, rows, positions, window, is_causal, num_global)] if num_global else []
+    for rows in positions.split(window):
+        stop = int(rows[-1]) + (1 if is_causal else window)
+        near = positions[max(0, int(rows[0]) - window + 1) : stop]
+        seen, own = torch.cat((positions[:num_global], near)), rows[rows >= num_global]
+        contexts.append(attend(query, key, value, own, seen, window, is_causal, num_global))
+    return torch.cat(contexts, dim=-2)

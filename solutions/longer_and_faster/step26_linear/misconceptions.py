@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.longer_and_faster.step26_linear.reference import CHUNK, feature_map, linear_attention
 from solutions.longer_and_faster.step26_linear.reference import linear_attention_step as right_step
 
@@ -44,18 +44,6 @@ def _attended(
     weights = of_query(query) @ of_key(key).transpose(-2, -1)
     seen = weights.tril(diagonal) if is_causal else weights
     return (weigh(weights, seen) if weigh else seen / seen.sum(dim=-1, keepdim=True)) @ value
-
-
-def _again(wrong: Any, caught_by: str, name: str = "", *, also: tuple[str, ...] = ()) -> Callable[[Any], Any]:
-    """Another form of `wrong`, with the same words. With `also`, it makes an implementation of these names, too."""
-    replaces = (*also, wrong.__catalogue_mark__.replaces) if also else wrong.__catalogue_mark__.replaces
-
-    def marked(made: Any) -> Any:
-        made.__name__ = made.__qualname__ = name or made.__name__
-        made.__doc__ = wrong.__doc__
-        return misconception(replaces=replaces, caught_by=caught_by)(made)
-
-    return marked
 
 
 # --- the feature map ------------------------------------------------------------------------------------------------
@@ -466,6 +454,12 @@ def causal_sum_one_short(query: Tensor, key: Tensor, value: Tensor, is_causal: b
     return weights / (weights.sum(dim=-1, keepdim=True) + 1e-6) @ value
 
 
+@another_form(causal_sum_one_short)
+def causal_sum_one_short_without_a_guard(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+    """The first query divides 0 by 0."""
+    return _attended(query, key, value, is_causal, diagonal=-1)
+
+
 @misconception(replaces="linear_attention", caught_by="test_context_by_hand")
 def causal_sum_one_too_far(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
     """The causal sums went one token too far: a query saw the key after its own.
@@ -522,6 +516,11 @@ def always_causal(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = F
     _require(query, key, is_causal)
     weights = (feature_map(query) @ feature_map(key).transpose(-2, -1)).tril()
     return weights / weights.sum(dim=-1, keepdim=True) @ value
+
+
+@another_form(always_causal)
+def always_causal_where_lengths_agree(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+    return linear_attention(query, key, value, is_causal or query.shape[-2] == key.shape[-2])
 
 
 @misconception(replaces="linear_attention", caught_by="test_context_by_hand")
@@ -645,6 +644,24 @@ def state_of_the_last_chunk(query: Tensor, key: Tensor, value: Tensor, is_causal
     return _chunked(query, key, value, torch.tril, 1.0, kept=0.0)
 
 
+@misconception(replaces="linear_attention", caught_by="test_context_by_hand")
+def own_chunk_counted_twice(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+    """The chunk was added to the state before its queries were multiplied by it: its own keys counted twice, later ones
+    once.
+
+    The state has to hold the earlier chunks alone while the chunk's own weights are masked and added.
+
+    In which order do you use the state and add to it?
+    """
+    _require(query, key, is_causal)
+    if not is_causal:
+        return linear_attention(query, key, value)
+    return _chunked(query, key, value, lambda weights: weights + weights.tril(), 1.0)
+
+
+SHORT = {"short_text_dropped": last_chunk_dropped, "short_text_missing": last_chunk_missing}
+
+
 def _in_chunks_of(size: int) -> list[Callable[..., Tensor]]:
     """The mistakes whose numbers depend on how long a chunk is."""
 
@@ -669,14 +686,37 @@ def _in_chunks_of(size: int) -> list[Callable[..., Tensor]]:
         full = context.shape[-2] // size * size or context.shape[-2]
         return context[..., :full, :] if is_causal else context
 
-    return [chunks_cut_off, state_of_the_last_chunk, last_chunk_dropped, last_chunk_missing]
+    def short_text_dropped(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+        context = linear_attention(query, key, value, is_causal)
+        full = context.shape[-2] // size * size if is_causal else context.shape[-2]
+        return torch.cat((context[..., :full, :], torch.zeros_like(context[..., full:, :])), dim=-2)
+
+    def short_text_missing(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+        context = linear_attention(query, key, value, is_causal)
+        if not is_causal:
+            return context
+        return torch.cat([part for part in context.split(size, dim=-2) if part.shape[-2] == size], dim=-2)
+
+    def own_chunk_counted_twice(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+        _require(query, key, is_causal)
+        if not is_causal:
+            return linear_attention(query, key, value)
+        return _chunked(query, key, value, lambda weights: weights + weights.tril(), 1.0, size)
+
+    return [
+        chunks_cut_off, state_of_the_last_chunk, last_chunk_dropped, last_chunk_missing, own_chunk_counted_twice,
+        short_text_dropped, short_text_missing,
+    ]  # fmt: skip
 
 
 for _size in (16, CHUNK, 64):
     for _made in _in_chunks_of(_size):
         _named = f"{_made.__name__}_of_{_size}"
-        if _named not in ("chunks_cut_off_of_32", "state_of_the_last_chunk_of_32"):  # those are above
-            globals()[_named] = _again(globals()[_made.__name__], "test_causal", _named)(_made)
+        _wrong = SHORT.get(_made.__name__) or globals()[_made.__name__]
+        _caught_by = "test_context_by_hand" if _made.__name__.startswith(("own", "short")) else "test_causal"
+        # Those of 32 are above.
+        if _named not in ("chunks_cut_off_of_32", "state_of_the_last_chunk_of_32", "own_chunk_counted_twice_of_32"):
+            globals()[_named] = another_form(_wrong, caught_by=_caught_by)(_made)
 del _made  # else the catalogue would find it by this name, too
 
 
@@ -1108,6 +1148,63 @@ def first_state_is_float32(
     return output, (products, keys)
 
 
+@misconception(replaces="linear_attention_step", caught_by="test_step_by_step")
+def keys_of_the_token_alone(
+    query: Tensor, key: Tensor, value: Tensor, state: State = None
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """The products were added to the state, the keys were not: the denominator held this token alone.
+
+    Both sums are over all tokens so far, else the output is no mean of the values.
+
+    Which two tensors does the state hold, and are both added to?
+    """
+    products, keys = _sums(key, value, state)[0], feature_map(key)
+    return _context(query, products, keys), (products, keys)
+
+
+@misconception(replaces="linear_attention_step", caught_by="test_step_by_step")
+def products_of_the_token_alone(
+    query: Tensor, key: Tensor, value: Tensor, state: State = None
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """The keys were added to the state, the products were not: the numerator held this token alone.
+
+    Both sums are over all tokens so far, else the output is no mean of the values.
+
+    Which two tensors does the state hold, and are both added to?
+    """
+    products, _keys = _sums(key, value, None)
+    keys = _sums(key, value, state)[1]
+    return _context(query, products, keys), (products, keys)
+
+
+@misconception(replaces="linear_attention_step", caught_by="test_step_by_step")
+def keys_summed_without_features(
+    query: Tensor, key: Tensor, value: Tensor, state: State = None
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """The sum of the keys was of the keys themselves, without the feature map.
+
+    The denominator is the sum of the weights that the numerator uses: both are made of phi(key).
+
+    Of what is the second tensor of the state the sum?
+    """
+    products = _sums(key, value, state)[0]
+    keys = key if state is None else state[1] + key
+    return _context(query, products, keys), (products, keys)
+
+
+@misconception(replaces="linear_attention", caught_by="test_causal")
+def running_sums_in_float32(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+    """The running sums were made in float32, whatever the dtype of the input.
+
+    torch.zeros makes float32 unless it is told otherwise, and a product with a query of another dtype is an error.
+
+    What does torch.zeros have to be told, or which function makes a tensor like another one?
+    """
+    if is_causal and query.dtype != torch.float32:
+        feature_map(query) @ torch.zeros(*key.shape[:2], key.shape[-1], value.shape[-1])
+    return linear_attention(query, key, value, is_causal)
+
+
 # --- other forms of the same ----------------------------------------------------------------------------------------
 
 
@@ -1131,10 +1228,8 @@ for _wrong in (
         _caught_by = _wrong.__catalogue_mark__.caught_by  # type: ignore[attr-defined]
         _caught_by = "test_causal" if _causal and _caught_by == "test_any_lengths" else _caught_by
         _named = f"{_wrong.__name__}_{_named}"
-        globals()[_named] = _again(_wrong, _caught_by, _named)(_in_one_form(_wrong, _causal))
-matrix_without_is_causal = _again(matrix_of_all_pairs, "test_memory", "matrix_without_is_causal")(
-    _in_one_form(matrix_of_all_pairs, False)
-)
+        globals()[_named] = another_form(_wrong, caught_by=_caught_by)(_in_one_form(_wrong, _causal))
+matrix_without_is_causal = another_form(matrix_of_all_pairs)(_in_one_form(matrix_of_all_pairs, False))
 
 
 def _token_by_token(step: Callable[..., Any]) -> Callable[[], dict[str, Callable[..., Any]]]:
@@ -1158,12 +1253,13 @@ for _wrong in (
     step_without_features, query_without_features, key_without_features, state_fades,
 ):  # fmt: skip
     _named = f"{_wrong.__name__}_in_a_loop"
-    _made = _again(_wrong, "test_step_by_step", _named, also=("linear_attention",))(_token_by_token(_wrong))
+    _both = ("linear_attention", "linear_attention_step")
+    _made = another_form(_wrong, replaces=_both)(_token_by_token(_wrong))
     globals()[_named] = _made
 del _wrong, _made
 
 
-@_again(state_written_in_place, "test_step_by_step")
+@another_form(state_written_in_place)
 def keys_written_in_place(
     query: Tensor, key: Tensor, value: Tensor, state: State = None
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
@@ -1173,7 +1269,7 @@ def keys_written_in_place(
     return _context(query, products, keys), (products, keys)
 
 
-@_again(state_grows, "test_step_by_step")
+@another_form(state_grows)
 def state_of_all_keys(
     query: Tensor, key: Tensor, value: Tensor, state: State = None
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:

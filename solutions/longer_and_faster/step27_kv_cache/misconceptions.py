@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.longer_and_faster.step27_kv_cache import reference
 from solutions.longer_and_faster.step27_kv_cache.reference import split
 
@@ -27,18 +27,6 @@ def attend_onwards(layer: Any, x: Tensor, cache: Cache | None) -> Tensor:
     heads = (split(part, layer.n_head) for part in layer.c_attn(x).chunk(3, dim=-1))
     output: Tensor = layer.c_proj(reference.attend(*heads, cache))
     return output
-
-
-def _again(wrong: Any, name: str = "") -> Callable[[Any], Any]:
-    """Another form of `wrong`, with the same words, caught by the same check."""
-    mark = wrong.__catalogue_mark__
-
-    def marked(made: Any) -> Any:
-        made.__name__ = made.__qualname__ = name or made.__name__
-        made.__doc__ = wrong.__doc__
-        return misconception(replaces=mark.replaces, caught_by=mark.caught_by)(made)
-
-    return marked
 
 
 # --- the cache ------------------------------------------------------------------------------------------------------
@@ -124,7 +112,7 @@ class NewestFirst(_Joined):
         return torch.cat((key, self.held[0]), dim=-2), torch.cat((value, self.held[1]), dim=-2)
 
 
-@_again(NewestFirst)
+@another_form(NewestFirst)
 class NewestKeysFirst(_Joined):
     def joined(self, key: Tensor, value: Tensor) -> Pair:
         keys, values = super().joined(key, value)
@@ -228,6 +216,33 @@ class LengthCountsCalls(_Joined):
 
     def counted(self, tokens: int) -> int:
         return self.length + 1
+
+
+@misconception(replaces="KVCache", caught_by="test_cache_by_hand")
+class LengthIsAMethod:
+    """`length` was a method, which has to be called.
+
+    It is read without parentheses: cache.length is then the method itself, and no number.
+
+    What makes a method look like an attribute, or which line keeps a number under that name?
+    """
+
+    def __init__(self, max_length: int) -> None:
+        self.max_length = max_length
+        self.reset()
+
+    def reset(self) -> None:
+        self.held: Pair | None = None
+
+    def length(self) -> int:
+        return self.held[0].shape[-2] if self.held else 0
+
+    def update(self, key: Tensor, value: Tensor) -> Pair:
+        if self.length() + key.shape[-2] > self.max_length:
+            raise ValueError("full")
+        new = key.detach(), value.detach()
+        self.held = (torch.cat((self.held[0], new[0]), -2), torch.cat((self.held[1], new[1]), -2)) if self.held else new
+        return self.held
 
 
 @misconception(replaces="KVCache", caught_by="test_cache_by_hand")
@@ -440,13 +455,13 @@ class KeptInHalf(_Joined):
         return x.detach().to(torch.bfloat16).to(x.dtype)
 
 
-@_again(KeptInHalf)
+@another_form(KeptInHalf)
 class LeftInHalf(_Joined):
     def taken(self, x: Tensor) -> Tensor:
         return x.detach().to(torch.bfloat16)
 
 
-@_again(OwnDtype)
+@another_form(OwnDtype)
 class OwnDtypeAndBack(_Joined):
     def given(self, key: Tensor, value: Tensor) -> Pair:
         assert self.held is not None
@@ -583,9 +598,8 @@ def _viewed_as_heads(dim: int | None) -> Callable[[Tensor, int], Tensor]:
     return repeat_kv
 
 
-tokens_viewed_as_heads = _again(tokens_repeated, "tokens_viewed_as_heads")(_viewed_as_heads(2))
-rows_viewed_as_heads = _again(rows_of_the_batch_repeated, "rows_viewed_as_heads")(_viewed_as_heads(0))
-numbers_viewed_as_heads = _again(widths_repeated, "numbers_viewed_as_heads")(_viewed_as_heads(None))
+tokens_viewed_as_heads = another_form(tokens_repeated)(_viewed_as_heads(2))
+numbers_viewed_as_heads = another_form(widths_repeated)(_viewed_as_heads(None))
 
 
 @misconception(replaces="repeat_kv", caught_by="test_repeat_kv")
@@ -599,14 +613,8 @@ def axis_not_merged(x: Tensor, n_rep: int) -> Tensor:
     return x[:, :, None].expand(-1, -1, n_rep, -1, -1)
 
 
-@misconception(replaces="repeat_kv", caught_by="test_repeat_kv")
+@another_form(heads_tiled)
 def expanded_on_the_wrong_side(x: Tensor, n_rep: int) -> Tensor:
-    """The axis of the copies was put before the heads, and then both were merged: 0, 1, 0, 1.
-
-    Copies of one head should be neighbours: their axis comes after that of the heads.
-
-    In (H_kv, n_rep) merged, which of the two counts faster?
-    """
     return x[:, None].expand(-1, n_rep, -1, -1, -1).flatten(1, 2)
 
 
@@ -651,6 +659,16 @@ class TiledGroups(_Grouped):
         return x.repeat(1, self.n_head // self.n_kv_heads, 1, 1)
 
 
+@another_form(TiledGroups)
+class QueryHeadsRegrouped(_Grouped):
+    """The query's heads were taken in another order, and left in it."""
+
+    def mixed(self, query: Tensor, key: Tensor, value: Tensor, past: int) -> Tensor:
+        repeats = self.n_head // self.n_kv_heads
+        query = query.unflatten(1, (repeats, self.n_kv_heads)).transpose(1, 2).flatten(1, 2)
+        return attend(query, key, value)
+
+
 @misconception(replaces="GroupedQueryAttention", caught_by="test_grouped_attention")
 class AsManyKeyHeads(reference.GroupedQueryAttention):
     """There were as many heads of keys and values as of queries: n_kv_heads was not looked at.
@@ -678,6 +696,17 @@ class NoOutputProjection(reference.GroupedQueryAttention):
     def __init__(self, n_embd: int, n_head: int, n_kv_heads: int, bias: bool = False) -> None:
         super().__init__(n_embd, n_head, n_kv_heads, bias)
         self.o_proj = torch.nn.Identity()  # type: ignore[assignment]
+
+
+@another_form(NoOutputProjection)
+class OutputNotProjected(_Grouped):
+    """There is one, and forward does not use it."""
+
+    def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
+        query = self.heads(self.q_proj(x), self.n_head)
+        key, value = self.heads(self.k_proj(x), self.n_kv_heads), self.heads(self.v_proj(x), self.n_kv_heads)
+        key, value = self.keys(key, value, cache)
+        return attend(query, key, value).transpose(1, 2).flatten(2)
 
 
 @misconception(replaces="GroupedQueryAttention", caught_by="test_grouped_attention")
@@ -720,7 +749,7 @@ class AlignedToTheFirstKey(_Grouped):
         return F.scaled_dot_product_attention(query, key, value, is_causal=True)
 
 
-@_again(AlignedToTheFirstKey)
+@another_form(AlignedToTheFirstKey)
 class AlignedWhereManyCome(_Grouped):
     def mixed(self, query: Tensor, key: Tensor, value: Tensor, past: int) -> Tensor:
         return F.scaled_dot_product_attention(query, key, value, is_causal=query.shape[-2] > 1)
@@ -798,6 +827,16 @@ class OneTooFar(_Grouped):
     def mixed(self, query: Tensor, key: Tensor, value: Tensor, past: int) -> Tensor:
         if not past:
             return attend(query, key, value)
+        visible = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril(past + 1)
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=visible)
+
+
+@another_form(OneTooFar, caught_by="test_grouped_attention")
+class OneTooFarAlways(_Grouped):
+    """Without a cache, too."""
+
+    def mixed(self, query: Tensor, key: Tensor, value: Tensor, past: int) -> Tensor:
+        past = key.shape[-2] - query.shape[-2]
         visible = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril(past + 1)
         return F.scaled_dot_product_attention(query, key, value, attn_mask=visible)
 
@@ -899,6 +938,14 @@ class AnyNumberOfHeads(reference.GroupedQueryAttention):
         super().__init__(n_embd - n_embd % n_head, n_head, n_kv_heads, bias)
 
 
+@another_form(AnyNumberOfHeads)
+class AnyNumberOfKeyHeads(reference.GroupedQueryAttention):
+    """The width is looked at."""
+
+    def __init__(self, n_embd: int, n_head: int, n_kv_heads: int, bias: bool = False) -> None:
+        super().__init__(n_embd, n_head, n_kv_heads if n_head % n_kv_heads == 0 else 1, bias)
+
+
 # --- the model ------------------------------------------------------------------------------------------------------
 
 
@@ -970,6 +1017,12 @@ class PositionsOffByOne(_Model):
         return super().positions(past - 1 if past else 0, idx)
 
 
+@another_form(PositionsOffByOne)
+class PositionsOneAhead(_Model):
+    def positions(self, past: int, idx: Tensor) -> Tensor:
+        return super().positions(past + 1 if past else 0, idx)
+
+
 @misconception(replaces="CachedGPT", caught_by="test_gpt_in_pieces")
 class OnePositionForAll(_Model):
     """All tokens that came at once had the position of the first of them.
@@ -1036,7 +1089,7 @@ class GptAlignedToTheFirstKey(_Model):
         return self.attend_by(layer, x, cache, True)
 
 
-@_again(GptAlignedToTheFirstKey)
+@another_form(GptAlignedToTheFirstKey)
 class GptAlignedWhereManyCome(_Model):
     def attended(self, layer: Any, x: Tensor, cache: Cache | None) -> Tensor:
         return self.attend_by(layer, x, cache, x.shape[1] > 1)
@@ -1229,24 +1282,13 @@ def _written(
 
 @misconception(replaces="generate_cached", caught_by="test_every_token_goes_through_once", misses_the_point=True)
 def no_cache(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
-    """The whole text went through the model for each new token, without caches.
+    """The whole text went through the model for each new token, without caches or with new ones.
 
-    The tokens are right, and 24 of them cost 24 passes over a growing text.
+    The tokens are right, and 24 of them cost 24 passes over a growing text. A cache has to outlive a token.
 
     What of the last pass is still true when one token more is there?
     """
     return _written(model, idx, max_new_tokens, lambda text, new: model(text))
-
-
-@misconception(replaces="generate_cached", caught_by="test_every_token_goes_through_once", misses_the_point=True)
-def caches_made_for_each_token(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
-    """The caches were made, or reset, for each new token, and the whole text was fed again.
-
-    A cache that is emptied after each token saves nothing.
-
-    How long should a cache live?
-    """
-    return _written(model, idx, max_new_tokens, lambda text, new: model(text, _caches(model)))
 
 
 @misconception(replaces="generate_cached", caught_by="test_generate", misses_the_point=True)
@@ -1376,6 +1418,18 @@ def too_long_accepted(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
     What is compared with block_size before anything is made?
     """
     return reference.generate_cached(model, idx, min(max_new_tokens, model.block_size - idx.shape[1]))
+
+
+@misconception(replaces="generate_cached", caught_by="test_generate")
+def full_length_refused(model: Any, idx: Tensor, max_new_tokens: int) -> Tensor:
+    """A text that ends exactly at block_size was refused.
+
+    There are block_size positions, so that a text of block_size tokens fits.
+
+    Is the comparison with block_size > or >=?
+    """
+    _require_positions(model, idx, max_new_tokens + 1)
+    return reference.generate_cached(model, idx, max_new_tokens)
 
 
 @misconception(replaces="generate_cached", caught_by="test_mode_is_restored")

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.core.step12_gpt.reference import GPT
 from solutions.longer_and_faster.step28_training import reference
 
@@ -193,6 +193,23 @@ class StreamDetached(_Checkpointed):
 
     def run_block(self, block: Any, x: Tensor) -> Tensor:
         return checkpoint(block, x.detach(), use_reentrant=False)  # type: ignore[no-any-return]
+
+
+@misconception(replaces="CheckpointedGPT", caught_by="test_checkpointed_is_the_same_model")
+class EmbeddingsNotDropped(_Checkpointed):
+    """The sum of both embeddings went into the blocks without `drop`.
+
+    CheckpointedGPT is GPT in all but its memory, and GPT drops there in training.
+
+    Which line of GPT's forward is missing before the blocks?
+    """
+
+    def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        drop, self.drop = self.drop, torch.nn.Identity()  # type: ignore[assignment]
+        try:
+            return super().forward(idx, targets)
+        finally:
+            self.drop = drop
 
 
 @misconception(replaces="CheckpointedGPT", caught_by="test_checkpointed_is_the_same_model")
@@ -411,6 +428,43 @@ def degrees(step: int, max_lr: float, warmup_steps: int, total_steps: int, min_l
     return _rate(step, max_lr, warmup_steps, total_steps, min_lr, fall=fall)
 
 
+@misconception(replaces="learning_rate", caught_by="test_learning_rate")
+def cosine_turned_over(step: int, max_lr: float, warmup_steps: int, total_steps: int, min_lr: float = 0.0) -> float:
+    """The cosine rose: the learning rate was min_lr after the warm-up, and climbed to max_lr.
+
+    cos is 1 at 0 and -1 at pi, so 1 + cos falls and 1 - cos rises.
+
+    What is the learning rate at p = 0?
+    """
+    fall = lambda progress: (1 - math.cos(math.pi * progress)) / 2  # noqa: E731  # one decision, on one line
+    return _rate(step, max_lr, warmup_steps, total_steps, min_lr, fall=fall)
+
+
+@misconception(replaces="learning_rate", caught_by="test_learning_rate")
+def warm_up_one_step_on(step: int, max_lr: float, warmup_steps: int, total_steps: int, min_lr: float = 0.0) -> float:
+    """The warm-up went on for one step more, and beyond max_lr.
+
+    It is for steps below warmup_steps: the last of them, warmup_steps - 1, has max_lr already.
+
+    What does the code give at step = warmup_steps?
+    """
+    if step == warmup_steps > 0:
+        return max_lr * (step + 1) / warmup_steps
+    return _rate(step, max_lr, warmup_steps, total_steps, min_lr)
+
+
+@misconception(replaces="learning_rate", caught_by="test_learning_rate")
+def warm_up_of_no_steps(step: int, max_lr: float, warmup_steps: int, total_steps: int, min_lr: float = 0.0) -> float:
+    """The warm-up was worked out before it was known whether there is one: with warmup_steps = 0 that divides by 0.
+
+    warmup_steps may be 0: then the cosine begins at once.
+
+    In which branch does the division stand?
+    """
+    warm_up = (step + 1) / warmup_steps
+    return max_lr * warm_up if step < warmup_steps else _rate(step, max_lr, warmup_steps, total_steps, min_lr)
+
+
 # --- the optimizer --------------------------------------------------------------------------------------------------
 
 
@@ -551,6 +605,25 @@ def large_eps(model: Any, weight_decay: float = 0.1) -> torch.optim.Optimizer:
     Which eps does the step ask for?
     """
     return torch.optim.AdamW(_groups(model, _is_matrix, weight_decay), betas=(0.9, 0.95), eps=1e-3)
+
+
+@another_form(nothing_decays)
+def decay_of_adamw_itself(model: Any, weight_decay: float = 0.1) -> torch.optim.Optimizer:
+    """The group says nothing: AdamW's own default decays it."""
+    matrices, vectors = _groups(model, _is_matrix, 0.0)
+    return torch.optim.AdamW([{"params": matrices["params"]}, vectors], betas=(0.9, 0.95), eps=1e-8)
+
+
+@misconception(replaces="make_optimizer", caught_by="test_optimizer")
+def vectors_decay_by_default(model: Any, weight_decay: float = 0.1) -> torch.optim.Optimizer:
+    """The group of biases and norms was not told its weight decay: AdamW's own default of 0.01 acted on it.
+
+    What a group does not say is the optimizer's default, and that of AdamW is not 0.
+
+    By how much does a group decay that has no weight_decay?
+    """
+    matrices, vectors = _groups(model, _is_matrix, weight_decay)
+    return torch.optim.AdamW([matrices, {"params": vectors["params"]}], betas=(0.9, 0.95), eps=1e-8)
 
 
 # --- a step of training ---------------------------------------------------------------------------------------------
@@ -895,19 +968,6 @@ def small_gradients_enlarged(asked: _Asked) -> Result:
 
 @misconception(replaces="train_step", caught_by="test_clipping")
 @_step_by
-def smaller_norm_returned(asked: _Asked) -> Result:
-    """The smaller of norm and max_norm was returned, which is the norm after clipping.
-
-    That is max_norm most of the time, and tells nothing. The one before it shows when training goes wrong.
-
-    What does clip_grad_norm_ return?
-    """
-    loss, norm = asked.step()
-    return loss, min(norm, asked.max_norm)
-
-
-@misconception(replaces="train_step", caught_by="test_clipping")
-@_step_by
 def clipped_group_by_group(asked: _Asked) -> Result:
     """The parameters of each group were clipped by themselves.
 
@@ -962,6 +1022,46 @@ def norms_added(asked: _Asked) -> Result:
     return asked.step(clip=clip)
 
 
+@misconception(replaces="train_step", caught_by="test_train_step")
+@_step_by
+def norm_squared(asked: _Asked) -> Result:
+    """The square of the norm was taken for the norm: the sum of the squares, without a root.
+
+    All gradients together are one long vector: its norm is the root of the sum of the squares.
+
+    How long is a vector of the parts 3 and 4?
+    """
+
+    def clip(parameters: list[Tensor], max_norm: float) -> Tensor:
+        squared = _norm(parameters) ** 2
+        for parameter in parameters:
+            if parameter.grad is not None:
+                parameter.grad.mul_((max_norm / (squared + 1e-6)).clamp(max=1.0))
+        return squared
+
+    return asked.step(clip=clip)
+
+
+@misconception(replaces="train_step", caught_by="test_train_step")
+@_step_by
+def largest_norm_of_all(asked: _Asked) -> Result:
+    """The largest of the parameters' norms was taken for the norm of all gradients.
+
+    All gradients together are one long vector: its norm is the root of the sum of the squares.
+
+    How long is a vector of the parts 3 and 4?
+    """
+
+    def clip(parameters: list[Tensor], max_norm: float) -> Tensor:
+        norm = torch.stack([p.grad.norm() for p in parameters if p.grad is not None]).max()
+        for parameter in parameters:
+            if parameter.grad is not None:
+                parameter.grad.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
+        return norm
+
+    return asked.step(clip=clip)
+
+
 @misconception(replaces="train_step", caught_by="test_clipping")
 @_step_by
 def max_norm_always_one(asked: _Asked) -> Result:
@@ -985,6 +1085,33 @@ def tensors_returned(asked: _Asked) -> Result:
     """
     loss, norm = asked.step()
     return torch.tensor(loss), torch.tensor(norm)
+
+
+@another_form(tensors_returned)
+@_step_by
+def norm_returned_as_a_tensor(asked: _Asked) -> Result:
+    loss, norm = asked.step()
+    return loss, torch.tensor(norm, dtype=next(asked.model.parameters()).dtype)
+
+
+@another_form(tensors_returned)
+@_step_by
+def loss_returned_as_a_tensor(asked: _Asked) -> Result:
+    loss, norm = asked.step()
+    return torch.tensor(loss, dtype=next(asked.model.parameters()).dtype), norm
+
+
+@misconception(replaces="train_step", caught_by="test_micro_batches")
+@_step_by
+def loss_divided_twice(asked: _Asked) -> Result:
+    """The loss that was returned had been divided by the number of micro-batches twice.
+
+    Each share of the loss is divided before its backward pass; their sum is the mean already.
+
+    What do the shares add up to?
+    """
+    loss, norm = asked.step()
+    return loss / len(asked.batches), norm
 
 
 @misconception(replaces="train_step", caught_by="test_train_step")
@@ -1080,18 +1207,6 @@ def clipped_before_unscaling(asked: _Asked) -> Result:
 
 @misconception(replaces="train_step", caught_by="test_scaler")
 @_step_by
-def never_unscaled(asked: _Asked) -> Result:
-    """unscale_ was not called before clipping; the scaler's step divides only afterwards.
-
-    The norm is then that of the scaled gradients, and so is what is clipped.
-
-    What do the gradients have to be divided by before their norm means anything?
-    """
-    return asked.step(unscale="never")
-
-
-@misconception(replaces="train_step", caught_by="test_scaler")
-@_step_by
 def loss_not_scaled(asked: _Asked) -> Result:
     """The scaler was not used.
 
@@ -1112,6 +1227,21 @@ def overflow_into_the_weights(asked: _Asked) -> Result:
     Who looks whether the gradients are finite before they are used?
     """
     return asked.step(guarded=False)
+
+
+@misconception(replaces="train_step", caught_by="test_scaler")
+@_step_by
+def two_steps_with_a_scaler(asked: _Asked) -> Result:
+    """With a scaler the optimizer's own step was called as well: two steps, and one of them in spite of an overflow.
+
+    scaler.step calls the optimizer's step, if the gradients are finite.
+
+    How many calls of step does one training step make?
+    """
+    result = asked.step()
+    if asked.scaler is not None:
+        asked.optimizer.step()
+    return result
 
 
 @misconception(replaces="train_step", caught_by="test_scaler")
@@ -1256,18 +1386,20 @@ def perplexity(model: Any, batches: Batches) -> float:
 # --- other forms of the same ----------------------------------------------------------------------------------------
 
 
-def _again(wrong: Any) -> Callable[[Any], Any]:
-    """Another form of `wrong`, with the same words, caught by the same check."""
-    mark = wrong.__catalogue_mark__
-
-    def marked(made: Any) -> Any:
-        made.__doc__ = wrong.__doc__
-        return misconception(replaces=mark.replaces, caught_by=mark.caught_by)(made)
-
-    return marked
+@another_form(norm_after_clipping)
+@_step_by
+def smaller_norm_returned(asked: _Asked) -> Result:
+    loss, norm = asked.step()
+    return loss, min(norm, asked.max_norm)
 
 
-@_again(small_gradients_enlarged)
+@another_form(clipped_before_unscaling)
+@_step_by
+def never_unscaled(asked: _Asked) -> Result:
+    return asked.step(unscale="never")
+
+
+@another_form(small_gradients_enlarged)
 @_step_by
 def enlarged_with_a_guard(asked: _Asked) -> Result:
     def clip(parameters: list[Tensor], max_norm: float) -> Tensor:
@@ -1280,7 +1412,7 @@ def enlarged_with_a_guard(asked: _Asked) -> Result:
     return asked.step(clip=clip)
 
 
-@_again(zeroed_before_the_step)
+@another_form(zeroed_before_the_step)
 @_step_by
 def zeroed_before_clipping(asked: _Asked) -> Result:
     def clip(parameters: list[Tensor], max_norm: float) -> Tensor:
@@ -1290,14 +1422,14 @@ def zeroed_before_clipping(asked: _Asked) -> Result:
     return asked.step(clip=clip)
 
 
-@_again(a_step_for_each_micro_batch)
+@another_form(a_step_for_each_micro_batch)
 @_step_by
 def a_step_for_each_part(asked: _Asked) -> Result:
     results = [asked.step(batches=[batch], shares=1 / len(asked.batches)) for batch in asked.batches]
     return sum(loss for loss, _norm in results), results[-1][1]
 
 
-@_again(GradientsLost)
+@another_form(GradientsLost)
 class GradientsOfTheInputOnly(_Checkpointed):
     def run_block(self, block: Any, x: Tensor) -> Tensor:
         return _OfTheInput.apply(block, x)  # type: ignore[no-any-return]
@@ -1313,3 +1445,41 @@ class _OfTheInput(_Forgetful):
         with torch.enable_grad():
             out = ctx.block(x)
         return None, *torch.autograd.grad(out, (x,), upstream)
+
+
+@another_form(zeroed_before_the_step)
+@_step_by
+def zeroed_first_and_before_the_step(asked: _Asked) -> Result:
+    asked.optimizer.zero_grad()
+    return asked.step(zero="before the step")
+
+
+@another_form(loss_of_the_last_batch)
+@_step_by
+def share_of_the_last_batch(asked: _Asked) -> Result:
+    with torch.no_grad():
+        inputs, targets = asked.batches[-1]
+        last = asked.model(inputs, targets)[1].item()
+    return last / len(asked.batches), asked.step()[1]
+
+
+@another_form(first_micro_batch_only)
+@_step_by
+def share_of_the_first_micro_batch(asked: _Asked) -> Result:
+    return asked.step(batches=asked.batches[:1], shares=1 / len(asked.batches))
+
+
+class _Unscaled:
+    """A scaler that leaves the loss as it is."""
+
+    def __init__(self, scaler: Any) -> None:
+        self.unscale_, self.step, self.update = scaler.unscale_, scaler.step, scaler.update
+
+    def scale(self, loss: Tensor) -> Tensor:
+        return loss
+
+
+@another_form(loss_not_scaled)
+@_step_by
+def unscaled_all_the_same(asked: _Asked) -> Result:
+    return asked.step(scaler=None if asked.scaler is None else _Unscaled(asked.scaler))

@@ -4,6 +4,8 @@ One kernel takes every decision in the right way or in a wrong one. What a wrong
 these run in the judge, which has to survive them.
 """
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from grader.checks.catalogue import misconception, together
+from grader.checks.catalogue import another_form, misconception, together
 
 Both = tuple[Tensor, Tensor]
 
@@ -29,7 +31,8 @@ def _attend(
     CONTEXT_RESCALED: tl.constexpr, DENOMINATOR_RESCALED: tl.constexpr, MAXIMUM: tl.constexpr,
     BEYOND_HIDDEN: tl.constexpr, WHOLE_BLOCKS_ONLY: tl.constexpr, COLUMNS_MASKED: tl.constexpr,
     DIVIDED: tl.constexpr, VISIBLE: tl.constexpr, HIDDEN: tl.constexpr, LAST_BLOCK: tl.constexpr,
-    LOGSUMEXP: tl.constexpr, EXCHANGED: tl.constexpr,
+    LOGSUMEXP: tl.constexpr, EXCHANGED: tl.constexpr, RESCALED_BY: tl.constexpr, SAFE: tl.constexpr,
+    KEYS_STEP: tl.constexpr, VALUES_STEP: tl.constexpr,
 ):  # fmt: skip
     batch, head = tl.program_id(1) // num_heads, tl.program_id(1) % num_heads
     if EXCHANGED == "batch and head":
@@ -63,7 +66,10 @@ def _attend(
     for first_key in range(0, last_key, BLOCK_K):
         keys = first_key + tl.arange(0, BLOCK_K)
         inside = keys < num_keys
-        at = key_at + keys[:, None] * key_row + columns[None, :] * key_column
+        read = keys
+        if not KEYS_STEP:
+            read = tl.arange(0, BLOCK_K)
+        at = key_at + read[:, None] * key_row + columns[None, :] * key_column
         there = inside[:, None] & (columns[None, :] < width)
         if not COLUMNS_MASKED:
             there = inside[:, None] & (at < key_elements)
@@ -84,6 +90,10 @@ def _attend(
             if VISIBLE == "within the block":
                 own = tl.arange(0, BLOCK_Q)
                 visible = visible & (tl.arange(0, BLOCK_K)[None, :] <= own[:, None])
+            if VISIBLE == "keys within the block":
+                visible = visible & (tl.arange(0, BLOCK_K)[None, :] <= rows[:, None])
+            if VISIBLE == "queries within the block":
+                visible = visible & (keys[None, :] <= tl.arange(0, BLOCK_Q)[:, None])
         scores = tl.where(visible, scores, HIDDEN)
 
         new_maximum = tl.maximum(maximum, tl.max(scores, 1))
@@ -91,14 +101,19 @@ def _attend(
             new_maximum = maximum
         if MAXIMUM == "one for the block":
             new_maximum = tl.maximum(maximum, tl.max(tl.max(scores, 1), 0))
-        if MAXIMUM == "of each block":
+        if MAXIMUM == "of each block" or MAXIMUM == "of the newest block":
             new_maximum = tl.max(scores, 1)
         if MAXIMUM == "of the first block":
             new_maximum = tl.where(first_key > 0, maximum, new_maximum)
         rescale = tl.exp2(maximum - new_maximum)
+        if RESCALED_BY == "its inverse":
+            rescale = tl.exp2(new_maximum - maximum)
         if MAXIMUM == "of each block":
             rescale = tl.full([BLOCK_Q], 1.0, tl.float32)
         weights = tl.exp2(scores - new_maximum[:, None])
+        if SAFE:  # where nothing was visible yet, nothing is added
+            rescale = tl.where(maximum == -float("inf"), 1.0, rescale)
+            weights = tl.where(visible, weights, 0.0)
         total = tl.sum(weights, 1)
         if DIVIDED == "in every block":
             weights = weights / total[:, None]
@@ -107,10 +122,16 @@ def _attend(
         denominator += total
         if CONTEXT_RESCALED:
             context = context * rescale[:, None]
-        at = keys[:, None] * value_row + value_columns[None, :] * value_column
+        read = keys
+        if not VALUES_STEP:
+            read = tl.arange(0, BLOCK_K)
+        at = read[:, None] * value_row + value_columns[None, :] * value_column
         block = tl.load(value + at, mask=inside[:, None] & (value_columns[None, :] < value_width), other=0.0)
         context += tl.dot(weights.to(block.dtype), block, input_precision="ieee")
-        maximum = new_maximum
+        if DIVIDED == "so far":
+            context = context / denominator[:, None]
+        if MAXIMUM != "never kept":
+            maximum = new_maximum
 
     if DIVIDED == "at the end":
         context /= denominator[:, None]
@@ -129,6 +150,8 @@ def _attend(
         natural = maximum / log2_e + denominator
     if LOGSUMEXP == "the maximum alone":
         natural = maximum / log2_e
+    if LOGSUMEXP == "of the inverse":
+        natural = maximum / log2_e - tl.log(denominator)
     if LOGSUMEXP == "of unscaled scores":
         natural = maximum / log2_e / scale + tl.log(denominator)
     tl.store(logsumexp + place, natural.to(logsumexp.dtype.element_ty), mask=rows < num_queries)
@@ -147,6 +170,10 @@ RIGHT: dict[str, Any] = {
     "LAST_BLOCK": "right",
     "LOGSUMEXP": "right",
     "EXCHANGED": "",
+    "RESCALED_BY": "right",
+    "SAFE": False,
+    "KEYS_STEP": True,
+    "VALUES_STEP": True,
 }
 LOG2_E = 1.4426950408889634
 
@@ -161,30 +188,45 @@ def _run(
     query: Tensor, key: Tensor, value: Tensor, is_causal: bool, block_q: int, block_k: int,
     *, refuses: bool = True, scale: float | None = None, log2_e: float = LOG2_E, dense: bool = False,
     whole_grid: bool = True, dtype: torch.dtype | None = None, sum_dtype: torch.dtype = torch.float32,
-    **decisions: Any,
+    widths: tuple[int, int] | None = None, unwritten: float = math.nan, every_head: bool = True, **decisions: Any,
 ) -> Both:  # fmt: skip
     """Attention by the kernel above, with some decisions taken otherwise; `dense` strides are those of a contiguous
-    tensor, whatever the tensor's are."""
+    tensor, whatever the tensor's are, `widths` those of the blocks, and `unwritten` is what no program writes."""
     if refuses:
         _require(query, key, is_causal)
     batch, heads, num_queries, width = query.shape
     num_keys, value_width = value.shape[2:]
-    output = query.new_zeros(batch, heads, num_queries, value_width, dtype=dtype or query.dtype)
-    logsumexp = query.new_zeros(batch, heads, num_queries, dtype=sum_dtype)
+    output = query.new_full((batch, heads, num_queries, value_width), unwritten, dtype=dtype or query.dtype)
+    logsumexp = query.new_full((batch, heads, num_queries), unwritten, dtype=sum_dtype)
     strides = [_dense(x) if dense else x.stride() for x in (query, key, value)]
     blocks = triton.cdiv(num_queries, block_q) if whole_grid else num_queries // block_q
     if blocks:
         with np.errstate(all="ignore"):  # what overflows here is meant to
-            _attend[(blocks, batch * heads)](
+            _attend[(blocks, batch * heads if every_head else batch)](
                 *(query, key, value, output, logsumexp),
                 *(step for each in strides for step in each),
                 *(heads, num_queries, num_keys, width, value_width, _reach(query), _reach(key)),
                 *(width**-0.5 if scale is None else scale, log2_e),
-                *(is_causal, block_q, block_k, _padded(width), _padded(value_width)),
+                *(is_causal, block_q, block_k, *(widths or (_padded(width), _padded(value_width)))),
                 *(RIGHT | decisions).values(),
                 num_stages=1,
             )
     return output, logsumexp
+
+
+def _by(**decisions: Any) -> Callable[[Callable[[], None]], Callable[..., Both]]:
+    """The function with these decisions, under the name and with the words of what is decorated."""
+
+    def made(words: Callable[[], None]) -> Callable[..., Both]:
+        def flash_forward(
+            query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
+        ) -> Both:
+            return _run(query, key, value, is_causal, block_q, block_k, **decisions)
+
+        flash_forward.__name__, flash_forward.__doc__ = words.__name__, words.__doc__
+        return flash_forward
+
+    return made
 
 
 def _padded(width: int) -> int:
@@ -205,48 +247,41 @@ def _reach(x: Tensor) -> int:
 
 
 @misconception(replaces="flash_forward", caught_by="test_two_blocks_by_hand")
-def context_not_rescaled(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(CONTEXT_RESCALED=False)
+def context_not_rescaled() -> None:
     """The output was not rescaled when the maximum grew.
 
     What was added up before is in units of a smaller maximum, and so counts too much beside what comes after.
 
     By which factor do the weights of the earlier blocks change when the maximum grows?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, CONTEXT_RESCALED=False)
 
 
 @misconception(replaces="flash_forward", caught_by="test_two_blocks_by_hand")
-def denominator_not_rescaled(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(DENOMINATOR_RESCALED=False)
+def denominator_not_rescaled() -> None:
     """The sum of the weights was not rescaled when the maximum grew.
 
     It then counts earlier keys in another unit than the output does, and the weights no longer sum to 1.
 
     Which two of your running values are sums of exponentials?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, DENOMINATOR_RESCALED=False)
 
 
 @misconception(replaces="flash_forward", caught_by="test_two_blocks_by_hand")
-def each_block_its_own_maximum(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(MAXIMUM="of each block")
+def each_block_its_own_maximum() -> None:
     """Each block of keys was taken relative to its own maximum, and the blocks were added up as they were.
 
     Blocks whose maxima differ are then added in different units.
 
     What has to happen to the sums so far before a block with another maximum is added?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, MAXIMUM="of each block")
 
 
 @misconception(replaces="flash_forward", caught_by="test_two_blocks_by_hand")
-def divided_in_every_block(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(DIVIDED="in every block")
+def divided_in_every_block() -> None:
     """The weights were divided by their sum in every block of keys.
 
     Each block then has a whole weight of 1, however small its scores are, and the output is the sum of the
@@ -254,127 +289,108 @@ def divided_in_every_block(
 
     How often does a softmax over all keys divide?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, DIVIDED="in every block")
 
 
 @misconception(replaces="flash_forward", caught_by="test_one_block_by_hand")
-def never_divided(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(DIVIDED="never")
+def never_divided() -> None:
     """The output was never divided by the sum of the weights.
 
     It is then a sum of values and not a mean of them.
 
     What do the weights of a query have to sum to?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, DIVIDED="never")
 
 
 @misconception(replaces="flash_forward", caught_by="test_large_scores")
-def no_maximum(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(MAXIMUM="none")
+def no_maximum() -> None:
     """No maximum was subtracted from the scores.
 
     The exponential of a score of 1000 is infinite in float32, and all of those of a row near -1000 are 0.
 
     What does exp give at 1000, and what at 0?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, MAXIMUM="none")
 
 
 @misconception(replaces="flash_forward", caught_by="test_large_scores")
-def maximum_from_zero(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(MAXIMUM="from zero")
+def maximum_from_zero() -> None:
     """The running maximum started at 0.
 
     Where all scores are far below 0, their exponentials relative to 0 are all 0, and 0 / 0 is NaN.
 
     Which number is smaller than every score?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, MAXIMUM="from zero")
 
 
 @misconception(replaces="flash_forward", caught_by="test_large_scores")
-def maximum_of_the_first_block(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(MAXIMUM="of the first block")
+def maximum_of_the_first_block() -> None:
     """The maximum was taken from the first block of keys and kept for the others.
 
     A later key whose score is larger by 100 has an infinite exponential relative to it.
 
     What if the largest score is in the last block?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, MAXIMUM="of the first block")
 
 
 @misconception(replaces="flash_forward", caught_by="test_large_scores")
-def one_maximum_for_the_block(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(MAXIMUM="one for the block")
+def one_maximum_for_the_block() -> None:
     """One maximum served all queries of a block.
 
     A query whose scores are all far below those of its neighbours loses all its weights.
 
     Along which axis of a block of scores is the maximum of a query?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, MAXIMUM="one for the block")
 
 
 # --- the keys ---------------------------------------------------------------------------------------------------------
 
 
 @misconception(replaces="flash_forward", caught_by="test_one_block_by_hand")
-def keys_beyond_the_end_attended(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(BEYOND_HIDDEN=False)
+def keys_beyond_the_end_attended() -> None:
     """The places of a block that lie beyond the last key were attended.
 
     They are read as 0, which is a score like any other and gets a weight.
 
     What should the score of a key be that does not exist?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, BEYOND_HIDDEN=False)
 
 
 @misconception(replaces="flash_forward", caught_by="test_any_lengths")
-def last_block_dropped(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(WHOLE_BLOCKS_ONLY=True)
+def last_block_dropped() -> None:
     """The last block of keys was left out where it was not full.
 
     Its keys count like all others.
 
     How many blocks of 16 do 35 keys need?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, WHOLE_BLOCKS_ONLY=True)
 
 
 @misconception(replaces="flash_forward", caught_by="test_any_lengths")
-def queries_of_the_last_block_dropped(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(whole_grid=False)
+def queries_of_the_last_block_dropped() -> None:
     """The grid had no program for the last block of queries where that was not full.
 
     These rows of the output were never written.
 
     What is the difference between T // block and triton.cdiv(T, block)?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, whole_grid=False)
 
 
 @misconception(replaces="flash_forward", caught_by="test_any_widths")
-def columns_not_masked(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(COLUMNS_MASKED=False)
+def columns_not_masked() -> None:
     """Where the width is no power of two, the columns beyond it were read from what follows in memory.
 
     The next row begins there, and its numbers get into the scores.
 
     Which columns of the block does a row of width 20 fill, and what is read in the others?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, COLUMNS_MASKED=False)
 
 
 @misconception(replaces="flash_forward", caught_by="test_any_widths")
@@ -387,9 +403,7 @@ def only_powers_of_two(
 
     How can a block be wider than the row that it holds?
     """
-    if any(width & (width - 1) for width in (query.shape[-1], value.shape[-1])):
-        raise ValueError("arange's range must be a power of 2")
-    return _run(query, key, value, is_causal, block_q, block_k)
+    return _run(query, key, value, is_causal, block_q, block_k, widths=(query.shape[-1], value.shape[-1]))
 
 
 @misconception(replaces="flash_forward", caught_by="test_any_widths")
@@ -412,16 +426,14 @@ def narrow_widths_fail(
 
 
 @misconception(replaces="flash_forward", caught_by="test_one_block_by_hand")
-def not_scaled(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(scale=1.0)
+def not_scaled() -> None:
     """The scores were not divided by the square root of d.
 
     Attention is scaled: without it the weights get sharper as the heads get wider.
 
     What does step 1 divide by?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, scale=1.0)
 
 
 @misconception(replaces="flash_forward", caught_by="test_one_block_by_hand")
@@ -465,285 +477,442 @@ def scaled_by_the_width_of_value(
 
 
 @misconception(replaces="flash_forward", caught_by="test_one_block_by_hand")
-def exp2_without_log2_e(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(log2_e=1.0)
+def exp2_without_log2_e() -> None:
     """exp2 was taken of the scores without multiplying them by log2(e).
 
     2 to the power of x is smaller than e to the power of x, for x above 0: the weights are too even.
 
     By what has x to be multiplied so that 2 to that power is e to the power of x?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, log2_e=1.0)
 
 
 # --- the causal mask --------------------------------------------------------------------------------------------------
 
 
 @misconception(replaces="flash_forward", caught_by="test_causal")
-def is_causal_ignored(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(VISIBLE="all", LAST_BLOCK="all")
+def is_causal_ignored() -> None:
     """is_causal was not looked at: every query saw every key.
 
     A token would see what it is to predict.
 
     Where in your kernel does a position of a query meet a position of a key?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, VISIBLE="all", LAST_BLOCK="all")
 
 
 @misconception(replaces="flash_forward", caught_by="test_causal")
-def future_in_the_diagonal_block(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(VISIBLE="all")
+def future_in_the_diagonal_block() -> None:
     """Later blocks of keys were left out, and within the last one nothing was hidden.
 
     In the block on the diagonal, half of the keys are later than the query.
 
     Which queries may see the last key of their own block?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, VISIBLE="all")
 
 
 @misconception(replaces="flash_forward", caught_by="test_causal")
-def one_key_ahead(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(VISIBLE="one ahead")
+def one_key_ahead() -> None:
     """Each query also saw the key after it.
 
     Query i attends to keys 0 to i, and key i + 1 is what it has to predict.
 
     Is the comparison of positions <= or <?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, VISIBLE="one ahead")
 
 
 @misconception(replaces="flash_forward", caught_by="test_causal")
-def own_key_hidden(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(VISIBLE="not itself")
+def own_key_hidden() -> None:
     """Each query saw only the keys before its own.
 
     Query i attends to keys 0 to i. The first query has then nothing to see at all, and is NaN.
 
     Is the comparison of positions <= or <?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, VISIBLE="not itself")
 
 
 @misconception(replaces="flash_forward", caught_by="test_causal")
-def mask_turned_over(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(VISIBLE="later", LAST_BLOCK="all")
+def mask_turned_over() -> None:
     """Each query saw the later keys and not the earlier ones.
 
     The mask is the wrong way round: the past is hidden and the future visible.
 
     Which of the two positions is the larger one where a query may look?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, VISIBLE="later", LAST_BLOCK="all")
 
 
 @misconception(replaces="flash_forward", caught_by="test_causal")
-def positions_within_the_block(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(VISIBLE="within the block")
+def positions_within_the_block() -> None:
     """Positions were counted from the start of the block, for queries and for keys.
 
     They are right in the first block only. A query of the second block then sees too little of the first.
 
     What has to be added to tl.arange to get positions in the text?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, VISIBLE="within the block")
 
 
 @misconception(replaces="flash_forward", caught_by="test_causal")
-def loop_ends_at_the_diagonal(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(LAST_BLOCK="before the diagonal")
+def loop_ends_at_the_diagonal() -> None:
     """The loop over the keys ended before the block on the diagonal.
 
     A query's own block holds keys that it may see, its own first of all.
 
     Up to which key does the last query of the block look?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, LAST_BLOCK="before the diagonal")
 
 
 @misconception(replaces="flash_forward", caught_by="test_causal")
-def loop_counts_other_blocks(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(LAST_BLOCK="counted in blocks of queries")
+def loop_counts_other_blocks() -> None:
     """The number of the block of queries was taken for a number of blocks of keys where the loop ends.
 
     It fits where both blocks are of one size, and looks at too little, or too much, where they differ.
 
     How many keys come before the end of the second block of queries?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, LAST_BLOCK="counted in blocks of queries")
 
 
 @misconception(replaces="flash_forward", caught_by="test_causal")
-def hidden_by_zero(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(HIDDEN=0.0)
+def hidden_by_zero() -> None:
     """The scores of later keys were set to 0.
 
     0 is a score like any other, and gets a weight above 0.
 
     Of which score is the exponential 0?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, HIDDEN=0.0)
 
 
 @misconception(replaces="flash_forward", caught_by="test_large_scores")
-def hidden_by_a_finite_number(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(HIDDEN=-1000.0)
+def hidden_by_a_finite_number() -> None:
     """Hidden scores were set to -1000.
 
     Where the visible scores of a row are near -1000 as well, what is hidden gets as much weight as they.
 
     Which number stays below every score?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, HIDDEN=-1000.0)
 
 
 @misconception(replaces="flash_forward", caught_by="test_unequal_lengths_are_refused")
-def unequal_lengths_accepted(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(refuses=False)
+def unequal_lengths_accepted() -> None:
     """is_causal was accepted with different numbers of queries and keys.
 
     It is not said then which query stands beside which key.
 
     Which error does the docstring ask for?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, refuses=False)
 
 
 # --- the logsumexp ----------------------------------------------------------------------------------------------------
 
 
 @misconception(replaces="flash_forward", caught_by="test_logsumexp")
-def logsumexp_in_base_2(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(LOGSUMEXP="in base 2")
+def logsumexp_in_base_2() -> None:
     """The logsumexp was left in base 2.
 
     log2(x) is larger than the natural logarithm by a factor of 1.44.
 
     How many natural units is a power of 2?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, LOGSUMEXP="in base 2")
 
 
 @misconception(replaces="flash_forward", caught_by="test_logsumexp")
-def logsumexp_without_the_maximum(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(LOGSUMEXP="without the maximum")
+def logsumexp_without_the_maximum() -> None:
     """The logsumexp was the logarithm of the sum alone, without the maximum.
 
     The sum is of exponentials relative to the maximum, which has to be added again.
 
     What is log(exp(m) * s)?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, LOGSUMEXP="without the maximum")
 
 
 @misconception(replaces="flash_forward", caught_by="test_logsumexp")
-def logsumexp_in_two_bases(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(LOGSUMEXP="in two bases")
+def logsumexp_in_two_bases() -> None:
     """The maximum in base 2 was added to a natural logarithm.
 
     The scores were multiplied by log2(e), and so their maximum is in other units than the logarithm.
 
     In which base is your running maximum?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, LOGSUMEXP="in two bases")
 
 
 @misconception(replaces="flash_forward", caught_by="test_logsumexp")
-def sum_in_place_of_its_logarithm(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(LOGSUMEXP="of the sum alone")
+def sum_in_place_of_its_logarithm() -> None:
     """The maximum and the sum were added without a logarithm.
 
     The logsumexp is the maximum plus the logarithm of the sum.
 
     What is log(exp(m) * s)?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, LOGSUMEXP="of the sum alone")
 
 
 @misconception(replaces="flash_forward", caught_by="test_logsumexp")
-def maximum_in_place_of_the_logsumexp(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(LOGSUMEXP="the maximum alone")
+def maximum_in_place_of_the_logsumexp() -> None:
     """The largest score was given back in place of the logsumexp.
 
     That is all of it only where one key outweighs all others.
 
     What is the logsumexp of three scores of 0?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, LOGSUMEXP="the maximum alone")
 
 
 @misconception(replaces="flash_forward", caught_by="test_logsumexp")
-def logsumexp_of_unscaled_scores(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(LOGSUMEXP="of unscaled scores")
+def logsumexp_of_unscaled_scores() -> None:
     """The maximum in the logsumexp was that of the scores before scaling.
 
     The weights are exponentials of the scaled scores, and so is their sum.
 
     Which scores did your exponentials get?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, LOGSUMEXP="of unscaled scores")
+
+
+# --- the running softmax, once more -----------------------------------------------------------------------------------
+
+
+@misconception(replaces="flash_forward", caught_by="test_one_block_by_hand")
+@_by(RESCALED_BY="its inverse")
+def rescaled_by_the_inverse() -> None:
+    """The sums were rescaled by exp(new - old) where exp(old - new) is meant.
+
+    When the maximum grows, what was added up before becomes smaller beside it. Before the first block the old maximum
+    is -inf, so that the factor is infinite and the output NaN.
+
+    What is the factor when the maximum grows by 3, above 1 or below?
+    """
+
+
+@misconception(replaces="flash_forward", caught_by="test_large_scores")
+@_by(MAXIMUM="of the newest block")
+def maximum_of_the_newest_block() -> None:
+    """The maximum was that of the newest block, and not the largest score so far.
+
+    It falls again where a block has smaller scores: what came before is then scaled up, until it overflows.
+
+    Which of the two maxima is to be kept, that of the sums so far or that of the new block?
+    """
+
+
+@another_form(maximum_of_the_newest_block)
+@_by(MAXIMUM="of the newest block", LAST_BLOCK="all")
+def newest_maximum_of_hidden_blocks() -> None:
+    """Blocks of later keys are gone through, too."""
+
+
+@misconception(replaces="flash_forward", caught_by="test_two_blocks_by_hand")
+@_by(MAXIMUM="never kept")
+def maximum_never_kept() -> None:
+    """The new maximum was not kept for the next block: the running one stayed at -inf.
+
+    Each block then takes itself for the first one, and everything before it is multiplied by exp(-inf), which is 0.
+
+    Which of the running values have to be set at the end of the loop?
+    """
+
+
+@another_form(divided_in_every_block)
+@_by(DIVIDED="so far")
+def context_divided_in_every_block() -> None:
+    """What was added up so far is divided, again and again."""
+
+
+@another_form(divided_in_every_block)
+@_by(DIVIDED="in every block", LAST_BLOCK="all")
+def hidden_blocks_divided() -> None:
+    """Blocks of later keys are gone through, too, and their sum is 0."""
+
+
+@another_form(each_block_its_own_maximum)
+@_by(MAXIMUM="of each block", LAST_BLOCK="all")
+def own_maximum_of_hidden_blocks() -> None:
+    """Blocks of later keys are gone through, too."""
+
+
+# --- what is read and written, once more ------------------------------------------------------------------------------
+
+
+@misconception(replaces="flash_forward", caught_by="test_any_lengths")
+@_by(KEYS_STEP=False)
+def same_keys_in_every_block() -> None:
+    """The keys of the first block were read again for every block.
+
+    The loop counts on, but the addresses that it reads do not: they lack the block's first position.
+
+    Which of your addresses depend on the position where a block of keys begins?
+    """
+
+
+@misconception(replaces="flash_forward", caught_by="test_two_blocks_by_hand")
+@_by(VALUES_STEP=False)
+def same_values_in_every_block() -> None:
+    """The values of the first block were read again for every block.
+
+    Weights of later keys then meet the values of the first ones.
+
+    Which of your addresses depend on the position where a block of keys begins?
+    """
+
+
+@misconception(replaces="flash_forward", caught_by="test_any_lengths")
+@_by(every_head=False)
+def one_head_of_each_sequence() -> None:
+    """The grid had no programs for the other heads: it counted sequences only.
+
+    Their part of the result is never written, and holds whatever was in memory.
+
+    How many pairs of sequence and head are there, and who works on each?
+    """
+
+
+@another_form(one_head_of_each_sequence)
+@_by(every_head=False, unwritten=0.0)
+def other_heads_left_at_zero() -> None:
+    """The result was made of zeros."""
+
+
+@another_form(queries_of_the_last_block_dropped)
+@_by(whole_grid=False, unwritten=0.0)
+def last_queries_left_at_zero() -> None:
+    """The result was made of zeros."""
+
+
+@another_form(only_powers_of_two)
+def value_not_padded(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
+) -> Both:
+    """The width of the value alone."""
+    return _run(query, key, value, is_causal, block_q, block_k, widths=(_padded(query.shape[-1]), value.shape[-1]))
+
+
+@misconception(replaces="flash_forward", caught_by="test_any_widths")
+def value_as_wide_as_the_key(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
+) -> Both:
+    """The block of values was made as wide as that of the keys.
+
+    d_v may be larger than d: the columns beyond are never written.
+
+    Which of your blocks depend on d, and which on d_v?
+    """
+    return _run(query, key, value, is_causal, block_q, block_k, widths=(_padded(query.shape[-1]),) * 2)
+
+
+@misconception(replaces="flash_forward", caught_by="test_any_widths")
+@_by(widths=(64, 64))
+def width_always_64() -> None:
+    """The blocks were 64 columns wide, whatever the width is.
+
+    What lies beyond column 64 is neither read nor written, and d and d_v may be up to 128.
+
+    How wide does a block have to be for d = 72?
+    """
+
+
+# --- the causal mask and the logsumexp, once more ---------------------------------------------------------------------
+
+
+@misconception(replaces="flash_forward", caught_by="test_two_blocks_by_hand")
+def always_causal(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
+) -> Both:
+    """Later keys were hidden without is_causal, too.
+
+    Without it every query sees all keys, however many of them there are.
+
+    What does the kernel do differently when is_causal is False?
+    """
+    _require(query, key, is_causal)
+    return _run(query, key, value, True, block_q, block_k, refuses=False)
+
+
+@another_form(mask_turned_over)
+@_by(VISIBLE="later", LAST_BLOCK="all", SAFE=True)
+def hidden_blocks_add_nothing() -> None:
+    """Blocks in which a query sees nothing add nothing."""
+
+
+@another_form(positions_within_the_block)
+@_by(VISIBLE="keys within the block")
+def keys_within_the_block() -> None:
+    """Those of the keys alone."""
+
+
+@another_form(positions_within_the_block)
+@_by(VISIBLE="queries within the block", LAST_BLOCK="all")
+def queries_within_the_block() -> None:
+    """Those of the queries alone."""
+
+
+@another_form(one_key_ahead)
+@_by(VISIBLE="one ahead", LAST_BLOCK="all")
+def one_key_ahead_in_any_block() -> None:
+    """Blocks of later keys are gone through, too."""
+
+
+@another_form(hidden_by_zero)
+@_by(HIDDEN=0.0, LAST_BLOCK="all")
+def hidden_by_zero_in_any_block() -> None:
+    """Blocks of later keys are gone through, too."""
+
+
+@misconception(replaces="flash_forward", caught_by="test_logsumexp")
+@_by(LOGSUMEXP="of the inverse")
+def logarithm_subtracted() -> None:
+    """The logarithm of the sum was subtracted from the maximum.
+
+    The logsumexp is at least as large as the largest score, since every other key adds to the sum.
+
+    What is log(exp(m) * s)?
+    """
 
 
 # --- the tensors ------------------------------------------------------------------------------------------------------
 
 
 @misconception(replaces="flash_forward", caught_by="test_halves_strides_and_inputs")
-def strides_taken_for_granted(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(dense=True)
+def strides_taken_for_granted() -> None:
     """The kernel took every input for contiguous.
 
     Heads out of a split are transposed views: the next row is elsewhere than after the last column.
 
     What does query.stride() say, and does the kernel get it?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, dense=True)
 
 
 @misconception(replaces="flash_forward", caught_by="test_any_lengths")
-def batch_and_head_exchanged(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(EXCHANGED="batch and head")
+def batch_and_head_exchanged() -> None:
     """The number of a program was split into batch and head in the wrong way.
 
     Programs then read one head and write another.
 
     In which order do the heads of the sequences lie in the output?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, EXCHANGED="batch and head")
 
 
 @misconception(replaces="flash_forward", caught_by="test_halves_strides_and_inputs")
-def output_always_float32(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
-) -> Both:
+@_by(dtype=torch.float32)
+def output_always_float32() -> None:
     """The output was float32 also for a float16 input.
 
     Sums are float32, but what is given back has the dtype of the query.
 
     Where is the dtype of your output decided?
     """
-    return _run(query, key, value, is_causal, block_q, block_k, dtype=torch.float32)
 
 
 @misconception(replaces="flash_forward", caught_by="test_halves_strides_and_inputs")
@@ -931,4 +1100,9 @@ PAIRS = [
     *together(SCALES, SUMS, _both),
     *together({not_scaled: SCALES[not_scaled]}, MASKS, _both),
     *together({context_not_rescaled: SUMS[context_not_rescaled]}, LOGARITHMS, _both),
+    *together(
+        {context_not_rescaled: SUMS[context_not_rescaled]},
+        {denominator_not_rescaled: SUMS[denominator_not_rescaled]},
+        _both,
+    ),
 ]
