@@ -17,7 +17,6 @@ from grader.judge.grader import Grader
 MODULES = 14  # in one folder
 MODULE_LINES = 400
 CATALOGUE_LINES = 600  # of misconceptions in one file
-ONE_FILE_STILL = {"step08", "step25", "step26", "step27", "step28", "step29"}
 FUNCTION_LINES = 40
 LONG_FOR_A_REASON = re.compile(r"#.*\blong: \w+")  # on the line of the `def`
 
@@ -48,8 +47,7 @@ def test_no_module_is_too_long() -> None:
 
 def test_no_file_of_misconceptions_is_too_long() -> None:
     """Beyond that, the step has a folder of them: a file for each public name."""
-    steps = [step for step in step_folders() if step.name[:6] not in ONE_FILE_STILL]
-    every = [file for step in steps for file in misconception_files(step)]
+    every = [file for step in step_folders() for file in misconception_files(step)]
     lengths = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in every}
     assert {name: lines for name, lines in lengths.items() if lines > CATALOGUE_LINES} == {}
 

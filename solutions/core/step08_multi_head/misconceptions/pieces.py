@@ -1,0 +1,40 @@
+"""`MultiHeadAttention` cut into pieces, so that each misconception replaces one of them."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from solutions.core.step08_multi_head import reference
+
+
+class Pieces(reference.MultiHeadAttention):
+    """The reference cut into pieces, so that each misconception replaces one of them."""
+
+    def split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])
+
+    def may_attend(self, num_tokens: int) -> Tensor:
+        return self.visible[:num_tokens, :num_tokens]
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return scores.masked_fill(~visible, -torch.inf).softmax(dim=-1)
+
+    def context(self, weights: Tensor, value: Tensor) -> Tensor:
+        return self.dropout(weights) @ value
+
+    def merge(self, context: Tensor) -> Tensor:
+        return context.transpose(1, 2).flatten(2)
+
+    def project(self, merged: Tensor) -> Tensor:
+        return self.out_proj(merged)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[1] > self.context_length:
+            raise ValueError(f"x has {x.shape[1]} tokens, but context_length is {self.context_length}")
+        query, key, value = (self.split(layer(x)) for layer in (self.W_query, self.W_key, self.W_value))
+        weights = self.weights(self.scores(query, key), self.may_attend(x.shape[1]))
+        return self.project(self.merge(self.context(weights, value)))
