@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from grader.base import language
 from grader.base.language import LANGUAGES
 from grader.base.language import gettext as _
-from grader.base.paths import ROOT, SOLUTIONS, STEP_NAME, step_folders
+from grader.base.paths import ROOT, SOLUTIONS, STEP_NAME, misconception_files, step_folders
 from grader.course import choice
 from grader.course.stubs import BEGIN, END, REFERENCE_IMPORT
 
@@ -58,7 +58,8 @@ def in_references() -> list[str]:
 
 def unparsed() -> list[str]:
     """Only the files that are not valid Python, which prevent sentences from being collected."""
-    files = [file for folder in step_folders(SOLUTIONS) for file in sorted(folder.glob("*.py"))]
+    folders = step_folders(SOLUTIONS)
+    files = sorted({file for folder in folders for file in (*folder.glob("*.py"), *folder.glob("misconceptions/*.py"))})
     return in_names() + [line for file in files for line in _unreadable(file)]
 
 
@@ -100,7 +101,7 @@ def in_folder(folder: Path) -> Iterator[str]:
         yield _("{file} is not read: rename it to {name}.").format(file=_shown(others[0]), name=checks.name)
     else:
         yield from _unreadable(checks)
-    yield from _unreadable(folder / "misconceptions.py")
+    yield from _in_catalogue(folder)
     yield from _unreadable(folder / "variants.py")
     for spoken in LANGUAGES:
         yield from _in_lesson(folder, spoken)
@@ -194,6 +195,17 @@ def _in_imports(file: Path, source: str) -> Iterator[str]:
             )
 
 
+def _in_catalogue(folder: Path) -> Iterator[str]:
+    """Misconceptions that can't be read, and a file beside a folder of them, of which Python reads the folder."""
+    whole, files = folder / "misconceptions.py", misconception_files(folder)
+    if whole not in files and whole.is_file():
+        yield _("{file} is not read, since there is a folder {folder}: move into it what the file holds.").format(
+            file=_shown(whole), folder=_shown(files[0].parent)
+        )
+    for file in files:
+        yield from _unreadable(file)
+
+
 def _in_lesson(folder: Path, spoken: str) -> Iterator[str]:
     from grader.course import lessons
 
@@ -255,7 +267,8 @@ def _in_off_limits(step: Solution) -> Iterator[str]:
 
 
 def _in_misconceptions(step: Solution) -> Iterator[str]:
-    file, public = _shown(step.folder / "misconceptions.py"), _public(step)
+    files, public = misconception_files(step.folder), _public(step)
+    file = _shown(files[0] if len(files) == 1 else files[0].parent)
     checks = [check.name for check in step.checks]
     for wrong in step.misconceptions:
         for name in wrong.replaced:

@@ -73,7 +73,7 @@ def record_all(
     """
     chosen = [step for step in course.steps() if (not steps or step.name in steps) and not step.lacking]
     common = _digest([*(ROOT / "grader").rglob("*.py"), *SOLUTIONS.glob("*/*/reference.py")])
-    kept = {step.name: KEPT / f"{step.name}-{_digest(step.folder.glob('*.py'), common)}" for step in chosen}
+    kept = {step.name: KEPT / f"{step.name}-{_digest(step.folder.rglob('*.py'), common)}" for step in chosen}
     new = [step for step in reversed(chosen) if not kept[step.name].is_file()]  # the later, the longer it takes
     processes = multiprocessing.get_context("spawn")  # torch can't be forked once it is in use
     with ProcessPoolExecutor(min(2, os.cpu_count() or 1), processes) as pool:  # starts none where nothing is new

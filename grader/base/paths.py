@@ -29,6 +29,12 @@ def step_folder(name: str, solutions: Path = SOLUTIONS) -> Path:
     raise FileNotFoundError(f"no step {name} in {solutions}")
 
 
+def misconception_files(folder: Path) -> list[Path]:
+    """The files with the wrong ways of the step in `folder`: those of its folder `misconceptions/`, where that has any,
+    else `misconceptions.py`, which may be missing."""
+    return sorted(folder.glob("misconceptions/*.py")) or [folder / "misconceptions.py"]
+
+
 def typed(path: Path) -> str:
     """A path quoted for a shell."""
     return shlex.quote(str(path))

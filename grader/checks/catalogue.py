@@ -6,8 +6,10 @@ learners make together count as one, with two parts.
 
 from __future__ import annotations
 
+import importlib
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping
+import pkgutil
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, TypeVar
@@ -103,11 +105,12 @@ def variant(*, replaces: Replaces, trades: str = "") -> Callable[[Decorated], De
     return _marking(_Marked(replaces, None, trades=trades))
 
 
-def misconceptions(module: ModuleType) -> list[Misconception]:
-    """The misconceptions of a module, in the order they are written. Raises ValueError for a docstring that lacks one
-    of the three paragraphs."""
+def misconceptions(module: ModuleType, public: Sequence[str] = ()) -> list[Misconception]:
+    """The misconceptions of a module, or of the files of a package: in the order of the names `public` that they
+    replace, and those of one name in the order they are written. Raises ValueError for a docstring that lacks one of
+    the three paragraphs, and for a name that two files define."""
     found = []
-    for name, marked, mark in _marked(module):
+    for name, marked, mark in _marked(*_files(module)):
         paragraphs = [" ".join(part.split()) for part in inspect.getdoc(marked).split("\n\n")]  # type: ignore[union-attr]
         if len(paragraphs) != 3:
             raise ValueError(
@@ -128,7 +131,8 @@ def misconceptions(module: ModuleType) -> list[Misconception]:
                 form_of=mark.form_of.__name__ if mark.form_of else "",
             )  # fmt: skip
         )
-    return found
+    places = {name: place for place, name in enumerate(public)}
+    return sorted(found, key=lambda wrong: places.get(next(iter(wrong.replaced)), len(places)))
 
 
 def all_made_of(pieces: Mapping[str, type]) -> Callable[..., dict[str, Any]]:
@@ -163,7 +167,7 @@ def together(
     second: Collection[Callable[..., Any]],
     made: Callable[[Any, Any], Any] | None = None,
 ) -> list[Pair]:
-    """Each misconception of `first` with each of `second`, for a module's list `PAIRS`: mistakes made in one file.
+    """Each misconception of `first` with each of `second`, for a list `PAIRS`: mistakes that learners make in one file.
 
     Two of different public names are simply both defined. Of two classes of one name, one is made that inherits from
     both, the first before the second, so they have to override different methods, or the first one's has to call
@@ -185,11 +189,12 @@ def _both(one: Any, other: Any, first: Any, second: Any, made: Callable[[Any, An
 
 
 def pairs(module: ModuleType, single: Collection[Misconception]) -> list[Misconception]:
-    """The pairs of a module, each as one misconception whose parts are two of `single`."""
+    """The pairs of a module or of a package's files, each as one misconception whose parts are two of `single`."""
     by_name = {wrong.name: wrong for wrong in single}
     return [
         paired(by_name[pair.first.__name__], by_name[pair.second.__name__], pair.replaced)
-        for pair in getattr(module, "PAIRS", [])
+        for file in _files(module)
+        for pair in getattr(file, "PAIRS", [])
     ]
 
 
@@ -220,11 +225,25 @@ def _marking(mark: _Marked) -> Callable[[Decorated], Decorated]:
     return attach
 
 
-def _marked(module: ModuleType) -> Iterator[tuple[str, Any, _Marked]]:
-    for name, value in vars(module).items():
-        mark = getattr(value, "__dict__", {}).get("__catalogue_mark__")
-        if isinstance(mark, _Marked):
-            yield name, value, mark
+def _files(module: ModuleType) -> list[ModuleType]:
+    """A module, and of a package also its files."""
+    names = [file.name for file in pkgutil.iter_modules(getattr(module, "__path__", ()))]
+    return [module, *(importlib.import_module(f"{module.__name__}.{name}") for name in names)]
+
+
+def _marked(*files: ModuleType) -> Iterator[tuple[str, Any, _Marked]]:
+    """What is marked in these files, each once: one may import it from another."""
+    found: dict[str, tuple[Any, str]] = {}
+    for file in files:
+        for name, value in vars(file).items():
+            mark = getattr(value, "__dict__", {}).get("__catalogue_mark__")
+            if not isinstance(mark, _Marked):
+                continue
+            known, where = found.setdefault(name, (value, file.__name__))
+            if known is not value:
+                raise ValueError(f"{name} is defined in {where} and in {file.__name__}: rename one of them")
+            if where == file.__name__:
+                yield name, value, mark
 
 
 def _replaced(marked: Any, mark: _Marked) -> dict[str, Any]:

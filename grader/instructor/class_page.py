@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from grader.base import language
 from grader.base.language import gettext as _
-from grader.base.paths import step_folder
+from grader.base.paths import misconception_files, step_folder
 from grader.base.results import Status
 from grader.instructor.concerns import concerns
 from grader.instructor.standings import Standing, StepStanding
@@ -181,7 +181,7 @@ def wordings_of(step: str, _language: str) -> dict[str, Wording]:
     except FileNotFoundError:
         return {}
     found = {}
-    for file in [folder / "misconceptions.py", *sorted((folder / "misconceptions").glob("*.py"))]:
+    for file in misconception_files(folder):
         for node in ast.parse(file.read_text(encoding="utf-8")).body if file.is_file() else ():
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and (text := ast.get_docstring(node)):
                 paragraphs = [language.gettext(" ".join(part.split())) for part in inspect.cleandoc(text).split("\n\n")]

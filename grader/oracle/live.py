@@ -41,7 +41,9 @@ class Solution(Step):
     @cached_property
     def misconceptions(self) -> list[catalogue.Misconception]:
         """The step's misconceptions, each by itself."""
-        return self.tape.misconceptions if self.is_recorded else catalogue.misconceptions(self._misconceptions_module)
+        if self.is_recorded:
+            return self.tape.misconceptions
+        return catalogue.misconceptions(self._misconceptions_module, list(vars(self.reference)))
 
     @cached_property
     def pairs(self) -> list[catalogue.Misconception]:

@@ -13,7 +13,7 @@ from grader.oracle.live import Solution, solutions
 
 DOCS = paths.ROOT / "dist" / "docs"
 FILES = {"en": DOCS / "misconceptions.md", "ko": DOCS / "misconceptions.ko.md"}
-GENERATED = "<!-- Generated from solutions/ by `make docs`: edit misconceptions.py of the step instead. -->"
+GENERATED = "<!-- Generated from solutions/ by `make docs`: edit the misconceptions of the step instead. -->"
 # The few sentences of the page itself.
 HEADINGS = {
     "en": (
@@ -59,7 +59,8 @@ def _known(step: Solution) -> list[tuple[str, str, str]]:
     if not step.lacking:
         return [(wrong.name, wrong.what, wrong.caught_by) for wrong in step.misconceptions if not wrong.form_of]
     found = []
-    for node in ast.parse((step.folder / "misconceptions.py").read_text(encoding="utf-8")).body:
+    files = paths.misconception_files(step.folder)
+    for node in (node for file in files for node in ast.parse(file.read_text(encoding="utf-8")).body):
         if not isinstance(node, ast.FunctionDef | ast.ClassDef):
             continue
         for mark in node.decorator_list:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from grader.base import files
 from grader.base.language import gettext as _
-from grader.base.paths import step_folder
+from grader.base.paths import misconception_files, step_folder
 from grader.base.results import Graded
 from grader.course.answer_cells import public_names
 from grader.term.items import Cluster
@@ -27,6 +27,7 @@ DOCSTRING = (
 )
 CATALOGUE = "from grader.checks.catalogue import misconception"
 MARKER_IMPORT = re.compile(r"^from grader\.checks\.catalogue import .*\bmisconception\b", re.MULTILINE)
+WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")  # within KVCache: kv_cache
 STEP_IMPORT = re.compile(r"(?:exercises\.)?(step\d{2}_\w+)")
 
 
@@ -50,12 +51,14 @@ def write(cluster: Cluster, entries: Sequence[Graded], sources: Mapping[str, Map
     public = cluster.told.about
     if public not in public_names(cluster.step):
         raise NoDraft(_("The failing check calls no function or class of {step}.").format(step=cluster.step))
+    every = [file for file in misconception_files(folder) if file.is_file()]
     file = folder / "misconceptions.py"
-    if not file.is_file():
-        file = folder / "misconceptions" / f"{public}.py"
-    there = file.read_text(encoding="utf-8") if file.is_file() else ""
-    name = next(name for name in _names() if f"{name}(" not in there and f"class {name}" not in there)
-    files.write(file, _merged(there, draft(source, cluster, name)))
+    if every and file not in every:
+        file = folder / "misconceptions" / f"{WORD_BEGINS.sub('_', public).lower()}.py"
+    texts = {one: one.read_text(encoding="utf-8") for one in every}
+    known = "".join(texts.values())
+    name = next(name for name in _names() if f"{name}(" not in known and f"class {name}" not in known)
+    files.write(file, _merged(texts.get(file, ""), draft(source, cluster, name)))
     return Draft(name, file, int(cluster.step[4:6]))
 
 
