@@ -1,4 +1,4 @@
-"""What is made of a class: slides without names, items, similar pairs, drafts, feedback, other graders' results."""
+"""What is made of a class: slides without names, items, similar pairs, feedback, other graders' results."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from grader.base import language, paths
+from grader.base import language
 from grader.base.results import CheckResult, Graded, Parting, Report, StepResult
 from grader.course import formulas
 from grader.course import steps as course
 from grader.instructor.class_run import Plan
-from grader.term import adapters, drafts, feedback, items, mistakes, pages, results, similarity
+from grader.term import adapters, feedback, items, mistakes, pages, results, similarity
 
 STEP = "step04_causal_mask"
 NAMES = ["ada", "brook", "chen wei", "dora", "emre", "fatima", "김민서"]
@@ -137,53 +137,6 @@ def test_unrecognised_answers_are_grouped_by_equal_answers() -> None:
     assert [cluster.students for cluster in found] == [["dora", "emre"], ["fatima"]]
     assert items.wrong_answers(a_class()[3].report) == items.wrong_answers(a_class()[4].report) != frozenset()  # type: ignore[arg-type]
     assert items.wrong_answers(a_class()[0].report) == frozenset()  # type: ignore[arg-type]
-
-
-WRITTEN = '''\
-import math
-import torch
-import torch.nn.functional as F
-from exercises.step02_softmax import softmax
-
-SCALE = 2
-
-
-def helper(x):
-    return F.relu(x) * SCALE
-
-
-def causal_mask(num_tokens, device=None):
-    return helper(num_tokens)
-
-
-def masked_softmax(scores, mask):
-    """Mine."""
-    return softmax(helper(scores)) * causal_mask(3)
-'''
-
-
-def test_a_draft_is_a_module_that_names_its_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Helpers get names of their own, other names come from the reference, imports are added; it goes before PAIRS."""
-    cluster = items.clusters(a_class())[0]
-    there = (course.Step(paths.step_folder(STEP)).folder / "misconceptions.py").read_text(encoding="utf-8")
-    (tmp_path / "misconceptions.py").write_text(there, encoding="utf-8")
-    real = paths.step_folder
-    monkeypatch.setattr(drafts, "step_folder", lambda name: tmp_path / "core" / STEP if name == STEP else real(name))
-    (tmp_path / "core" / STEP).mkdir(parents=True)
-    file = tmp_path / "core" / STEP / "misconceptions.py"
-    file.write_text(there, encoding="utf-8")
-    written = drafts.write(cluster, a_class(), {"dora": {STEP: WRITTEN}})
-    text = file.read_text(encoding="utf-8")
-    names = {node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
-    assert written.name == "draft_1" and {"draft_1", "_draft_1_helper"} <= names and "causal_mask" not in names
-    assert '@misconception(replaces="masked_softmax", caught_by="test_hard")' in text
-    assert "from solutions.core.step02_softmax.reference import softmax" in text
-    assert "_draft_1_SCALE = 2" in text and "reference.causal_mask(3)" in text and "dora" not in text
-    assert text.index("draft_1(") < text.index("\nPAIRS")
-    assert text.count("from grader.checks.catalogue import") == 1
-    assert drafts.write(cluster, a_class(), {"dora": {STEP: WRITTEN}}).name == "draft_2"
-    with pytest.raises(drafts.NoDraft):
-        drafts.write(cluster, a_class(), {})
 
 
 # --- similarity ------------------------------------------------------------------------------------------------------

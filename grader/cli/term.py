@@ -120,7 +120,10 @@ def _draft(number: int, graded: GradedClass, command: str) -> None:
         raise BadInput(
             _("{problem} Type: {command}").format(problem=problem, command=f"python -m grader {command}")
         ) from None
-    said = _("The draft {name} is at the end of {file}. Write its docstring, then type: make prove STEP={step}")
+    said = _(
+        "The draft {name} is at the end of {file}. Read it: it is a student's code, and make prove runs it outside the "
+        "sandbox. Give it a name, write its docstring, then type: make format && make prove STEP={step}"
+    )
     print(said.format(name=written.name, file=written.file, step=written.number))
 
 
