@@ -15,7 +15,6 @@ import pytest
 
 from grader.base import language
 from grader.base.results import CheckResult, Graded, Parting, Report, StepResult
-from grader.course import formulas
 from grader.course import steps as course
 from grader.instructor.class_run import Plan
 from grader.term import adapters, feedback, items, mistakes, pages, results, similarity
@@ -326,21 +325,3 @@ def test_feedback_under_the_names_of_canvas(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "f.zip") as archive:
         (name,) = archive.namelist()
     assert packed.count == 1 and [part for part in name.split("_") if part.isdecimal()] == ["1235", "98766"]
-
-
-# --- formulas --------------------------------------------------------------------------------------------------------
-
-
-def test_formulas_are_latex_in_notebooks_and_pictures_elsewhere() -> None:
-    """A comment above a picture takes its place; each formula of a lesson has one in both languages."""
-    text = "Before.\n\n<!-- $$ \\frac{a}{b} $$ -->\n```\n a\n---\n b\n```\n\nAfter.\n"
-    assert formulas.as_latex(text) == "Before.\n\n$$ \\frac{a}{b} $$\n\nAfter.\n"
-    written = 0
-    for step in course.steps():
-        counts = [len(formulas.FORMULA.findall((step.folder / f"lesson.{spoken}.md").read_text(encoding="utf-8")))
-                  for spoken in language.LANGUAGES]  # fmt: skip
-        comments = [len(formulas.COMMENT.findall((step.folder / f"lesson.{spoken}.md").read_text(encoding="utf-8")))
-                    for spoken in language.LANGUAGES]  # fmt: skip
-        assert counts[0] == counts[1] and counts == comments, step.name
-        written += counts[0]
-    assert written >= 5
