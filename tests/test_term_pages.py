@@ -262,26 +262,35 @@ def test_the_page_of_pairs(tmp_path: Path) -> None:
 
 
 def test_results_of_other_graders() -> None:
-    """Otter's and PrairieLearn's; where the grader failed there is no zero."""
+    """Otter's, with the keys that version 7.0.0 was seen to write, and PrairieLearn's."""
     report = a_class()[0].report
     assert report
     report.notes = ["Late."]
     otter, prairie = adapters.otter(report), adapters.prairielearn(report)
-    assert otter["score"] == 2.0 and otter["tests"][0]["max_score"] == 4.0 and "Late." in otter["output"]
+    summary, step = otter["tests"]
+    assert list(otter) == ["tests"] and list(summary) == ["name", "visibility", "output", "status"]
+    assert (summary["name"], summary["status"]) == ("Public Tests", "failed") and "Late." in summary["output"]
+    assert list(step) == ["name", "score", "max_score", "visibility", "output"]
+    assert (step["name"], step["score"], step["max_score"]) == (STEP, 2.0, 4.0)
     assert (prairie["score"], prairie["gradable"], len(prairie["tests"])) == (0.5, True, 2)
     assert prairie["tests"][1] == {
         "name": f"{STEP}: Title of test_hard.", "description": "test_hard", "points": 0.0, "max_points": 2.0,
         "output": f"{MESSAGE}\n→ ?",
     }  # fmt: skip
-    report.steps[0].score = None
-    assert adapters.prairielearn(report)["gradable"] is False and "score" not in adapters.otter(report)
 
 
 def test_a_report_is_converted(tmp_path: Path) -> None:
-    """A file that is none is one sentence."""
-    file = tmp_path / "report.json"
-    file.write_bytes(msgspec.json.encode(a_class()[0].report))
+    """A file that is none is one sentence; where the grader itself failed there is no zero."""
+    file, report = tmp_path / "report.json", a_class()[0].report
+    assert report
+    file.write_bytes(msgspec.json.encode(report))
     assert json.loads(adapters.converted(file, "prairielearn"))["score"] == 0.5
+    report.steps[0].score = None
+    file.write_bytes(msgspec.json.encode(report))
+    assert json.loads(adapters.converted(file, "prairielearn"))["gradable"] is False
+    for to in ("otter", "gradescope"):
+        with pytest.raises(adapters.NotGraded, match="The grader itself failed"):
+            adapters.converted(file, to)
     file.write_text("{}")
     with pytest.raises(adapters.NoReport, match="is not a report"):
         adapters.converted(file, "otter")
@@ -315,13 +324,15 @@ def test_feedback_under_the_names_of_moodle(tmp_path: Path) -> None:
 
 
 def test_feedback_under_the_names_of_canvas(tmp_path: Path) -> None:
-    """The first two whole numbers between underscores are the student and the file, as Canvas reads them."""
+    """As `infer_comment_context_from_filename` reads them: without `LATE`, the first two whole numbers between
+    underscores are the student and the file; after `anon` stand what is in the student's place, and the file."""
     submissions = tmp_path / "download"
     submissions.mkdir()
-    (submissions / f"kimminseo_LATE_1235_98766_{STEP}.py").write_text("x = 1\n")
-    packed = feedback.build(
-        tmp_path / "f.zip", left_behind(tmp_path / "class", [graded("kimminseo")], submissions), "canvas"
-    )
+    for name in ("kim_min_LATE_1235_98766", "LATE_anon_x7Ab2_98767"):
+        (submissions / f"{name}_{STEP}.py").write_text("x = 1\n")
+    left = left_behind(tmp_path / "class", [graded("kim_min"), graded("anon_x7Ab2")], submissions)
+    packed = feedback.build(tmp_path / "f.zip", left, "canvas")
     with zipfile.ZipFile(tmp_path / "f.zip") as archive:
-        (name,) = archive.namelist()
-    assert packed.count == 1 and [part for part in name.split("_") if part.isdecimal()] == ["1235", "98766"]
+        anonymous, named = sorted([part for part in name.split("_") if part != "LATE"] for name in archive.namelist())
+    assert packed.count == 2 and [part for part in named if part.isdecimal()] == ["1235", "98766"]
+    assert anonymous[:3] == ["anon", "x7Ab2", "98767"]

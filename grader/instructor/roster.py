@@ -20,8 +20,11 @@ from grader.course.submissions import ARCHIVE, Submission, read, readable
 STEP_FILE = re.compile(r".*step\d{2}_\w+.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too
 # How Moodle names the folder of a student: full name, number of the submission, kind.
 MOODLE_FOLDER = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+)\w*")
-# How Canvas names a file of a download: who, whether late, the student's ID, that of the submission, its own name.
-CANVAS_FILE = re.compile(r"(?P<login>[^_.][^_]*)_(?P<late>LATE_)?(?P<id>\d+)_\d+_(?P<file>.+)")
+# How Canvas names a file of a download: who, whether late, the student's ID, that of the file, its own name. A name may
+# hold `_`; of an anonymous assignment it is `LATE_anon_x7Ab2_98766_`, where no ID of the gradebook stands.
+CANVAS_FILE = re.compile(
+    r"(?:(?P<early>LATE_)?(?P<anonymous>anon_[A-Za-z0-9]{5})|(?P<login>[^_.].*?)(?P<late>_LATE)?_(?P<id>\d+))_\d+_(?P<file>.+)"
+)
 KNOWN = ("exercises", "submission")  # where a learner's files stand inside what was handed in
 NOT_STUDENTS = ("__MACOSX", "__pycache__")
 BY_NBGRADER = ("timestamp.txt", "submission_secret.txt")  # what it puts beside a submission
@@ -82,10 +85,19 @@ def _downloaded(submissions: Path) -> dict[str, list[str]]:
     files: dict[tuple[str, str], list[str]] = {}
     for name in sorted(os.listdir(submissions)):
         if (match := CANVAS_FILE.fullmatch(name)) and (STEP_FILE.fullmatch(name) or ARCHIVE.fullmatch(name)):
-            files.setdefault((match["login"], match["id"]), []).append(name)
+            files.setdefault((_canvas_name(match), match["id"] or ""), []).append(name)
     logins = [login for login, _id in files]
     taken = {login for login in logins if logins.count(login) > 1 or (submissions / login).exists()}
     return {f"{login}_{number}" if login in taken else login: names for (login, number), names in files.items()}
+
+
+def canvas_names(match: re.Match[str]) -> list[str]:
+    """What the student of a file of Canvas's may be called here."""
+    return [_canvas_name(match), f"{_canvas_name(match)}_{match['id'] or ''}"]
+
+
+def _canvas_name(match: re.Match[str]) -> str:
+    return str(match["anonymous"] or match["login"])
 
 
 def _may_be_folder(path: Path) -> bool:
@@ -197,8 +209,8 @@ def _from_canvas(submissions: Path, name: str, files: list[str]) -> Student:
     if not {step.name for step in step_folders()} & (handed_in.sources.keys() | handed_in.problems.keys()):
         said = _("No answer was found in {files}.")
         problem = said.format(files=", ".join(map(readable, files[:MAX_NAMED])))
-    late = any(match["late"] for match in matches)
-    return Student(handed_in.name, file_name(name), handed_in, problem, matches[0]["id"], late)
+    late = any(match["late"] or match["early"] for match in matches)
+    return Student(handed_in.name, file_name(name), handed_in, problem, matches[0]["id"] or "", late)
 
 
 def file_name(name: str) -> str:
