@@ -289,7 +289,7 @@ def test_a_report_is_converted(tmp_path: Path) -> None:
     file.write_bytes(msgspec.json.encode(report))
     assert json.loads(adapters.converted(file, "prairielearn"))["gradable"] is False
     for to in ("otter", "gradescope"):
-        with pytest.raises(adapters.NotGraded, match="The grader itself failed"):
+        with pytest.raises(adapters.OnlyAZero, match="The grader itself failed"):
             adapters.converted(file, to)
     file.write_text("{}")
     with pytest.raises(adapters.NoReport, match="is not a report"):

@@ -225,7 +225,7 @@ def _convert(given: Namespace) -> None:
         except adapters.NoReport as problem:
             said = _("{problem} Type: python -m grader grade --json report.json")
             raise BadInput(said.format(problem=problem)) from None
-        except adapters.NotGraded as problem:
+        except adapters.OnlyAZero as problem:
             said = _("{problem} There are no results: they would be a zero. Type: python -m grader doctor")
             raise BadInput(said.format(problem=problem)) from None
         _write(given.out, text, f"convert {paths.typed(Path(given.report))} --out OTHER.json")

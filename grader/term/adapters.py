@@ -22,12 +22,12 @@ class NoReport(ValueError):
     """The file is not a report. One sentence."""
 
 
-class NotGraded(ValueError):
+class OnlyAZero(ValueError):
     """The grader itself failed in a step, and the results have no way to say so but a zero. One sentence."""
 
 
 def converted(file: Path, to: str) -> str:
-    """The results, as JSON, of a report that was saved. Raises NoReport, NotGraded."""
+    """The results, as JSON, of a report that was saved. Raises NoReport, OnlyAZero."""
     try:
         report = msgspec.json.decode(file.read_bytes(), type=Report)
     except OSError as error:
@@ -35,7 +35,7 @@ def converted(file: Path, to: str) -> str:
     except msgspec.DecodeError as error:
         raise NoReport(_("{file} is not a report ({reason}).").format(file=file, reason=error)) from None
     if to != "prairielearn" and _open(report):
-        raise NotGraded(_failed(report))
+        raise OnlyAZero(_failed(report))
     made = {"otter": otter, "prairielearn": prairielearn, "gradescope": gradescope}[to](report)
     return msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n"
 
