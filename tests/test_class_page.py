@@ -237,7 +237,7 @@ def test_what_is_no_mistake_of_the_subject_is_under_needs_a_look() -> None:
     invalid = "importing a.py raised SyntaxError: '(' was never closed"
     missing = "importing a.py raised ModuleNotFoundError: No module named 'numpy'"
     whole = [
-        report_of("invalid", check("one", invalid), check("two", invalid)),
+        report_of("invalid", check("one", f"{invalid}\nThe inputs have 3 leading dimensions."), check("two", invalid)),
         report_of("missing", check("one", missing), check("two", missing)),
         report_of("odd", check("one", "its process was killed"), check("two", "no answer", "timeout"), odd=True),
         report_of("packed", check("one", "expected 1"), check("two", "expected 2")),

@@ -343,6 +343,36 @@ def test_a_flat_download_of_canvas(tmp_path: Path) -> None:
     assert table(exports.class_csv([kim], STEPS))[0]["late"] == "late"
 
 
+def test_names_of_canvas_with_an_underscore_and_without_names(tmp_path: Path) -> None:
+    """As Canvas's `ContentZipper` does it: a name keeps its `_`; an anonymous one has no ID, and `LATE` in front."""
+    for name in (
+        "kim_min_LATE_1235_98766_step01_scores.py",
+        "anon_x7Ab2_98767_step01_scores.py",
+        "LATE_anon_12345_98768_step01_scores.py",
+    ):
+        (tmp_path / name).write_text("x = 1\n")
+    names = roster.folders(tmp_path)
+    found = list(roster.students(tmp_path, names, "attention"))
+    assert [(one.name, one.canvas_id, one.late) for one in found] == [
+        ("anon_12345", "", True), ("anon_x7Ab2", "", False), ("kim_min", "1235", True),
+    ]  # fmt: skip
+    assert all("step01_scores" in one.submission.sources for one in found)
+
+
+def test_a_flat_download_of_moodle(tmp_path: Path) -> None:
+    """“Download submissions in folders” is a choice of the teacher's: without it the folder's name stands in front."""
+    for name in ("Ada Lovelace_12_assignsubmission_file_", "김민서_13_assignsubmission_file_"):
+        (tmp_path / f"{name}step01_scores.py").write_text("x = 1\n")
+    (tmp_path / "김민서_13_assignsubmission_file_step02_softmax.py").write_text("x = 1\n")
+    names = roster.folders(tmp_path)
+    assert names == ["Ada Lovelace_12_assignsubmission_file", "김민서_13_assignsubmission_file"]
+    assert roster.left_out(tmp_path) == []
+    ada, kim = roster.students(tmp_path, names, "attention")
+    assert {"step01_scores", "step02_softmax"} <= kim.submission.sources.keys() and not ada.problem + ada.canvas_id
+    rows = table(exports.moodle_csv([standing(Graded(student=ada.name, file=ada.file, key="", report=FULL))]))
+    assert (rows[0]["Identifier"], rows[0]["Full name"]) == ("Participant 12", "Ada Lovelace")
+
+
 def test_a_file_and_a_text_in_moodle_are_one_row(tmp_path: Path) -> None:
     for kind in ("file", "onlinetext"):
         (tmp_path / f"Ada_12_assignsubmission_{kind}").mkdir()

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from grader.calls.call import Call, Options, Outcome, Raised
 from grader.calls.values import Placed
+from grader.checks.backends import Exchange
 from grader.checks.catalogue import Misconception
-from grader.checks.implementation import Exchange
 from grader.oracle.fingerprints import agree_in, fingerprint
 from grader.oracle.likeness import same_answer, same_outcome
 from grader.oracle.witness import Question, _KnownAnswer

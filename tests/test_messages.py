@@ -26,7 +26,8 @@ from grader.calls.codec import decode_outcome, encode_outcome
 from grader.calls.framing import MAX_HEADER, MAX_PAYLOAD, PREFIX, BadMessage, frame_sizes
 from grader.calls.responder import Responder
 from grader.calls.values import HandleId, Opaque, Placed
-from grader.checks.implementation import Answer, Exchange, Implementation
+from grader.checks.backends import Exchange
+from grader.checks.implementation import Answer, Implementation
 from grader.checks.value_text import show_value
 from grader.sandbox import worker
 

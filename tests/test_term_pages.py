@@ -1,4 +1,4 @@
-"""What is made of a class: slides without names, items, similar pairs, drafts, feedback, other graders' results."""
+"""What is made of a class: slides without names, items, similar pairs, feedback, other graders' results."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ import pytest
 
 from grader.base import language, paths
 from grader.base.results import CheckResult, Graded, Parting, Report, StepResult
-from grader.course import formulas
 from grader.course import steps as course
 from grader.instructor.class_run import Plan
-from grader.term import adapters, drafts, feedback, items, mistakes, pages, results, similarity
+from grader.term import adapters, feedback, items, mistakes, pages, results, similarity
 
 STEP = "step04_causal_mask"
 NAMES = ["ada", "brook", "chen wei", "dora", "emre", "fatima", "김민서"]
@@ -137,67 +136,6 @@ def test_unrecognised_answers_are_grouped_by_equal_answers() -> None:
     assert [cluster.students for cluster in found] == [["dora", "emre"], ["fatima"]]
     assert items.wrong_answers(a_class()[3].report) == items.wrong_answers(a_class()[4].report) != frozenset()  # type: ignore[arg-type]
     assert items.wrong_answers(a_class()[0].report) == frozenset()  # type: ignore[arg-type]
-
-
-WRITTEN = '''\
-import math
-import torch
-import torch.nn.functional as F
-from exercises.step02_softmax import softmax
-
-SCALE = 2
-
-
-def helper(x):
-    return F.relu(x) * SCALE
-
-
-def causal_mask(num_tokens, device=None):
-    return helper(num_tokens)
-
-
-def masked_softmax(scores, mask):
-    """Mine."""
-    return softmax(helper(scores)) * causal_mask(3)
-'''
-
-
-@pytest.fixture
-def step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a step 4 without misconceptions, into which drafts go."""
-    real, folder = paths.step_folder, tmp_path / "core" / STEP
-    monkeypatch.setattr(drafts, "step_folder", lambda name: folder if name == STEP else real(name))
-    folder.mkdir(parents=True)
-    return folder
-
-
-def test_a_draft_is_a_module_that_names_its_check(step: Path) -> None:
-    """Helpers get names of their own, other names come from the reference, imports are added; it goes before PAIRS."""
-    cluster = items.clusters(a_class())[0]
-    file = step / "misconceptions.py"
-    file.write_text("from grader.checks.catalogue import misconception, together\n\nPAIRS = []\n", encoding="utf-8")
-    written = drafts.write(cluster, a_class(), {"dora": {STEP: WRITTEN}})
-    text = file.read_text(encoding="utf-8")
-    names = {node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
-    assert written.name == "draft_1" and {"draft_1", "_draft_1_helper"} <= names and "causal_mask" not in names
-    assert '@misconception(replaces="masked_softmax", caught_by="test_hard")' in text
-    assert "from solutions.core.step02_softmax.reference import softmax" in text
-    assert "_draft_1_SCALE = 2" in text and "reference.causal_mask(3)" in text and "dora" not in text
-    assert text.index("draft_1(") < text.index("\nPAIRS")
-    assert text.count("from grader.checks.catalogue import") == 1
-    assert drafts.write(cluster, a_class(), {"dora": {STEP: WRITTEN}}).name == "draft_2"
-    with pytest.raises(drafts.NoDraft):
-        drafts.write(cluster, a_class(), {})
-
-
-def test_a_draft_goes_to_the_file_of_its_name(step: Path) -> None:
-    """Where a step has a folder of misconceptions; its name is in none of the files."""
-    cluster = items.clusters(a_class())[0]
-    (step / "misconceptions").mkdir()
-    (step / "misconceptions" / "causal_mask.py").write_text("def draft_1():\n    pass\n", encoding="utf-8")
-    written = drafts.write(cluster, a_class(), {"dora": {STEP: WRITTEN}})
-    assert (written.name, written.file) == ("draft_2", step / "misconceptions" / "masked_softmax.py")
-    assert "def draft_2(" in written.file.read_text(encoding="utf-8")
 
 
 # --- similarity ------------------------------------------------------------------------------------------------------
@@ -324,26 +262,35 @@ def test_the_page_of_pairs(tmp_path: Path) -> None:
 
 
 def test_results_of_other_graders() -> None:
-    """Otter's and PrairieLearn's; where the grader failed there is no zero."""
+    """Otter's, with the keys that version 7.0.0 was seen to write, and PrairieLearn's."""
     report = a_class()[0].report
     assert report
     report.notes = ["Late."]
     otter, prairie = adapters.otter(report), adapters.prairielearn(report)
-    assert otter["score"] == 2.0 and otter["tests"][0]["max_score"] == 4.0 and "Late." in otter["output"]
+    summary, step = otter["tests"]
+    assert list(otter) == ["tests"] and list(summary) == ["name", "visibility", "output", "status"]
+    assert (summary["name"], summary["status"]) == ("Public Tests", "failed") and "Late." in summary["output"]
+    assert list(step) == ["name", "score", "max_score", "visibility", "output"]
+    assert (step["name"], step["score"], step["max_score"]) == (STEP, 2.0, 4.0)
     assert (prairie["score"], prairie["gradable"], len(prairie["tests"])) == (0.5, True, 2)
     assert prairie["tests"][1] == {
         "name": f"{STEP}: Title of test_hard.", "description": "test_hard", "points": 0.0, "max_points": 2.0,
         "output": f"{MESSAGE}\n→ ?",
     }  # fmt: skip
-    report.steps[0].score = None
-    assert adapters.prairielearn(report)["gradable"] is False and "score" not in adapters.otter(report)
 
 
 def test_a_report_is_converted(tmp_path: Path) -> None:
-    """A file that is none is one sentence."""
-    file = tmp_path / "report.json"
-    file.write_bytes(msgspec.json.encode(a_class()[0].report))
+    """A file that is none is one sentence; where the grader itself failed there is no zero."""
+    file, report = tmp_path / "report.json", a_class()[0].report
+    assert report
+    file.write_bytes(msgspec.json.encode(report))
     assert json.loads(adapters.converted(file, "prairielearn"))["score"] == 0.5
+    report.steps[0].score = None
+    file.write_bytes(msgspec.json.encode(report))
+    assert json.loads(adapters.converted(file, "prairielearn"))["gradable"] is False
+    for to in ("otter", "gradescope"):
+        with pytest.raises(adapters.OnlyAZero, match="The grader itself failed"):
+            adapters.converted(file, to)
     file.write_text("{}")
     with pytest.raises(adapters.NoReport, match="is not a report"):
         adapters.converted(file, "otter")
@@ -377,31 +324,15 @@ def test_feedback_under_the_names_of_moodle(tmp_path: Path) -> None:
 
 
 def test_feedback_under_the_names_of_canvas(tmp_path: Path) -> None:
-    """The first two whole numbers between underscores are the student and the file, as Canvas reads them."""
+    """As `infer_comment_context_from_filename` reads them: without `LATE`, the first two whole numbers between
+    underscores are the student and the file; after `anon` stand what is in the student's place, and the file."""
     submissions = tmp_path / "download"
     submissions.mkdir()
-    (submissions / f"kimminseo_LATE_1235_98766_{STEP}.py").write_text("x = 1\n")
-    packed = feedback.build(
-        tmp_path / "f.zip", left_behind(tmp_path / "class", [graded("kimminseo")], submissions), "canvas"
-    )
+    for name in ("kim_min_LATE_1235_98766", "LATE_anon_x7Ab2_98767"):
+        (submissions / f"{name}_{STEP}.py").write_text("x = 1\n")
+    left = left_behind(tmp_path / "class", [graded("kim_min"), graded("anon_x7Ab2")], submissions)
+    packed = feedback.build(tmp_path / "f.zip", left, "canvas")
     with zipfile.ZipFile(tmp_path / "f.zip") as archive:
-        (name,) = archive.namelist()
-    assert packed.count == 1 and [part for part in name.split("_") if part.isdecimal()] == ["1235", "98766"]
-
-
-# --- formulas --------------------------------------------------------------------------------------------------------
-
-
-def test_formulas_are_latex_in_notebooks_and_pictures_elsewhere() -> None:
-    """A comment above a picture takes its place; each formula of a lesson has one in both languages."""
-    text = "Before.\n\n<!-- $$ \\frac{a}{b} $$ -->\n```\n a\n---\n b\n```\n\nAfter.\n"
-    assert formulas.as_latex(text) == "Before.\n\n$$ \\frac{a}{b} $$\n\nAfter.\n"
-    written = 0
-    for step in course.steps():
-        counts = [len(formulas.FORMULA.findall((step.folder / f"lesson.{spoken}.md").read_text(encoding="utf-8")))
-                  for spoken in language.LANGUAGES]  # fmt: skip
-        comments = [len(formulas.COMMENT.findall((step.folder / f"lesson.{spoken}.md").read_text(encoding="utf-8")))
-                    for spoken in language.LANGUAGES]  # fmt: skip
-        assert counts[0] == counts[1] and counts == comments, step.name
-        written += counts[0]
-    assert written >= 5
+        anonymous, named = sorted([part for part in name.split("_") if part != "LATE"] for name in archive.namelist())
+    assert packed.count == 2 and [part for part in named if part.isdecimal()] == ["1235", "98766"]
+    assert anonymous[:3] == ["anon", "x7Ab2", "98767"]

@@ -13,6 +13,7 @@ import pytest
 
 from grader.author import kit
 from grader.base.language import use
+from grader.base.paths import ROOT
 from grader.oracle.live import solutions
 from grader.publish import colab, wheel
 from grader.publish.templates import attention_console as console
@@ -80,11 +81,23 @@ def test_bad_input_is_one_line(installed: Path, tmp_path: Path, words: list[str]
     assert ended.returncode == 2 and says in ended.stderr and "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize("spoken", ["en", "ko"])
+@pytest.mark.parametrize("words", [("grade", "--step", "99"), ("begin", "x"), ("grade", "--submission", "nowhere")])
+def test_what_to_type_next_is_typed_as_attention(words: tuple[str, ...], spoken: str) -> None:
+    """Also where the command was put into the sentence."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "grader", *words], capture_output=True, text=True, cwd=ROOT,
+        env=os.environ | {"KIT_TYPED": "attention", "KIT_LANG": spoken},
+    )  # fmt: skip
+    assert ended.returncode == 2 and f"attention {words[0]} " in ended.stderr and "python -m" not in ended.stderr
+
+
 def test_words_of_make() -> None:
     """`attention X STEP=4` is what `make X STEP=4` runs."""
     assert console.translated(["grade", "STEP=1-6,13"]) == ["grade", "--step", "1-6,13"]
     assert console.translated(["lesson", "STEP=4"]) == ["lesson", "4"]
     assert console.translated(["lab", "NAME=flash", "SEED=3"]) == ["lab", "flash", "--seed", "3"]
+    assert console.translated(["lab", "LOG=on"]) == ["lab", "--log", "on"]
     assert console.translated(["train", "RESUME=1"]) == ["train", "--resume"]
     assert console.translated(["generate", "TEXT=a=b", "TOP_K=5"]) == ["generate", "--text", "a=b", "--top-k", "5"]
     with pytest.raises(console.NotPossible):

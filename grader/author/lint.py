@@ -21,6 +21,7 @@ from grader.base import language
 from grader.base.language import LANGUAGES
 from grader.base.language import gettext as _
 from grader.base.paths import ROOT, SOLUTIONS, STEP_NAME, misconception_files, step_folders
+from grader.checks.catalogue import UNFINISHED
 from grader.course import choice
 from grader.course.stubs import BEGIN, END, REFERENCE_IMPORT
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from grader.oracle.live import Solution
 
 GIVEN = ("student", "reference", "draw")  # the arguments of a check
+DRAFT = re.compile(r"draft_\d+")  # the names of `python -m grader items --draft`
 
 
 def problems(wanted: str = "") -> list[str]:
@@ -271,6 +273,10 @@ def _in_misconceptions(step: Solution) -> Iterator[str]:
     file = _shown(files[0] if len(files) == 1 else files[0].parent)
     checks = [check.name for check in step.checks]
     for wrong in step.misconceptions:
+        if DRAFT.fullmatch(wrong.name) or {wrong.what, wrong.why, wrong.nudge} & set(UNFINISHED):
+            yield _(
+                "{file}: {wrong} is a draft: give it a name, and write the three paragraphs of its docstring."
+            ).format(file=file, wrong=wrong.name)
         for name in wrong.replaced:
             yield from _undefined(f"{file}: {wrong.name}", name, public)
         if wrong.caught_by not in checks:

@@ -102,6 +102,16 @@ class StepResult(msgspec.Struct, kw_only=True):
         """Why the submitted file could not be run: damaged, two answers, …; empty where it could."""
         return self.message if self.status == "fail" else ""
 
+    @property
+    def stuck(self) -> bool:
+        """Whether every check failed in the same way, before it asked for anything: at the import. A check may add a
+        line about its inputs to what all of them say."""
+        if self.unusable or self.odd or len(self.checks) < 2:
+            return False
+        said = min((check.message for check in self.checks), key=len)
+        same = all(check.message == said or check.message.startswith(f"{said}\n") for check in self.checks)
+        return bool(said) and same and all(check.status == "fail" and not check.off_limits for check in self.checks)
+
 
 class Reproduction(msgspec.Struct):
     """The first call of a step that fails, as a program; its large tensors by name, as safetensors."""

@@ -1,8 +1,10 @@
-"""Backends, which answer the calls of a check: the protocol, and the one that answers in this process."""
+"""Backends, which answer the calls of a check: the protocol, the one that answers in this process, and an exchange with
+one."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -12,6 +14,32 @@ from grader.calls.responder import Responder
 from grader.calls.values import leaves
 from grader.checks.bounded import lifted
 from grader.checks.draws import Draw
+from grader.checks.value_text import show_call
+
+
+@dataclass
+class Exchange:
+    """One call and its outcome, kept for diagnosis. `maker` is the call that made the called module, if any.
+
+    `measured`: the measure of the call's memory that the check looked at, if any. `due_error`: it gave a value where
+    the check asks for an error.
+    """
+
+    call: Call
+    maker: Exchange | None = None
+    outcome: Outcome | None = None
+    measured: Literal["", "largest", "peak", "saved"] = ""
+    due_error: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The call as the learner would type it."""
+        return show_call(self.call, self.maker.shown if self.maker else "")
+
+    @property
+    def name(self) -> str:
+        """The public name that is called, or that made the called module."""
+        return self.maker.name if self.maker else self.call.name
 
 
 class Backend(Protocol):

@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Replaces = str | tuple[str, ...] | Callable[..., dict[str, Any]]
+# The paragraphs of a draft, in place of which an author writes what was done, why it is wrong, and a nudge.
+UNFINISHED = ("Say here what was done.", "Say here why it is wrong.", "What question would lead there?")
 
 
 @dataclass(frozen=True)

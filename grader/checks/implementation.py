@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -19,37 +19,12 @@ from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
 from grader.calls.call import Call, Options, Outcome
 from grader.calls.values import HandleId, Placed, bare, mapped
-from grader.checks.backends import Backend
+from grader.checks.backends import Backend, Exchange
 from grader.checks.compare import returned_nothing
 from grader.checks.learner_errors import learners_error, parameters_misfit
-from grader.checks.value_text import show_call, show_value
+from grader.checks.value_text import show_value
 
 MOST_NAMES = 5  # of functions in a message
-
-
-@dataclass
-class Exchange:
-    """One call and its outcome, kept for diagnosis. `maker` is the call that made the called module, if any.
-
-    `measured`: the measure of the call's memory that the check looked at, if any. `due_error`: it gave a value where
-    the check asks for an error.
-    """
-
-    call: Call
-    maker: Exchange | None = None
-    outcome: Outcome | None = None
-    measured: Literal["", "largest", "peak", "saved"] = ""
-    due_error: bool = False
-
-    @property
-    def shown(self) -> str:
-        """The call as the learner would type it."""
-        return show_call(self.call, self.maker.shown if self.maker else "")
-
-    @property
-    def name(self) -> str:
-        """The public name that is called, or that made the called module."""
-        return self.maker.name if self.maker else self.call.name
 
 
 class How(TypedDict, total=False):

@@ -20,6 +20,7 @@ from grader.base.language import gettext as _
 from grader.base.results import Reproduction
 from grader.calls.call import Call
 from grader.calls.values import HandleId, Opaque, Placed, as_tensor
+from grader.checks.backends import Exchange
 from grader.checks.compare import (
     SCALE_FLOOR,
     Tolerance,
@@ -29,7 +30,6 @@ from grader.checks.compare import (
     require_agreement,
     require_close,
 )
-from grader.checks.implementation import Exchange
 from grader.checks.literals import WIDTH, constants, nested, paths_of, plain, quiet
 
 LITERAL = 96  # elements that are written out; what has more lies beside the program

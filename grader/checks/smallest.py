@@ -18,8 +18,9 @@ from grader.base.language import gettext as _
 from grader.calls.call import Call
 from grader.calls.values import leaves, mapped
 from grader.checks.assertions import agree, with_values
+from grader.checks.backends import Exchange
 from grader.checks.draws import Draw
-from grader.checks.implementation import Exchange, Implementation
+from grader.checks.implementation import Implementation
 from grader.checks.regimes import AXES, AskedFunction, AskedModule
 from grader.checks.value_text import FULLY_SHOWN
 

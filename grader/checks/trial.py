@@ -10,10 +10,10 @@ from typing import Any
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
 from grader.base.results import Parting, Status
-from grader.checks.backends import Backend, Oracle
+from grader.checks.backends import Backend, Exchange, Oracle
 from grader.checks.bounded import BoundedArithmetic
 from grader.checks.draws import stream_seed
-from grader.checks.implementation import Exchange, Implementation, OffLimits
+from grader.checks.implementation import Implementation, OffLimits
 from grader.checks.reproduction import Due
 
 MAX_MESSAGE = 8000  # characters

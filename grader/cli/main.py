@@ -107,7 +107,7 @@ def _run(words: list[str]) -> int:
         print(_("{problem} Type: {command}").format(problem=problem, command=command), file=sys.stderr)
         return 2
     except BadInput as refusal:
-        print(refusal, file=sys.stderr)
+        print(language.typed(str(refusal)), file=sys.stderr)  # a command may have been put into the sentence
         return 2
     except KeyboardInterrupt:
         print(_("Stopped. Nothing was graded. Type: make grade"), file=sys.stderr)

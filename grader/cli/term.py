@@ -120,7 +120,10 @@ def _draft(number: int, graded: GradedClass, command: str) -> None:
         raise BadInput(
             _("{problem} Type: {command}").format(problem=problem, command=f"python -m grader {command}")
         ) from None
-    said = _("The draft {name} is at the end of {file}. Write its docstring, then type: make prove STEP={step}")
+    said = _(
+        "The draft {name} is at the end of {file}. Read it: it is a student's code, and make prove runs it outside the "
+        "sandbox. Give it a name, write its docstring, then type: make format && make prove STEP={step}"
+    )
     print(said.format(name=written.name, file=written.file, step=written.number))
 
 
@@ -221,6 +224,9 @@ def _convert(given: Namespace) -> None:
             text = adapters.converted(Path(given.report), given.to)
         except adapters.NoReport as problem:
             said = _("{problem} Type: python -m grader grade --json report.json")
+            raise BadInput(said.format(problem=problem)) from None
+        except adapters.OnlyAZero as problem:
+            said = _("{problem} There are no results: they would be a zero. Type: python -m grader doctor")
             raise BadInput(said.format(problem=problem)) from None
         _write(given.out, text, f"convert {paths.typed(Path(given.report))} --out OTHER.json")
         print(_("The results are in {file}.").format(file=given.out))

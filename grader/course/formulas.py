@@ -1,18 +1,25 @@
-"""Formulas of a lesson for a notebook: LaTeX in place of the picture that stands for it in a terminal.
+"""Formulas of a lesson for a notebook: LaTeX, where a terminal shows a picture of letters, or words alone.
 
-An author writes the LaTeX as a comment right above the picture, where a terminal shows nothing of it:
+An author writes the LaTeX as a comment, of which a terminal and a page show nothing:
 
     <!-- $$ \\text{weights} = \\mathrm{softmax}(\\text{scores}) $$ -->
+
+Right above a picture it takes the picture's place; as a paragraph of its own it stands where it is.
 """
 
 from __future__ import annotations
 
 import re
 
-FORMULA = re.compile(r"^<!--\s*(\$\$.+?\$\$)\s*-->\n+```\n.*?^```$", re.MULTILINE | re.DOTALL)
-COMMENT = re.compile(r"^<!--\s*\$\$.*?\$\$\s*-->\n", re.MULTILINE | re.DOTALL)
+COMMENT = re.compile(r"^<!-- (\$\$ [^\n]+ \$\$) -->$", re.MULTILINE)
+WITH_PICTURE = re.compile(COMMENT.pattern[:-1] + r"\n```\n.*?^```$", re.MULTILINE | re.DOTALL)
 
 
 def as_latex(text: str) -> str:
-    """The text with each formula as LaTeX, which notebooks set, in place of its picture."""
-    return COMMENT.sub("", FORMULA.sub(lambda found: found[1], text))
+    """The text with each formula as LaTeX, which notebooks set."""
+    return COMMENT.sub(lambda found: found[1], WITH_PICTURE.sub(lambda found: found[1], text))
+
+
+def without(text: str) -> str:
+    """The text without the LaTeX, of which a terminal and a page show nothing."""
+    return COMMENT.sub("", text)

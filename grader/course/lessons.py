@@ -20,7 +20,7 @@ from grader.base import files
 from grader.base.language import LANGUAGES, current
 from grader.base.language import gettext as _
 from grader.base.paths import SOLUTIONS, step_folder
-from grader.course import stubs
+from grader.course import formulas, stubs
 
 HINTS_HEADING = re.compile(r"^##\s+(?:Hints|힌트)\s*$", re.MULTILINE)
 PICTURE = re.compile(r"^!\[[^\]]+\]\(picture:\w+\)\n+", re.MULTILINE)  # a line that a page draws
@@ -53,7 +53,7 @@ def reading(step: str, solutions: Path = SOLUTIONS, *, pictured: bool = False) -
     """A lesson as it is read: it ends before the hints, which are given one at a time; with the lines that stand for
     drawn pictures only if it is to be `pictured`. Raises NoLesson."""
     text, *hints = HINTS_HEADING.split(lesson(step, solutions), maxsplit=1)
-    number, said = int(step[4:6]), []
+    text, number, said = formulas.without(text), int(step[4:6]), []
     if not pictured and PICTURE.search(text):
         text = PICTURE.sub("", text)
         said.append(_("As a page with drawn pictures: {command}").format(command=f"`make lesson STEP={number} PAGE=1`"))

@@ -20,8 +20,13 @@ from grader.course.submissions import ARCHIVE, Submission, read, readable
 STEP_FILE = re.compile(r".*step\d{2}_\w+.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too
 # How Moodle names the folder of a student: full name, number of the submission, kind.
 MOODLE_FOLDER = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+)\w*")
-# How Canvas names a file of a download: who, whether late, the student's ID, that of the submission, its own name.
-CANVAS_FILE = re.compile(r"(?P<login>[^_.][^_]*)_(?P<late>LATE_)?(?P<id>\d+)_\d+_(?P<file>.+)")
+# How it names a file where the teacher's download has no folders: the folder's name in front.
+MOODLE_FILE = re.compile(r"(?P<folder>.+?_\d+_assignsubmission_file)_(?P<file>.+)")
+# How Canvas names a file of a download: who, whether late, the student's ID, that of the file, its own name. A name may
+# hold `_`; of an anonymous assignment it is `LATE_anon_x7Ab2_98766_`, where no ID of the gradebook stands.
+CANVAS_FILE = re.compile(
+    r"(?:(?P<early>LATE_)?(?P<anonymous>anon_[A-Za-z0-9]{5})|(?P<login>[^_.].*?)(?P<late>_LATE)?_(?P<id>\d+))_\d+_(?P<file>.+)"
+)
 KNOWN = ("exercises", "submission")  # where a learner's files stand inside what was handed in
 NOT_STUDENTS = ("__MACOSX", "__pycache__")
 BY_NBGRADER = ("timestamp.txt", "submission_secret.txt")  # what it puts beside a submission
@@ -78,14 +83,27 @@ def _online_texts(names: list[str]) -> dict[str, list[str]]:
 
 
 def _downloaded(submissions: Path) -> dict[str, list[str]]:
-    """The files of a flat download of Canvas, by student: the login, with the ID behind it where two have the same."""
+    """The files of a flat download, by student. Canvas's: the login, with the ID behind it where two have the same;
+    Moodle's: what it would call the folder."""
     files: dict[tuple[str, str], list[str]] = {}
     for name in sorted(os.listdir(submissions)):
-        if (match := CANVAS_FILE.fullmatch(name)) and (STEP_FILE.fullmatch(name) or ARCHIVE.fullmatch(name)):
-            files.setdefault((match["login"], match["id"]), []).append(name)
+        if moodle := MOODLE_FILE.fullmatch(name):
+            if not (submissions / name).is_dir():
+                files.setdefault((moodle["folder"], ""), []).append(name)
+        elif (match := CANVAS_FILE.fullmatch(name)) and (STEP_FILE.fullmatch(name) or ARCHIVE.fullmatch(name)):
+            files.setdefault((_canvas_name(match), match["id"] or ""), []).append(name)
     logins = [login for login, _id in files]
     taken = {login for login in logins if logins.count(login) > 1 or (submissions / login).exists()}
     return {f"{login}_{number}" if login in taken else login: names for (login, number), names in files.items()}
+
+
+def canvas_names(match: re.Match[str]) -> list[str]:
+    """What the student of a file of Canvas's may be called here."""
+    return [_canvas_name(match), f"{_canvas_name(match)}_{match['id'] or ''}"]
+
+
+def _canvas_name(match: re.Match[str]) -> str:
+    return str(match["anonymous"] or match["login"])
 
 
 def _may_be_folder(path: Path) -> bool:
@@ -112,7 +130,7 @@ def students(submissions: Path, names: list[str], assignment: str, before: Seque
     others = _other_assignments(submissions, names, assignment)
     for folder in names:
         if folder in downloaded:
-            student = _from_canvas(submissions, folder, downloaded[folder])
+            student = _from_download(submissions, folder, downloaded[folder])
         elif others and _holds_only(submissions / folder, others):  # this one was not handed in
             student = Student(readable(folder), file_name(folder), Submission(readable(folder)))
         else:
@@ -189,16 +207,17 @@ def _from_folder(submissions: Path, folder: str, assignment: str, online: Sequen
     return Student(name, file_name(folder), handed_in, problem, labs=labs)
 
 
-def _from_canvas(submissions: Path, name: str, files: list[str]) -> Student:
-    """A student of a flat download."""
-    matches = [match for match in map(CANVAS_FILE.fullmatch, files) if match]
+def _from_download(submissions: Path, name: str, files: list[str]) -> Student:
+    """A student of a flat download, of Moodle's too."""
+    matches = [match for match in map(CANVAS_FILE.fullmatch, files) if match and not MOODLE_FILE.fullmatch(match[0])]
     handed_in = read(submissions, files)
     handed_in.name, problem = readable(name), ""
     if not {step.name for step in step_folders()} & (handed_in.sources.keys() | handed_in.problems.keys()):
         said = _("No answer was found in {files}.")
         problem = said.format(files=", ".join(map(readable, files[:MAX_NAMED])))
-    late = any(match["late"] for match in matches)
-    return Student(handed_in.name, file_name(name), handed_in, problem, matches[0]["id"], late)
+    late = any(match["late"] or match["early"] for match in matches)
+    number = (matches[0]["id"] or "") if matches else ""
+    return Student(handed_in.name, file_name(name), handed_in, problem, number, late)
 
 
 def file_name(name: str) -> str:

@@ -92,7 +92,7 @@ def standing(graded: Graded) -> Standing:
 def _step(step: StepResult) -> StepStanding:
     named = [check.misconception for check in step.checks if check.misconception]
     failing = [check.title for check in step.checks if check.status == "fail" and not check.off_limits]
-    stuck = _is_stuck(step)
+    stuck = step.stuck
     invalid = stuck and INVALID.search(step.checks[0].message) is not None
     explained = named or stuck or step.unusable or step.odd
     return StepStanding(
@@ -100,20 +100,6 @@ def _step(step: StepResult) -> StepStanding:
         () if explained else tuple(failing[:1]), any(check.off_limits for check in step.checks), step.blocked_by,
         step.unusable, step.track, invalid=invalid, not_imported=stuck and not invalid, odd=step.odd,
     )  # fmt: skip
-
-
-def _is_stuck(step: StepResult) -> bool:
-    """Whether every check failed in the same way, before it asked for anything: at the import."""
-    messages = {check.message for check in step.checks}
-    failed = all(check.status == "fail" and not check.off_limits for check in step.checks)
-    return (
-        failed
-        and not step.unusable
-        and not step.odd
-        and len(step.checks) > 1
-        and len(messages) == 1
-        and messages != {""}
-    )
 
 
 def _diagnoses(named: Iterable[str]) -> tuple[tuple[str, ...], ...]:

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from grader.calls.call import Call, Outcome
 from grader.calls.values import HandleId, Placed, as_tensor, folded, leaves, numbers_of
+from grader.checks.backends import Exchange
 from grader.checks.compare import UNITS
-from grader.checks.implementation import Exchange
 from grader.oracle import randomness
 from grader.oracle.likeness import (
     ROOM,

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from grader.calls.call import Call, Outcome, Raised
 from grader.calls.values import Placed, folded, leaves, numbers_of
+from grader.checks.backends import Exchange
 from grader.checks.compare import UNITS, Tolerance, gradient_room, largest_of, magnitude
-from grader.checks.implementation import Exchange
 from grader.oracle import randomness
 
 # A learner who makes the same mistake may sum in another order: tolerance for that, and for nothing else.

@@ -12,10 +12,9 @@ from msgspec.structs import replace
 
 from grader.calls.call import Call, Outcome
 from grader.calls.values import copied
-from grader.checks.backends import LocalBackend, Oracle
+from grader.checks.backends import Exchange, LocalBackend, Oracle
 from grader.checks.bounded import lifted
 from grader.checks.catalogue import Misconception, paired
-from grader.checks.implementation import Exchange
 from grader.checks.trial import Trial
 from grader.oracle import randomness
 from grader.oracle.likeness import same_answer, same_but_for_the_draw, same_size, size_measured, too_few_to_tell

@@ -1,7 +1,7 @@
 """One report as the results of other graders: small pure functions from a `Report` to what each of them reads.
 
-Otter's results are those that it writes for Gradescope; PrairieLearn's are what an external grader leaves in
-`/grade/results/results.json`.
+Otter's results are the `results.json` that `otter run` writes, as version 7 does, with its setting `show_all_public`;
+PrairieLearn's are what an external grader leaves in `/grade/results/results.json`.
 """
 
 from __future__ import annotations
@@ -22,37 +22,41 @@ class NoReport(ValueError):
     """The file is not a report. One sentence."""
 
 
+class OnlyAZero(ValueError):
+    """The grader itself failed in a step, and the results have no way to say so but a zero. One sentence."""
+
+
 def converted(file: Path, to: str) -> str:
-    """The results, as JSON, of a report that was saved. Raises NoReport."""
+    """The results, as JSON, of a report that was saved. Raises NoReport, OnlyAZero."""
     try:
         report = msgspec.json.decode(file.read_bytes(), type=Report)
     except OSError as error:
         raise NoReport(_("{file} can't be read ({reason}).").format(file=file, reason=error.strerror)) from None
     except msgspec.DecodeError as error:
         raise NoReport(_("{file} is not a report ({reason}).").format(file=file, reason=error)) from None
+    if to != "prairielearn" and _open(report):
+        raise OnlyAZero(_failed(report))
     made = {"otter": otter, "prairielearn": prairielearn, "gradescope": gradescope}[to](report)
     return msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n"
 
 
 def otter(report: Report) -> dict[str, Any]:
-    """As `otter run` writes `results.json`: one test for each step, as Otter has one for each question.
-
-    A step that could not be graded has no score, and no total is given then: it is no zero.
-    """
+    """A summary of all that is public, and one test for each step, as Otter has one for each question; the total is
+    their sum, which Otter doesn't write either."""
+    texts = {step.name: plain(as_text(step)) for step in report.steps}
+    passed = all(step.status == "pass" for step in report.steps)
+    summary = {
+        "name": "Public Tests", "visibility": "visible", "output": "\n\n".join([*_said(report), *texts.values()]),
+        "status": "passed" if passed else "failed",
+    }  # fmt: skip
     tests = [
         {
-            "name": step.name,
-            "score": step.score,
-            "max_score": step.max_score,
-            "status": "passed" if step.status == "pass" else "failed",
-            "visibility": "visible",
-            "output": plain(as_text(step)),
+            "name": step.name, "score": round(step.score or 0.0, 5), "max_score": round(step.max_score, 5),
+            "visibility": "visible", "output": texts[step.name],
         }
         for step in report.steps
-        if step.score is not None
-    ]
-    found = {"tests": tests, "output": "\n".join(_said(report)), "stdout_visibility": "hidden"}
-    return found if _open(report) else found | {"score": report.score}
+    ]  # fmt: skip
+    return {"tests": [summary, *tests]}
 
 
 def prairielearn(report: Report) -> dict[str, Any]:
@@ -60,8 +64,8 @@ def prairielearn(report: Report) -> dict[str, Any]:
 
     Where the grader itself failed it is not gradable, so that it costs the student no attempt.
     """
-    if failed := _open(report):
-        said = _("The grader itself failed in {steps}.").format(steps=", ".join(failed))
+    if _open(report):
+        said = _failed(report)
         return {"gradable": False, "message": said, "format_errors": [said]}
     return {
         "gradable": True,
@@ -87,6 +91,10 @@ def _said(report: Report) -> Iterator[str]:
     yield from report.notes
     yield from unread(report)
     yield from (f"{step.name}: {step.note}" for step in report.steps if step.note)
+
+
+def _failed(report: Report) -> str:
+    return _("The grader itself failed in {steps}.").format(steps=", ".join(_open(report)))
 
 
 def _open(report: Report) -> list[str]:

@@ -55,7 +55,8 @@ def _moodle(graded: GradedClass) -> dict[str, str]:
 
 
 def _canvas(submissions: Path) -> dict[str, str]:
-    """Canvas finds a submission by the two numbers in the names of its download: the student's, and the file's."""
+    """Canvas finds a submission by the two numbers in the names of its download, the student's and the file's, and
+    takes none whose second number is not that of a file handed in. It shows the page under the name of that file."""
     found: dict[str, str] = {}
     try:
         listing = sorted(os.listdir(submissions))
@@ -64,6 +65,6 @@ def _canvas(submissions: Path) -> dict[str, str]:
     for name in listing:
         if match := CANVAS_FILE.fullmatch(name):
             prefix = name[: match.start("file")]
-            for student in (match["login"], f"{match['login']}_{match['id']}"):
+            for student in roster.canvas_names(match):
                 found.setdefault(roster.file_name(student), prefix)
     return found

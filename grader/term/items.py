@@ -114,12 +114,10 @@ def clusters(entries: Iterable[Graded]) -> list[Cluster]:
 
 def unrecognised(step: StepResult) -> list[CheckResult]:
     """The failing checks of a step that no known mistake explains; nothing where its code never ran, or was refused."""
-    if step.unusable or step.odd or any(check.off_limits for check in step.checks):
-        return []
+    if step.unusable or step.odd or step.stuck or any(check.off_limits for check in step.checks):
+        return []  # it can't be imported, or is refused
     failing = [check for check in step.checks if check.status == "fail" and not check.unwritten]
-    if any(check.misconception for check in failing) or len({check.message for check in failing}) < len(failing):
-        return []  # explained in part, or every check failed in one way: the file can't be imported
-    return failing
+    return [] if any(check.misconception for check in failing) else failing  # nothing where it is explained in part
 
 
 def wrong_answers(report: Report) -> frozenset[str]:

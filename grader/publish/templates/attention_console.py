@@ -21,7 +21,7 @@ LANGUAGES = ("en", "ko")
 # `attention grade STEP=4` is `make grade STEP=4`: what each command does with the words that make takes.
 OPTION = {name: f"--{name.lower().replace('_', '-')}" for name in (
     "STEP", "TRACK", "TEXT", "DEVICE", "SEED", "SECONDS", "MODEL", "PREDICT", "TOKENS", "TEMPERATURE", "TOP_K",
-    "FOLDER",
+    "FOLDER", "LOG",
 )}  # fmt: skip
 POSITION = {
     "watch": "STEP", "hint": "STEP", "repro": "STEP", "lesson": "STEP", "reset": "STEP", "solution": "STEP",

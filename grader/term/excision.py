@@ -1,0 +1,141 @@
+"""Cuts a function or class out of a learner's file, with what it needs of that file.
+
+The text is data here: nothing of it is run. Docstrings, comments and annotations are left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import symtable
+from collections.abc import Collection, Iterator
+
+from grader.base.paths import step_folder
+
+STEP = re.compile(r"(?:exercises\.)?(step\d{2}_\w+)")
+
+
+class Unresolved(ValueError):
+    """What is cut out uses names that the file does not define; they are its only argument, as one text."""
+
+
+def excised(source: str, public: str, elsewhere: Collection[str], step: str) -> str | None:
+    """The last definition of `public` in a file of this step and all that it needs, imports first: lines for the body
+    of a function. None where the file does not define it.
+
+    Names `elsewhere` are taken from the step's reference. Raises Unresolved, and what `ast.parse` raises.
+    """
+    body = [node for node in map(_Bare().visit, ast.parse(source).body) if node is not None]
+    found = [node for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == public]
+    if not found:
+        return None
+    others = [node for node in body if public not in _bound(node)]
+    wanted = _needed(found[-1], others, elsewhere)
+    used = set().union(*map(_used, wanted))
+    known = used & set(elsewhere) - {public}
+    if missing := used - set().union(*map(_bound, wanted)) - known - set(dir(builtins)):
+        raise Unresolved(", ".join(sorted(missing)))
+    imports = [line for node in body if node in wanted and _is_import(node) for line in _import_lines(node, used)]
+    imports += [f"from {_module(step)} import {', '.join(sorted(known))}"] if known else []
+    own = [ast.unparse(_Inner().visit(node)) for node in body if node in wanted and not _is_import(node)]
+    return "\n\n".join(["\n".join(dict.fromkeys(imports)), *own] if imports else own)
+
+
+def _needed(definition: ast.stmt, others: list[ast.stmt], elsewhere: Collection[str]) -> list[ast.stmt]:
+    """A definition with the statements that it needs, directly or not."""
+    wanted, waiting = [definition], [definition]
+    while waiting:
+        used = _used(waiting.pop()) - set(elsewhere)
+        more = [node for node in others if node not in wanted and _bound(node) & used]
+        wanted += more
+        waiting += more
+    return wanted
+
+
+def _bound(node: ast.stmt) -> set[str]:
+    """The names that a statement of a module binds there."""
+    symbols = _table(node).get_symbols()
+    return {each.get_name() for each in symbols if each.is_assigned() or each.is_imported()}
+
+
+def _used(node: ast.stmt) -> set[str]:
+    """The names that a statement of a module takes from there, also inside functions and classes."""
+    return set(_globals(_table(node)))
+
+
+def _globals(table: symtable.SymbolTable) -> Iterator[str]:
+    whole = table.get_type() == "module"
+    yield from (each.get_name() for each in table.get_symbols() if each.is_referenced() and (whole or each.is_global()))
+    for inside in table.get_children():
+        yield from _globals(inside)
+
+
+def _table(node: ast.stmt) -> symtable.SymbolTable:
+    return symtable.symtable(ast.unparse(node), "a learner's file", "exec")
+
+
+def _is_import(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def _import_lines(node: ast.stmt, used: Collection[str]) -> Iterator[str]:
+    """A line for each name that is used: earlier steps' references in place of the learner's files."""
+    assert isinstance(node, ast.Import | ast.ImportFrom)
+    for alias in node.names:
+        bound = (alias.asname or alias.name).partition(".")[0]
+        if bound not in used:
+            continue
+        name = f" as {alias.asname}" if alias.asname else ""
+        if isinstance(node, ast.Import):
+            yield f"import {_module(alias.name)}{name}"
+        elif node.module in (None, "exercises") and STEP.fullmatch(alias.name):
+            yield f"from {_module(alias.name).rpartition('.')[0]} import reference as {bound}"
+        else:
+            yield f"from {_module(node.module or '')} import {alias.name}{name}"
+
+
+def _module(name: str) -> str:
+    """A module of ours in place of a step's file of the learner's; any other as it is."""
+    step = STEP.fullmatch(name)
+    try:
+        return f"solutions.{step_folder(step[1]).parent.name}.{step[1]}.reference" if step else name
+    except FileNotFoundError:
+        return name
+
+
+class _Bare(ast.NodeTransformer):
+    """Removes docstrings, and annotations that nothing reads."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.stmt | None:  # as ast calls it
+        return None if isinstance(node.value, ast.Constant) else self.generic_visit(node)  # type: ignore[return-value]
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt | None:
+        return ast.copy_location(ast.Assign([node.target], node.value), node) if node.value else None
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.stmt | None:
+        return None if node.module == "__future__" else node
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.annotation = None
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.stmt:
+        annotated = [each for each in node.body if isinstance(each, ast.AnnAssign)] if node.decorator_list else []
+        kept = {id(each): each for each in annotated}  # a dataclass reads them
+        node.body = [made for each in node.body if (made := kept.get(id(each)) or self.visit(each)) is not None]
+        node.body = node.body or [ast.Pass()]
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
+        node.returns = None
+        self.generic_visit(node)
+        node.body = node.body or [ast.Pass()]
+        return node
+
+
+class _Inner(ast.NodeTransformer):
+    """What a function makes `global` is `nonlocal` where the module's names have become another function's."""
+
+    def visit_Global(self, node: ast.Global) -> ast.stmt:  # as ast calls it
+        return ast.copy_location(ast.Nonlocal(node.names), node)
