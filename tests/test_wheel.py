@@ -60,7 +60,7 @@ def test_what_was_written_stays(installed: Path, tmp_path: Path) -> None:
     assert "어텐션" in file.read_text(encoding="utf-8")  # the stub speaks Korean
     file.write_text("mine = 1\n", encoding="utf-8")
     again = attention(installed, tmp_path, "start", "here")
-    assert again.returncode == 0 and "left alone" in again.stdout
+    assert again.returncode == 0 and "left alone" in again.stdout and "step02" not in again.stdout
     assert file.read_text(encoding="utf-8") == "mine = 1\n"
 
 

@@ -23,8 +23,8 @@ def terminal(standings: Sequence[Standing], kept: int) -> RenderableType:
     shown = standings if len(standings) <= ROWS else failed
     said = [
         _(
-            "{count} students: {graded} graded ({kept} of them reused from an earlier run), {failed} "
-            "could not be graded."
+            "Students: {count}, of whom {graded} were graded ({kept} of them in an earlier run), and {failed} could not be "
+            "graded."
         ).format(count=len(standings), graded=len(scores), kept=kept, failed=len(failed))
     ]
     if scores:

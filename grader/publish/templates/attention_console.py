@@ -38,7 +38,7 @@ SAID = {
         "usage": "attention start FOLDER makes a course there. In that folder:\n"
         "  attention grade   attention watch   attention lesson STEP=4   attention --help",
         "made": "The course is in {folder}. Type:\n  cd {folder}\n  attention grade",
-        "kept": "{file} holds your work and was left alone.",
+        "kept": "{file} was there and was left alone.",
         "other": "{folder} holds something other than a course. Type: attention start OTHER",
         "unwritable": "{folder} can't be written ({reason}). Type: attention start OTHER",
         "nowhere": "There is no course in this folder. Type: attention start my-course",
@@ -49,7 +49,7 @@ SAID = {
         "usage": "attention start 폴더: 그 폴더에 강의를 만듭니다. 그 폴더 안에서는 다음과 같이 입력합니다.\n"
         "  attention grade   attention watch   attention lesson STEP=4   attention --help",
         "made": "강의를 {folder}에 만들었습니다. 다음을 입력하세요.\n  cd {folder}\n  attention grade",
-        "kept": "{file}에는 작성한 코드가 있어 그대로 두었습니다.",
+        "kept": "{file}: 이미 있는 파일이라 그대로 두었습니다.",
         "other": "{folder}에는 강의가 아닌 다른 것이 있습니다. 다음을 입력하세요: attention start 다른_폴더",
         "unwritable": "{folder}에 쓸 수 없습니다({reason}). 다음을 입력하세요: attention start 다른_폴더",
         "nowhere": "이 폴더에는 강의가 없습니다. 다음을 입력하세요: attention start my-course",
@@ -121,7 +121,8 @@ def unpack(folder: Path) -> None:
             to = folder / name.removeprefix(TOP)
             mine = name.removeprefix(TOP).startswith(WORK)
             if mine and to.exists():
-                print(said("kept", file=to))
+                if to.read_bytes() not in (kit.read(name), kit.read(stubs.get(to.stem, name))):
+                    print(said("kept", file=to))
                 continue
             to.parent.mkdir(parents=True, exist_ok=True)
             to.write_bytes(kit.read(stubs.get(to.stem, name) if mine and korean else name))
