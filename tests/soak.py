@@ -157,7 +157,11 @@ def _written(made: Any, name: str, there: dict[str, Any]) -> str | None:
     names = vars(sys.modules[made.__module__])
     if names.get(getattr(made, "__name__", "")) is not made:  # an object, or made inside another function
         return None
-    definition = ast.parse(textwrap.dedent(inspect.getsource(made))).body[0]
+    try:
+        source = inspect.getsource(made)
+    except OSError:  # a class made by a call
+        return None
+    definition = ast.parse(textwrap.dedent(source)).body[0]
     assert isinstance(definition, ast.FunctionDef | ast.ClassDef)
     definition.decorator_list, definition.name = [], name
     used = {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)}

@@ -23,8 +23,8 @@ def terminal(standings: Sequence[Standing], kept: int) -> RenderableType:
     shown = standings if len(standings) <= ROWS else failed
     said = [
         _(
-            "Students: {count}, of whom {graded} were graded ({kept} of them in an earlier run), and {failed} could not be "
-            "graded."
+            "Students: {count}, of whom {graded} were graded ({kept} of them in an earlier run), and {failed} could "
+            "not be graded."
         ).format(count=len(standings), graded=len(scores), kept=kept, failed=len(failed))
     ]
     if scores:
