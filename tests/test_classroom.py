@@ -495,7 +495,7 @@ def test_a_killed_process_of_the_pool_loses_nobody(what: str, slow_class: Path, 
     below = descendants(process.pid)
     os.kill(judge if what == "judge" else zygote, signal.SIGKILL)
     code, said = ended(process)
-    assert code == 0 and "6 graded" in said and "0 could not be graded" in said, said
+    assert code == 0 and "6 were graded" in said and "0 could not be graded" in said, said
     until(lambda: gone(below), 10.0)
 
 

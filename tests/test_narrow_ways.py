@@ -108,9 +108,16 @@ def test_one_line_for_meta() -> None:
 
     assert "test_device" in refused_by("step02_softmax", {"softmax": nothing_done})
 
+    def one_thing_done(x: Tensor, dim: int = -1) -> Tensor:
+        return torch.exp(x) if x.is_meta else right(x, dim)
+
+    assert "test_device" in refused_by("step02_softmax", {"softmax": one_thing_done})
+
     def values_looked_at(x: Tensor, dim: int = -1) -> Tensor:
         if not x.is_meta and x.isposinf().any():
             raise ValueError("infinity")
+        if not x.is_meta:  # more work than the function itself
+            assert torch.allclose(torch.func.grad(lambda y: y.sin().sum())(torch.ones(3)), torch.ones(3).cos())
         return right(x, dim)  # type: ignore[no-any-return]
 
     assert refused_by("step02_softmax", {"softmax": values_looked_at}) == set()

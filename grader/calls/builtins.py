@@ -18,7 +18,7 @@ import torch
 import torch._decomp.decompositions
 import torch._refs.nn.functional
 import torch._refs.special
-from torch import nn
+from torch import Tensor, nn
 from torch._higher_order_ops import flex_attention
 from torch._ops import (
     _HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS,
@@ -33,6 +33,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from grader.calls.memory import UncompiledMode
+from grader.calls.values import leaves
 
 FAMILIES: dict[str, re.Pattern[str]] = {
     "softmax": re.compile(r"[sS]oft(max|min)"),
@@ -291,6 +292,7 @@ class FunctionNames(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.names: set[str] = set()
+        self._made: dict[int, str] = {}  # which of them gave the object of this id
         self._known: dict[Any, str] = {}  # the recorded names of functions seen before, "" for none
 
     def __torch_function__(
@@ -300,9 +302,16 @@ class FunctionNames(TorchFunctionMode):
             name = self._known[func]
         except (KeyError, TypeError):
             name = self._noted_as(func)
+        result = func(*args, **kwargs) if kwargs else func(*args)
         if name:
             self.names.add(name)
-        return func(*args, **kwargs) if kwargs else func(*args)
+            for made in result if isinstance(result, tuple) else (result,):
+                self._made[id(made)] = name
+        return result
+
+    def makers(self, value: Any) -> list[str]:
+        """Which of them gave each tensor of a value: "" where none did, as of an argument or of what was kept."""
+        return [self._made.get(id(leaf), "") for leaf in leaves(value) if isinstance(leaf, Tensor)]
 
     def _noted_as(self, func: Callable[..., Any]) -> str:
         name = getattr(func, "__name__", None) or str(func)

@@ -59,9 +59,9 @@ class Circumstances(ExitStack):
         return self
 
     @property
-    def functions(self) -> set[str]:
-        """The torch functions that were called, where they are recorded: on `meta` always."""
-        return self._functions.names if self._functions is not None else set()
+    def functions(self) -> FunctionNames | None:
+        """The torch functions that were called, where they are recorded: on `meta` always, unless trusted."""
+        return self._functions
 
     def note(self, outcome: Outcome) -> None:
         """Puts what was recorded into the outcome."""

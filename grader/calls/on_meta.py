@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,6 +24,19 @@ from grader.calls.outputs import materialised
 from grader.calls.values import leaves
 
 LONGEST = 1024
+
+
+@dataclass(frozen=True)
+class Work:
+    """The torch functions that a call used, and which of them gave each tensor of its result."""
+
+    names: set[str]
+    makers: list[str]
+
+    def may_replace(self, other: Work) -> bool:
+        """Whether the other call did this work and more beside it, as code that looks at values does where there are
+        some: its result has to come from the same functions."""
+        return self.names <= other.names and self.makers == other.makers
 
 
 class Twins:
@@ -54,12 +68,10 @@ class Twins:
                 value.data = value.data.to(dtypes[name])
         return twin
 
-    def differing(
-        self, call: Call, target: Any, handles: Mapping[int, Any], given: list[int], used: set[str]
-    ) -> list[str]:
-        """The torch functions that only one of two calls used: this one on `meta`, which used these, and the same call
-        on the CPU, to a `target` or to the twin of its module. None where there is no twin, where the other call
-        raises, where it does nothing that this one doesn't, little more, or no more when it is made again.
+    def differing(self, call: Call, target: Any, handles: Mapping[int, Any], given: list[int], used: Work) -> list[str]:
+        """The torch functions that only one of two calls used: this one on `meta`, which did this work, and the same
+        call on the CPU, to a `target` or to the twin of its module. None where there is no twin, where the other call
+        raises, and where its work includes this one's, or is included in it, perhaps when it is made again.
         """
         if any(max(leaf.shape, default=0) > LONGEST for leaf in leaves(call.args) if isinstance(leaf, Tensor)):
             return []
@@ -72,20 +84,20 @@ class Twins:
             if target is None or None in twins.values():
                 return []
             inputs = Inputs(here, twins)
-            names = self._used_by(target, inputs)
-            # Values may be looked at where there are some. And what was made before may be kept, a mask or a table:
-            # then the call does less when it is made again.
-            if used < names and (2 * len(used) > len(names) or self._used_by(target, Inputs(here, twins)) <= used):
+            work = _work(target, inputs)
+            # What was made before may be kept, a mask or a table: then the call does less when it is made again.
+            if work.names <= used.names or used.may_replace(work):
+                return []
+            if used.names < work.names and _work(target, Inputs(here, twins)).names <= used.names:
                 return []
         except BaseException:  # the called code may raise anything; another check asks for this call by itself
             return []
         finally:
             torch.set_rng_state(random_state)
-        return [] if names <= used else sorted(names ^ used)[:MAX_NAMES]
+        return sorted(work.names ^ used.names)[:MAX_NAMES]
 
-    @staticmethod
-    def _used_by(target: Any, inputs: Inputs) -> set[str]:
-        with FunctionNames() as functions:
-            materialised(target(*inputs.args, **inputs.kwargs))
-        names: set[str] = functions.names
-        return names
+
+def _work(target: Any, inputs: Inputs) -> Work:
+    with FunctionNames() as functions:
+        result = materialised(target(*inputs.args, **inputs.kwargs))
+    return Work(functions.names, functions.makers(result))

@@ -17,13 +17,13 @@ from torch import Tensor, nn
 from torch.autograd.graph import _engine_run_backward
 
 from grader.calls import modules
-from grader.calls.builtins import IN_ANY_FORM, BuiltIns, banned
+from grader.calls.builtins import IN_ANY_FORM, BuiltIns, FunctionNames, banned
 from grader.calls.call import Call, Outcome, Raised
 from grader.calls.counters import method_of
 from grader.calls.inputs import OF_AN_OBJECT, Inputs
 from grader.calls.memory import ResultBefore
 from grader.calls.modes import Circumstances
-from grader.calls.on_meta import Twins
+from grader.calls.on_meta import Twins, Work
 from grader.calls.outputs import PLAIN, NotThere, described, materialised, travelling
 from grader.calls.values import HandleId, Placed, leaves
 
@@ -128,7 +128,7 @@ class Responder:
                 outcome.raised = self.describe(error)
         circumstances.note(outcome)
         if outcome.raised is None and call.options.device == "meta" and not isinstance(result, nn.Module):
-            outcome.elsewhere = self._elsewhere(call, inputs.handle_numbers, circumstances.functions)
+            outcome.elsewhere = self._elsewhere(call, inputs.handle_numbers, circumstances.functions, result)
         outcome.modified = inputs.modified()
         if outcome.raised is None:
             try:
@@ -146,11 +146,11 @@ class Responder:
             outcome.off_limits = banned(built_ins.names | self._between.names, self._last)
         return outcome
 
-    def _elsewhere(self, call: Call, given: list[int], used: set[str]) -> list[str]:
-        if self.is_trusted:
+    def _elsewhere(self, call: Call, given: list[int], used: FunctionNames | None, result: Any) -> list[str]:
+        if self.is_trusted or used is None:
             return []
         function = self.names.get(call.name) if call.handle is None else None
-        return self._twins.differing(call, function, self.handles, given, used)
+        return self._twins.differing(call, function, self.handles, given, Work(used.names, used.makers(result)))
 
     def _kept(self, made: Any, number: int, name: str) -> HandleId:
         self.handles[number] = made
