@@ -391,5 +391,5 @@ for _wrong in (
         _caught_by = "test_causal" if _causal and _caught_by == "test_any_lengths" else _caught_by
         _named = f"{_wrong.__name__}_{_named}"
         globals()[_named] = another_form(_wrong, caught_by=_caught_by)(_in_one_form(_wrong, _causal))
-matrix_without_is_causal = another_form(matrix_of_all_pairs)(_in_one_form(matrix_of_all_pairs, False))
+matrix_without_is_causal = another_form(matrix_of_all_pairs, in_part=True)(_in_one_form(matrix_of_all_pairs, False))
 del _wrong  # else the catalogue would find what it holds by this name, too
