@@ -42,7 +42,7 @@ from grader.oracle.likeness import (
     same_size,
     telling_gradients,
 )
-from grader.oracle.witness import Question
+from grader.oracle.witness import Question, Witness
 
 INDEX = "index"
 FLOOR = 1e-3  # below this, a difference can't be distinguished from rounding
@@ -115,7 +115,7 @@ class DamagedTape(ValueError):
     """The file is not a tape of this version of the kit."""
 
 
-class Tape:
+class Tape(Witness):
     """Answers in place of the reference, from a recording."""
 
     def __init__(self, file: Path) -> None:
@@ -216,10 +216,6 @@ class Tape:
         every = {name: self._recording(name, question.seed) for name in self.index.checks}
         failed = {name: one for name, one in every.items() if wrong.name in one.fingerprints}
         return {name for name, one in failed.items() if wrong.name not in one.elsewhere}
-
-    def both(self, first: Misconception, second: Misconception) -> Misconception | None:
-        """None: only the pairs that a step lists are recorded."""
-        return None
 
 
 class _TapeDraw(Draw):

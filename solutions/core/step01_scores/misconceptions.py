@@ -430,6 +430,17 @@ def root_in_a_float32_tensor(query: Tensor, key: Tensor) -> Tensor:
     return dot_product_scores(query, key) / torch.sqrt(torch.tensor([float(query.shape[-1])]))
 
 
+@misconception(replaces="scaled_scores", caught_by="test_dtypes")
+def scaled_in_float32(query: Tensor, key: Tensor) -> Tensor:
+    """The scores were converted to float32 before they were scaled, and came back so.
+
+    The next operation then meets two dtypes and stops, or the whole model quietly leaves the dtype it was built for.
+
+    Does a division by a Python number need a conversion?
+    """
+    return dot_product_scores(query, key).float() / math.sqrt(query.shape[-1])
+
+
 # --- the same mistakes in other words ---------------------------------------------------------------------------------
 
 

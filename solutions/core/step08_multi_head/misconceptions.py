@@ -158,17 +158,24 @@ class wrapper_divides_d_out(nn.Module):
     How wide is the result for `d_out=3` and two heads? Read the two meanings of `d_out` in the docstrings once more.
     """
 
+    narrowest = 1
+
     def __init__(
         self, d_in: int, d_out: int, context_length: int, dropout: float, num_heads: int, qkv_bias: bool = False
     ) -> None:
         super().__init__()
-        width = max(d_out // num_heads, 1)
+        width = max(d_out // num_heads, self.narrowest)
         self.heads = nn.ModuleList(
             CausalAttention(d_in, width, context_length, dropout, qkv_bias) for _ in range(num_heads)
         )
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.cat([head(x) for head in self.heads], dim=-1)
+
+
+@another_form(wrapper_divides_d_out)
+class wrapper_divides_d_out_down_to_zero(wrapper_divides_d_out):
+    narrowest = 0
 
 
 @misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_dropout_only_in_training")

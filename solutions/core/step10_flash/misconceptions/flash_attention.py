@@ -231,6 +231,30 @@ class query_without_gradient(Flash):
         return super().context()
 
 
+@misconception(replaces=by_blocks, caught_by="test_gradients")
+class weights_without_gradient(Flash):
+    """The exponentials were detached from the gradient, or made under `torch.no_grad`.
+
+    The context is right, but query and key never learn: only the values have their gradient.
+
+    Through which step does the gradient get from the context to the scores?
+    """
+
+    def added(self, sums: Sums, scores: Tensor, value: Tensor) -> Sums:
+        maximum, denominator, context = sums
+        new_maximum = self.grown(maximum, scores)
+        factor = torch.exp(maximum - new_maximum)
+        weights = torch.exp(scores - new_maximum).detach()
+        denominator = denominator * factor + weights.sum(dim=-1, keepdim=True)
+        return new_maximum, denominator, context * factor + weights @ value
+
+
+@another_form(weights_without_gradient)
+class scores_without_gradient(Flash):
+    def added(self, sums: Sums, scores: Tensor, value: Tensor) -> Sums:
+        return super().added(sums, scores.detach(), value)
+
+
 class _WeightsMadeAgain(torch.autograd.Function):
     """The forward pass keeps the logarithms of the denominators; the backward pass makes the weights from them."""
 

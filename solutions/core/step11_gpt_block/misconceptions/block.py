@@ -237,17 +237,52 @@ class dropout_not_handed_on(reference.Block):
         super().__init__(n_embd, n_head, block_size, 0.0, bias)
 
 
+@another_form(dropout_not_handed_on)
+class dropout_not_handed_on_to_attention(reference.Block):
+    def __init__(self, n_embd: int, n_head: int, block_size: int, dropout: float = 0.0, bias: bool = True) -> None:
+        super().__init__(n_embd, n_head, block_size, dropout, bias)
+        self.attn = reference.CausalSelfAttention(n_embd, n_head, block_size, bias=bias)
+
+
+@another_form(dropout_not_handed_on)
+class dropout_not_handed_on_to_mlp(reference.Block):
+    def __init__(self, n_embd: int, n_head: int, block_size: int, dropout: float = 0.0, bias: bool = True) -> None:
+        super().__init__(n_embd, n_head, block_size, dropout, bias)
+        self.mlp = reference.MLP(n_embd, bias=bias)
+
+
 @misconception(replaces="Block", caught_by="test_block")
 class bias_not_handed_on(reference.Block):
-    """The block took the argument bias, and did not hand it on to its parts.
+    """The block took the argument bias, and did not hand it on to all of its parts.
 
-    With bias=False its norms and linear layers had biases all the same.
+    A part that is not told has biases all the same, also with bias=False.
 
     Which of the four parts know the argument bias?
     """
 
     def __init__(self, n_embd: int, n_head: int, block_size: int, dropout: float = 0.0, bias: bool = True) -> None:
         super().__init__(n_embd, n_head, block_size, dropout, True)
+
+
+@another_form(bias_not_handed_on)
+class bias_not_handed_on_to_mlp(reference.Block):
+    def __init__(self, n_embd: int, n_head: int, block_size: int, dropout: float = 0.0, bias: bool = True) -> None:
+        super().__init__(n_embd, n_head, block_size, dropout, bias)
+        self.mlp = reference.MLP(n_embd, dropout=dropout)
+
+
+@another_form(bias_not_handed_on)
+class bias_not_handed_on_to_attention(reference.Block):
+    def __init__(self, n_embd: int, n_head: int, block_size: int, dropout: float = 0.0, bias: bool = True) -> None:
+        super().__init__(n_embd, n_head, block_size, dropout, bias)
+        self.attn = reference.CausalSelfAttention(n_embd, n_head, block_size, dropout=dropout)
+
+
+@another_form(bias_not_handed_on)
+class bias_not_handed_on_to_norms(reference.Block):
+    def __init__(self, n_embd: int, n_head: int, block_size: int, dropout: float = 0.0, bias: bool = True) -> None:
+        super().__init__(n_embd, n_head, block_size, dropout, bias)
+        self.ln_1, self.ln_2 = reference.LayerNorm(n_embd), reference.LayerNorm(n_embd)
 
 
 @misconception(replaces="Block", caught_by="test_dtypes_meta_and_inputs")
