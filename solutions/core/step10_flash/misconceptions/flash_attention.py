@@ -129,7 +129,19 @@ class blocks_averaged(Flash):
             scores = self.query[..., rows, :] @ self.key[..., columns, :].transpose(-2, -1) * self.scale()
             scores = self.hidden(scores, rows, columns) if self.is_causal else scores
             parts.append(torch.softmax(scores, dim=-1) @ self.value[..., columns, :])
+        return self.averaged(parts)
+
+    def averaged(self, parts: list[Tensor]) -> Tensor:
         return torch.stack(parts).mean(dim=0)
+
+
+@another_form(blocks_averaged)
+class each_block_averaged_with_those_before(blocks_averaged):
+    def averaged(self, parts: list[Tensor]) -> Tensor:
+        context, *later = parts
+        for part in later:
+            context = (context + part) / 2
+        return context
 
 
 @misconception(replaces=by_blocks, caught_by="test_large_scores", misses_the_point=True)
