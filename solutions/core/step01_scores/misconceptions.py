@@ -246,6 +246,11 @@ def scaled_by_second_dimension(query: Tensor, key: Tensor) -> Tensor:
     return dot_product_scores(query, key) / math.sqrt(query.shape[1])
 
 
+@another_form(scaled_by_second_dimension)
+def scaled_by_second_dimension_of_keys(query: Tensor, key: Tensor) -> Tensor:
+    return dot_product_scores(query, key) / math.sqrt(key.shape[1])
+
+
 @misconception(replaces="scaled_scores", caught_by="test_scaled_by_hand")
 def divided_by_tokens(query: Tensor, key: Tensor) -> Tensor:
     """The scores were divided by the number of keys.

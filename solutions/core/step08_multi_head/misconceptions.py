@@ -194,6 +194,21 @@ class wrapper_forgets_dropout(reference.MultiHeadAttentionWrapper):
 
 
 @misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates")
+class wrapper_forgets_bias(reference.MultiHeadAttentionWrapper):
+    """The wrapper took the argument `qkv_bias` and did not hand it on to its heads.
+
+    The heads then never have a bias, whatever the caller asked for.
+
+    Compare the arguments of the wrapper with those that you hand to each head: are they all there?
+    """
+
+    def __init__(
+        self, d_in: int, d_out: int, context_length: int, dropout: float, num_heads: int, qkv_bias: bool = False
+    ) -> None:
+        super().__init__(d_in, d_out, context_length, dropout, num_heads)
+
+
+@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates")
 class one_head_without_mask(reference.MultiHeadAttentionWrapper):
     """The first head had no causal mask, the others did.
 
