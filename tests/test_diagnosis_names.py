@@ -200,6 +200,40 @@ STRANGERS = {
         "    return right(query, key, value, is_causal, 64)\n",
         {"block_size_ignored"},
     ),
+    # What it draws from the logits of all tokens is drawn like a mistake of `generate` that was not made here.
+    "positions from 1, and tokens drawn from all logits": (
+        "step12_gpt",
+        "class GPT(GPT):\n"
+        "    def forward(self, idx, targets=None):\n"
+        "        positions = torch.arange(1, idx.shape[1] + 1, device=idx.device)\n"
+        "        x = self.drop(self.wte(idx) + self.wpe(positions))\n"
+        "        for block in self.h:\n            x = block(x)\n"
+        "        logits = self.lm_head(self.ln_f(x))\n"
+        "        if targets is None:\n            return logits, None\n"
+        "        return logits, torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())\n\n\n"
+        "@torch.no_grad()\n"
+        "def generate(model, idx, max_new_tokens, temperature=1.0, top_k=None):\n"
+        "    was_training = model.training\n    model.eval()\n"
+        "    for _ in range(max_new_tokens):\n"
+        "        logits = model(idx[:, -model.block_size :])[0][:, -1]\n"
+        "        if temperature == 0:\n            drawn = logits.argmax(-1, keepdim=True)\n"
+        "        else:\n            logits = logits / temperature\n"
+        "            if top_k is not None:\n"
+        "                least = logits.topk(min(top_k, logits.shape[-1])).values[:, [-1]]\n"
+        "                logits = logits.masked_fill(logits < least, -torch.inf)\n"
+        "            drawn = torch.multinomial(logits.softmax(-1), 1)\n"
+        "        idx = torch.cat((idx, drawn), dim=1)\n"
+        "    model.train(was_training)\n    return idx\n",
+        {"positions_off_by_one"},
+    ),
+    "softmax over the queries, and a billion filled in": (
+        "step03_attention",
+        "def attention(query, key, value, mask=None):\n"
+        "    scores = query @ key.mT / query.shape[-1] ** 0.5\n"
+        "    if mask is not None:\n        scores = scores.masked_fill(~mask, -1e9)\n"
+        "    weights = scores.softmax(-2)\n    return weights @ value, weights\n",
+        {"softmax_over_queries"},
+    ),
 }
 every_stranger = pytest.mark.parametrize(("step", "code", "names"), STRANGERS.values(), ids=STRANGERS.keys())
 

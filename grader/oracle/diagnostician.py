@@ -107,7 +107,8 @@ class Diagnostician:
             singles = _unique([wrong for group in found.values() for wrong in group if not wrong.parts])
             alone = self._consistent(self.misconceptions, question, left)
             matching = self._told_apart(alone, question, ask_again)
-            matching = matching or self._consistent(self._combined(singles, left), question, questions)[:1]
+            combined = self._consistent(self._combined(singles, left), question, questions)[:1]
+            matching = matching or [self._shown(pair, question) for pair in combined]
             matching = matching or self._one_of_several(question, left)
             if matching:
                 found[question.name] = matching
@@ -150,6 +151,12 @@ class Diagnostician:
             if not first.replaced.keys() & second.replaced.keys()
         ]
         return [both for both in made if both is not None]
+
+    def _shown(self, pair: Misconception, question: Question) -> Misconception:
+        """The only one of the two that the check fails on by itself as early as on the student's code, or both. The
+        other may only be written more like the student's way, drawing its random numbers in the same order, say."""
+        shown = [part for part in pair.parts if self.witness.shows(part, question)]
+        return shown[0] if len(shown) == 1 else pair
 
     def _whole(
         self, matching: list[Misconception], found: dict[str, list[Misconception]], question: Question

@@ -33,7 +33,7 @@ from grader.checks.catalogue import Misconception, paired
 from grader.checks.draws import Draw
 from grader.oracle.fingerprints import Fingerprint, agree_in, follows
 from grader.oracle.likeness import same_size
-from grader.oracle.witness import Question
+from grader.oracle.witness import Question, Witness
 
 INDEX = "index"
 
@@ -94,7 +94,7 @@ class DamagedTape(ValueError):
     """The file is not a tape of this version of the kit."""
 
 
-class Tape:
+class Tape(Witness):
     """Answers in place of the reference, from a recording."""
 
     def __init__(self, file: Path) -> None:
@@ -195,10 +195,6 @@ class Tape:
         every = {name: self._recording(name, question.seed) for name in self.index.checks}
         failed = {name: one for name, one in every.items() if wrong.name in one.fingerprints}
         return {name for name, one in failed.items() if wrong.name not in one.elsewhere}
-
-    def both(self, first: Misconception, second: Misconception) -> Misconception | None:
-        """None: only the pairs that a step lists are recorded."""
-        return None
 
 
 class _TapeDraw(Draw):

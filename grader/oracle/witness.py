@@ -75,11 +75,17 @@ class Witness(Protocol):
         """The checks that the misconception fails by an answer of a name that it replaces, under the seed and on the
         device of the question. Where it fails by a name that only uses one of those, the student may use none."""
 
+    def shows(self, wrong: Misconception, question: Question) -> bool:
+        """Whether the check fails on the misconception alone, and by no later call than on the student's code."""
+        return True
+
     def both(self, first: Misconception, second: Misconception) -> Misconception | None:
-        """Two misconceptions of different names in one file; None where what that answers is not known."""
+        """Two misconceptions of different names in one file; None where what that answers is not known, as of those
+        that no step lists as a pair on a tape."""
+        return None
 
 
-class AskedHere:
+class AskedHere(Witness):
     """Runs the misconceptions, as far as they answer like the student, and caches their answers: the next student, or
     the same one's next save, gets the same calls as long as the seed stays the same.
 
@@ -145,6 +151,13 @@ class AskedHere:
                 self._ask(wrong, check, question, known)
         every = {check.__name__: self._answers(wrong, check, question) for check in self._checks}
         return {name for name, known in every.items() if known.refused and known.about in wrong.replaced}
+
+    def shows(self, wrong: Misconception, question: Question) -> bool:
+        """See `Witness`."""
+        known = self._answers(wrong, question.check, question)
+        if known.refused is None:
+            self._ask(wrong, question.check, question, known)
+        return bool(known.refused) and len(known.outcomes) <= len(question.answers)
 
     def both(self, first: Misconception, second: Misconception) -> Misconception | None:
         """See `Witness`."""

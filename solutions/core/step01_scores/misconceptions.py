@@ -246,6 +246,11 @@ def scaled_by_second_dimension(query: Tensor, key: Tensor) -> Tensor:
     return dot_product_scores(query, key) / math.sqrt(query.shape[1])
 
 
+@another_form(scaled_by_second_dimension)
+def scaled_by_second_dimension_of_keys(query: Tensor, key: Tensor) -> Tensor:
+    return dot_product_scores(query, key) / math.sqrt(key.shape[1])
+
+
 @misconception(replaces="scaled_scores", caught_by="test_scaled_by_hand")
 def divided_by_tokens(query: Tensor, key: Tensor) -> Tensor:
     """The scores were divided by the number of keys.
@@ -428,6 +433,17 @@ def root_in_a_float32_tensor(query: Tensor, key: Tensor) -> Tensor:
     Can a plain Python number do the work, which takes the dtype of what it divides?
     """
     return dot_product_scores(query, key) / torch.sqrt(torch.tensor([float(query.shape[-1])]))
+
+
+@misconception(replaces="scaled_scores", caught_by="test_dtypes")
+def scaled_in_float32(query: Tensor, key: Tensor) -> Tensor:
+    """The scores were converted to float32 before they were scaled, and came back so.
+
+    The next operation then meets two dtypes and stops, or the whole model quietly leaves the dtype it was built for.
+
+    Does a division by a Python number need a conversion?
+    """
+    return dot_product_scores(query, key).float() / math.sqrt(query.shape[-1])
 
 
 # --- the same mistakes in other words ---------------------------------------------------------------------------------

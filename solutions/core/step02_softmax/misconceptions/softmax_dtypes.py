@@ -19,6 +19,17 @@ def answers_in_float32(x: Tensor, dim: int = -1) -> Tensor:
 
 
 @misconception(replaces="softmax", caught_by="test_dtypes")
+def halves_answered_in_float32(x: Tensor, dim: int = -1) -> Tensor:
+    """Half precision was converted to float32, and the weights were not converted back.
+
+    float32 is right for the sum. But a model in half precision then meets two dtypes in its next operation.
+
+    You changed the dtype at the beginning: what has to happen at the end?
+    """
+    return reference.softmax(x.to(torch.promote_types(x.dtype, torch.float32)), dim)
+
+
+@misconception(replaces="softmax", caught_by="test_dtypes")
 def passes_through_float32(x: Tensor, dim: int = -1) -> Tensor:
     """The weights were computed in float32 and converted back afterwards.
 

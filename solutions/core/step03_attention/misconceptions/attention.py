@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.core.step03_attention import reference
 from solutions.core.step03_attention.misconceptions.pieces import Attention, Pair, attending, hidden
 
@@ -114,6 +114,11 @@ class softmax_over_queries(Attention):
     """
 
     dim = -2
+
+
+@another_form(softmax_over_queries)
+class softmax_over_queries_after_a_billion(softmax_over_queries):
+    fill = -1e9  # where a key is hidden from all queries, its weights are equal and not NaN
 
 
 @misconception(replaces=attending, caught_by="test_shapes")

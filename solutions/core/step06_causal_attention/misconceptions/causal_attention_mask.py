@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.core.step06_causal_attention import reference
 from solutions.core.step06_causal_attention.misconceptions.pieces import Pieces
 
@@ -243,7 +243,7 @@ class any_length_accepted(Pieces):
 
 @misconception(replaces="CausalAttention", caught_by="test_too_long_is_an_error")
 class too_long_is_cut(Pieces):
-    """A sequence longer than `context_length` was cut to its last tokens without a word.
+    """A sequence longer than `context_length` was cut to its first or last tokens without a word.
 
     The caller gets fewer tokens back than went in, and finds out much later, if ever.
 
@@ -252,6 +252,12 @@ class too_long_is_cut(Pieces):
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x[:, -self.context_length :])
+
+
+@another_form(too_long_is_cut)
+class too_long_is_cut_at_the_end(Pieces):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x[:, : self.context_length])
 
 
 @misconception(replaces="CausalAttention", caught_by="test_too_long_is_an_error")

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.core.step08_multi_head.misconceptions.pieces import Pieces
 
 
@@ -90,6 +90,26 @@ class dropout_on_weights_and_output(Pieces):
 
     def project(self, merged: Tensor) -> Tensor:
         return self.dropout(super().project(merged))
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_dropout_acts_on_weights")
+class dropout_at_its_own_rate(Pieces):
+    """The weights were dropped at a rate of the module's own, whatever the argument `dropout` says.
+
+    A number written into the module, or the default of a dropout layer, stays the same for everyone who uses it.
+
+    What is the default of the class that you made the dropout layer of, and where does the argument go?
+    """
+
+    rate = 0.5
+
+    def context(self, weights: Tensor, value: Tensor) -> Tensor:
+        return F.dropout(weights, self.rate, self.training) @ value
+
+
+@another_form(dropout_at_its_own_rate)
+class dropout_of_one_tenth(dropout_at_its_own_rate):
+    rate = 0.1
 
 
 @misconception(replaces="MultiHeadAttention", caught_by="test_dropout_acts_on_weights")

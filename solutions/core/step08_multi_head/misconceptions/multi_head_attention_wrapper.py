@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.core.step06_causal_attention.reference import CausalAttention
 from solutions.core.step08_multi_head import reference
 
@@ -123,17 +123,24 @@ class wrapper_divides_d_out(nn.Module):
     How wide is the result for `d_out=3` and two heads? Read the two meanings of `d_out` in the docstrings once more.
     """
 
+    narrowest = 1
+
     def __init__(
         self, d_in: int, d_out: int, context_length: int, dropout: float, num_heads: int, qkv_bias: bool = False
     ) -> None:
         super().__init__()
-        width = max(d_out // num_heads, 1)
+        width = max(d_out // num_heads, self.narrowest)
         self.heads = nn.ModuleList(
             CausalAttention(d_in, width, context_length, dropout, qkv_bias) for _ in range(num_heads)
         )
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.cat([head(x) for head in self.heads], dim=-1)
+
+
+@another_form(wrapper_divides_d_out)
+class wrapper_divides_d_out_down_to_zero(wrapper_divides_d_out):
+    narrowest = 0
 
 
 @misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_dropout_only_in_training")
@@ -149,6 +156,21 @@ class wrapper_forgets_dropout(reference.MultiHeadAttentionWrapper):
         self, d_in: int, d_out: int, context_length: int, dropout: float, num_heads: int, qkv_bias: bool = False
     ) -> None:
         super().__init__(d_in, d_out, context_length, 0.0, num_heads, qkv_bias)
+
+
+@misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates")
+class wrapper_forgets_bias(reference.MultiHeadAttentionWrapper):
+    """The wrapper took the argument `qkv_bias` and did not hand it on to its heads.
+
+    The heads then never have a bias, whatever the caller asked for.
+
+    Compare the arguments of the wrapper with those that you hand to each head: are they all there?
+    """
+
+    def __init__(
+        self, d_in: int, d_out: int, context_length: int, dropout: float, num_heads: int, qkv_bias: bool = False
+    ) -> None:
+        super().__init__(d_in, d_out, context_length, dropout, num_heads)
 
 
 @misconception(replaces="MultiHeadAttentionWrapper", caught_by="test_wrapper_concatenates")

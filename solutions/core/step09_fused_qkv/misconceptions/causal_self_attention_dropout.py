@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.core.step09_fused_qkv.misconceptions.pieces import Pieces
 
 
@@ -100,6 +100,27 @@ class same_columns_of_every_token_dropped(Pieces):
     def output(self, merged: Tensor) -> Tensor:
         output = self.c_proj(merged)
         return output * self.resid_dropout(torch.ones_like(output[:, :1]))
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_dropout_on_weights_and_output")
+class dropout_at_its_own_rate(Pieces):
+    """The weights were dropped at a rate of the module's own, whatever the argument `dropout` says.
+
+    A number written into the module, or the default of a dropout layer, stays the same for everyone who uses it.
+
+    What is the default of the class that you made the dropout layer of, and where does the argument go?
+    """
+
+    rate = 0.5
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        weights = self.weights(self.scores(query, key))
+        return F.dropout(weights, self.rate, self.training) @ value
+
+
+@another_form(dropout_at_its_own_rate)
+class dropout_of_one_tenth(dropout_at_its_own_rate):
+    rate = 0.1
 
 
 @misconception(replaces="CausalSelfAttention", caught_by="test_dropout_on_weights_and_output")

@@ -47,6 +47,10 @@ class Flash:
     def key_blocks(self) -> list[slice]:
         return blocks(self.key.shape[-2], self.block_size)
 
+    def is_skipped(self, rows: slice, columns: slice) -> bool:
+        """Whether this block of keys and all after it are not looked at."""
+        return self.skip_future and columns.start >= rows.stop
+
     def hidden(self, scores: Tensor, rows: slice, columns: slice) -> Tensor:
         return hide_future(scores, rows, columns, self.fill)
 
@@ -78,7 +82,7 @@ class Flash:
         maximum = query.new_full((*query.shape[:-1], 1), self.start)
         sums = maximum, torch.zeros_like(maximum), query.new_zeros((*query.shape[:-1], self.value.shape[-1]))
         for columns in self.key_blocks():
-            if self.is_causal and self.skip_future and columns.start >= rows.stop:
+            if self.is_causal and self.is_skipped(rows, columns):
                 break
             scores = query @ self.key[..., columns, :].to(wide).transpose(-2, -1)
             if self.is_causal:

@@ -129,7 +129,19 @@ class blocks_averaged(Flash):
             scores = self.query[..., rows, :] @ self.key[..., columns, :].transpose(-2, -1) * self.scale()
             scores = self.hidden(scores, rows, columns) if self.is_causal else scores
             parts.append(torch.softmax(scores, dim=-1) @ self.value[..., columns, :])
+        return self.averaged(parts)
+
+    def averaged(self, parts: list[Tensor]) -> Tensor:
         return torch.stack(parts).mean(dim=0)
+
+
+@another_form(blocks_averaged)
+class each_block_averaged_with_those_before(blocks_averaged):
+    def averaged(self, parts: list[Tensor]) -> Tensor:
+        context, *later = parts
+        for part in later:
+            context = (context + part) / 2
+        return context
 
 
 @misconception(replaces=by_blocks, caught_by="test_large_scores", misses_the_point=True)
@@ -229,6 +241,30 @@ class query_without_gradient(Flash):
     def context(self) -> Tensor:
         self.query = self.query.detach() + 0.0 * self.query
         return super().context()
+
+
+@misconception(replaces=by_blocks, caught_by="test_gradients")
+class weights_without_gradient(Flash):
+    """The exponentials were detached from the gradient, or made under `torch.no_grad`.
+
+    The context is right, but query and key never learn: only the values have their gradient.
+
+    Through which step does the gradient get from the context to the scores?
+    """
+
+    def added(self, sums: Sums, scores: Tensor, value: Tensor) -> Sums:
+        maximum, denominator, context = sums
+        new_maximum = self.grown(maximum, scores)
+        factor = torch.exp(maximum - new_maximum)
+        weights = torch.exp(scores - new_maximum).detach()
+        denominator = denominator * factor + weights.sum(dim=-1, keepdim=True)
+        return new_maximum, denominator, context * factor + weights @ value
+
+
+@another_form(weights_without_gradient)
+class scores_without_gradient(Flash):
+    def added(self, sums: Sums, scores: Tensor, value: Tensor) -> Sums:
+        return super().added(sums, scores.detach(), value)
 
 
 class _WeightsMadeAgain(torch.autograd.Function):

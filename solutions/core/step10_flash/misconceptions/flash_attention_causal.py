@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.core.step10_flash.misconceptions.blocks import Flash, by_blocks
 
 
@@ -32,6 +32,26 @@ class diagonal_blocks_not_masked(Flash):
 
     def hidden(self, scores: Tensor, rows: slice, columns: slice) -> Tensor:
         return scores
+
+
+@misconception(replaces=by_blocks, caught_by="test_causal")
+class diagonal_blocks_skipped(Flash):
+    """The blocks on the diagonal were skipped together with the later ones.
+
+    A query then sees no key of its own block, neither its own nor those shortly before it.
+
+    What is the first key that no query of the block may attend to? Compare the block of keys with that position.
+    """
+
+    first_kept = False
+
+    def is_skipped(self, rows: slice, columns: slice) -> bool:
+        return columns.start >= rows.start and not (self.first_kept and columns.start == 0)
+
+
+@another_form(diagonal_blocks_skipped)
+class diagonal_blocks_skipped_but_the_first(diagonal_blocks_skipped):
+    first_kept = True
 
 
 @misconception(replaces=by_blocks, caught_by="test_causal")

@@ -1,7 +1,7 @@
 """What learners get wrong in `Block`, each with the check that catches it."""
 
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from grader.checks.catalogue import another_form, misconception
 from solutions.core.step11_gpt_block import reference
@@ -237,17 +237,60 @@ class dropout_not_handed_on(reference.Block):
         super().__init__(n_embd, n_head, block_size, 0.0, bias)
 
 
+@another_form(dropout_not_handed_on)
+class dropout_not_handed_on_to_attention(reference.Block):
+    def __init__(self, n_embd: int, n_head: int, block_size: int, dropout: float = 0.0, bias: bool = True) -> None:
+        super().__init__(n_embd, n_head, block_size, dropout, bias)
+        self.attn = reference.CausalSelfAttention(n_embd, n_head, block_size, bias=bias)
+
+
+@another_form(dropout_not_handed_on)
+class dropout_not_handed_on_to_mlp(reference.Block):
+    def __init__(self, n_embd: int, n_head: int, block_size: int, dropout: float = 0.0, bias: bool = True) -> None:
+        super().__init__(n_embd, n_head, block_size, dropout, bias)
+        self.mlp = reference.MLP(n_embd, bias=bias)
+
+
 @misconception(replaces="Block", caught_by="test_block")
 class bias_not_handed_on(reference.Block):
-    """The block took the argument bias, and did not hand it on to its parts.
+    """The block took the argument bias, and did not hand it on to all of its parts.
 
-    With bias=False its norms and linear layers had biases all the same.
+    A part that is not told has biases all the same, also with bias=False.
 
     Which of the four parts know the argument bias?
     """
 
     def __init__(self, n_embd: int, n_head: int, block_size: int, dropout: float = 0.0, bias: bool = True) -> None:
         super().__init__(n_embd, n_head, block_size, dropout, True)
+
+
+class _SomeToldOfBias(reference.Block):
+    """Made in the order of the reference, and each part once, so that the initial values are drawn alike."""
+
+    norms_told = attention_told = mlp_told = True
+
+    def __init__(self, n_embd: int, n_head: int, block_size: int, dropout: float = 0.0, bias: bool = True) -> None:
+        nn.Module.__init__(self)
+        self.ln_1 = reference.LayerNorm(n_embd, bias or not self.norms_told)
+        attention_bias = bias or not self.attention_told
+        self.attn = reference.CausalSelfAttention(n_embd, n_head, block_size, dropout, attention_bias)
+        self.ln_2 = reference.LayerNorm(n_embd, bias or not self.norms_told)
+        self.mlp = reference.MLP(n_embd, dropout, bias or not self.mlp_told)
+
+
+@another_form(bias_not_handed_on)
+class bias_not_handed_on_to_mlp(_SomeToldOfBias):
+    mlp_told = False
+
+
+@another_form(bias_not_handed_on)
+class bias_not_handed_on_to_attention(_SomeToldOfBias):
+    attention_told = False
+
+
+@another_form(bias_not_handed_on)
+class bias_not_handed_on_to_norms(_SomeToldOfBias):
+    norms_told = False
 
 
 @misconception(replaces="Block", caught_by="test_dtypes_meta_and_inputs")

@@ -61,15 +61,22 @@ class eps_outside_the_root(Normalising):
 
 @misconception(replaces="LayerNorm", caught_by="test_layer_norm_by_hand")
 class eps_argument_ignored(Normalising):
-    """eps was written into the formula as 1e-5, whatever eps the norm was made with.
+    """eps was written into the formula as a number, 1e-5 for instance, whatever eps the norm was made with.
 
-    Someone who asks for another eps gets the default.
+    Someone who asks for another eps gets that number.
 
     Where must the argument be kept, so that forward can use it?
     """
 
+    number = 1e-5
+
     def __init__(self, n_embd: int, bias: bool = True, eps: float = 1e-5) -> None:
-        super().__init__(n_embd, bias)
+        super().__init__(n_embd, bias, self.number)
+
+
+@another_form(eps_argument_ignored)
+class a_millionth_for_eps(eps_argument_ignored):
+    number = 1e-6
 
 
 @misconception(replaces="LayerNorm", caught_by="test_layer_norm_by_hand")

@@ -180,6 +180,19 @@ class top_k_threshold_of_the_last_row(Generation):
 
 
 @misconception(replaces=generation, caught_by="test_top_k_keeps_the_k_largest")
+class threshold_of_the_first_row(Generation):
+    """The smallest of the k largest logits was taken from the first row, and every row was compared with it.
+
+    Each row has its own k largest logits. The other rows keep more than k or fewer, and some keep none at all.
+
+    Which row does your threshold belong to, and what is each row of logits compared with?
+    """
+
+    def threshold(self, logits: Tensor, k: int) -> Tensor:
+        return logits.topk(k).values[0, -1]
+
+
+@misconception(replaces=generation, caught_by="test_top_k_keeps_the_k_largest")
 class top_k_of_all_rows_together(Generation):
     """The k largest logits were looked for in all rows together, so that most rows kept none of their own.
 
