@@ -84,11 +84,19 @@ def misconception(
     return _marking(_Marked(replaces, caught_by, own_draws, misses_the_point))
 
 
-def another_form(of: Callable[..., Any], *, caught_by: str = "") -> Callable[[Decorated], Decorated]:
+def another_form(
+    of: Callable[..., Any], *, caught_by: str = "", replaces: Replaces | None = None
+) -> Callable[[Decorated], Decorated]:
     """Marks a function or class as the same mistake as the misconception `of`, written in another way, so that some of
-    its answers differ: it has that one's name, texts and check, or another check. It needs no docstring."""
+    its answers differ: it has that one's name, texts and check, or another check. It needs no docstring.
+
+    With `replaces` it is made in other names than `of`: in one of several, say, beside the others that are right. It
+    may then leave more than half of a step's points, whatever `of` does.
+    """
     mark = of.__catalogue_mark__  # type: ignore[attr-defined]  # a misconception is marked
     caught_by = caught_by or mark.caught_by
+    if replaces is not None:
+        mark = replace(mark, replaces=replaces, misses_the_point=False)
 
     def attach(marked: Decorated) -> Decorated:
         marked.__doc__ = of.__doc__
