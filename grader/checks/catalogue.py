@@ -90,8 +90,8 @@ def another_form(
     of: Callable[..., Any], *, caught_by: str = "", replaces: Replaces = "", in_part: bool = False
 ) -> Callable[[Decorated], Decorated]:
     """Marks a function or class as the same mistake as the misconception `of`, written in another way, so that some of
-    its answers differ: it has that one's name, texts and check, or another check, or it replaces more names. Made only
-    `in_part`, it does not miss the point of the step. No docstring is needed."""
+    its answers differ: it has that one's name, texts and check, or another check, or it replaces other names: one of
+    several, say, or more. Made only `in_part`, it does not miss the point of the step. No docstring is needed."""
     mark = of.__catalogue_mark__  # type: ignore[attr-defined]  # a misconception is marked
     form = replace(
         mark, caught_by=caught_by or mark.caught_by, replaces=replaces or mark.replaces, form_of=of,

@@ -164,9 +164,11 @@ class Diagnostician:
         """Where a check shows only one of two mistakes and another check shows both: returns the pair."""
         if len(matching) > 1:
             # A pair next to one of its own parts was found where the part alone did not match.
-            parts = [wrong for wrong in matching if any(wrong in pair.parts for pair in matching)]
+            # It may be another form of that part.
+            of_pairs = {id(pair): {part.called for part in pair.parts} for pair in matching}
+            parts = [wrong for wrong in matching if any(wrong.called in called for called in of_pairs.values())]
             return [
-                next((replace(wrong, nudge=part.nudge) for part in parts if part in wrong.parts), wrong)
+                next((replace(wrong, nudge=part.nudge) for part in parts if part.called in of_pairs[id(wrong)]), wrong)
                 for wrong in matching
                 if wrong not in parts
             ]

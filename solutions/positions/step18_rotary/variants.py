@@ -41,6 +41,15 @@ def complex_numbers(x: Tensor, positions: Tensor | None = None, base: float = 10
     return torch.view_as_real(pairs * torch.polar(torch.ones_like(angle), angle)).flatten(-2).to(x.dtype)
 
 
+@variant(replaces="apply_rotary")
+def complex_numbers_in_float32(x: Tensor, positions: Tensor | None = None, base: float = 10000.0) -> Tensor:
+    """As Llama has them: widened or narrowed to float32, whatever the tensor is made of."""
+    place = torch.arange(x.size(-2), device=x.device) if positions is None else positions
+    angle = torch.outer(place.float(), reference.rotary_frequencies(x.size(-1), base, x.device))
+    pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2).contiguous())
+    return torch.view_as_real(pairs * torch.polar(torch.ones_like(angle), angle)).flatten(-2).type_as(x)
+
+
 @variant(
     replaces="apply_rotary",
     trades="Two products of whole tensors, no loop; sine and cosine are kept twice, for each column of a pair.",

@@ -283,7 +283,7 @@ class mask_after_softmax(Attending):
 
 @in_both("test_additive_mask", "test_single_head_mask")
 class scores_times_mask(Attending):
-    """The scores were multiplied by the mask.
+    """Hidden scores were set to 0, or multiplied by the mask.
 
     A score of 0 is not no weight: its exponential is 1, which may well be the largest in the row.
 
@@ -376,3 +376,20 @@ class weights_detached(Attending):
 
     def gather(self, weights: Tensor, states: Tensor) -> Tensor:
         return super().gather(weights.detach(), states)
+
+
+@in_both("test_additive_agrees_with_fresh_draws", "test_single_head_agrees_with_fresh_draws")
+class states_of_other_sentences(Attending):
+    """The decoder states were repeated in the wrong order: a position met the state of another sentence.
+
+    `state.repeat(S, 1)` puts the whole batch one below the other, S times. Cut into rows of S it mixes the sentences.
+    With a single sentence it does not show.
+
+    With two sentences and three positions, which state stands in the second row of what you repeated?
+    """
+
+    def score(self, states: Tensor, state: Tensor) -> Tensor:
+        batch, positions, width = states.shape
+        mixed = state.repeat(positions, 1)  # (S * B, ·), which is read as (B * S, ·)
+        one_by_one = super().score(states.reshape(batch * positions, 1, width), mixed)  # type: ignore[misc]  # a form's
+        return one_by_one.reshape(batch, positions)

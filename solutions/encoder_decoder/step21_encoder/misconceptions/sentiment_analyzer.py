@@ -103,6 +103,23 @@ class mask_of_classifier_ignored(Classifier):
         return super().forward(x)
 
 
+@misconception(replaces=whole, caught_by="test_padding_has_no_effect")
+class padding_read_from_the_ids(Classifier):
+    """The mask given was not used: the tokens whose id is 0 were taken for the padding.
+
+    Which id pads is for the caller to say, and the mask says it. Another vocabulary has a word at 0.
+
+    From which argument does the docstring say that padding is known?
+    """
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return super().forward(x, x != 0)
+
+    def pool(self, output: Tensor, mask: Tensor) -> Tensor:
+        real = mask.unsqueeze(-1).to(output.dtype)
+        return (output * real).sum(dim=1) / real.sum(dim=1).clamp(min=1)
+
+
 @misconception(replaces=whole, caught_by="test_classifier_agrees_with_fresh_draws")
 class first_token_in_place_of_mean(Classifier):
     """The classifier read the first token's output.

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.images.step23_patches import reference
 from solutions.images.step23_patches.misconceptions.pieces import whole
 
@@ -147,6 +147,23 @@ class residual_from_the_normed(Block):
         attended, weights = self.attend(x)
         x = self.ln_2(x + attended)
         return self.give(x + self.mlp(x), weights)
+
+
+@another_form(residual_from_the_normed)
+class attention_added_to_the_normed(Block):
+    def forward(self, x: Tensor) -> Any:
+        normed = self.ln_1(x)
+        attended, weights = self.attend(normed)
+        x = normed + attended
+        return self.give(x + self.feed(x), weights)
+
+
+@another_form(residual_from_the_normed)
+class mlp_added_to_the_normed(Block):
+    def forward(self, x: Tensor) -> Any:
+        attended, weights = self.attend(self.ln_1(x))
+        normed = self.ln_2(x + attended)
+        return self.give(normed + self.mlp(normed), weights)
 
 
 @misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")

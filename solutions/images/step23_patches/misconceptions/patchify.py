@@ -7,7 +7,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.images.step23_patches import reference
 from solutions.images.step23_patches.misconceptions.pieces import Embedding, fits, whole
 
@@ -38,6 +38,12 @@ def in_order(*order: int) -> dict[str, Any]:
         return cells.permute(back).reshape(len(patches), channels, height, width)
 
     return cutting(cut, join)
+
+
+def alone(wrong: Callable[[], dict[str, Any]], name: str = "patchify", caught_by: str = "") -> Callable[..., Tensor]:
+    """The same mistake in one function, beside another one and an embedding (a convolution, say) that are right."""
+    made: Callable[..., Tensor] = wrong()[name]
+    return another_form(wrong, caught_by=caught_by, replaces=name, in_part=True)(made)
 
 
 @misconception(replaces=BOTH, caught_by="test_patches_by_hand", misses_the_point=True)
@@ -331,3 +337,19 @@ def only_the_height_is_checked(images: Tensor, patch_size: int) -> Tensor:
     """
     columns = images.shape[3] // patch_size * patch_size
     return reference.patchify(images[..., :columns], patch_size)
+
+
+# A function that is wrong by itself, beside the other one and an embedding that are right.
+reshaped_without_moving_alone = alone(reshaped_without_moving)
+patches_column_by_column_alone = alone(patches_column_by_column)
+channel_last_alone = alone(channel_last_in_a_patch)
+pixels_transposed_alone = alone(pixels_of_a_patch_transposed)
+channel_not_moved_alone = alone(channel_not_moved_behind_the_patches)
+height_and_width_exchanged_alone = alone(height_and_width_exchanged)
+square_images_to_patches_only = alone(square_images_only)
+three_channels_to_patches = alone(three_channels_assumed)
+patches_column_by_column_on_the_way_back = alone(
+    patches_column_by_column, "unpatchify", "test_unpatchify_is_the_inverse"
+)
+patches_to_square_images_only = alone(square_images_only, "unpatchify", "test_unpatchify_is_the_inverse")
+patches_to_three_channels = alone(three_channels_assumed, "unpatchify", "test_unpatchify_is_the_inverse")

@@ -34,19 +34,6 @@ def unpatchify_permutes_as_patchify(patches: Tensor, patch_size: int, height: in
 
 
 @misconception(replaces="unpatchify", caught_by="test_unpatchify_is_the_inverse")
-def rows_and_columns_exchanged_on_the_way_back(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
-    """On the way back, patches were laid out column by column.
-
-    Patches run row by row, there and back. With one patch a side it does not show.
-
-    In `patches.reshape(B, ?, ?, C, P, P)`, which number comes first?
-    """
-    rows, columns = fits(height, width, patch_size, patches.shape[1])
-    cells = patches.reshape(len(patches), columns, rows, -1, patch_size, patch_size)
-    return cells.permute(0, 3, 2, 4, 1, 5).reshape(len(patches), -1, height, width)
-
-
-@misconception(replaces="unpatchify", caught_by="test_unpatchify_is_the_inverse")
 def grid_of_patches_exchanged_on_the_way_back(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
     """On the way back, `height / P` was taken for the number of columns of patches, and `width / P` for the rows.
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.reading.step14_numpy import reference
 from solutions.reading.step14_numpy.misconceptions.arrays import Array, projected
 from solutions.reading.step14_numpy.reference import scaled_scores, softmax
@@ -32,6 +32,12 @@ def one_leading_axis(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> Array:
     """
     Q, K, V = projected(X, W_Q, W_K, W_V)
     return softmax(Q @ K.transpose(0, 2, 1) / math.sqrt(K.shape[-1])) @ V
+
+
+@another_form(one_leading_axis)
+def shape_unpacked_into_three(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> Array:
+    _batch, _tokens, _width = X.shape
+    return reference.batch_self_attention(X, W_Q, W_K, W_V)
 
 
 @misconception(replaces="batch_self_attention", caught_by="test_batch")

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.reading.step14_numpy import reference
 from solutions.reading.step14_numpy.misconceptions.arrays import Array, projected
 from solutions.reading.step14_numpy.reference import scaled_scores, softmax
@@ -54,12 +54,21 @@ def next_token_seen(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array
 def own_token_hidden(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array]:
     """Each token was hidden from itself.
 
-    A token sees itself and all before it. Without itself the first token sees nothing, and its row is NaN.
+    A token sees itself and all before it. Without itself the first token sees nothing: its row is NaN, or uniform where
+    hidden scores are large negative numbers.
 
     On which diagonal does your triangle begin: what does `k` move?
     """
     with np.errstate(all="ignore"):
         return causal(X, W_Q, W_K, W_V, np.tri(len(X), k=-1, dtype=bool))
+
+
+@another_form(own_token_hidden)
+def own_token_hidden_by_a_large_number(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array]:
+    # Where everything is hidden alike, the first row is uniform.
+    Q, K, V = projected(X, W_Q, W_K, W_V)
+    weights = softmax(np.where(np.tri(len(X), k=-1, dtype=bool), scaled_scores(Q, K), np.array(-1e9, dtype=X.dtype)))
+    return weights @ V, weights
 
 
 @misconception(replaces="causal_self_attention", caught_by="test_causal_by_hand")

@@ -153,6 +153,19 @@ def mlp_half_counted(
 
 
 @misconception(replaces="gpt_parameters", caught_by="test_gpt_parameters")
+def one_bias_of_a_block_forgotten(
+    vocab_size: int, block_size: int, n_layer: int, n_head: int, n_embd: int, bias: bool = True
+) -> int:
+    """In each block n_embd biases were forgotten: those of an output projection (c_proj) or of a norm.
+
+    With bias=True every linear layer has as many biases as outputs, and every norm n_embd of them.
+
+    Which linear layers and norms has a block, and how many biases has each?
+    """
+    return reference.gpt_parameters(vocab_size, block_size, n_layer, n_head, n_embd, bias) - bias * n_layer * n_embd
+
+
+@misconception(replaces="gpt_parameters", caught_by="test_gpt_parameters")
 def mlp_not_widened(vocab_size: int, block_size: int, n_layer: int, n_head: int, n_embd: int, bias: bool = True) -> int:
     """The MLP was counted with n_embd hidden units.
 

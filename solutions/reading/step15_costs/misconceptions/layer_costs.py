@@ -2,7 +2,7 @@
 
 import math
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.reading.step15_costs import reference
 
 
@@ -16,6 +16,12 @@ def floating_logarithm(layer: str, n: int, d: int, k: int = 3, r: int = 128) -> 
     """
     operations, sequential, path = reference.layer_costs(layer, n, d, k, r)
     return operations, sequential, max(1, math.ceil(math.log(n, k))) if layer == "convolutional" else path
+
+
+@another_form(floating_logarithm)
+def floating_logarithm_from_zero(layer: str, n: int, d: int, k: int = 3, r: int = 128) -> tuple[int, int, int]:
+    operations, sequential, path = reference.layer_costs(layer, n, d, k, r)
+    return operations, sequential, math.ceil(math.log(n, k)) if layer == "convolutional" else path
 
 
 @misconception(replaces="layer_costs", caught_by="test_layers_of_the_table")
@@ -113,6 +119,18 @@ def kernel_forgotten(layer: str, n: int, d: int, k: int = 3, r: int = 128) -> tu
     """
     operations, sequential, path = reference.layer_costs(layer, n, d, k, r)
     return operations // k if layer == "convolutional" else operations, sequential, path
+
+
+@misconception(replaces="layer_costs", caught_by="test_layers_of_the_table")
+def recurrent_width_once(layer: str, n: int, d: int, k: int = 3, r: int = 128) -> tuple[int, int, int]:
+    """The recurrent layer's operations were counted as n · d.
+
+    Each step multiplies a state of d numbers with a (d, d) matrix, which takes d² multiplications.
+
+    How many multiplications does one row of that matrix need, and how many rows has it?
+    """
+    operations, sequential, path = reference.layer_costs(layer, n, d, k, r)
+    return n * d if layer == "recurrent" else operations, sequential, path
 
 
 @misconception(replaces="layer_costs", caught_by="test_layers_of_the_table")
