@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from grader.base import paths
+from grader.base import paths, syntax
 from grader.base.limits import Limits
 from grader.base.results import Graded
 from grader.course.submissions import Submission
@@ -753,3 +753,26 @@ def test_a_gradebook_that_can_not_be_written_is_one_line(tmp_path: Path) -> None
     with pytest.raises(class_run.Impossible, match="Everything is in .*Type: python -m grader class"):
         graded(asked(tmp_path / "in", tmp_path / "out", jobs=1, gradebook="nonsense://x"))
     assert (tmp_path / "out" / "index.html").is_file()
+
+
+def test_threads_parse_one_at_a_time() -> None:
+    """A class is graded by threads, each of which reads a submission's files: none of them gets another's error."""
+
+    class Slow:
+        def __del__(self) -> None:  # gives way to the other threads in the midst of parsing
+            sum(range(50))
+
+    source = f"x = {'(' * 60}1{')' * 60}\n" + "def f(a):\n    return (a + 1) * a[1:] if a else lambda q: [q]\n" * 60
+
+    def parse(_turn: int) -> int:
+        slow = Slow()
+        slow.__dict__["itself"] = slow
+        return len(syntax.parsed(source).body)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            assert set(threads.map(parse, range(200))) == {61}
+    finally:
+        sys.setswitchinterval(before)

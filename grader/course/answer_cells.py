@@ -24,6 +24,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from grader.base.paths import STEP_NAME, step_folder
+from grader.base.syntax import parsed
 from grader.course import stubs
 
 ASSIGNMENT = "attention"  # the name of the course's notebook, and of its assignment
@@ -84,7 +85,7 @@ class Parsing:
         self.take(source)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about odd escapes in strings
-            return ast.parse(source)
+            return parsed(source)
 
 
 _parsing: ContextVar[Parsing | None] = ContextVar("parsing", default=None)

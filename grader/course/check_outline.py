@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from grader.base.paths import SOLUTIONS, STEP_NAME
+from grader.base.syntax import parsed
 
 
 class CheckOutline(NamedTuple):
@@ -32,7 +33,7 @@ def outline(file: Path) -> list[CheckOutline]:
     """The checks in a file, in the order they are written. Raises SyntaxError."""
     return [
         CheckOutline(node.name, (ast.get_docstring(node) or node.name).splitlines()[0], _points(node), node.lineno - 1)
-        for node in ast.parse(file.read_text(encoding="utf-8"), str(file)).body
+        for node in parsed(file.read_text(encoding="utf-8"), str(file)).body
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     ]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from grader.base.paths import SOLUTIONS, step_folder
+from grader.base.syntax import parsed
 from grader.course import stubs
 
 SHIPPED = "solution.json"
@@ -55,7 +56,7 @@ def solution(step: str, solutions: Path = SOLUTIONS) -> Solved:
 def ways(variants: str) -> list[RightWay]:
     """The right ways of a step's `variants.py` that say what they trade, in the order they are written."""
     found = []
-    for node in ast.parse(variants).body:
+    for node in parsed(variants).body:
         if not isinstance(node, ast.FunctionDef | ast.ClassDef):
             continue
         for mark in node.decorator_list:

@@ -18,6 +18,7 @@ from types import ModuleType
 
 from grader.base import language
 from grader.base.paths import SOLUTIONS, is_recorded, step_folders
+from grader.base.syntax import parsed
 from grader.calls.builtins import FAMILIES
 from grader.course.stubs import marked_of, original, solved_of
 
@@ -73,7 +74,7 @@ class Step:
     def title(self) -> str:
         """The first line of the reference's docstring."""
         source = self.stub() if self.is_recorded else self._reference_source
-        return (ast.get_docstring(ast.parse(source)) or self.name).splitlines()[0]
+        return (ast.get_docstring(parsed(source)) or self.name).splitlines()[0]
 
     @cached_property
     def checks_module(self) -> ModuleType:

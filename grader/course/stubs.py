@@ -10,6 +10,7 @@ from pathlib import Path
 
 from grader.base import language
 from grader.base.language import gettext as _
+from grader.base.syntax import parsed
 
 IMPORTED = ("torch", "math", "collections", "typing", "__future__")  # what a stub may import from, besides steps
 EARLIER_STEP = re.compile(r"(exercises\.)?step\d\d_")
@@ -56,7 +57,7 @@ def stub_of(source: str, name: str) -> str:
 def _translated(source: str) -> str:
     """The source with its docstrings in the language in use; one without a translation stays English."""
     lines = source.splitlines()
-    for quoted in reversed(list(_docstrings(ast.parse(source)))):
+    for quoted in reversed(list(_docstrings(parsed(source)))):
         text = inspect.cleandoc(str(quoted.value))
         said = _(text)
         if said == text:
@@ -98,7 +99,7 @@ def solved_of(source: str) -> str:
 def arguments(stub: str) -> dict[str, list[str]]:
     """The names of the arguments of each function in a stub, and of each method as `Class.method`, without `self`."""
     found: dict[str, list[str]] = {}
-    for node in ast.parse(stub).body:
+    for node in parsed(stub).body:
         if isinstance(node, ast.FunctionDef):
             found[node.name] = [argument.arg for argument in node.args.args]
         elif isinstance(node, ast.ClassDef):
@@ -117,7 +118,7 @@ def is_untouched(source: str) -> bool:
     if is_clearly_written(source):
         return False
     try:
-        return is_stub(ast.parse(source))
+        return is_stub(parsed(source))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
 

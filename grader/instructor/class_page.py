@@ -22,6 +22,7 @@ from grader.base import language
 from grader.base.language import gettext as _
 from grader.base.paths import misconception_files, step_folder
 from grader.base.results import Status
+from grader.base.syntax import parsed
 from grader.instructor.concerns import concerns
 from grader.instructor.standings import Standing, StepStanding
 from grader.report import terminal as reports
@@ -182,7 +183,7 @@ def wordings_of(step: str, _language: str) -> dict[str, Wording]:
         return {}
     found = {}
     for file in misconception_files(folder):
-        for node in ast.parse(file.read_text(encoding="utf-8")).body if file.is_file() else ():
+        for node in parsed(file.read_text(encoding="utf-8")).body if file.is_file() else ():
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and (text := ast.get_docstring(node)):
                 paragraphs = [language.gettext(" ".join(part.split())) for part in inspect.cleandoc(text).split("\n\n")]
                 if len(paragraphs) == 3:

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from grader.base.paths import STEP_NAME
+from grader.base.syntax import parsed
 from grader.course.stubs import MAX_STUB
 
 Sources = Mapping[str, tuple[str, str]]  # by module name: what a file is called, and its text
@@ -97,7 +98,7 @@ def _statements(source: str) -> list[ast.stmt]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(source).body
+            return parsed(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
 

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.base.results import Report, StepResult, leading, total
+from grader.base.syntax import parsed
 from grader.course import lessons, submissions
 from grader.learner.live_server import LiveServer
 from grader.learner.watch_view import Board, headline, progress
@@ -106,7 +107,7 @@ def _listing(source: str, result: StepResult | None) -> list[CodeLine]:
 def _place(source: str, name: str) -> tuple[int, int]:
     """The first and the last line of a public name's definition."""
     try:
-        tree = ast.parse(source)
+        tree = parsed(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return 0, -1
     for node in tree.body:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from grader.base.results import OBEYED, Report, StepResult, leading
+from grader.base.syntax import parsed
 
 
 def lines(report: Report, folder: Path) -> Iterator[str]:
@@ -24,7 +25,7 @@ def lines(report: Report, folder: Path) -> Iterator[str]:
 def line_of(file: Path, name: str) -> int:
     """The line of a function's or class's definition; that of the syntax error in a file that has one; else 1."""
     try:
-        body = ast.parse(file.read_bytes()).body
+        body = parsed(file.read_bytes()).body
     except SyntaxError as error:
         return error.lineno or 1
     except (OSError, ValueError):

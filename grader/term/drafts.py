@@ -17,6 +17,7 @@ from grader.base import files
 from grader.base.language import gettext as _
 from grader.base.paths import misconception_files, step_folder
 from grader.base.results import Graded
+from grader.base.syntax import parsed
 from grader.checks.catalogue import UNFINISHED
 from grader.course.answer_cells import public_names
 from grader.term import excision
@@ -96,7 +97,7 @@ def _merged(there: str, made: str) -> str:
     """A file with a draft at its end, before its pairs, and with the import that a draft needs."""
     if not there:
         return f"{CATALOGUE}\n\n\n{made}"
-    lines, body = there.splitlines(), ast.parse(there).body
+    lines, body = there.splitlines(), parsed(there).body
     imports = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
     if not any(alias.name == "misconception" for node in imports for alias in node.names):
         place = max([node.end_lineno or 0 for node in imports], default=(body[0].end_lineno or 0) if body else 0)

@@ -12,6 +12,7 @@ import symtable
 from collections.abc import Collection, Iterator
 
 from grader.base.paths import step_folder
+from grader.base.syntax import parsed
 
 STEP = re.compile(r"(?:exercises\.)?(step\d{2}_\w+)")
 
@@ -26,7 +27,7 @@ def excised(source: str, public: str, elsewhere: Collection[str], step: str) -> 
 
     Names `elsewhere` are taken from the step's reference. Raises Unresolved, and what `ast.parse` raises.
     """
-    body = [node for node in map(_Bare().visit, ast.parse(source).body) if node is not None]
+    body = [node for node in map(_Bare().visit, parsed(source).body) if node is not None]
     found = [node for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == public]
     if not found:
         return None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from grader.base import language
 from grader.base.results import CheckResult, Graded, StepResult, leading
+from grader.base.syntax import parsed
 from grader.course.stubs import MAX_STUB
 from grader.instructor.class_page import Wording, wordings_of
 from grader.instructor.standings import standing
@@ -114,7 +115,7 @@ def excerpt(source: str, name: str) -> str:
     if len(source) > MAX_STUB:
         return source[:MAX_STUB]
     try:
-        body = ast.parse(source).body
+        body = parsed(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return source
     for node in body:

@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from grader.base.syntax import parsed
 from grader.course.stubs import MAX_STUB
 
 GRAM = 12  # nodes of the syntax tree in one fingerprint: an expression such as `q @ k.mT / q.shape[-1] ** 0.5`
@@ -181,7 +182,7 @@ def _parsed(source: str) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(source)
+            return parsed(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
