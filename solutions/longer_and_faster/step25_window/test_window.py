@@ -221,7 +221,10 @@ def _fits(
 ) -> None:
     window, is_causal, num_global = options
     width = 8
-    query, key, value = (draw.normal(*shape, tokens, width) for _input in range(3))
+    # Each head of each sequence has the same rows, from another one on: a tape keeps them once.
+    drawn = [draw.normal(tokens, width) for _input in range(3)]
+    turned = [[rows.roll(7 * head, dims=0) for head in range(shape[0] * shape[1])] for rows in drawn]
+    query, key, value = (torch.stack(heads).view(*shape, tokens, width) for heads in turned)
     came = student.using(largest=True).window_attention(query, key, value, *options)
     agree(came, reference.window_attention(query, key, value, *options), terms=tokens)
     allowed = shape[0] * shape[1] * 4 * (tokens + window) * (max(window, width) + num_global + 1)
