@@ -276,7 +276,7 @@ class weights_kept_from_the_first_call(Projections):
 
     After `.to(dtype)` or a training step the layers have changed, and the kept matrices have not.
 
-    What would forward use if it looked at the layers anew each time?
+    What would forward use if it looked at the layers again each time?
     """
 
     def forward(self, x: Tensor) -> Tensor:
