@@ -349,7 +349,7 @@ def test_one_budget_for_all_notebooks(tmp_path: Path) -> None:
         notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}
         (tmp_path / f"more{number}.ipynb").write_text(json.dumps(notebook))
     parsed: list[str] = []
-    with mock.patch.object(ast, "parse", lambda source, parse=ast.parse: parsed.append(source) or parse(source)):
+    with mock.patch.object(answer_cells, "parsed", lambda source: parsed.append(source) or ast.parse(source)):
         read = write(tmp_path, cell("def scores(query, key):\n    return query @ key.mT\n", first), name="a.ipynb")
     slowly = [source for source in parsed if slow in source]
     assert len(slowly) == len(set(slowly))
