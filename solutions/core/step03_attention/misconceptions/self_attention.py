@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.core.step03_attention import reference
 from solutions.core.step03_attention.misconceptions.pieces import Pair, scaled
 
@@ -95,6 +95,27 @@ class values_from_the_keys(Projections):
     def forward(self, x: Tensor) -> Tensor:
         key = self.W_key(x)
         return reference.attention(self.W_query(x), key, key)[0]
+
+
+@misconception(replaces="SelfAttention", caught_by="test_self_attention")
+class keys_from_the_queries(Projections):
+    """The keys were made from what `W_query` gives, and not by `W_key` from `x`.
+
+    A token is then found by what it asks for, and not by what it has to offer.
+
+    What goes into `W_key`, and where does its output go?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        query = self.W_query(x)
+        return reference.attention(query, query, self.W_value(x))[0]
+
+
+@another_form(keys_from_the_queries)
+class keys_projected_from_the_queries(Projections):
+    def forward(self, x: Tensor) -> Tensor:
+        query = self.W_query(x)
+        return reference.attention(query, self.W_key(query), self.W_value(x))[0]
 
 
 @misconception(replaces="SelfAttention", caught_by="test_self_attention")

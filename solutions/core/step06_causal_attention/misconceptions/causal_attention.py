@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.core.step06_causal_attention import reference
 from solutions.core.step06_causal_attention.misconceptions.pieces import Pieces
 
@@ -88,11 +88,9 @@ class scores_from_values(Pieces):
     Which two of query, key and value make the scores?
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        if x.shape[1] > self.context_length:
-            raise ValueError(f"x has {x.shape[1]} tokens, but context_length is {self.context_length}")
-        query, value = self.W_query(x), self.W_value(x)
-        return self.context(self.weights(self.scores(query, value), self.may_attend(x.shape[1])), value)
+    def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, _key, value = super().projected(x)
+        return query, value, value
 
 
 @misconception(replaces="CausalAttention", caught_by="test_agrees_with_fresh_draws")
@@ -106,6 +104,48 @@ class query_and_key_swapped(Pieces):
 
     def scores(self, query: Tensor, key: Tensor) -> Tensor:
         return super().scores(key, query)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_agrees_with_fresh_draws")
+class keys_from_the_queries(Pieces):
+    """The keys were made from what `W_query` gives, and not by `W_key` from `x`.
+
+    A token is then found by what it asks for, and not by what it has to offer.
+
+    What goes into `W_key`, and where does its output go?
+    """
+
+    def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, _key, value = super().projected(x)
+        return query, query, value
+
+
+@another_form(keys_from_the_queries)
+class keys_projected_from_the_queries(Pieces):
+    def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, _key, value = super().projected(x)
+        return query, self.W_key(query), value
+
+
+@misconception(replaces="CausalAttention", caught_by="test_agrees_with_fresh_draws")
+class values_of_another_layer(Pieces):
+    """The values were not made with `W_value`, but with another of the three layers.
+
+    `W_value` then never learns, and a token passes on what it is found by, or what it asks for.
+
+    How many layers does your `forward` call, and how many are there?
+    """
+
+    def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, key, _value = super().projected(x)
+        return query, key, key
+
+
+@another_form(values_of_another_layer)
+class values_from_the_queries(Pieces):
+    def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, key, _value = super().projected(x)
+        return query, key, query
 
 
 # --- the softmax and the average --------------------------------------------------------------------------------------

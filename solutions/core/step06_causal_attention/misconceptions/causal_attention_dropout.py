@@ -90,6 +90,20 @@ class dropout_on_context(Pieces):
 
 
 @misconception(replaces="CausalAttention", caught_by="test_dropout_acts_on_weights")
+class dropout_on_values(Pieces):
+    """Dropout acted on the values and not on the weights.
+
+    That drops single numbers of a token, for every query at once. Dropout on the weights leaves whole tokens out, for
+    each query others.
+
+    Which of the two tensors of the last product says who is attended to?
+    """
+
+    def context(self, weights: Tensor, value: Tensor) -> Tensor:
+        return weights @ self.dropout(value)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_dropout_acts_on_weights")
 class dropout_on_weights_and_context(Pieces):
     """Dropout acted twice: on the weights, and once more on the context.
 

@@ -21,6 +21,12 @@ class one_dropout_mask_for_all_heads(Pieces):
         return weights * self.dropout(torch.ones_like(weights[:, :1])) @ value
 
 
+@another_form(one_dropout_mask_for_all_heads)
+class one_dropout_mask_for_all_heads_and_sequences(Pieces):
+    def context(self, weights: Tensor, value: Tensor) -> Tensor:
+        return weights * self.dropout(torch.ones_like(weights[:1, :1])) @ value
+
+
 @misconception(replaces="MultiHeadAttention", caught_by="test_dropout_acts_on_weights")
 class one_dropout_mask_for_the_batch(Pieces):
     """One dropout mask was drawn and used for every sequence of the batch.
@@ -77,6 +83,20 @@ class dropout_on_output(Pieces):
 
     def project(self, merged: Tensor) -> Tensor:
         return self.dropout(super().project(merged))
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_dropout_acts_on_weights")
+class dropout_on_values(Pieces):
+    """Dropout acted on the values and not on the weights.
+
+    That drops single numbers of a token, for every query at once. Dropout on the weights leaves whole tokens out, for
+    each query others.
+
+    Which of the two tensors of the last product says who is attended to?
+    """
+
+    def context(self, weights: Tensor, value: Tensor) -> Tensor:
+        return weights @ self.dropout(value)
 
 
 @misconception(replaces="MultiHeadAttention", caught_by="test_dropout_acts_on_weights")

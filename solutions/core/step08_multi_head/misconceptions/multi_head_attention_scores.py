@@ -8,6 +8,64 @@ from torch import Tensor
 from grader.checks.catalogue import another_form, misconception
 from solutions.core.step08_multi_head.misconceptions.pieces import Pieces
 
+# --- the projections --------------------------------------------------------------------------------------------------
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+class query_and_key_swapped(Pieces):
+    """Query and key changed places, so that row i held what the other tokens ask of token i.
+
+    A row of the scores belongs to one query: it says how well each key answers it.
+
+    In the shape (B, H, T, T), which of the two T counts the queries, and which operand of `@` does it come from?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return super().scores(key, query)
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+class keys_from_the_queries(Pieces):
+    """The keys were made from what `W_query` gives, and not by `W_key` from `x`.
+
+    A token is then found by what it asks for, and not by what it has to offer.
+
+    What goes into `W_key`, and where does its output go?
+    """
+
+    def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, _key, value = super().projected(x)
+        return query, query, value
+
+
+@another_form(keys_from_the_queries)
+class keys_projected_from_the_queries(Pieces):
+    def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, _key, value = super().projected(x)
+        return query, self.W_key(query), value
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+class values_of_another_layer(Pieces):
+    """The values were not made with `W_value`, but with another of the three layers.
+
+    `W_value` then never learns, and a token passes on what it is found by, or what it asks for.
+
+    How many layers does your `forward` call, and how many are there?
+    """
+
+    def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, key, _value = super().projected(x)
+        return query, key, key
+
+
+@another_form(values_of_another_layer)
+class values_from_the_queries(Pieces):
+    def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, key, _value = super().projected(x)
+        return query, key, query
+
+
 # --- scores and mask --------------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,10 @@ from solutions.core.step08_multi_head import reference
 class Pieces(reference.MultiHeadAttention):
     """The reference cut into pieces, so that each misconception replaces one of them."""
 
+    def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Query, key and value, each (B, T, d_out)."""
+        return self.W_query(x), self.W_key(x), self.W_value(x)
+
     def split(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
 
@@ -35,6 +39,6 @@ class Pieces(reference.MultiHeadAttention):
     def forward(self, x: Tensor) -> Tensor:
         if x.shape[1] > self.context_length:
             raise ValueError(f"x has {x.shape[1]} tokens, but context_length is {self.context_length}")
-        query, key, value = (self.split(layer(x)) for layer in (self.W_query, self.W_key, self.W_value))
+        query, key, value = map(self.split, self.projected(x))
         weights = self.weights(self.scores(query, key), self.may_attend(x.shape[1]))
         return self.project(self.merge(self.context(weights, value)))

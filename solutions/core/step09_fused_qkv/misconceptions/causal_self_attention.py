@@ -26,6 +26,41 @@ class key_query_value_order(Pieces):
         return key, query, value
 
 
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+class one_third_taken_twice(Pieces):
+    """One third of what `c_attn` gives was used twice, and another not at all.
+
+    The third that is left out never learns, and two of query, key and value are always the same.
+
+    Which columns does each of your three slices take?
+    """
+
+    def parts(self, fused: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, _key, value = super().parts(fused)
+        return query, query, value
+
+
+@another_form(one_third_taken_twice)
+class key_taken_as_value(Pieces):
+    def parts(self, fused: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, key, _value = super().parts(fused)
+        return query, key, key
+
+
+@another_form(one_third_taken_twice)
+class query_taken_as_value(Pieces):
+    def parts(self, fused: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, key, _value = super().parts(fused)
+        return query, key, query
+
+
+@another_form(one_third_taken_twice)
+class value_taken_as_key(Pieces):
+    def parts(self, fused: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, _key, value = super().parts(fused)
+        return query, value, value
+
+
 @misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand", misses_the_point=True)
 class value_first_order(Pieces):
     """The output of `c_attn` was read as value, key, query.

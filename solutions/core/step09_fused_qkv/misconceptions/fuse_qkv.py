@@ -21,6 +21,21 @@ def fused_on_the_cpu(query_weight: Tensor, key_weight: Tensor, value_weight: Ten
     return fused
 
 
+@misconception(replaces="fuse_qkv", caught_by="test_fused_weight_learns")
+def fused_in_float32(query_weight: Tensor, key_weight: Tensor, value_weight: Tensor) -> Tensor:
+    """The fused weight was filled into a float32 tensor, whatever the dtype of the three weights.
+
+    Weights in float64 or bfloat16 come back in another dtype, and a product with their inputs is then an error.
+
+    From what can the new tensor take the dtype?
+    """
+    size = len(query_weight)
+    fused = torch.empty(3 * size, size, device=query_weight.device)
+    for number, weight in enumerate((query_weight, key_weight, value_weight)):
+        fused[number * size : (number + 1) * size] = weight
+    return fused
+
+
 @misconception(replaces="fuse_qkv", caught_by="test_fused_weight_by_hand")
 def concatenated_as_columns(query_weight: Tensor, key_weight: Tensor, value_weight: Tensor) -> Tensor:
     """The three weights were put next to each other, which gave the shape `(D, 3 * D)`.

@@ -85,6 +85,20 @@ class divided_in_every_block(Flash):
         return context
 
 
+@another_form(divided_in_every_block)
+class each_block_divided_alone(Flash):
+    """Only what the block adds is divided, by the denominator so far."""
+
+    def added(self, sums: Sums, scores: Tensor, value: Tensor) -> Sums:
+        maximum, denominator, context = sums
+        new_maximum, new_denominator, with_block = super().added(sums, scores, value)
+        before = context * self.rescale(maximum, new_maximum)[0]
+        return new_maximum, new_denominator, before + (with_block - before) / new_denominator
+
+    def divided(self, context: Tensor, denominator: Tensor) -> Tensor:
+        return context
+
+
 @misconception(replaces=by_blocks, caught_by="test_two_blocks_by_hand")
 class rescaled_the_wrong_way(Flash):
     """When a later block raised the maximum, what was added up so far was multiplied by exp(new - old).

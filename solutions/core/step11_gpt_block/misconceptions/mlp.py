@@ -51,7 +51,7 @@ class no_activation(reference.MLP):
 
 @misconception(replaces="MLP", caught_by="test_mlp")
 class activation_at_the_end(reference.MLP):
-    """gelu was applied once more, to the output of c_proj.
+    """gelu was applied to the output of c_proj.
 
     What the branch adds to the stream could then hardly be negative.
 
@@ -60,6 +60,12 @@ class activation_at_the_end(reference.MLP):
 
     def forward(self, x: Tensor) -> Tensor:
         return reference.gelu(super().forward(x))
+
+
+@another_form(activation_at_the_end)
+class activation_at_the_end_alone(reference.MLP):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.dropout(reference.gelu(self.c_proj(self.c_fc(x))), self.dropout, self.training)
 
 
 @misconception(replaces="MLP", caught_by="test_mlp")
