@@ -111,6 +111,45 @@ class query_and_key_layers_exchanged(Pieces):
 
 
 @misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+class key_and_value_layers_exchanged(Pieces):
+    """`W_v` was applied to the key, and `W_k` to the value.
+
+    Each layer belongs to one of the three, and a state dict brings the weights under these names.
+
+    Which argument does each of the three layers read?
+    """
+
+    def project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return self.W_q(query), self.W_v(key), self.W_k(value)
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+class key_and_value_exchanged(Pieces):
+    """Key and value changed places: the queries were compared with the value tensor, and the key tensor was summed up.
+
+    Queries ask the keys, and get the values that belong to them.
+
+    Which of the three arguments does `W_k` read, and which `W_v`?
+    """
+
+    def project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return self.W_q(query), self.W_k(value), self.W_v(key)
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+class query_projected_twice(Pieces):
+    """`W_q` was applied twice.
+
+    It takes the width d_model and gives it back, so that nothing fails: but the queries are others.
+
+    How often does the query go through `W_q`?
+    """
+
+    def project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return self.W_q(self.W_q(query)), self.W_k(key), self.W_v(value)
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
 class keys_and_values_by_one_layer(Pieces):
     """The values were projected with `W_k`.
 

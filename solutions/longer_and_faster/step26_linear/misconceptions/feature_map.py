@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 
 
 @misconception(replaces="feature_map", caught_by="test_feature_map")
@@ -172,3 +172,41 @@ def features_detached(x: Tensor) -> Tensor:
     Where does the path from the result back to x break?
     """
     return F.elu(x.detach()) + 1
+
+
+@misconception(replaces="feature_map", caught_by="test_feature_map")
+def relu_and_a_little(x: Tensor) -> Tensor:
+    """The feature map was relu with a small number added.
+
+    No weight is 0 now, but below 0 all numbers have the same feature, and no gradient.
+
+    What is elu(x) + 1 at x = -1 and at x = -2?
+    """
+    return F.relu(x) + 1e-3
+
+
+@another_form(relu_and_a_little)
+def relu_and_a_millionth(x: Tensor) -> Tensor:
+    return F.relu(x) + 1e-6
+
+
+@misconception(replaces="feature_map", caught_by="test_feature_map")
+def a_little_added(x: Tensor) -> Tensor:
+    """A small number was added to the features.
+
+    elu(x) + 1 is above 0 by itself. A guard against a division by 0 has its place beside the denominator.
+
+    Where does the division happen, and what stands there?
+    """
+    return F.elu(x) + 1 + 1e-3
+
+
+@misconception(replaces="feature_map", caught_by="test_feature_map")
+def leaky_relu_plus_one(x: Tensor) -> Tensor:
+    """The feature map was leaky_relu(x) + 1.
+
+    Below -100 it is negative, and so may be the weights and their sum.
+
+    What do elu and leaky_relu go to far below 0?
+    """
+    return F.leaky_relu(x) + 1

@@ -217,6 +217,20 @@ def guard_too_large(query: Tensor, key: Tensor, value: Tensor, is_causal: bool =
     )
 
 
+@another_form(guard_too_large)
+def guard_of_a_hundredth(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+    return attention_of(
+        query, key, value, is_causal, weigh=lambda weights, seen: seen / (seen.sum(dim=-1, keepdim=True) + 1e-2)
+    )
+
+
+@another_form(guard_too_large)
+def guard_of_one(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+    return attention_of(
+        query, key, value, is_causal, weigh=lambda weights, seen: seen / (seen.sum(dim=-1, keepdim=True) + 1)
+    )
+
+
 @misconception(replaces="linear_attention", caught_by="test_context_by_hand")
 def denominator_clamped(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
     """The denominator was kept at 1 or above.
@@ -385,6 +399,7 @@ for _wrong in (
     no_normaliser, divided_by_the_number_of_keys, divided_by_the_keys_seen, keys_alone_normalise,
     features_of_the_query_only, features_of_the_key_only, no_features, features_of_values_too,
     scaled_before_the_features, both_scaled_before_the_features, result_scaled, guard_too_large,
+    guard_of_a_hundredth, guard_of_one,
 ):  # fmt: skip
     for _causal, _named in ((True, "with_is_causal"), (False, "without_is_causal")):
         _caught_by = _wrong.__catalogue_mark__.caught_by  # type: ignore[attr-defined]

@@ -33,6 +33,47 @@ def causal_sum_one_short_without_a_guard(query: Tensor, key: Tensor, value: Tens
 
 
 @misconception(replaces="linear_attention", caught_by="test_context_by_hand")
+def only_the_values_one_short(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+    """The causal sum of the values ended one token too early, the one in the denominator did not.
+
+    The weight of a token's own key was counted, and its value left out.
+
+    Does the token join both sums before the query is multiplied by them?
+    """
+    return attention_of(
+        query, key, value, is_causal,
+        weigh=lambda weights, seen: (seen.tril(-1) if is_causal else seen) / seen.sum(dim=-1, keepdim=True),
+    )  # fmt: skip
+
+
+@misconception(replaces="linear_attention", caught_by="test_context_by_hand")
+def running_sums_rolled(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+    """The causal sums were moved by one token with roll: the first query got the sum over all tokens.
+
+    What roll pushes out at the end comes in again at the front. And no query's own key is in its sum.
+
+    Which sum does the first query get after roll?
+    """
+    return _rolled(query, key, value, is_causal, both=True)
+
+
+@another_form(running_sums_rolled)
+def products_rolled(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+    """Those of the products alone."""
+    return _rolled(query, key, value, is_causal, both=False)
+
+
+def _rolled(query: Tensor, key: Tensor, value: Tensor, is_causal: bool, both: bool) -> Tensor:
+    require(query, key, is_causal)
+    if not is_causal:
+        return linear_attention(query, key, value)
+    query, key = feature_map(query), feature_map(key)
+    products, keys = (key[..., None] * value[..., None, :]).cumsum(dim=2).roll(1, 2), key.cumsum(dim=2)
+    total = (query * (keys.roll(1, 2) if both else keys)).sum(dim=-1, keepdim=True)
+    return torch.einsum("bhtd,bhtdv->bhtv", query, products) / total
+
+
+@misconception(replaces="linear_attention", caught_by="test_context_by_hand")
 def causal_sum_one_too_far(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
     """The causal sums went one token too far: a query saw the key after its own.
 

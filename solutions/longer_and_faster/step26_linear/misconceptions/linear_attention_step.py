@@ -336,6 +336,73 @@ def keys_summed_without_features(
     return _context(query, products, keys), (products, keys)
 
 
+@misconception(replaces="linear_attention_step", caught_by="test_step_by_step")
+def step_guard_too_large(
+    query: Tensor, key: Tensor, value: Tensor, state: State = None
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """In the step a guard of 0.001 or more stood beside the denominator.
+
+    The sum of the weights can be small, after the first token above all: the guard then takes away part of the output.
+
+    How small can the first token's weight be, and what is the guard beside it?
+    """
+    return _guarded(query, key, value, state, 1e-3)
+
+
+@another_form(step_guard_too_large)
+def step_guard_of_a_hundredth(
+    query: Tensor, key: Tensor, value: Tensor, state: State = None
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    return _guarded(query, key, value, state, 1e-2)
+
+
+@another_form(step_guard_too_large)
+def step_guard_of_one(
+    query: Tensor, key: Tensor, value: Tensor, state: State = None
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    return _guarded(query, key, value, state, 1.0)
+
+
+def _guarded(
+    query: Tensor, key: Tensor, value: Tensor, state: State, guard: float
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    products, keys = _sums(key, value, state)
+    query = feature_map(query)
+    sums = torch.einsum("bhd,bhdv->bhv", query, products)
+    return sums / ((query * keys).sum(-1, keepdim=True) + guard), (products, keys)
+
+
+@misconception(replaces="linear_attention_step", caught_by="test_step_by_step")
+def step_normaliser_by_sums_apart(
+    query: Tensor, key: Tensor, value: Tensor, state: State = None
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """In the step the denominator was the sum of the query's features times the sum of the keys' features.
+
+    A dot product multiplies entry by entry and sums then. In einsum two different letters are two sums.
+
+    Which letter do query and keys share in the denominator?
+    """
+    products, keys = _sums(key, value, state)
+    query = feature_map(query)
+    total = torch.einsum("bhd,bhe->bh", query, keys)[..., None]
+    return torch.einsum("bhd,bhdv->bhv", query, products) / total, (products, keys)
+
+
+@misconception(replaces="linear_attention_step", caught_by="test_step_by_step")
+def state_normalised(
+    query: Tensor, key: Tensor, value: Tensor, state: State = None
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """The first sum of the state was divided by the denominator before it was kept.
+
+    Each query has a denominator of its own; the state is of keys and values alone.
+
+    Does the state depend on the query?
+    """
+    products, keys = _sums(key, value, state)
+    total = (feature_map(query) * keys).sum(-1, keepdim=True)
+    return _context(query, products, keys), (products / total[..., None], keys)
+
+
 # --- other forms of the same ----------------------------------------------------------------------------------------
 
 
@@ -384,3 +451,13 @@ def state_of_all_keys(
     if state is not None:
         keys, values = torch.cat((state[0], keys), dim=-2), torch.cat((state[1], values), dim=-2)
     return linear_attention(query[..., None, :], keys, values)[..., 0, :], (keys, values)
+
+
+@another_form(own_token_not_seen)
+def own_value_not_seen(
+    query: Tensor, key: Tensor, value: Tensor, state: State = None
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """The denominator is made when the token has been added."""
+    products, keys = new = _sums(key, value, state)
+    old = torch.zeros_like(products) if state is None else state[0]
+    return _context(query, old, keys), new

@@ -108,6 +108,42 @@ class OnePositionForAll(_Model):
         return torch.full_like(positions, past) if past else positions
 
 
+@another_form(OnePositionForAll, caught_by="test_gpt_without_caches")
+class OnePositionForTheWholeText(_Model):
+    def positions(self, past: int, idx: Tensor) -> Tensor:
+        return torch.full_like(super().positions(past, idx), past)
+
+
+@misconception(replaces="CachedGPT", caught_by="test_gpt_without_caches")
+class KeysAndValuesCutInOtherOrder(_Model):
+    """What `c_attn` makes was taken for query, value and key, in this order.
+
+    Its output holds query, key and value side by side: step 9's order, and GPT-2's.
+
+    Which third of the output of `c_attn` belongs to the keys?
+    """
+
+    def attended(self, layer: Any, x: Tensor, cache: Cache | None) -> Tensor:
+        query, value, key = (split(part, layer.n_head) for part in layer.c_attn(x).chunk(3, dim=-1))
+        output: Tensor = layer.c_proj(reference.attend(query, key, value, cache))
+        return output
+
+
+@misconception(replaces="CachedGPT", caught_by="test_gpt_without_caches")
+class QueriesAndKeysCutInOtherOrder(_Model):
+    """What `c_attn` makes was taken for key, query and value, in this order.
+
+    Its output holds query, key and value side by side: step 9's order, and GPT-2's.
+
+    Which third of the output of `c_attn` belongs to the queries?
+    """
+
+    def attended(self, layer: Any, x: Tensor, cache: Cache | None) -> Tensor:
+        key, query, value = (split(part, layer.n_head) for part in layer.c_attn(x).chunk(3, dim=-1))
+        output: Tensor = layer.c_proj(reference.attend(query, key, value, cache))
+        return output
+
+
 @misconception(replaces="CachedGPT", caught_by="test_gpt_in_pieces")
 class OneCacheForAllLayers(_Model):
     """All layers used the first cache.
