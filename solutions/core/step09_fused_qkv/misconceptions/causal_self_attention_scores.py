@@ -382,3 +382,31 @@ class scaled_by_length(Pieces):
 
     def scores(self, query: Tensor, key: Tensor) -> Tensor:
         return query @ key.transpose(-2, -1) / math.sqrt(key.shape[-2])
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_agrees_with_fresh_draws")
+class multiplied_by_the_root(Pieces):
+    """The scores were multiplied by the root of the head's width instead of divided by it.
+
+    The root is there to make large scores smaller. Multiplied by it, they grow even faster with the width.
+
+    How large is a sum of d products usually, and what makes it as large as one of them?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.transpose(-2, -1) * math.sqrt(key.shape[-1])
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+class one_token_ahead(Pieces):
+    """The mask was off by one: each token also saw the token right after it.
+
+    That is the token which the model has to predict, and now it needs only to copy it.
+
+    What does the second argument of `tril` or `triu` move, and where must the last visible position of a row lie?
+    """
+
+    def weights(self, scores: Tensor) -> Tensor:
+        length = scores.shape[-1]
+        visible = torch.ones(length, length, dtype=torch.bool, device=scores.device).tril(1)
+        return scores.masked_fill(~visible, -torch.inf).softmax(dim=-1)
