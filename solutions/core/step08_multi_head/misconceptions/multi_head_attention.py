@@ -421,3 +421,18 @@ class output_projection_never_with_a_bias(Pieces):
     ) -> None:
         super().__init__(d_in, d_out, context_length, dropout, num_heads, qkv_bias)
         self.out_proj.bias = None  # not made anew: the numbers drawn for the layers stay the same
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+class qkv_bias_never_on(Pieces):
+    """The layers of query, key and value had no bias, also when `qkv_bias` was True.
+
+    The caller decides with `qkv_bias`, and a state dict with these biases does not fit.
+
+    Which argument of `nn.Linear` should `qkv_bias` be handed to?
+    """
+
+    def __init__(
+        self, d_in: int, d_out: int, context_length: int, dropout: float, num_heads: int, qkv_bias: bool = False
+    ) -> None:
+        super().__init__(d_in, d_out, context_length, dropout, num_heads, qkv_bias=False)

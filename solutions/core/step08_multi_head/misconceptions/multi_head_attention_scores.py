@@ -362,3 +362,29 @@ class mask_of_ones_added_before_scaling(Pieces):
     def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
         width = self.W_query.out_features // self.num_heads
         return (scores + visible / math.sqrt(width)).softmax(dim=-1)
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+class multiplied_by_the_root(Pieces):
+    """The scores were multiplied by the root of the head's width instead of divided by it.
+
+    The root is there to make large scores smaller. Multiplied by it, they grow even faster with the width.
+
+    How large is a sum of d products usually, and what makes it as large as one of them?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.transpose(-2, -1) * math.sqrt(key.shape[-1])
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+class scaled_twice(Pieces):
+    """The scores were divided by the head's width instead of its root: by all of it, or twice by the root.
+
+    Of a sum over d numbers the root of d is the usual size. Divided by d the scores get small, and the weights alike.
+
+    By what is a score divided, all in all, between your product and the softmax?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.transpose(-2, -1) / key.shape[-1]
