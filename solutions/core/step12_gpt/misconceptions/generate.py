@@ -336,12 +336,6 @@ class one_token_less_seen_once_cropped(Generation):
         return text if text.shape[1] <= most else text[:, text.shape[1] - most + 1 :]
 
 
-@another_form(probabilities_divided)
-class probabilities_divided_before_top_k(Generation):
-    def kept(self, logits: Tensor) -> Tensor:
-        return super().kept(logits.float().softmax(dim=-1))
-
-
 @misconception(replaces=generation, caught_by="test_greedy_takes_the_largest_logit")
 class new_token_put_in_front(Generation):
     """Each new token was put in front of the text.
