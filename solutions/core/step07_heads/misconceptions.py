@@ -440,3 +440,15 @@ def merged_with_the_batch(x: Tensor) -> Tensor:
 @another_form(columns_left_over)
 def cut_into_pieces_of_the_rounded_width(x: Tensor, num_heads: int) -> Tensor:
     return torch.stack(x.split(x.shape[-1] // num_heads, dim=-1), dim=1)
+
+
+@misconception(replaces="split_heads", caught_by="test_split_by_hand")
+def heads_and_width_exchanged(x: Tensor, num_heads: int) -> Tensor:
+    """The heads changed places with the width of a head, and not with the tokens: (B, d, T, H).
+
+    Each matrix of tokens then holds one column of every head, and a product of such matrices mixes the heads.
+
+    After `view(B, T, H, d)`, at which two places do T and H stand?
+    """
+    batch, num_tokens, d = _sizes(x, num_heads)
+    return x.reshape(batch, num_tokens, num_heads, d).transpose(1, 3)

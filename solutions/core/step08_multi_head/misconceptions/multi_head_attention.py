@@ -383,3 +383,56 @@ class columns_interleaved_once(Pieces):
 class split_into_heads_before_the_batch(Pieces):
     def split(self, x: Tensor) -> Tensor:
         return x.reshape(self.num_heads, len(x), x.shape[1], -1).transpose(0, 1)
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+class viewed_after_transpose(Pieces):
+    """The heads were merged by `view`, right after `transpose`.
+
+    `transpose` only changes the order in which memory is read, and `view` needs the numbers to lie in order.
+
+    Which relative of `view` copies where it must, or which method puts the numbers in order first?
+    """
+
+    def merge(self, context: Tensor) -> Tensor:
+        batch, num_heads, num_tokens, d = context.shape
+        return context.transpose(1, 2).view(batch, num_tokens, num_heads * d)
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_by_hand")
+class qkv_bias_always_on(Pieces):
+    """The layers of query, key and value had a bias, also when `qkv_bias` was False.
+
+    The caller decides with `qkv_bias`, and `nn.Linear` has a bias unless it is told otherwise.
+
+    Which argument of `nn.Linear` should `qkv_bias` be handed to?
+    """
+
+    def __init__(
+        self, d_in: int, d_out: int, context_length: int, dropout: float, num_heads: int, qkv_bias: bool = False
+    ) -> None:
+        super().__init__(d_in, d_out, context_length, dropout, num_heads, qkv_bias=True)
+
+
+@another_form(output_projection_without_bias)
+class output_projection_never_with_a_bias(Pieces):
+    def __init__(
+        self, d_in: int, d_out: int, context_length: int, dropout: float, num_heads: int, qkv_bias: bool = False
+    ) -> None:
+        super().__init__(d_in, d_out, context_length, dropout, num_heads, qkv_bias)
+        self.out_proj.bias = None  # not made anew: the numbers drawn for the layers stay the same
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+class qkv_bias_never_on(Pieces):
+    """The layers of query, key and value had no bias, also when `qkv_bias` was True.
+
+    The caller decides with `qkv_bias`, and a state dict with these biases does not fit.
+
+    Which argument of `nn.Linear` should `qkv_bias` be handed to?
+    """
+
+    def __init__(
+        self, d_in: int, d_out: int, context_length: int, dropout: float, num_heads: int, qkv_bias: bool = False
+    ) -> None:
+        super().__init__(d_in, d_out, context_length, dropout, num_heads, qkv_bias=False)

@@ -232,3 +232,35 @@ class dropout_on_in_eval(Pieces):
 
     def context(self, weights: Tensor, value: Tensor) -> Tensor:
         return F.dropout(weights, self.dropout.p) @ value
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_dropout_acts_on_weights")
+class masked_scores_dropped(Pieces):
+    """Dropout acted on the scores, after the hidden ones had been set to -inf.
+
+    Dropout multiplies by 0, and 0 times -inf is NaN, which spoils the whole row.
+
+    Which tensor must have zeros in it, so that a token is really left out of the average?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return self.dropout(scores.masked_fill(~visible, -torch.inf)).softmax(dim=-1)
+
+    def context(self, weights: Tensor, value: Tensor) -> Tensor:
+        return weights @ value
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_dropout_acts_on_weights")
+class as_many_dropped_as_should_be_kept(Pieces):
+    """The dropout layer was made with 1 - dropout.
+
+    The argument is the probability that a weight is dropped, and `nn.Dropout` takes just that. With dropout 0 every
+    weight was dropped.
+
+    What does the `p` of `nn.Dropout` stand for: what is dropped, or what is kept?
+    """
+
+    def __init__(
+        self, d_in: int, d_out: int, context_length: int, dropout: float, num_heads: int, qkv_bias: bool = False
+    ) -> None:
+        super().__init__(d_in, d_out, context_length, 1 - dropout, num_heads, qkv_bias)

@@ -301,3 +301,90 @@ class no_maximum_subtracted(Pieces):
 class softmax_over_heads_of_masked_scores(Pieces):
     def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
         return scores.masked_fill(~visible, -torch.inf).softmax(dim=1)
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+class queries_from_the_keys(Pieces):
+    """The queries were not made with `W_query`: the keys, or what else `W_key` gives, took their place.
+
+    `W_query` then never learns, and what a token asks for is what it is found by.
+
+    Which of your layers does `forward` never call?
+    """
+
+    def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        _query, key, value = super().projected(x)
+        return key, key, value
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_by_hand")
+class own_token_hidden_by_a_number(Pieces):
+    """Each token's own position was hidden together with the future, by a large negative number.
+
+    A token may look at itself. The first token has nothing else: all its scores became the same number, and the
+    softmax of equal scores shares the weight out to all tokens, the later ones included.
+
+    Is the diagonal of the mask part of the past or of the future? Look at the number handed to `tril` or `triu`.
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return scores.masked_fill(~visible.tril(-1), -1e9).softmax(dim=-1)
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_by_hand")
+class hidden_scores_set_to_zero(Pieces):
+    """The hidden scores became 0: they were multiplied by the mask, or filled with 0.
+
+    A score of 0 is a score like any other, and exp(0) is 1: the later tokens keep a good part of the weight.
+
+    Which number x makes exp(x) zero?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return (scores * visible).softmax(dim=-1)
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_by_hand")
+class mask_of_ones_added(Pieces):
+    """A mask of zeros and ones was added to the scores, or taken from them, as it is.
+
+    Beside the others the hidden scores are then lower by 1 at most, and hidden tokens still get weight.
+
+    How far down must a score go, so that nothing of its weight is left?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return (scores + visible).softmax(dim=-1)
+
+
+@another_form(mask_of_ones_added)
+class mask_of_ones_added_before_scaling(Pieces):
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        width = self.W_query.out_features // self.num_heads
+        return (scores + visible / math.sqrt(width)).softmax(dim=-1)
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+class multiplied_by_the_root(Pieces):
+    """The scores were multiplied by the root of the head's width instead of divided by it.
+
+    The root is there to make large scores smaller. Multiplied by it, they grow even faster with the width.
+
+    How large is a sum of d products usually, and what makes it as large as one of them?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.transpose(-2, -1) * math.sqrt(key.shape[-1])
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+class scaled_twice(Pieces):
+    """The scores were divided by the head's width instead of its root: by all of it, or twice by the root.
+
+    Of a sum over d numbers the root of d is the usual size. Divided by d the scores get small, and the weights alike.
+
+    By what is a score divided, all in all, between your product and the softmax?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.transpose(-2, -1) / key.shape[-1]

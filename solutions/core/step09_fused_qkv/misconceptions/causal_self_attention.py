@@ -318,3 +318,64 @@ class heads_and_batch_mixed(Pieces):
     def forward(self, x: Tensor) -> Tensor:
         self.check_length(x)
         return self.output(self.attend(*self.parts(self.c_attn(x))).transpose(0, 1).reshape(x.shape))
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_agrees_with_fresh_draws", misses_the_point=True)
+class columns_interleaved(Pieces):
+    """Head h got every H-th column of query, key and value, not a run of d columns next to each other.
+
+    GPT-2's weights count on runs: the first d columns are the first head's. Split as `(d, H)` instead of `(H, d)`, the
+    columns go round in turn.
+
+    When D columns become two dimensions, which of the two must come first?
+    """
+
+    def heads(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (-1, self.n_head)).permute(0, 3, 1, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_length(x)
+        return self.output(self.attend(*self.parts(self.c_attn(x))).permute(0, 2, 3, 1).flatten(2))
+
+
+@another_form(columns_interleaved)
+class columns_interleaved_once(Pieces):
+    def heads(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (-1, self.n_head)).permute(0, 3, 1, 2)
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_agrees_with_fresh_draws")
+class viewed_after_transpose(Pieces):
+    """The heads were merged by `view`, right after `transpose`.
+
+    `transpose` only changes the order in which memory is read, and `view` needs the numbers to lie in order.
+
+    Which relative of `view` copies where it must, or which method puts the numbers in order first?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_length(x)
+        return self.output(self.attend(*self.parts(self.c_attn(x))).transpose(1, 2).view(x.shape))
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_agrees_with_fresh_draws")
+class one_layer_has_always_a_bias(Pieces):
+    """One of the two linear layers had a bias, also when `bias` was False.
+
+    In GPT-2's layout `bias` speaks of both layers: they both have one, or neither of them has.
+
+    Do both of your `nn.Linear` get the argument `bias`?
+    """
+
+    biases = (False, True)
+
+    def __init__(self, n_embd: int, n_head: int, block_size: int, dropout: float = 0.0, bias: bool = True) -> None:
+        with torch.random.fork_rng(devices=[]):  # what is drawn for the layers is as if they were made once
+            super().__init__(n_embd, n_head, block_size, dropout, bias)
+        self.c_attn = nn.Linear(n_embd, 3 * n_embd, bias=bias or self.biases[0])
+        self.c_proj = nn.Linear(n_embd, n_embd, bias=bias or self.biases[1])
+
+
+@another_form(one_layer_has_always_a_bias)
+class fused_layer_has_always_a_bias(one_layer_has_always_a_bias):
+    biases = (True, False)

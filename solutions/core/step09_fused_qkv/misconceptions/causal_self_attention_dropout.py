@@ -259,3 +259,30 @@ class first_head_drops_alone(Pieces):
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         first, others = self.weights(self.scores(query, key)).tensor_split([1], dim=1)
         return torch.cat([self.attn_dropout(first), others], dim=1) @ value
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_dropout_on_weights_and_output")
+class context_dropped_too(Pieces):
+    """Dropout acted three times: on the weights, on the context, and on the output.
+
+    In GPT-2's layout it acts twice: on the attention weights, and on what comes out of `c_proj`.
+
+    Which dropout of your `forward` acts on neither of these two?
+    """
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return self.attn_dropout(super().attend(query, key, value))
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_dropout_on_weights_and_output")
+class as_many_dropped_as_should_be_kept(Pieces):
+    """The dropout layers were made with 1 - dropout.
+
+    The argument is the probability that a number is dropped, and `nn.Dropout` takes just that. With dropout 0 every
+    number was dropped.
+
+    What does the `p` of `nn.Dropout` stand for: what is dropped, or what is kept?
+    """
+
+    def __init__(self, n_embd: int, n_head: int, block_size: int, dropout: float = 0.0, bias: bool = True) -> None:
+        super().__init__(n_embd, n_head, block_size, 1 - dropout, bias)

@@ -325,3 +325,88 @@ class heads_attend_to_heads_under_the_mask_of_tokens(_HeadsToHeads):
         num_tokens = query.shape[1]
         scores = self.scores(query, key).masked_fill(~self.visible[:num_tokens, :num_tokens], -torch.inf)
         return self.attn_dropout(scores.softmax(dim=-1)) @ value
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+class own_token_hidden_by_a_number(Pieces):
+    """Each token's own position was hidden together with the future, by a large negative number.
+
+    A token may look at itself. The first token has nothing else: all its scores became the same number, and the
+    softmax of equal scores shares the weight out to all tokens, the later ones included.
+
+    Is the diagonal of the mask part of the past or of the future? Look at the number handed to `tril` or `triu`.
+    """
+
+    def weights(self, scores: Tensor) -> Tensor:
+        length = scores.shape[-1]
+        return scores.masked_fill(~self.visible[:length, :length].tril(-1), -1e9).softmax(dim=-1)
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+class hidden_scores_set_to_zero(Pieces):
+    """The hidden scores became 0: they were multiplied by the mask, or filled with 0.
+
+    A score of 0 is a score like any other, and exp(0) is 1: the later tokens keep a good part of the weight.
+
+    Which number x makes exp(x) zero?
+    """
+
+    def weights(self, scores: Tensor) -> Tensor:
+        length = scores.shape[-1]
+        return (scores * self.visible[:length, :length]).softmax(dim=-1)
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+class mask_of_ones_added(Pieces):
+    """A mask of zeros and ones was added to the scores as numbers, and not used as a boolean mask.
+
+    `scaled_dot_product_attention` adds an `attn_mask` of floats to the scores. Beside the
+    others the hidden ones are then lower by 1, and hidden tokens still get weight.
+
+    Which dtype must a mask have, so that True means "may attend"?
+    """
+
+    def weights(self, scores: Tensor) -> Tensor:
+        length = scores.shape[-1]
+        return (scores + self.visible[:length, :length]).softmax(dim=-1)
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_agrees_with_fresh_draws")
+class scaled_by_length(Pieces):
+    """The scores were divided by the square root of T, the number of tokens.
+
+    A score is a sum over the d numbers of a head, so that its size grows with d. It does not grow with T.
+
+    Which dimension of the key does the product sum over?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.transpose(-2, -1) / math.sqrt(key.shape[-2])
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_agrees_with_fresh_draws")
+class multiplied_by_the_root(Pieces):
+    """The scores were multiplied by the root of the head's width instead of divided by it.
+
+    The root is there to make large scores smaller. Multiplied by it, they grow even faster with the width.
+
+    How large is a sum of d products usually, and what makes it as large as one of them?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.transpose(-2, -1) * math.sqrt(key.shape[-1])
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
+class one_token_ahead(Pieces):
+    """The mask was off by one: each token also saw the token right after it.
+
+    That is the token which the model has to predict, and now it needs only to copy it.
+
+    What does the second argument of `tril` or `triu` move, and where must the last visible position of a row lie?
+    """
+
+    def weights(self, scores: Tensor) -> Tensor:
+        length = scores.shape[-1]
+        visible = torch.ones(length, length, dtype=torch.bool, device=scores.device).tril(1)
+        return scores.masked_fill(~visible, -torch.inf).softmax(dim=-1)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 
 
 @misconception(replaces="fuse_qkv", caught_by="test_fused_weight_learns")
@@ -101,3 +101,30 @@ def fused_weight_detached(query_weight: Tensor, key_weight: Tensor, value_weight
     Which of your operations makes a new tensor that knows nothing of where its numbers came from?
     """
     return torch.cat([query_weight.detach(), key_weight.detach(), value_weight.detach()], dim=0)
+
+
+@misconception(replaces="fuse_qkv", caught_by="test_fused_weight_by_hand")
+def fused_with_the_value_first(query_weight: Tensor, key_weight: Tensor, value_weight: Tensor) -> Tensor:
+    """The weights were fused with the value's first.
+
+    Attention that reads the first third as the query then asks with the values.
+
+    In which order does the name `qkv` list them?
+    """
+    return torch.cat([value_weight, key_weight, query_weight], dim=0)
+
+
+@another_form(fused_with_the_value_first)
+def fused_value_query_key(query_weight: Tensor, key_weight: Tensor, value_weight: Tensor) -> Tensor:
+    return torch.cat([value_weight, query_weight, key_weight], dim=0)
+
+
+@misconception(replaces="fuse_qkv", caught_by="test_fused_weight_by_hand")
+def fused_weight_transposed(query_weight: Tensor, key_weight: Tensor, value_weight: Tensor) -> Tensor:
+    """The fused weight came out transposed, `(D, 3 * D)`: as GPT-2's checkpoints hold it, and not as `nn.Linear` does.
+
+    Hugging Face's GPT-2 uses a `Conv1D`, whose weight has the inputs as rows. A weight of `nn.Linear` has the outputs.
+
+    Print `nn.Linear(2, 6).weight.shape`. Which of the two numbers comes first?
+    """
+    return torch.cat([query_weight.T, key_weight.T, value_weight.T], dim=1)

@@ -1,5 +1,6 @@
 """What learners get wrong in `Block`, each with the check that catches it."""
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -309,7 +310,7 @@ class input_changed_in_place(reference.Block):
 
 @misconception(replaces="Block", caught_by="test_dropout")
 class branches_dropped_again(Pieces):
-    """The block dropped once more from what attention and the MLP gave, before it added that to the stream.
+    """The block dropped once more from what a branch gave, attention or the MLP, before it added that to the stream.
 
     Both drop from their output themselves. What two dropouts keep is less than what was asked for.
 
@@ -349,3 +350,43 @@ class mlp_added_to_the_normed_input(Pieces):
     def fed(self, x: Tensor) -> Tensor:
         x = self.ln_2(x)
         return self.add_fed(x, self.mlp(x))
+
+
+@another_form(branches_dropped_again)
+class attention_dropped_again(Pieces):
+    def add_attended(self, x: Tensor, branch: Tensor) -> Tensor:
+        return x + F.dropout(branch, self.mlp.dropout, self.training)
+
+
+@another_form(branches_dropped_again)
+class mlp_dropped_again(Pieces):
+    def add_fed(self, x: Tensor, branch: Tensor) -> Tensor:
+        return x + F.dropout(branch, self.mlp.dropout, self.training)
+
+
+@misconception(replaces="Block", caught_by="test_block")
+class normed_once_more_at_the_end(Pieces):
+    """The stream went through a norm once more before the block gave it back.
+
+    The stream passes from the first block to the last with nothing but sums. One norm after all the blocks is the
+    model's own.
+
+    How many times is a norm called in x + attn(ln_1(x)) and x + mlp(ln_2(x))?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.ln_2(super().forward(x))
+
+
+class _NormThatKeepsItsInput(reference.LayerNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        centred = x - x.mean(dim=-1, keepdim=True)
+        normed = centred / torch.sqrt(x.var(dim=-1, keepdim=True, unbiased=False) + self.eps)  # keeps x for backward
+        return normed * self.weight if self.bias is None else normed * self.weight + self.bias
+
+
+@another_form(input_changed_in_place)
+class input_changed_in_place_below_the_norm(input_changed_in_place):
+    def __init__(self, n_embd: int, n_head: int, block_size: int, dropout: float = 0.0, bias: bool = True) -> None:
+        super().__init__(n_embd, n_head, block_size, dropout, bias)
+        self.ln_1, self.ln_2 = _NormThatKeepsItsInput(n_embd, bias), _NormThatKeepsItsInput(n_embd, bias)

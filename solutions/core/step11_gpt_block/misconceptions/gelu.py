@@ -139,3 +139,25 @@ def factor_of_gelu_before_x_only(x: Tensor) -> Tensor:
     Where does the bracket begin, and where does it end?
     """
     return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * x + 0.044715 * x**3))
+
+
+@misconception(replaces="gelu", caught_by="test_gelu")
+def root_of_two_alone(x: Tensor) -> Tensor:
+    """The factor in front of the bracket was √2 / π: the root was taken of 2 alone.
+
+    √2 / π is 0.450, and √(2 / π) is 0.798: the curve comes out too flat.
+
+    How far does the root reach in the formula?
+    """
+    return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0) / math.pi * (x + 0.044715 * x**3)))
+
+
+@misconception(replaces="gelu", caught_by="test_gelu")
+def silu_instead(x: Tensor) -> Tensor:
+    """x * sigmoid(x) was computed, which is the SiLU, also called Swish.
+
+    It has nearly the same form, but lets more of the negative numbers through: at -1 it is -0.27, and GELU is -0.16.
+
+    Which terms stand inside the tanh of GPT-2's form?
+    """
+    return x * torch.sigmoid(x)

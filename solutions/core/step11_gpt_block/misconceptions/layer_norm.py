@@ -249,3 +249,81 @@ class result_in_kept_memory(Normalising):
 @another_form(one_norm_for_the_whole_tensor)
 class norm_over_the_tokens(Normalising):
     dim = 1
+
+
+@another_form(eps_argument_ignored)
+class a_trillionth_for_eps(eps_argument_ignored):
+    number = 1e-12
+
+
+@another_form(eps_argument_ignored)
+class a_hundred_millionth_for_eps(eps_argument_ignored):
+    number = 1e-8
+
+
+@misconception(replaces="LayerNorm", caught_by="test_layer_norm_by_hand")
+class eps_added_after_the_division(Normalising):
+    """eps was added to the quotient, and not to the variance before its root was taken.
+
+    A product or a quotient is computed before a sum: without brackets, `x / sqrt(var) + eps` divides first. A vector of
+    equal numbers then is 0 divided by 0.
+
+    Where do the brackets open and close around the sum with eps?
+    """
+
+    def normed(self, x: Tensor) -> Tensor:
+        centred = self.centred(x)
+        return centred / torch.sqrt(self.variance(centred)) + self.eps
+
+
+@misconception(replaces="LayerNorm", caught_by="test_layer_norm_by_hand")
+class weight_not_applied(Normalising):
+    """The normed vectors were not multiplied by `weight`.
+
+    What the norm learns is how far each column is stretched and shifted. Here `weight` never learns.
+
+    Which of the two parameters does your forward never use?
+    """
+
+    def finish(self, normed: Tensor) -> Tensor:
+        return normed if self.bias is None else normed + self.bias
+
+
+@misconception(replaces="LayerNorm", caught_by="test_layer_norm_by_hand")
+class bias_not_applied(Normalising):
+    """`bias` was not added to the scaled vectors.
+
+    What the norm learns is how far each column is stretched and shifted. Here `bias` never learns.
+
+    Which of the two parameters does your forward never use?
+    """
+
+    def finish(self, normed: Tensor) -> Tensor:
+        return normed * self.weight
+
+
+@misconception(replaces="LayerNorm", caught_by="test_layer_norm_by_hand")
+class bias_scaled_by_the_weight(Normalising):
+    """`bias` was added first, and the sum was multiplied by `weight`.
+
+    The shift is then stretched too, and a trained model's biases give other numbers.
+
+    Which of the two comes first, scaling or shifting?
+    """
+
+    def finish(self, normed: Tensor) -> Tensor:
+        return normed * self.weight if self.bias is None else (normed + self.bias) * self.weight
+
+
+@misconception(replaces="LayerNorm", caught_by="test_layer_norm_by_hand")
+class one_added_to_the_weight(Normalising):
+    """The normed vectors were multiplied by 1 + weight.
+
+    Some models, as Gemma, keep the scale's distance from 1 in their weight. GPT-2 keeps the scale itself.
+
+    With which weight should the norm leave the normed vectors as they are: 0 or 1?
+    """
+
+    def finish(self, normed: Tensor) -> Tensor:
+        scaled = normed * (1.0 + self.weight)
+        return scaled if self.bias is None else scaled + self.bias

@@ -18,7 +18,8 @@ class not_four_times_wider(reference.MLP):
     """
 
     def __init__(self, n_embd: int, dropout: float = 0.0, bias: bool = True) -> None:
-        super().__init__(n_embd, dropout, bias)
+        with torch.random.fork_rng(devices=[]):  # what is drawn for the layers is as if they were made once
+            super().__init__(n_embd, dropout, bias)
         self.c_fc = nn.Linear(n_embd, n_embd, bias=bias)
         self.c_proj = nn.Linear(n_embd, n_embd, bias=bias)
 
@@ -189,6 +190,14 @@ def _or_zero(bias: Tensor | None) -> Tensor | float:
 @another_form(not_four_times_wider)
 class twice_as_wide(reference.MLP):
     def __init__(self, n_embd: int, dropout: float = 0.0, bias: bool = True) -> None:
-        super().__init__(n_embd, dropout, bias)
+        with torch.random.fork_rng(devices=[]):
+            super().__init__(n_embd, dropout, bias)
         self.c_fc = nn.Linear(n_embd, 2 * n_embd, bias=bias)
         self.c_proj = nn.Linear(2 * n_embd, n_embd, bias=bias)
+
+
+@another_form(activation_at_the_end)
+class activation_at_the_end_before_dropout(reference.MLP):
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = reference.gelu(self.c_fc(x))
+        return F.dropout(reference.gelu(self.c_proj(hidden)), self.dropout, self.training)

@@ -327,3 +327,23 @@ class window_slid_in_place(Generation):
 class as_many_tokens_returned_as_were_asked_for(Generation):
     def given_back(self, text: Tensor) -> Tensor:
         return text[:, -self.max_new_tokens :]
+
+
+@another_form(one_token_less_seen)
+class one_token_less_seen_once_cropped(Generation):
+    def context(self, text: Tensor) -> Tensor:
+        most = self.model.block_size
+        return text if text.shape[1] <= most else text[:, text.shape[1] - most + 1 :]
+
+
+@misconception(replaces=generation, caught_by="test_greedy_takes_the_largest_logit")
+class new_token_put_in_front(Generation):
+    """Each new token was put in front of the text.
+
+    A text goes on at its end: the logits of the last position say what follows it.
+
+    In which order does torch.cat get the text and the new token?
+    """
+
+    def joined(self, text: Tensor, chosen: Tensor) -> Tensor:
+        return torch.cat((chosen, text), dim=1)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.core.step12_gpt import reference
 
 Batches = Iterator[tuple[Tensor, Tensor]]
@@ -174,3 +174,61 @@ def one_target_a_window(token_ids: Tensor, context_length: int, batch_size: int)
     """
     for inputs, targets in reference.next_token_batches(token_ids, context_length, batch_size):
         yield inputs, targets[:, -1]
+
+
+@misconception(replaces="next_token_batches", caught_by="test_batches_are_windows_in_order")
+def targets_wrap_around_in_their_window(token_ids: Tensor, context_length: int, batch_size: int) -> Batches:
+    """The last target of each window was the window's own first token.
+
+    `roll` brings what it pushes out at one end back in at the other. What follows the last input stands in the
+    text, right after the window.
+
+    Which token of the text follows the last input of a window?
+    """
+    for inputs, _ in reference.next_token_batches(token_ids, context_length, batch_size):
+        yield inputs, inputs.roll(-1, dims=1)
+
+
+@misconception(replaces="next_token_batches", caught_by="test_batches_are_windows_in_order")
+def targets_of_the_next_window(token_ids: Tensor, context_length: int, batch_size: int) -> Batches:
+    """The targets of each window were the inputs of the window after it.
+
+    They lie T tokens further on. The target of each token is the one right after it.
+
+    By how many tokens are targets[b, 0] and inputs[b, 0] apart in the text?
+    """
+    windows = token_ids[: len(token_ids) // context_length * context_length].unflatten(0, (-1, context_length))
+    yield from zip(windows[:-1].split(batch_size), windows[1:].split(batch_size), strict=True)
+
+
+@misconception(replaces="next_token_batches", caught_by="test_batches_are_windows_in_order")
+def one_token_skipped_between_windows(token_ids: Tensor, context_length: int, batch_size: int) -> Batches:
+    """The windows started at 0, T + 1, 2 (T + 1), …: the last target of a window was no input of the next.
+
+    A window takes T + 1 tokens, but two neighbours share one of them: the last target of one is the first input of the
+    other. The contract starts them at 0, T, 2T, ….
+
+    At which token does the second window start?
+    """
+    step = context_length + 1
+    windows = token_ids[: len(token_ids) // step * step].unflatten(0, (-1, step))
+    for chosen in windows.split(batch_size):
+        yield chosen[:, :-1], chosen[:, 1:]
+
+
+@misconception(replaces="next_token_batches", caught_by="test_batches_are_windows_in_order")
+def last_target_made_up(token_ids: Tensor, context_length: int, batch_size: int) -> Batches:
+    """A window whose last target does not exist was kept, and the target was filled in with a number, such as 0.
+
+    0 is a token like any other, and the model would learn that it follows. There are ⌊(N - 1) / T⌋ windows.
+
+    Which token follows the last one?
+    """
+    once_more = torch.cat((token_ids, token_ids.new_zeros(1)))
+    return reference.next_token_batches(once_more, context_length, batch_size)
+
+
+@another_form(last_window_dropped)
+def last_window_always_dropped(token_ids: Tensor, context_length: int, batch_size: int) -> Batches:
+    num_windows = (len(token_ids) - 1) // context_length - 1
+    return reference.next_token_batches(token_ids[: num_windows * context_length + 1], context_length, batch_size)
