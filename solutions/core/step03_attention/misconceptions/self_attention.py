@@ -411,3 +411,32 @@ class batch_dimension_unpacked_in_the_module(Projections):
     def forward(self, x: Tensor) -> Tensor:
         _batch, _num_tokens, _width = x.shape
         return reference.attention(self.W_query(x), self.W_key(x), self.W_value(x))[0]
+
+
+@misconception(replaces="SelfAttention", caught_by="test_self_attention")
+class bias_left_out_of_the_product(Projections):
+    """The tokens were multiplied with the weight of each layer, and its bias was left out.
+
+    With `qkv_bias=True` the layers have a bias, which the product with the weight alone knows nothing of.
+
+    What does a layer do besides the product when you call it?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = (x @ layer.weight.T for layer in (self.W_query, self.W_key, self.W_value))
+        return reference.attention(query, key, value)[0]
+
+
+@misconception(replaces="SelfAttention", caught_by="test_self_attention")
+class up_to_three_dimensions_in_the_module(Projections):
+    """A single text and a batch of texts had a line each, and more dimensions had none.
+
+    Any number of batch dimensions may come. What is said once about the last two dimensions holds for all of them.
+
+    How can you name the last two dimensions so that it does not matter how many stand before them?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = self.W_query(x), self.W_key(x), self.W_value(x)
+        scores = query @ key.T if x.dim() == 2 else torch.bmm(query, key.transpose(1, 2))
+        return self.weights(scores / self.divisor(x)) @ value

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.core.step04_causal_mask import reference
 
 
@@ -400,3 +400,25 @@ def lowest_number_of_float32(scores: Tensor, mask: Tensor) -> Tensor:
     Which value below all others does every float dtype have?
     """
     return scores.masked_fill(~mask, torch.finfo(torch.float32).min).softmax(dim=-1)
+
+
+@misconception(replaces="masked_softmax", caught_by="test_large_scores")
+def log_of_the_mask_and_a_small_number(scores: Tensor, mask: Tensor) -> Tensor:
+    """The log of the mask was added to the scores, after a small number was added to the mask.
+
+    The log of 0 is minus infinity, which hides completely. The log of a small number is an ordinary one: that of 1e-6
+    is -14, that of 1e-45 is -103. Where hidden scores are higher by more than that, they get all the weight.
+
+    What is wrong with a hidden score of minus infinity, when each row has a visible position?
+    """
+    return (scores + (mask.to(scores.dtype) + 1e-6).log()).softmax(dim=-1)
+
+
+@another_form(log_of_the_mask_and_a_small_number)
+def log_of_the_mask_and_a_smaller_number(scores: Tensor, mask: Tensor) -> Tensor:
+    return (scores + (mask.to(scores.dtype) + 1e-9).log()).softmax(dim=-1)
+
+
+@another_form(log_of_the_mask_and_a_small_number)
+def log_of_the_mask_and_the_smallest_number(scores: Tensor, mask: Tensor) -> Tensor:
+    return (scores + (mask.to(scores.dtype) + 1e-45).log()).softmax(dim=-1)

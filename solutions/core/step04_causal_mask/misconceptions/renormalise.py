@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.core.step04_causal_mask import reference
 
 
@@ -242,3 +242,20 @@ def mask_in_float32(weights: Tensor, mask: Tensor) -> Tensor:
     """
     visible = weights * mask.float()
     return visible / visible.sum(dim=-1, keepdim=True)
+
+
+@another_form(only_zeroed)
+def divided_before_zeroing(weights: Tensor, mask: Tensor) -> Tensor:
+    return weights / weights.sum(dim=-1, keepdim=True) * mask
+
+
+@another_form(columns_divided)
+def columns_divided_with_a_guard(weights: Tensor, mask: Tensor) -> Tensor:
+    visible = weights * mask
+    return visible / visible.sum(dim=-2, keepdim=True).clamp_min(1e-12)
+
+
+@another_form(epsilon_in_the_sum)
+def larger_epsilon_in_the_sum(weights: Tensor, mask: Tensor) -> Tensor:
+    visible = weights * mask
+    return visible / (visible.sum(dim=-1, keepdim=True) + 1e-6)

@@ -336,3 +336,102 @@ class all_dimensions_of_keys_reversed(Pieces):
 
     def scores(self, query: Tensor, key: Tensor) -> Tensor:
         return query @ key.permute(2, 1, 0) / math.sqrt(key.shape[-1])
+
+
+# --- what is mixed, and how often -------------------------------------------------------------------------------------
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class key_and_value_swapped(Pieces):
+    """Key and value changed places: the keys were made with `W_value`, and the values with `W_key`.
+
+    A key is what a token is found by, a value what it passes on. Weights that come from elsewhere then mean nothing.
+
+    What does your `forward` call the output of each of the three layers, and where does it use it?
+    """
+
+    def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, key, value = super().projected(x)
+        return query, value, key
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class tokens_mixed_instead_of_values(Pieces):
+    """The weights were multiplied with the tokens as they came in.
+
+    The tokens are as wide as `d_in`. What they pass on are their values, which `W_value` makes of them.
+
+    What does the last product of your `forward` multiply the weights with?
+    """
+
+    def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, key, _value = super().projected(x)
+        return query, key, x
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class weights_transposed(Pieces):
+    """The weights were transposed before they were multiplied with the values.
+
+    Row i of the weights says how much token i takes from itself and from the tokens before it. Transposed, it says how
+    much the later tokens take from token i.
+
+    In the product with the values, which dimension of the weights has to be summed over: the queries or the keys?
+    """
+
+    def context(self, weights: Tensor, value: Tensor) -> Tensor:
+        return super().context(weights.transpose(-2, -1), value)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class weights_divided_by_the_root(Pieces):
+    """The weights were divided by the root of the width, and not the scores.
+
+    The rows of the weights then sum to less than 1, and the softmax was as sharp as without any scale.
+
+    On which side of the softmax does the scale belong?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.transpose(-2, -1)
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return super().weights(scores, visible) / math.sqrt(self.W_key.out_features)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class softmax_taken_twice(Pieces):
+    """The weights went through a second softmax.
+
+    A softmax takes exponentials once more and evens the weights out. A weight of 0 even becomes larger than 0.
+
+    How many softmaxes stand between the scores and the context in your code, those of functions that you call included?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return super().weights(scores, visible).softmax(dim=-1)
+
+
+@another_form(softmax_taken_twice)
+class masked_between_two_softmaxes(Pieces):
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return super().weights(scores.softmax(dim=-1), visible)
+
+
+@another_form(softmax_taken_twice)
+class masked_in_both_softmaxes(Pieces):
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return super().weights(super().weights(scores, visible), visible)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class bias_always(Pieces):
+    """The three linear layers always had a bias.
+
+    `nn.Linear` has one unless told otherwise, and the contract turns it off unless `qkv_bias` is True.
+
+    Which argument of `nn.Linear` should `qkv_bias` be handed to?
+    """
+
+    def __init__(self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False) -> None:
+        super().__init__(d_in, d_out, context_length, dropout, qkv_bias=True)
