@@ -486,3 +486,19 @@ def divided_by_own_spread(query: Tensor, key: Tensor) -> Tensor:
 def rows_divided_by_own_spread(query: Tensor, key: Tensor) -> Tensor:
     scores = dot_product_scores(query, key)
     return scores / scores.std(dim=-1, keepdim=True)
+
+
+@another_form(scaled_by_first_dimension)
+def scaled_by_first_dimension_of_keys(query: Tensor, key: Tensor) -> Tensor:
+    return dot_product_scores(query, key) / math.sqrt(key.shape[0])
+
+
+@misconception(replaces="scaled_scores", caught_by="test_scaled_by_hand")
+def divided_by_width_squared(query: Tensor, key: Tensor) -> Tensor:
+    """The scores were divided by the square of the width.
+
+    The spread of a sum of d products grows like the root of d. Dividing by its square leaves almost nothing of a score.
+
+    What is the square root of 4, and what did your code divide by when the width was 4?
+    """
+    return dot_product_scores(query, key) / query.shape[-1] ** 2

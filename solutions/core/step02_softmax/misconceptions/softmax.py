@@ -501,3 +501,25 @@ def minus_infinity_set_to_zero(x: Tensor, dim: int = -1) -> Tensor:
     What does exp give for minus infinity by itself, when nothing replaces it?
     """
     return reference.softmax(x.masked_fill(x == -torch.inf, 0.0), dim)
+
+
+@misconception(replaces="softmax", caught_by="test_by_hand")
+def divided_by_mean(x: Tensor, dim: int = -1) -> Tensor:
+    """The exponentials were divided by their mean, and not by their sum.
+
+    The mean of the weights is then 1, and their sum is as large as the number of entries.
+
+    Which number has to be 1 for every slice: the mean of its weights or their sum?
+    """
+    exponentials = (x - x.amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.mean(dim=dim, keepdim=True)
+
+
+@another_form(large_entries_clamped)
+def minus_infinity_clamped(x: Tensor, dim: int = -1) -> Tensor:
+    return reference.softmax(x.clamp(-1e4, 1e4), dim)
+
+
+@another_form(minus_infinity_made_small)
+def minus_infinity_made_minus_a_hundred(x: Tensor, dim: int = -1) -> Tensor:
+    return reference.softmax(x.nan_to_num(neginf=-100.0), dim)
