@@ -499,3 +499,25 @@ def normal_noise_instead_of_a_mask(x: Tensor, p: float = 0.5, training: bool = T
     if not training or not 0 < p < 1:
         return reference.dropout(x, p, training)
     return x * (1 + torch.randn(x.shape, device=x.device).to(x.dtype) * (p / (1 - p)) ** 0.5)
+
+
+@misconception(replaces="dropout", caught_by="test_kept_or_dropped_by_hand")
+def scaled_by_root_of_share(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """The kept elements were divided by the root of 1 - p.
+
+    That would keep the sum of the squares on average. It is the sum that has to stay the same.
+
+    If only 8 of 10 elements are left, by how much must each of them grow to keep the sum the same on average?
+    """
+    return x * kept_or_refused(x, p) * scale_of(p) ** 0.5 if training else x
+
+
+@misconception(replaces="dropout", caught_by="test_kept_or_dropped_by_hand")
+def scaled_by_one_plus_p(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """The kept elements were multiplied by 1 + p.
+
+    For a small p that is near 1 / (1 - p), and for p = 0.5 it is 1.5 in place of 2.
+
+    With p = 0.5 half of the elements are left. By how much must each of them grow?
+    """
+    return x * kept_or_refused(x, p) * (1 + p) if training else x

@@ -313,3 +313,10 @@ class probability_compared_as_a_parameter(nn.Module):
         if not self.training:
             return x
         return x * (torch.rand_like(x) >= self.p) / (1 - self.p)
+
+
+@another_form(module_without_gradient)
+class module_under_no_grad(reference.Dropout):
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            return super().forward(x)

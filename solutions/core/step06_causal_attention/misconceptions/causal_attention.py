@@ -4,7 +4,7 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from grader.checks.catalogue import another_form, misconception
 from solutions.core.step06_causal_attention import reference
@@ -435,3 +435,59 @@ class bias_always(Pieces):
 
     def __init__(self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False) -> None:
         super().__init__(d_in, d_out, context_length, dropout, qkv_bias=True)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class no_softmax(Pieces):
+    """The values were mixed with the scores: the future was set to 0, and no softmax was taken.
+
+    Scores may be negative and of any size. Only weights that sum to 1 make an average.
+
+    What turns the scores of a row into weights?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return scores * visible
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class one_more_layer(Pieces):
+    """The module has a layer too many, an output projection for instance.
+
+    The contract names three layers. A layer of one's own gets no weights when those of another module are loaded.
+
+    Which layers does the contract name, and which does your constructor make?
+    """
+
+    def __init__(self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False) -> None:
+        super().__init__(d_in, d_out, context_length, dropout, qkv_bias)
+        self.out_proj = nn.Linear(d_out, d_out)
+
+    def forward(self, x: Tensor) -> Tensor:
+        context: Tensor = self.out_proj(super().forward(x))
+        return context
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class one_wide_layer(nn.Module):
+    """Query, key and value came out of one layer that is three times as wide.
+
+    It computes the same, and a later step does it so. But here the parameters are asked for as `W_query`, `W_key` and
+    `W_value`, and weights that come under these names do not fit.
+
+    What are the names of the parameters in the contract, and what are those of your module?
+    """
+
+    def __init__(self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False) -> None:
+        super().__init__()
+        self.context_length = context_length
+        self.qkv = nn.Linear(d_in, 3 * d_out, bias=qkv_bias)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[1] > self.context_length:
+            raise ValueError(f"x has {x.shape[1]} tokens, but context_length is {self.context_length}")
+        query, key, value = self.qkv(x).chunk(3, dim=-1)
+        scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])
+        visible = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).tril()
+        return self.dropout(scores.masked_fill(~visible, -torch.inf).softmax(dim=-1)) @ value
