@@ -463,3 +463,42 @@ def products_not_summed(query: Tensor, key: Tensor) -> Tensor:
     Which dimension of your result should be gone, and what makes it go?
     """
     return query.unsqueeze(-2) * key.unsqueeze(-3)
+
+
+@another_form(cosine_similarity, replaces="scaled_scores", caught_by="test_scaled_by_hand")
+def cosine_similarity_as_the_scale(query: Tensor, key: Tensor) -> Tensor:
+    return cosine_similarity(query, key)
+
+
+@misconception(replaces="scaled_scores", caught_by="test_scaled_by_hand")
+def divided_by_own_spread(query: Tensor, key: Tensor) -> Tensor:
+    """The scores were divided by their own standard deviation.
+
+    The scale of one score then depends on all the others. The root of the width is the same number for every input.
+
+    Which number in the shape tells, before any score is known, how far they will spread?
+    """
+    scores = dot_product_scores(query, key)
+    return scores / scores.std()
+
+
+@another_form(divided_by_own_spread)
+def rows_divided_by_own_spread(query: Tensor, key: Tensor) -> Tensor:
+    scores = dot_product_scores(query, key)
+    return scores / scores.std(dim=-1, keepdim=True)
+
+
+@another_form(scaled_by_first_dimension)
+def scaled_by_first_dimension_of_keys(query: Tensor, key: Tensor) -> Tensor:
+    return dot_product_scores(query, key) / math.sqrt(key.shape[0])
+
+
+@misconception(replaces="scaled_scores", caught_by="test_scaled_by_hand")
+def divided_by_width_squared(query: Tensor, key: Tensor) -> Tensor:
+    """The scores were divided by the square of the width.
+
+    The spread of a sum of d products grows like the root of d. Dividing by its square leaves almost nothing of a score.
+
+    What is the square root of 4, and what did your code divide by when the width was 4?
+    """
+    return dot_product_scores(query, key) / query.shape[-1] ** 2

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.core.step02_softmax import reference
 
 
@@ -311,12 +311,24 @@ def naive_way_beside_the_safe_one(x: Tensor, dim: int = -1) -> Tensor:
 def maximum_of_everything(x: Tensor, dim: int = -1) -> Tensor:
     """The maximum of the whole tensor was subtracted from every slice.
 
-    A slice that lies far below it becomes all zeros after exp, and 0 divided by 0 is not a number.
+    A slice that lies far below it becomes all zeros after exp, and zeros cannot be shared out as weights that sum to 1.
 
     How do you ask for one maximum for each slice?
     """
     exponentials = (x - x.amax()).exp()
     return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+@another_form(maximum_of_everything)
+def maximum_of_everything_and_the_log_of_the_sum(x: Tensor, dim: int = -1) -> Tensor:
+    shifted = x - x.amax()
+    return (shifted - shifted.exp().sum(dim=dim, keepdim=True).log()).exp()
+
+
+@another_form(maximum_of_everything)
+def single_maximum_and_the_log_of_the_sum(x: Tensor, dim: int = -1) -> Tensor:
+    shifted = x - x.max()  # where its gradient is NaN, it is so at the largest entry alone
+    return (shifted - shifted.exp().sum(dim=dim, keepdim=True).log()).exp()
 
 
 @misconception(replaces="softmax", caught_by="test_slices_far_apart")
@@ -448,3 +460,66 @@ def maximum_lost_its_dimension(x: Tensor, dim: int = -1) -> Tensor:
     """
     exponentials = (x - x.amax(dim=dim)).exp()
     return exponentials / exponentials.sum(dim=dim, keepdim=True)
+
+
+@another_form(divided_by_sum_of_everything)
+def each_maximum_and_the_sum_of_everything(x: Tensor, dim: int = -1) -> Tensor:
+    exponentials = (x - x.amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum()
+
+
+@misconception(replaces="softmax", caught_by="test_large_entries", misses_the_point=True)
+def log_of_the_sum_without_maximum(x: Tensor, dim: int = -1) -> Tensor:
+    """The log of the sum of exponentials was subtracted, and these exponentials were taken of x as it came.
+
+    It is right on paper. But in float32 exp overflows to infinity above 88, its log is infinity too, and all weights
+    become 0. Far below 0 the sum is 0, and the weights become infinite.
+
+    What may you subtract from a whole slice without changing any weight?
+    """
+    return (x - x.exp().sum(dim=dim, keepdim=True).log()).exp()
+
+
+@misconception(replaces="softmax", caught_by="test_by_hand")
+def sigmoids_divided_by_their_sum(x: Tensor, dim: int = -1) -> Tensor:
+    """A sigmoid was taken of each entry, and not its exponential.
+
+    The weights sum to 1, but a sigmoid is never above 1: of two high scores the higher one gets hardly more weight.
+
+    If a score is larger by 1, by which factor should its weight be larger, wherever the score lies?
+    """
+    sigmoids = x.sigmoid()
+    return sigmoids / sigmoids.sum(dim=dim, keepdim=True)
+
+
+@misconception(replaces="softmax", caught_by="test_minus_infinity")
+def minus_infinity_set_to_zero(x: Tensor, dim: int = -1) -> Tensor:
+    """Entries of minus infinity were set to 0 before exp.
+
+    A score of 0 is an ordinary score with the exponential 1, so these entries get weight like all others.
+
+    What does exp give for minus infinity by itself, when nothing replaces it?
+    """
+    return reference.softmax(x.masked_fill(x == -torch.inf, 0.0), dim)
+
+
+@misconception(replaces="softmax", caught_by="test_by_hand")
+def divided_by_mean(x: Tensor, dim: int = -1) -> Tensor:
+    """The exponentials were divided by their mean, and not by their sum.
+
+    The mean of the weights is then 1, and their sum is as large as the number of entries.
+
+    Which number has to be 1 for every slice: the mean of its weights or their sum?
+    """
+    exponentials = (x - x.amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.mean(dim=dim, keepdim=True)
+
+
+@another_form(large_entries_clamped)
+def minus_infinity_clamped(x: Tensor, dim: int = -1) -> Tensor:
+    return reference.softmax(x.clamp(-1e4, 1e4), dim)
+
+
+@another_form(minus_infinity_made_small)
+def minus_infinity_made_minus_a_hundred(x: Tensor, dim: int = -1) -> Tensor:
+    return reference.softmax(x.nan_to_num(neginf=-100.0), dim)

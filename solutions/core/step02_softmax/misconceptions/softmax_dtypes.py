@@ -1,9 +1,10 @@
 """What learners get wrong in `softmax`: dtypes and devices."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.core.step02_softmax import reference
 
 
@@ -129,3 +130,39 @@ def small_number_added_to_the_sum(x: Tensor, dim: int = -1) -> Tensor:
     """
     exponentials = (x - x.amax(dim=dim, keepdim=True)).exp()
     return exponentials / (exponentials.sum(dim=dim, keepdim=True) + 1e-8)
+
+
+@another_form(number_added_to_the_sum)
+def step_of_float32_added_to_the_sum(x: Tensor, dim: int = -1) -> Tensor:
+    exponentials = (x - x.max(dim=dim, keepdim=True).values).exp()
+    return exponentials / (exponentials.sum(dim=dim, keepdim=True) + torch.finfo(torch.float32).eps)
+
+
+@another_form(number_added_to_the_sum)
+def larger_number_added_to_the_sum(x: Tensor, dim: int = -1) -> Tensor:
+    exponentials = (x - x.amax(dim=dim, keepdim=True)).exp()
+    return exponentials / (exponentials.sum(dim=dim, keepdim=True) + 1e-5)
+
+
+@misconception(replaces="softmax", caught_by="test_by_hand")
+def answers_in_float64(x: Tensor, dim: int = -1) -> Tensor:
+    """The weights came back in float64, whatever was given.
+
+    The next operation then meets two dtypes and stops, or a float32 model quietly takes twice its memory.
+
+    If you compute in another dtype, what has to happen to the result before you return it?
+    """
+    return reference.softmax(x.double(), dim)
+
+
+@misconception(replaces="softmax", caught_by="test_gradients")
+def by_way_of_numpy(x: Tensor, dim: int = -1) -> Tensor:
+    """The numbers were copied to NumPy, and the result was copied back.
+
+    NumPy knows nothing of gradients, of other devices, or of bfloat16.
+
+    Which functions of torch do the same as those of NumPy that you called?
+    """
+    array = x.detach().cpu().numpy()
+    exponentials = np.exp(array - array.max(axis=dim, keepdims=True))
+    return torch.from_numpy(exponentials / exponentials.sum(axis=dim, keepdims=True))

@@ -411,3 +411,119 @@ class batch_dimension_unpacked_in_the_module(Projections):
     def forward(self, x: Tensor) -> Tensor:
         _batch, _num_tokens, _width = x.shape
         return reference.attention(self.W_query(x), self.W_key(x), self.W_value(x))[0]
+
+
+@misconception(replaces="SelfAttention", caught_by="test_self_attention")
+class bias_left_out_of_the_product(Projections):
+    """The tokens were multiplied with the weight of each layer, and its bias was left out.
+
+    With `qkv_bias=True` the layers have a bias, which the product with the weight alone knows nothing of.
+
+    What does a layer do besides the product when you call it?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = (x @ layer.weight.T for layer in (self.W_query, self.W_key, self.W_value))
+        return reference.attention(query, key, value)[0]
+
+
+@misconception(replaces="SelfAttention", caught_by="test_self_attention")
+class up_to_three_dimensions_in_the_module(Projections):
+    """A single text and a batch of texts had a line each, and more dimensions had none.
+
+    Any number of batch dimensions may come. What is said once about the last two dimensions holds for all of them.
+
+    How can you name the last two dimensions so that it does not matter how many stand before them?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = self.W_query(x), self.W_key(x), self.W_value(x)
+        scores = query @ key.T if x.dim() == 2 else torch.bmm(query, key.transpose(1, 2))
+        return self.weights(scores / self.divisor(x)) @ value
+
+
+@misconception(replaces="SelfAttention", caught_by="test_self_attention")
+class key_and_value_layers_swapped(Projections):
+    """The keys were made with `W_value`, and the values with `W_key`.
+
+    A key is what a token is found by, a value what it passes on. Weights that come from elsewhere then mean nothing.
+
+    What does your `forward` call the output of each of the three layers, and where does it use it?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return reference.attention(self.W_query(x), self.W_value(x), self.W_key(x))[0]
+
+
+@misconception(replaces="SelfAttention", caught_by="test_self_attention")
+class values_mixed_with_the_scores(Projections):
+    """The values were mixed with the scores, and there was no softmax in `SelfAttention`.
+
+    Scores may be negative and of any size. Only weights that sum to 1 make an average.
+
+    What turns the scores of a row into weights?
+    """
+
+    def weights(self, scores: Tensor) -> Tensor:
+        return scores
+
+
+@misconception(replaces="SelfAttention", caught_by="test_self_attention")
+class self_attention_weights_transposed(Projections):
+    """The weights in `SelfAttention` were transposed before they were multiplied with the values.
+
+    Row i of the weights says how much token i takes from each token. Transposed, it says how much each takes from it.
+
+    In the product with the values, which dimension of the weights has to be summed over: the queries or the keys?
+    """
+
+    def weights(self, scores: Tensor) -> Tensor:
+        return super().weights(scores).transpose(-2, -1)
+
+
+@misconception(replaces="SelfAttention", caught_by="test_self_attention")
+class self_attention_weights_divided_by_root(Projections):
+    """The weights in `SelfAttention` were divided by the root of the width, and not the scores.
+
+    The rows of the weights then sum to less than 1, and the softmax was as sharp as without any scale.
+
+    On which side of the softmax does the scale belong?
+    """
+
+    def divisor(self, x: Tensor) -> float:
+        return 1.0
+
+    def weights(self, scores: Tensor) -> Tensor:
+        return super().weights(scores) / math.sqrt(self.W_key.out_features)
+
+
+@misconception(replaces="SelfAttention", caught_by="test_self_attention")
+class one_layer_under_three_names(Projections):
+    """One single layer was used for query, key and value.
+
+    A token is then found by what it asks for, and passes on the same. Three layers learn three different things.
+
+    How many times does your constructor call `nn.Linear`?
+    """
+
+    def __init__(self, d_in: int, d_out: int, qkv_bias: bool = False) -> None:
+        super().__init__(d_in, d_out, qkv_bias)
+        self.W_query = self.W_key = self.W_value
+
+
+@misconception(replaces="SelfAttention", caught_by="test_self_attention")
+class one_wide_layer(nn.Module):
+    """Query, key and value came out of one layer that is three times as wide.
+
+    It computes the same, and a later step does it so. But here the parameters are asked for as `W_query`, `W_key` and
+    `W_value`, and weights that come under these names do not fit.
+
+    What are the names of the parameters in the contract, and what are those of your module?
+    """
+
+    def __init__(self, d_in: int, d_out: int, qkv_bias: bool = False) -> None:
+        super().__init__()
+        self.qkv = nn.Linear(d_in, 3 * d_out, bias=qkv_bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return reference.attention(*self.qkv(x).chunk(3, dim=-1))[0]

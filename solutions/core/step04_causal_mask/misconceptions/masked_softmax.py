@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.core.step04_causal_mask import reference
 
 
@@ -400,3 +400,72 @@ def lowest_number_of_float32(scores: Tensor, mask: Tensor) -> Tensor:
     Which value below all others does every float dtype have?
     """
     return scores.masked_fill(~mask, torch.finfo(torch.float32).min).softmax(dim=-1)
+
+
+@misconception(replaces="masked_softmax", caught_by="test_large_scores")
+def log_of_the_mask_and_a_small_number(scores: Tensor, mask: Tensor) -> Tensor:
+    """The log of the mask was added to the scores, after a small number was added to the mask.
+
+    The log of 0 is minus infinity, which hides completely. The log of a small number is an ordinary one: that of 1e-6
+    is -14, that of 1e-45 is -103. Where hidden scores are higher by more than that, they get all the weight.
+
+    What is wrong with a hidden score of minus infinity, when each row has a visible position?
+    """
+    return (scores + (mask.to(scores.dtype) + 1e-6).log()).softmax(dim=-1)
+
+
+@another_form(log_of_the_mask_and_a_small_number)
+def log_of_the_mask_and_a_smaller_number(scores: Tensor, mask: Tensor) -> Tensor:
+    return (scores + (mask.to(scores.dtype) + 1e-9).log()).softmax(dim=-1)
+
+
+@another_form(log_of_the_mask_and_a_small_number)
+def log_of_the_mask_and_the_smallest_number(scores: Tensor, mask: Tensor) -> Tensor:
+    return (scores + (mask.to(scores.dtype) + 1e-45).log()).softmax(dim=-1)
+
+
+@another_form(mask_inverted)
+def mask_inverted_and_not_a_number_avoided(scores: Tensor, mask: Tensor) -> Tensor:
+    return scores.masked_fill(mask, -torch.inf).softmax(dim=-1).nan_to_num(0.0)
+
+
+@misconception(replaces="masked_softmax", caught_by="test_masked_softmax_by_hand")
+def softmax_taken_before_as_well(scores: Tensor, mask: Tensor) -> Tensor:
+    """A softmax was taken before the mask, and another one after it.
+
+    The second one takes the weights for scores. It takes exponentials once more and evens the weights out.
+
+    How many softmaxes turn a row of scores into weights, and what has to come before it?
+    """
+    return scores.softmax(dim=-1).masked_fill(~mask, -torch.inf).softmax(dim=-1)
+
+
+@misconception(replaces="masked_softmax", caught_by="test_masked_softmax_by_hand")
+def scores_scaled_once_more(scores: Tensor, mask: Tensor) -> Tensor:
+    """The scores were divided by a root before the softmax.
+
+    Scores come in as they are to be used. And their last dimension counts the keys, not the width of a key.
+
+    What does the contract say that is done to the scores besides the mask and the softmax?
+    """
+    return (scores / scores.shape[-1] ** 0.5).masked_fill(~mask, -torch.inf).softmax(dim=-1)
+
+
+@misconception(replaces="masked_softmax", caught_by="test_dtypes")
+def small_number_added_to_the_sum(scores: Tensor, mask: Tensor) -> Tensor:
+    """A small number was added to the sum of the exponentials, to be safe from a division by 0.
+
+    It makes every weight a little too small. Every row has a visible position, so the largest exponential is 1.
+
+    When the largest exponential of a row is 1, how small can its sum be?
+    """
+    hidden = scores.masked_fill(~mask, -torch.inf)
+    exponentials = (hidden - hidden.amax(dim=-1, keepdim=True)).exp()
+    return exponentials / (exponentials.sum(dim=-1, keepdim=True) + 1e-6)
+
+
+@another_form(small_number_added_to_the_sum)
+def smaller_number_added_to_the_sum(scores: Tensor, mask: Tensor) -> Tensor:
+    hidden = scores.masked_fill(~mask, -torch.inf)
+    exponentials = (hidden - hidden.amax(dim=-1, keepdim=True)).exp()
+    return exponentials / (exponentials.sum(dim=-1, keepdim=True) + 1e-8)

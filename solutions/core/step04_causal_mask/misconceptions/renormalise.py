@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.core.step04_causal_mask import reference
 
 
@@ -242,3 +242,51 @@ def mask_in_float32(weights: Tensor, mask: Tensor) -> Tensor:
     """
     visible = weights * mask.float()
     return visible / visible.sum(dim=-1, keepdim=True)
+
+
+@another_form(only_zeroed)
+def divided_before_zeroing(weights: Tensor, mask: Tensor) -> Tensor:
+    return weights / weights.sum(dim=-1, keepdim=True) * mask
+
+
+@another_form(columns_divided)
+def columns_divided_with_a_guard(weights: Tensor, mask: Tensor) -> Tensor:
+    visible = weights * mask
+    return visible / visible.sum(dim=-2, keepdim=True).clamp_min(1e-12)
+
+
+@another_form(epsilon_in_the_sum)
+def larger_epsilon_in_the_sum(weights: Tensor, mask: Tensor) -> Tensor:
+    visible = weights * mask
+    return visible / (visible.sum(dim=-1, keepdim=True) + 1e-6)
+
+
+@misconception(replaces="renormalise", caught_by="test_renormalise_by_hand")
+def divided_by_largest(weights: Tensor, mask: Tensor) -> Tensor:
+    """The rows were divided by their largest weight, or by their mean.
+
+    The largest weight, or the mean, is then 1. It is the sum of each row that has to be 1.
+
+    By which number do you have to divide a row that sums to 0.2, so that it sums to 1?
+    """
+    visible = weights * mask
+    return visible / visible.amax(dim=-1, keepdim=True)
+
+
+@another_form(divided_by_largest)
+def divided_by_mean(weights: Tensor, mask: Tensor) -> Tensor:
+    visible = weights * mask
+    return visible / visible.mean(dim=-1, keepdim=True)
+
+
+@misconception(replaces="renormalise", caught_by="test_renormalise_by_hand")
+def hidden_weights_set_to_minus_infinity(weights: Tensor, mask: Tensor) -> Tensor:
+    """The hidden weights were set to minus infinity, and not to 0.
+
+    Minus infinity hides a score, because its exponential is 0. No exponential follows here, and a sum with minus
+    infinity in it divides nothing.
+
+    Which number adds nothing to a sum?
+    """
+    hidden = weights.masked_fill(~mask, -torch.inf)
+    return hidden / hidden.sum(dim=-1, keepdim=True)

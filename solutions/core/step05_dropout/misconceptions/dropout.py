@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.core.step05_dropout import reference
 
 # Its stream goes on from call to call, and `torch.manual_seed` does not reach it.
@@ -477,3 +477,47 @@ def dropped_in_a_flat_view(x: Tensor, p: float = 0.5, training: bool = True) -> 
         return x
     flat = x.view(-1)
     return (flat * scale_of(p)).masked_fill(~kept_or_refused(flat, p), 0.0).view(x.shape)
+
+
+@another_form(same_mask_every_call)
+def generator_seeded_in_every_call(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    kept_or_refused(x, p)
+    generator = torch.Generator(device=x.device).manual_seed(42)  # an error on meta, where there is no generator
+    kept = torch.rand(x.shape, generator=generator, device=x.device) >= p
+    return x * kept * scale_of(p) if training else x
+
+
+@misconception(replaces="dropout", caught_by="test_kept_or_dropped_by_hand")
+def normal_noise_instead_of_a_mask(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """Each element was multiplied by a random number around 1, drawn from a normal distribution.
+
+    There is a dropout of this kind, with noise in place of a mask. The one of this step drops each element whole or
+    keeps it whole.
+
+    Which two values can x times the mask have at one place, and with which probability each?
+    """
+    if not training or not 0 < p < 1:
+        return reference.dropout(x, p, training)
+    return x * (1 + torch.randn(x.shape, device=x.device).to(x.dtype) * (p / (1 - p)) ** 0.5)
+
+
+@misconception(replaces="dropout", caught_by="test_kept_or_dropped_by_hand")
+def scaled_by_root_of_share(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """The kept elements were divided by the root of 1 - p.
+
+    That would keep the sum of the squares on average. It is the sum that has to stay the same.
+
+    If only 8 of 10 elements are left, by how much must each of them grow to keep the sum the same on average?
+    """
+    return x * kept_or_refused(x, p) * scale_of(p) ** 0.5 if training else x
+
+
+@misconception(replaces="dropout", caught_by="test_kept_or_dropped_by_hand")
+def scaled_by_one_plus_p(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """The kept elements were multiplied by 1 + p.
+
+    For a small p that is near 1 / (1 - p), and for p = 0.5 it is 1.5 in place of 2.
+
+    With p = 0.5 half of the elements are left. By how much must each of them grow?
+    """
+    return x * kept_or_refused(x, p) * (1 + p) if training else x

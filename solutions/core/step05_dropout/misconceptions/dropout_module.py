@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.core.step05_dropout import reference
 from solutions.core.step05_dropout.misconceptions.dropout import kept_or_refused, scale_of
 
@@ -301,3 +301,22 @@ class probability_as_a_parameter(reference.Dropout):
     def __init__(self, p: float = 0.5) -> None:
         super().__init__(p)
         self.rate = nn.Parameter(torch.tensor(float(p)), requires_grad=False)
+
+
+@another_form(probability_as_a_parameter)
+class probability_compared_as_a_parameter(nn.Module):
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        self.p = nn.Parameter(torch.tensor(float(p)), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return x
+        return x * (torch.rand_like(x) >= self.p) / (1 - self.p)
+
+
+@another_form(module_without_gradient)
+class module_under_no_grad(reference.Dropout):
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            return super().forward(x)

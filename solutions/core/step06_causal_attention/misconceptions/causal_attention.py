@@ -4,7 +4,7 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from grader.checks.catalogue import another_form, misconception
 from solutions.core.step06_causal_attention import reference
@@ -336,3 +336,158 @@ class all_dimensions_of_keys_reversed(Pieces):
 
     def scores(self, query: Tensor, key: Tensor) -> Tensor:
         return query @ key.permute(2, 1, 0) / math.sqrt(key.shape[-1])
+
+
+# --- what is mixed, and how often -------------------------------------------------------------------------------------
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class key_and_value_swapped(Pieces):
+    """Key and value changed places: the keys were made with `W_value`, and the values with `W_key`.
+
+    A key is what a token is found by, a value what it passes on. Weights that come from elsewhere then mean nothing.
+
+    What does your `forward` call the output of each of the three layers, and where does it use it?
+    """
+
+    def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, key, value = super().projected(x)
+        return query, value, key
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class tokens_mixed_instead_of_values(Pieces):
+    """The weights were multiplied with the tokens as they came in.
+
+    The tokens are as wide as `d_in`. What they pass on are their values, which `W_value` makes of them.
+
+    What does the last product of your `forward` multiply the weights with?
+    """
+
+    def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, key, _value = super().projected(x)
+        return query, key, x
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class weights_transposed(Pieces):
+    """The weights were transposed before they were multiplied with the values.
+
+    Row i of the weights says how much token i takes from itself and from the tokens before it. Transposed, it says how
+    much the later tokens take from token i.
+
+    In the product with the values, which dimension of the weights has to be summed over: the queries or the keys?
+    """
+
+    def context(self, weights: Tensor, value: Tensor) -> Tensor:
+        return super().context(weights.transpose(-2, -1), value)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class weights_divided_by_the_root(Pieces):
+    """The weights were divided by the root of the width, and not the scores.
+
+    The rows of the weights then sum to less than 1, and the softmax was as sharp as without any scale.
+
+    On which side of the softmax does the scale belong?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.transpose(-2, -1)
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return super().weights(scores, visible) / math.sqrt(self.W_key.out_features)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class softmax_taken_twice(Pieces):
+    """The weights went through a second softmax.
+
+    A softmax takes exponentials once more and evens the weights out. A weight of 0 even becomes larger than 0.
+
+    How many softmaxes stand between the scores and the context in your code, those of functions that you call included?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return super().weights(scores, visible).softmax(dim=-1)
+
+
+@another_form(softmax_taken_twice)
+class masked_between_two_softmaxes(Pieces):
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return super().weights(scores.softmax(dim=-1), visible)
+
+
+@another_form(softmax_taken_twice)
+class masked_in_both_softmaxes(Pieces):
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return super().weights(super().weights(scores, visible), visible)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class bias_always(Pieces):
+    """The three linear layers always had a bias.
+
+    `nn.Linear` has one unless told otherwise, and the contract turns it off unless `qkv_bias` is True.
+
+    Which argument of `nn.Linear` should `qkv_bias` be handed to?
+    """
+
+    def __init__(self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False) -> None:
+        super().__init__(d_in, d_out, context_length, dropout, qkv_bias=True)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class no_softmax(Pieces):
+    """The values were mixed with the scores: the future was set to 0, and no softmax was taken.
+
+    Scores may be negative and of any size. Only weights that sum to 1 make an average.
+
+    What turns the scores of a row into weights?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return scores * visible
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class one_more_layer(Pieces):
+    """The module has a layer too many, an output projection for instance.
+
+    The contract names three layers. A layer of one's own gets no weights when those of another module are loaded.
+
+    Which layers does the contract name, and which does your constructor make?
+    """
+
+    def __init__(self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False) -> None:
+        super().__init__(d_in, d_out, context_length, dropout, qkv_bias)
+        self.out_proj = nn.Linear(d_out, d_out)
+
+    def forward(self, x: Tensor) -> Tensor:
+        context: Tensor = self.out_proj(super().forward(x))
+        return context
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class one_wide_layer(nn.Module):
+    """Query, key and value came out of one layer that is three times as wide.
+
+    It computes the same, and a later step does it so. But here the parameters are asked for as `W_query`, `W_key` and
+    `W_value`, and weights that come under these names do not fit.
+
+    What are the names of the parameters in the contract, and what are those of your module?
+    """
+
+    def __init__(self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False) -> None:
+        super().__init__()
+        self.context_length = context_length
+        self.qkv = nn.Linear(d_in, 3 * d_out, bias=qkv_bias)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[1] > self.context_length:
+            raise ValueError(f"x has {x.shape[1]} tokens, but context_length is {self.context_length}")
+        query, key, value = self.qkv(x).chunk(3, dim=-1)
+        scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])
+        visible = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).tril()
+        return self.dropout(scores.masked_fill(~visible, -torch.inf).softmax(dim=-1)) @ value

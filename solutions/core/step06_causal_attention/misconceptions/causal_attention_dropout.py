@@ -305,3 +305,20 @@ class same_dropout_every_call(Pieces):
         if self.training:
             torch.manual_seed(123)
         return super().context(weights, value)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_dropout_acts_on_weights")
+class dropout_on_the_tokens(Pieces):
+    """Dropout acted on the tokens that came in, and not on the attention weights.
+
+    Single numbers of a token are then missing everywhere: in its query, its key and its value. No token is left out of
+    an average.
+
+    Which tensor of shape (B, T, T) says how much of each token goes into an average?
+    """
+
+    def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return super().projected(self.dropout(x))
+
+    def context(self, weights: Tensor, value: Tensor) -> Tensor:
+        return weights @ value

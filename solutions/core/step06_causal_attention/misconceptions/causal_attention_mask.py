@@ -1,5 +1,7 @@
 """What learners get wrong in `CausalAttention`: the mask."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -273,3 +275,69 @@ class batch_taken_for_length(Pieces):
         if len(x) > self.context_length:
             raise ValueError(f"x has {len(x)} tokens, but context_length is {self.context_length}")
         return super().forward(x)
+
+
+@another_form(batch_taken_for_length)
+class shape_taken_apart_in_another_order(Pieces):
+    def may_attend(self, num_tokens: int) -> Tensor:
+        return self.visible[: self.length, : self.length]
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.length, _num_tokens, _width = x.shape
+        if self.length > self.context_length:
+            raise ValueError(f"x has {self.length} tokens, but context_length is {self.context_length}")
+        query, key, value = self.projected(x)
+        return self.context(self.weights(self.scores(query, key), self.may_attend(self.length)), value)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class full_length_refused(Pieces):
+    """A sequence of exactly `context_length` tokens was refused with an error.
+
+    `context_length` is the most tokens that a sequence may have, and so a length that it may have.
+
+    Which of `>` and `>=` stands in your condition, and for which T should it first be true?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[1] >= self.context_length:
+            raise ValueError(f"x has {x.shape[1]} tokens, but context_length is {self.context_length}")
+        return super().forward(x)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_by_hand")
+class mask_added_as_ones(Pieces):
+    """A mask of zeros and ones was added to the scores, or subtracted from them.
+
+    That moves a score by 1 and hides nothing: the later tokens only get somewhat less weight.
+
+    What must be added to a score so that its exponential is 0?
+    """
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return (scores + visible.to(scores.dtype)).softmax(dim=-1)
+
+
+@another_form(mask_added_as_ones)
+class mask_added_before_the_scaling(Pieces):
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return (scores + visible.to(scores.dtype) / math.sqrt(self.W_key.out_features)).softmax(dim=-1)
+
+
+@misconception(replaces="CausalAttention", caught_by="test_shorter_sequences_work")
+class mask_cut_at_the_wrong_end(Pieces):
+    """For a sequence shorter than `context_length` the rows and the columns of the mask were taken from different ends.
+
+    Row i of the mask belongs to token i, and so does column i. The first T rows go with the first T columns.
+
+    Which tokens do the rows that you took belong to, and which the columns?
+    """
+
+    def may_attend(self, num_tokens: int) -> Tensor:
+        return self.visible[:num_tokens, -num_tokens:]
+
+
+@another_form(mask_cut_at_the_wrong_end)
+class last_rows_of_the_mask(Pieces):
+    def may_attend(self, num_tokens: int) -> Tensor:
+        return self.visible[-num_tokens:, :num_tokens]

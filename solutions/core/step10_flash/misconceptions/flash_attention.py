@@ -442,3 +442,98 @@ class rescaled_the_wrong_way_from_minus_infinity(Flash):
     def rescale(self, old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
         factor = torch.exp(new - old)
         return factor, factor
+
+
+@another_form(divided_in_every_block)
+class divided_in_every_block_and_at_the_end(Flash):
+    def added(self, sums: Sums, scores: Tensor, value: Tensor) -> Sums:
+        maximum, denominator, context = super().added(sums, scores, value)
+        return maximum, denominator, context / denominator
+
+
+@misconception(replaces=by_blocks, caught_by="test_two_blocks_by_hand", misses_the_point=True)
+class new_block_rescaled(Flash):
+    """The block at hand was multiplied by exp(old maximum - new maximum).
+
+    Its exponentials were made with the new maximum already. Only what was added up with the old one is in another unit.
+
+    Which of the running numbers were made with exp(scores - old maximum), and which with the new one?
+    """
+
+    scaled = (False, True), (True, False)  # of context and denominator: the sums so far, and the block at hand
+
+    def added(self, sums: Sums, scores: Tensor, value: Tensor) -> Sums:
+        maximum, denominator, context = sums
+        new_maximum = self.grown(maximum, scores)
+        factor = torch.exp(maximum - new_maximum)
+        weights = torch.exp(scores - new_maximum)
+        (so_far, here), (sum_so_far, sum_here) = (
+            [factor if applies else torch.ones_like(factor) for applies in both] for both in self.scaled
+        )
+        denominator = denominator * sum_so_far + weights.sum(dim=-1, keepdim=True) * sum_here
+        return new_maximum, denominator, context * so_far + weights @ value * here
+
+
+@another_form(new_block_rescaled)
+class new_block_rescaled_in_the_denominator(new_block_rescaled):
+    scaled = (True, False), (False, True)
+
+
+@another_form(new_block_rescaled)
+class new_block_rescaled_instead(new_block_rescaled):
+    scaled = (False, True), (False, True)
+
+
+@another_form(new_block_rescaled)
+class new_block_rescaled_too(new_block_rescaled):
+    scaled = (True, True), (True, True)
+
+
+@another_form(new_block_rescaled)
+class new_block_rescaled_too_in_the_denominator(new_block_rescaled):
+    scaled = (True, False), (True, True)
+
+
+@another_form(new_block_rescaled)
+class new_block_rescaled_too_in_the_context(new_block_rescaled):
+    scaled = (True, True), (True, False)
+
+
+@misconception(replaces=by_blocks, caught_by="test_gradients")
+class sums_without_gradient(Flash):
+    """The context that is added up was detached from the gradient.
+
+    The result is right, but the values never learn, and query and key get a wrong gradient or none.
+
+    Through which steps does the gradient get from the context that is returned to the values?
+    """
+
+    def added(self, sums: Sums, scores: Tensor, value: Tensor) -> Sums:
+        maximum, denominator, context = super().added(sums, scores, value)
+        return maximum, denominator, context.detach()
+
+
+@misconception(replaces=by_blocks, caught_by="test_any_lengths")
+class queries_counted_by_keys(Flash):
+    """The loop over the blocks of queries ended at the number of keys.
+
+    When there are more queries than keys, the last queries get no context, and the result is too short.
+
+    Which tensor's length says how many blocks of queries there are?
+    """
+
+    def context(self) -> Tensor:
+        self.check()
+        contexts = [self.of_rows(rows) for rows in self.query_blocks()]
+        return torch.cat(contexts, dim=-2).to(self.query.dtype)
+
+    def query_blocks(self) -> list[slice]:
+        ends = range(0, self.key.shape[-2], self.block_size)
+        every = [slice(first, min(first + self.block_size, self.query.shape[-2])) for first in ends]
+        return [rows for rows in every if rows.start < rows.stop]
+
+
+@another_form(queries_counted_by_keys)
+class query_blocks_cut_at_the_keys(queries_counted_by_keys):
+    def query_blocks(self) -> list[slice]:
+        return blocks(min(self.query.shape[-2], self.key.shape[-2]), self.block_size)

@@ -1,9 +1,10 @@
 """What learners get wrong in `flash_attention`: the causal mask."""
 
+import torch
 from torch import Tensor
 
 from grader.checks.catalogue import another_form, misconception
-from solutions.core.step10_flash.misconceptions.blocks import Flash, by_blocks
+from solutions.core.step10_flash.misconceptions.blocks import Flash, Sums, by_blocks
 
 
 @misconception(replaces=by_blocks, caught_by="test_causal")
@@ -72,7 +73,7 @@ class positions_counted_within_the_block(Flash):
 class own_key_hidden(Flash):
     """With is_causal each query was kept from the key at its own position, too.
 
-    The first query then sees nothing at all, and a softmax over nothing is not a number.
+    The first query then sees nothing at all, and there is no softmax over nothing.
 
     Query i attends to keys 0 to i. Is key i one of them?
     """
@@ -109,3 +110,40 @@ class unequal_lengths_accepted(Flash):
 
     def check(self) -> None:
         pass
+
+
+@another_form(own_key_hidden)
+class own_key_hidden_and_not_a_number_avoided(own_key_hidden):
+    """What a row that sees nothing gives is made 0."""
+
+    def rescale(self, old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
+        factor = torch.exp(old - new).nan_to_num()
+        return factor, factor
+
+    def added(self, sums: Sums, scores: Tensor, value: Tensor) -> Sums:
+        maximum, denominator, context = sums
+        new_maximum = self.grown(maximum, scores)
+        factor, _same = self.rescale(maximum, new_maximum)
+        weights = torch.exp(scores - new_maximum).nan_to_num()
+        denominator = denominator * factor + weights.sum(dim=-1, keepdim=True)
+        return new_maximum, denominator, context * factor + weights @ value
+
+    def divided(self, context: Tensor, denominator: Tensor) -> Tensor:
+        return context / denominator.clamp_min(1e-12)
+
+
+@misconception(replaces=by_blocks, caught_by="test_causal")
+class hidden_scores_set_to_zero(Flash):
+    """The future scores were set to 0.
+
+    A score of 0 is an ordinary score: exp(0) is 1 before the maximum is subtracted, so the future still gets weight.
+
+    Which score has the exponential 0?
+    """
+
+    fill = 0.0
+
+
+@another_form(hidden_scores_set_to_zero)
+class later_blocks_set_to_zero_too(hidden_scores_set_to_zero):
+    skip_future = False

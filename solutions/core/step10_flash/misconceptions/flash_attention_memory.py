@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.core.step10_flash import reference
-from solutions.core.step10_flash.misconceptions.blocks import Flash, by_blocks
+from solutions.core.step10_flash.misconceptions.blocks import Flash, blocks, by_blocks
 
 
 @misconception(replaces=by_blocks, caught_by="test_memory", misses_the_point=True)
@@ -80,6 +80,13 @@ class halves_come_back_in_float32(Flash):
     def context(self) -> Tensor:
         context = super().context()
         return context.to(torch.promote_types(context.dtype, torch.float32))
+
+
+@another_form(halves_come_back_in_float32)
+class halves_never_converted_back(Flash):
+    def context(self) -> Tensor:
+        self.check()
+        return torch.cat([self.of_rows(rows) for rows in blocks(self.query.shape[-2], self.block_size)], dim=-2)
 
 
 @misconception(replaces=by_blocks, caught_by="test_halves_meta_and_inputs")
