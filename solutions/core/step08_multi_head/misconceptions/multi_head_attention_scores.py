@@ -96,6 +96,22 @@ class scaled_by_length(Pieces):
 
 
 @misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
+class divided_after_the_softmax(Pieces):
+    """The weights were divided by the root of the head's width, after the softmax, and not the scores before it.
+
+    The rows then no longer sum to 1, and the softmax still gets scores that grow with the width.
+
+    What do the weights of one query have to sum to?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.transpose(-2, -1)
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return super().weights(scores, visible) / math.sqrt(self.W_key.out_features // self.num_heads)
+
+
+@misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
 class not_scaled(Pieces):
     """The scores went into the softmax without being divided by the root of the head's width.
 

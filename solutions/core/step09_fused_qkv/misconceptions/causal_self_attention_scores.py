@@ -69,6 +69,22 @@ class not_scaled(Pieces):
 
 
 @misconception(replaces="CausalSelfAttention", caught_by="test_agrees_with_fresh_draws")
+class divided_after_the_softmax(Pieces):
+    """The weights were divided by the root of the head's width, after the softmax, and not the scores before it.
+
+    The rows then no longer sum to 1, and the softmax still gets scores that grow with the width.
+
+    What do the weights of one query have to sum to?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.transpose(-2, -1)
+
+    def weights(self, scores: Tensor) -> Tensor:
+        return super().weights(scores) / math.sqrt(self.c_proj.in_features // self.n_head)
+
+
+@misconception(replaces="CausalSelfAttention", caught_by="test_agrees_with_fresh_draws")
 class scaled_twice(Pieces):
     """The scores were divided by the head's width instead of its root: by all of it, or twice by the root.
 

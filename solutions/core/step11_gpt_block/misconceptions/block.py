@@ -88,6 +88,31 @@ class attention_not_added(Pieces):
         return branch
 
 
+@misconception(replaces="Block", caught_by="test_block")
+class stream_added_twice(Pieces):
+    """The stream was added twice somewhere in the block.
+
+    The residual is already in the stream: each branch is added to it once, and nothing else.
+
+    How many sums does your forward make, and what are the two sides of each?
+    """
+
+    def fed(self, x: Tensor) -> Tensor:
+        return super().fed(x) + x
+
+
+@another_form(stream_added_twice)
+class block_input_added_again(Pieces):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) + x
+
+
+@another_form(stream_added_twice)
+class stream_added_twice_after_attention(Pieces):
+    def add_attended(self, x: Tensor, branch: Tensor) -> Tensor:
+        return x + branch + x
+
+
 @misconception(replaces="Block", caught_by="test_block", misses_the_point=True)
 class mlp_not_added(Pieces):
     """The output of the MLP took the place of the stream: it was not added to it.

@@ -38,6 +38,25 @@ class relu_in_the_mlp(reference.MLP):
 
 
 @misconception(replaces="MLP", caught_by="test_mlp")
+class another_activation_in_the_mlp(reference.MLP):
+    """Between its two layers the MLP took a smooth function other than this step's gelu, such as SiLU or tanh.
+
+    SiLU and the exact GELU are close to it, but GPT-2's weights were trained with GELU in its tanh form.
+
+    Which function of this file stands between c_fc and c_proj?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.dropout(self.c_proj(F.silu(self.c_fc(x))), self.dropout, self.training)
+
+
+@another_form(another_activation_in_the_mlp)
+class tanh_in_the_mlp(reference.MLP):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.dropout(self.c_proj(self.c_fc(x).tanh()), self.dropout, self.training)
+
+
+@misconception(replaces="MLP", caught_by="test_mlp")
 class no_activation(reference.MLP):
     """c_proj was applied to the output of c_fc, with no gelu in between.
 

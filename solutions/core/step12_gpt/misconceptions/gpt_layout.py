@@ -79,3 +79,55 @@ class bias_passed_on_to_the_last_norm_only(Pieces):
     ) -> None:
         super().__init__(vocab_size, block_size, n_layer, n_head, n_embd, dropout)
         self.ln_f = LayerNorm(n_embd, bias)
+
+
+@misconception(replaces="GPT", caught_by="test_logits_and_loss_by_hand")
+class loss_with_the_wrong_sign(Pieces):
+    """The loss was negative: the mean log-probability without its minus.
+
+    Training makes the loss smaller, and here that makes the right tokens less likely.
+
+    Can a cross-entropy be below 0?
+    """
+
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        return -super().loss(logits, targets)
+
+
+@misconception(replaces="GPT", caught_by="test_logits_and_loss_by_hand")
+class last_position_left_out_of_the_loss(Pieces):
+    """The last position of each sequence took no part in the loss.
+
+    The targets are already shifted by one, so there is a next token for every position.
+
+    How many targets does a sequence of T tokens have here?
+    """
+
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        return super().loss(logits[:, :-1], targets[:, :-1])
+
+
+@misconception(replaces="GPT", caught_by="test_logits_and_loss_by_hand")
+class log_probabilities_instead_of_logits(Pieces):
+    """A log_softmax was applied to the logits before they were returned.
+
+    The loss stays the same, since cross-entropy does it once more; what comes back are log-probabilities.
+
+    What does lm_head give, and what is returned?
+    """
+
+    def finish(self, x: Tensor) -> Tensor:
+        return super().finish(x).log_softmax(dim=-1)
+
+
+@misconception(replaces="GPT", caught_by="test_logits_at_every_position", misses_the_point=True)
+class blocks_left_out(Pieces):
+    """The blocks were made and not called: the embeddings went straight to the last norm.
+
+    No token then learns anything of those before it.
+
+    Where does your forward go through h?
+    """
+
+    def through(self, x: Tensor) -> Tensor:
+        return x
