@@ -205,6 +205,7 @@ def test_dropout_acts_on_weights(student: Implementation, reference: Implementat
     for dim, sentence in enumerate(sentences):
         first, second = dropped[:, half:, :half].chunk(2, dim)  # no weight is in two pairs
         _share_is_near(first & second, DROPPED**2, sentence)
+    _bias_is_dropped_too(student)
 
 
 @points(1.5)
@@ -227,6 +228,16 @@ def test_dropout_only_in_training(student: Implementation, reference: Implementa
 def test_any_regime(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Views, lengths, parents and a change of mode do no harm."""
     every_regime(student, reference, draw, CALLS)
+
+
+def _bias_is_dropped_too(student: Implementation) -> None:
+    # Every value is the bias of W_value, 1, and every token is the only one: the context is its weight.
+    parameters = {f"{name}.weight": torch.zeros(2, 2) for name in ("W_query", "W_key", "W_value")}
+    parameters |= {"W_query.bias": torch.zeros(2), "W_key.bias": torch.zeros(2), "W_value.bias": torch.ones(2)}
+    theirs = student.CausalAttention(2, 2, 2, DROPPED, qkv_bias=True)
+    theirs.load_parameters(parameters)
+    context = theirs(torch.zeros(16, 1, 2)).tensor()
+    _each_is_zero_or_scaled(context, torch.ones_like(context))
 
 
 def _each_is_zero_or_scaled(came: Tensor, plain: Tensor) -> None:

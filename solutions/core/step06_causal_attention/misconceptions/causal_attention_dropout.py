@@ -322,3 +322,19 @@ class dropout_on_the_tokens(Pieces):
 
     def context(self, weights: Tensor, value: Tensor) -> Tensor:
         return weights @ value
+
+
+@misconception(replaces="CausalAttention", caught_by="test_dropout_acts_on_weights")
+class bias_added_after_dropout(Pieces):
+    """`W_value` was applied after the weighted sum, so that its bias was added whole, whatever dropout had left.
+
+    A token that is dropped takes its whole value along, and the bias of `W_value` is a part of that value.
+
+    Which tensor do your weights multiply: the tokens, or their values?
+    """
+
+    def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return self.W_query(x), self.W_key(x), x
+
+    def context(self, weights: Tensor, value: Tensor) -> Tensor:
+        return self.W_value(self.dropout(weights) @ value)
