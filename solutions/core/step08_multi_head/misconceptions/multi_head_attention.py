@@ -420,7 +420,7 @@ class output_projection_never_with_a_bias(Pieces):
         self, d_in: int, d_out: int, context_length: int, dropout: float, num_heads: int, qkv_bias: bool = False
     ) -> None:
         super().__init__(d_in, d_out, context_length, dropout, num_heads, qkv_bias)
-        self.out_proj.bias = None  # not made anew: the numbers drawn for the layers stay the same
+        self.out_proj.bias = None  # no new layer: the numbers drawn for the layers stay the same
 
 
 @misconception(replaces="MultiHeadAttention", caught_by="test_agrees_with_fresh_draws")
