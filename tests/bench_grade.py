@@ -36,6 +36,19 @@ BOUNDS = {
 }
 UPTO = {"warm, steps 1 to 18": 18, "warm, steps 1 to 24": 24, "warm, all but Triton's": 28}
 MOST_OVERHEAD = 0.15  # of a warm grade of twelve steps
+MOST_BEFORE_TORCH = 25.0  # milliseconds of processor time
+# Python's own start, and what comes after it until another process is started: the one that loads torch.
+BEFORE_TORCH = """
+import os, runpy, sys, time
+started = time.process_time()
+def spent(event, _arguments):
+    if event == "subprocess.Popen":
+        os.write(1, str(time.process_time() - started).encode())
+        os._exit(0)
+sys.addaudithook(spent)
+sys.argv = ["grader", "grade", "--step", "4"]
+runpy.run_module("grader", run_name="__main__", alter_sys=True)
+"""
 
 
 def timed(run: Callable[[], object]) -> float:
@@ -48,6 +61,13 @@ def timed(run: Callable[[], object]) -> float:
 def command(*arguments: str) -> Callable[[], object]:
     """A whole process, its output thrown away."""
     return lambda: subprocess.run([PYTHON, *arguments], check=True, stdout=subprocess.DEVNULL)
+
+
+def before_torch(language: str) -> float:
+    """Milliseconds of processor time that `make grade` takes before it starts the process that loads torch."""
+    spoken = {**os.environ, "KIT_LANG": language}
+    run = subprocess.run([PYTHON, "-c", BEFORE_TORCH], check=True, stdout=subprocess.PIPE, env=spoken)
+    return float(run.stdout) * 1000
 
 
 def overhead(grader: grading.Grader, read: submissions.Submission) -> float:
@@ -89,7 +109,7 @@ def descendants(pid: int) -> list[int]:
 
 def say(name: str, values: list[float], bound: float) -> None:
     """One line of the table."""
-    print(f"{name:30} {statistics.median(values):7.3f} {min(values):7.3f} {max(values):7.3f} {bound:7.2f}")
+    print(f"{name:33} {statistics.median(values):7.3f} {min(values):7.3f} {max(values):7.3f} {bound:7.2f}")
 
 
 def main() -> None:
@@ -122,10 +142,13 @@ def main() -> None:
                     ratios[figure].append(timed(lambda count=count: grader.grade(read, every[:count])) / torch)
             rss, pss = resident(os.getpid())
             overheads = [overhead(grader, read) for _round in range(ROUNDS)]
-    print(f"{'figure':30} {'median':>7} {'best':>7} {'worst':>7} {'bound':>7}   (cold torch imports, {ROUNDS} rounds)")
+    print(f"{'figure':33} {'median':>7} {'best':>7} {'worst':>7} {'bound':>7}   (cold torch imports, {ROUNDS} rounds)")
     for name, bound in BOUNDS.items():
         say(name, ratios[name], bound)
     say("layers, share they add", overheads, MOST_OVERHEAD)
+    for language in ("en", "ko"):
+        before = [before_torch(language) for _round in range(3 * ROUNDS)]
+        say(f"before torch, {language}, ms of processor", before, MOST_BEFORE_TORCH)
     print(f"memory of all processes after: {rss} MiB resident (shared pages counted in each), {pss} MiB proportional")
 
 

@@ -5,6 +5,7 @@ Its content is listed here; a file that is not listed is left out.
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 from collections.abc import Callable, Collection
@@ -77,10 +78,11 @@ def build(
     recorder.record_all(folder / "steps", on_step, steps=names)
     for name in engine_files():
         _copy(ROOT / "grader" / name, folder / "grader" / name)
-    for spoken in LANGUAGES[1:]:  # English needs no catalogue
-        catalogue = folder / "grader" / "locale" / f"{spoken}.json"
-        catalogue.parent.mkdir()
-        catalogue.write_text(language.packed(language.messages(spoken), []), encoding="utf-8")
+    (folder / "grader" / "locale").mkdir()
+    for spoken, whose in itertools.product(LANGUAGES[1:], (language.ENGINE, language.STEPS)):  # English needs none
+        file = language.cached(whose, spoken)
+        text = language.packed(language.messages(whose, spoken), [])
+        (folder / file.relative_to(ROOT)).write_text(text, encoding="utf-8")
     for name in PLAIN:
         _copy(ROOT / name, folder / name)
     for name, template in FROM_TEMPLATES.items():

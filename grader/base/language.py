@@ -1,7 +1,8 @@
 """The language of messages: English as written in the code, Korean from the catalogues.
 
-A catalogue is a gettext file, `ko.po`: one for the engine and one for each step. They are read together once and cached
-as `grader/locale/ko.json`, which is all that a learner's kit holds of them.
+A catalogue is a gettext file, `ko.po`: one for the engine and one for each step. They are read once and cached in
+`grader/locale`, all that a learner's kit holds of them: the engine's sentences as `engine.ko.json`, which every command
+loads, and the ten times as many of the steps as `steps.ko.json`, which is loaded when a sentence is not the engine's.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 
 LANGUAGES = ("en", "ko")
 CATALOGUES = ROOT / "grader" / "locale"
-ENTRY = re.compile(r'^msgid ((?:".*"\n)+)msgstr ((?:".*"(?:\n|$))+)', re.MULTILINE)
+ENGINE, STEPS = "engine", "steps"
 
 # What is typed before the name of a command. The console script of the wheel sets it to its own name.
 TYPED = os.environ.get("KIT_TYPED", "make")
-COMMAND = re.compile(r"\bpython -m grader |\bmake (?=[a-z]+[0-9]?\b(?: [A-Z]+=|[\s.,;:)’”\"]|$))")
+COMMAND = r"\bpython -m grader |\bmake (?=[a-z]+[0-9]?\b(?: [A-Z]+=|[\s.,;:)’”\"]|$))"
 
 _language: ContextVar[str] = ContextVar("language", default="en")
 
@@ -78,13 +79,16 @@ def system() -> str:
 def gettext(message: str) -> str:
     """The message in the language in use."""
     language = _language.get()
-    said = message if language == "en" else messages(language).get(message) or message
+    if language == "en":
+        return typed(message)
+    # The engine's first: a lab's "step" is none of a course.
+    said = messages(ENGINE, language).get(message) or messages(STEPS, language).get(message) or message
     return typed(said)
 
 
 def typed(message: str) -> str:
     """A message with its commands as they are typed here: `attention grade` in a course made by the wheel."""
-    return message if TYPED == "make" else COMMAND.sub(f"{TYPED} ", message)
+    return message if TYPED == "make" else re.sub(COMMAND, f"{TYPED} ", message)
 
 
 def N_(message: str) -> str:  # noqa: N802  # gettext's own name for it
@@ -94,30 +98,30 @@ def N_(message: str) -> str:  # noqa: N802  # gettext's own name for it
 
 def catalogue(path: Path) -> dict[str, str]:
     """The translations in a gettext file, by the English sentence."""
-    entries = ENTRY.findall(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    entries = re.findall(r'^msgid ((?:".*"\n)+)msgstr ((?:".*"(?:\n|$))+)', text, re.MULTILINE)
     return {_unquoted(message): _unquoted(translation) for message, translation in entries if message != '""\n'}
 
 
-def cached(language: str) -> Path:
-    """Where the catalogues of a language are cached."""
-    return CATALOGUES / f"{language}.json"
+def cached(whose: str, language: str) -> Path:
+    """Where the engine's or the steps' catalogues of a language are cached."""
+    return CATALOGUES / f"{whose}.{language}.json"
 
 
 @cache
-def messages(language: str) -> dict[str, str]:
-    """Every translation: from the cache if it is up to date, else from the catalogues."""
+def messages(whose: str, language: str) -> dict[str, str]:
+    """The engine's translations, or the steps': from the cache if it is up to date, else from the catalogues."""
     import json  # English needs none
 
-    # The engine's last: a lab's "step" is none of a course.
-    sources = [*sorted(SOLUTIONS.glob(f"*/*/{language}.po")), CATALOGUES / f"{language}.po"]
+    sources = [CATALOGUES / f"{language}.po"] if whose == ENGINE else sorted(SOLUTIONS.glob(f"*/*/{language}.po"))
     stamps: list[list[Any]] = [[str(path.relative_to(ROOT)), *_stamp(path)] for path in sources if path.is_file()]
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        kept: dict[str, Any] = json.loads(cached(language).read_bytes())
+        kept: dict[str, Any] = json.loads(cached(whose, language).read_bytes())
         if kept["sources"] == stamps:
             return dict(kept["messages"])
     read = {english: said for path, *_stamps in stamps for english, said in catalogue(ROOT / path).items()}
     with contextlib.suppress(OSError):  # an installed kit may be read-only
-        files.write(cached(language), packed(read, stamps))
+        files.write(cached(whose, language), packed(read, stamps))
     return read
 
 
