@@ -219,8 +219,10 @@ class bias_in_one_layer_only(Pieces):
     """
 
     def __init__(self, n_embd: int, n_head: int, block_size: int, dropout: float = 0.0, bias: bool = True) -> None:
-        super().__init__(n_embd, n_head, block_size, dropout, bias)
+        with torch.random.fork_rng(devices=[]):  # what is drawn for the layers is as if they were made once
+            super().__init__(n_embd, n_head, block_size, dropout, bias)
         self.c_attn = nn.Linear(n_embd, 3 * n_embd, bias=False)
+        self.c_proj = nn.Linear(n_embd, n_embd, bias=bias)
 
 
 @misconception(replaces="CausalSelfAttention", caught_by="test_attention_by_hand")
