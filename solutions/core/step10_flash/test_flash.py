@@ -47,7 +47,7 @@ CALLS = {
 @points(0.5)
 def test_matrix_bytes(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The matrix takes one number for every pair of tokens, in every head."""
-    agree(student.attention_matrix_bytes(1, 1, 3), 36.0)
+    agree(student.attention_matrix_bytes(1, 1, 6), 144.0)
     agree(student.attention_matrix_bytes(2, 3, 5, bytes_per_element=2), 300.0)
     sizes = [draw.integer(2, 9) for _size in range(3)]
     agree(student.attention_matrix_bytes(*sizes, 8), float(reference.attention_matrix_bytes(*sizes, 8).value))

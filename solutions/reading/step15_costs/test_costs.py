@@ -10,7 +10,7 @@ GPT_2 = (50257, 1024, 12, 12, 768)
 @points(0.5)
 def test_matrix_bytes(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The bytes of all scores, in every sequence, head and layer."""
-    exactly(student.attention_matrix_bytes(1, 1, 3), 36)
+    exactly(student.attention_matrix_bytes(1, 1, 6), 144)
     exactly(student.attention_matrix_bytes(2, 3, 5, 2, 7), 2 * 3 * 25 * 2 * 7)
     for _case in range(3):
         sizes = _sizes(draw, 4)

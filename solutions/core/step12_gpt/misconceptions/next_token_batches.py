@@ -232,3 +232,32 @@ def last_target_made_up(token_ids: Tensor, context_length: int, batch_size: int)
 def last_window_always_dropped(token_ids: Tensor, context_length: int, batch_size: int) -> Batches:
     num_windows = (len(token_ids) - 1) // context_length - 1
     return reference.next_token_batches(token_ids[: num_windows * context_length + 1], context_length, batch_size)
+
+
+def _at_random_places(token_ids: Tensor, context_length: int, batch_size: int) -> tuple[Tensor, Tensor]:
+    starts = torch.randint(len(token_ids) - context_length, (batch_size,)).tolist()
+    inputs = torch.stack([token_ids[start : start + context_length] for start in starts])
+    return inputs, torch.stack([token_ids[start + 1 : start + 1 + context_length] for start in starts])
+
+
+@misconception(replaces="next_token_batches", caught_by="test_batches_are_windows_in_order")
+def windows_at_random_places(token_ids: Tensor, context_length: int, batch_size: int) -> Any:
+    """The windows started at random tokens, as nanoGPT draws a batch for training.
+
+    Some tokens are then used twice and others not at all. Here the contract starts the windows at 0, T, 2T, …, each of
+    them once.
+
+    At which token does your first window start, and at which the second?
+    """
+    return _at_random_places(token_ids, context_length, batch_size)
+
+
+@another_form(windows_at_random_places)
+def one_batch_at_random_places(token_ids: Tensor, context_length: int, batch_size: int) -> Batches:
+    yield _at_random_places(token_ids, context_length, batch_size)
+
+
+@another_form(windows_at_random_places)
+def every_batch_at_random_places(token_ids: Tensor, context_length: int, batch_size: int) -> Batches:
+    for inputs, _ in reference.next_token_batches(token_ids, context_length, batch_size):
+        yield _at_random_places(token_ids, context_length, len(inputs))
