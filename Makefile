@@ -24,6 +24,8 @@ help: ## Show this list
 	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	@# So that `python exercises/step08_multi_head.py` finds the package `exercises`. A relative path may be moved.
 	@$(VENV) -c 'import pathlib as p, sysconfig as s; p.Path(s.get_path("purelib"), "exercises.pth").write_text("../../../..\n")'
+	@# As pip does for packages: where Python may write no bytecode, every command would compile the kit again.
+	@$(VENV) -m compileall -q grader || true
 	@touch $@
 
 .venv/ready-instructor: .venv/ready requirements-instructor.lock
