@@ -10,6 +10,7 @@ from torch import Tensor
 from grader.checks.catalogue import another_form, misconception
 from solutions.images.step23_patches import reference
 from solutions.images.step23_patches.misconceptions.pieces import Embedding, fits, whole
+from solutions.images.step23_patches.misconceptions.unpatchify import unpatchify_only_reshapes
 
 BOTH = ("patchify", "unpatchify", "PatchEmbedding", "VisionTransformer")
 
@@ -59,11 +60,7 @@ def reshaped_without_moving() -> dict[str, Any]:
         rows, columns = fits(*images.shape[2:], patch_size)
         return images.reshape(len(images), rows * columns, -1)
 
-    def join(patches: Tensor, patch_size: int, height: int, width: int) -> Tensor:
-        fits(height, width, patch_size, patches.shape[1])
-        return patches.reshape(len(patches), -1, height, width)
-
-    return cutting(cut, join)
+    return cutting(cut, unpatchify_only_reshapes)
 
 
 @misconception(replaces=BOTH, caught_by="test_patchify_agrees_with_fresh_draws")
