@@ -153,7 +153,7 @@ def test_pairs_are_named(step: Solution) -> None:
         given = {check: name_of(group) for check, group in named.items()}
         assert any(pair.name in [wrong.name for wrong in group] for group in named.values()), f"{pair.name}: {given}"
         true = {pair.called, *(part.called for part in pair.parts)}
-        # Another form of a part has its name in reports, and a part that replaces two names may be named for one of them.
+        # Another form of a part has its name in reports; a part that replaces two names may be named for one of them.
         true |= {wrong.called for wrong in step.misconceptions if wrong.replaced.items() <= pair.replaced.items()}
         assert all(true & {wrong.called for wrong in group} for group in named.values()), f"{pair.name}: {given}"
 
