@@ -126,9 +126,10 @@ def test_block_hands_its_mask_on(student: Implementation, reference: Implementat
 @points(1.5)
 def test_encoder_agrees_with_fresh_draws(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """SimpleTransformer: fresh ids and parameters give the right output, and the weights of every block."""
-    for batch, tokens, layers, longest in ((2, 5, 3, 7), (4, 4, 2, 4), (3, 1, 1, 2)):
+    for batch, tokens, layers, longest in ((2, 5, 3, 7), (4, 4, 2, 4), (3, 1, 1, 2), (1, 2, 1, 3)):
         theirs, ours = twins(student, reference, draw, "SimpleTransformer", VOCABULARY, 6, 2, layers, 8, longest)
         ids = draw.integers(0, VOCABULARY, batch, tokens)
+        ids[0, -1] = 0  # a word like any other
         came = theirs.using(gradients=tokens > 1)(ids)
         agree(came, ours.using(gradients=tokens > 1)(ids), terms=1024)
         unmodified(came)
@@ -156,9 +157,10 @@ def test_too_long_is_an_error(student: Implementation, reference: Implementation
 @points(0.75)
 def test_classifier_agrees_with_fresh_draws(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """SentimentAnalyzer: fresh ids and parameters give the right logits and gradients."""
-    for batch, tokens, classes in ((2, 5, 3), (3, 3, 2)):
+    for batch, tokens, classes in ((2, 5, 3), (3, 3, 2), (1, 4, 3)):
         theirs, ours = twins(student, reference, draw, "SentimentAnalyzer", VOCABULARY, 6, 2, 2, classes, 8, 7)
         ids = draw.integers(0, VOCABULARY, batch, tokens)
+        ids[0, -1] = 0  # a word like any other
         came = theirs.using(gradients=True)(ids)
         agree(came, ours.using(gradients=True)(ids), terms=1024)
         unmodified(came)
@@ -275,6 +277,17 @@ def _feed_forward_drops(student: Implementation, draw: Draw, rate: float) -> Non
         _("What dropout keeps of {what} should be divided by 1 - {rate:.2f}, and it was not.").format(
             what=what, rate=rate
         ),
+    )
+    # Each hidden number is the mean of the input's ones, and no longer a one where some of them were dropped.
+    values |= {"linear1.weight": torch.full((WIDE, 2 * WIDE), 0.5 / WIDE), "linear1.bias": torch.zeros(WIDE)}
+    theirs = with_values(student, values, "FeedForward", 2 * WIDE, WIDE, rate)
+    x = torch.ones(ROWS, 2 * WIDE)
+    agree(theirs(x), x)
+    came = _of_shape(theirs.train().using(seed=draw.seed())(x).tensor(), (ROWS, 2 * WIDE))
+    kept = came[came != 0]
+    holds(
+        torch.allclose(kept, torch.full_like(kept, 1 / (1 - rate)), rtol=1e-4),
+        _("In training the hidden numbers that were kept had other values: something was dropped before `linear1`."),
     )
 
 

@@ -170,7 +170,7 @@ def test_slopes_by_hand(student: Implementation, reference: Implementation, draw
 @points(0.5)
 def test_slopes_of_any_number(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Any number of heads has its slopes, on the device that is asked for."""
-    for heads in (1, 2, 5, 6, 7, 8, 12, 16, 20, 32, draw.integer(33, 63)):
+    for heads in (1, 2, 7, 5, 6, 8, 12, 16, 20, 32, draw.integer(33, 63)):
         agree(student.alibi_slopes(heads), reference.alibi_slopes(heads), terms=16)
     agree(student.alibi_slopes(6, device="meta"), reference.alibi_slopes(6, device="meta"))
 

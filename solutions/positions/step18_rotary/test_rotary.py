@@ -177,7 +177,7 @@ def test_attention_at_any_positions(student: Implementation, reference: Implemen
     """Positions may come in any order, with gaps and repeats; what is hidden follows the rows."""
     theirs, ours = twins(student, reference, draw, "RotarySelfAttention", 8, 2)
     x = draw.normal(2, 5, 8)
-    for positions in (torch.tensor([4, 3, 2, 1, 0]), torch.tensor([7, 7, 2, 9, 2]), draw.permutation(5)):
+    for positions in (torch.tensor([7, 7, 2, 9, 2]), torch.tensor([4, 3, 2, 1, 0]), draw.permutation(5)):
         came = theirs(x, positions=positions)
         agree(came, ours(x, positions=positions), terms=NEAR)
         unmodified(came)

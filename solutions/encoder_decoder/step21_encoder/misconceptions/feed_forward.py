@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.encoder_decoder.step21_encoder.misconceptions.pieces import FeedForward, whole
 
 
@@ -54,6 +54,31 @@ class tanh_instead_of_relu(FeedForward):
 
 
 @misconception(replaces=whole, caught_by="test_feed_forward")
+class another_activation(FeedForward):
+    """Another function than the ReLU stands between the two layers.
+
+    A leaky ReLU, a SiLU or a sigmoid keeps something of what is below 0; the ReLU makes it exactly 0.
+
+    Which function does the contract put between the two layers?
+    """
+
+    def activate(self, hidden: Tensor) -> Tensor:
+        return F.leaky_relu(hidden)
+
+
+@another_form(another_activation)
+class silu_instead_of_relu(another_activation):
+    def activate(self, hidden: Tensor) -> Tensor:
+        return F.silu(hidden)
+
+
+@another_form(another_activation)
+class sigmoid_instead_of_relu(another_activation):
+    def activate(self, hidden: Tensor) -> Tensor:
+        return torch.sigmoid(hidden)
+
+
+@misconception(replaces=whole, caught_by="test_feed_forward")
 class relu_behind_the_second_layer(FeedForward):
     """The ReLU was taken of the output, behind the second layer.
 
@@ -94,7 +119,7 @@ class residual_inside_feed_forward(FeedForward):
 
 @misconception(replaces=whole, caught_by="test_feed_forward")
 class feed_forward_without_bias(FeedForward):
-    """The two linear layers were made without a bias.
+    """The two linear layers, or one of them, were made without a bias.
 
     The contract's layers have one: a state dict does not fit otherwise.
 
@@ -105,6 +130,20 @@ class feed_forward_without_bias(FeedForward):
         super().__init__(d_model, d_ff, dropout)
         self.linear1 = nn.Linear(d_model, d_ff, bias=False)
         self.linear2 = nn.Linear(d_ff, d_model, bias=False)
+
+
+@another_form(feed_forward_without_bias)
+class first_layer_without_bias(FeedForward):
+    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.1) -> None:
+        super().__init__(d_model, d_ff, dropout)
+        self.linear1.register_parameter("bias", None)
+
+
+@another_form(feed_forward_without_bias)
+class second_layer_without_bias(FeedForward):
+    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.1) -> None:
+        super().__init__(d_model, d_ff, dropout)
+        self.linear2.register_parameter("bias", None)
 
 
 @misconception(replaces=whole, caught_by="test_feed_forward")
@@ -148,6 +187,38 @@ class dropout_behind_the_second_layer(FeedForward):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.dropout(self.linear2(self.activate(self.linear1(x))))
+
+
+@misconception(replaces=whole, caught_by="test_dropout")
+class dropout_behind_both_layers(FeedForward):
+    """The feed-forward drops twice: of its hidden numbers, and of its output.
+
+    The output is dropped by the block, once more. Inside, the hidden numbers alone are dropped.
+
+    How many times does dropout stand in `linear2(dropout(relu(linear1(x))))`?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.dropout(super().forward(x))
+
+
+@misconception(replaces=whole, caught_by="test_dropout")
+class dropout_on_the_input(FeedForward):
+    """The feed-forward drops of its input, before the first layer.
+
+    The contract's dropout acts on the hidden numbers. A number of the input is missing in all of them when it falls.
+
+    In `linear2(dropout(relu(linear1(x))))`, what does the dropout act on?
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(self.dropout(x))
+
+
+@another_form(dropout_on_the_input)
+class dropout_on_the_input_alone(dropout_on_the_input):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear2(self.activate(self.linear1(self.dropout(x))))
 
 
 @misconception(replaces=whole, caught_by="test_feed_forward")

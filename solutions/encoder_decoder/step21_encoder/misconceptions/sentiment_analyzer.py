@@ -135,9 +135,9 @@ class first_token_in_place_of_mean(Classifier):
 
 @misconception(replaces=whole, caught_by="test_classifier_agrees_with_fresh_draws")
 class last_token_in_place_of_mean(Classifier):
-    """The classifier read the last token's output.
+    """The classifier read the output of the last token, or of the last real one.
 
-    With padding that is no word at all. Here the mean of the real tokens is asked.
+    A causal model is read there, since its last token has seen all others. Here the mean of the real tokens is asked.
 
     What does the classifier get in the contract?
     """
@@ -187,7 +187,7 @@ class mean_over_the_columns(Classifier):
 
 @misconception(replaces=whole, caught_by="test_padding_has_no_effect")
 class padding_mask_over_queries(Classifier):
-    """The mask was handed to attention as `(B, 1, T, 1)`: it hides queries.
+    """The mask hides queries: it was handed to attention as `(B, 1, T, 1)`, alone or combined with the one for keys.
 
     Padding is hidden as a key. A query that sees nothing has no weights: its softmax is NaN.
 
@@ -261,16 +261,6 @@ class mask_inverted_in_the_mean(Classifier):
 
     def pool(self, output: Tensor, mask: Tensor) -> Tensor:
         return super().pool(output, ~mask)
-
-
-@misconception(replaces=whole, caught_by="test_padding_has_no_effect")
-class mask_inverted_in_the_mean_where_given(mask_inverted_in_the_mean):
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        self.given = mask is not None
-        return super().forward(x, mask)
-
-    def pool(self, output: Tensor, mask: Tensor) -> Tensor:
-        return super().pool(output, mask) if self.given else Classifier.pool(self, output, mask)
 
 
 @misconception(replaces=whole, caught_by="test_classifier_agrees_with_fresh_draws")

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.encoder_decoder.step21_encoder.misconceptions.pieces import Encoder, whole
 
 
@@ -52,7 +52,7 @@ class positions_count_the_batch(Encoder):
 
 @misconception(replaces=whole, caught_by="test_encoder_agrees_with_fresh_draws")
 class every_position_the_last(Encoder):
-    """Every token was given the embedding of one position, the number of tokens less one.
+    """Every token was given the embedding of one position, the first or the last.
 
     Then all are alike again. Each position has a row of its own.
 
@@ -61,6 +61,12 @@ class every_position_the_last(Encoder):
 
     def positions(self, ids: Tensor) -> Tensor:
         return self.position_embedding(torch.full_like(ids[0], ids.shape[1] - 1))
+
+
+@another_form(every_position_the_last)
+class every_position_the_first(Encoder):
+    def positions(self, ids: Tensor) -> Tensor:
+        return self.position_embedding(torch.zeros_like(ids[0]))
 
 
 @misconception(replaces=whole, caught_by="test_encoder_agrees_with_fresh_draws")
@@ -326,6 +332,26 @@ class blocks_read_the_embeddings(Encoder):
 
 
 @misconception(replaces=whole, caught_by="test_encoder_agrees_with_fresh_draws")
+class residual_around_the_blocks(Encoder):
+    """What a block gives was added to what it read.
+
+    The residuals are inside of the block, around its branches. What it returns is the stream already.
+
+    What does the line in your loop do with the block's output?
+    """
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Any:
+        if x.shape[1] > self.max_seq_len:
+            raise ValueError(x.shape[1])
+        stream, all_weights = self.embed(x), []
+        for block in self.transformer_blocks:
+            given, weights = block(stream, mask)
+            stream = stream + given
+            all_weights.append(weights)
+        return self.finish(stream), all_weights
+
+
+@misconception(replaces=whole, caught_by="test_encoder_agrees_with_fresh_draws")
 class blocks_in_a_plain_list(Encoder):
     """The blocks were kept in a plain Python list.
 
@@ -343,7 +369,7 @@ class blocks_in_a_plain_list(Encoder):
 
 @misconception(replaces=whole, caught_by="test_too_long_is_an_error")
 class long_sequences_wrap(Encoder):
-    """A sequence that is longer than `max_seq_len` was accepted: its positions begin again at 0.
+    """A sequence that is longer than `max_seq_len` was accepted: some of its tokens share a position.
 
     Two tokens then have one position, and nobody is told.
 

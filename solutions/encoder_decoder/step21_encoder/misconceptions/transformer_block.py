@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.encoder_decoder.step21_encoder import reference
 from solutions.encoder_decoder.step21_encoder.misconceptions.pieces import Block, whole
 
@@ -127,6 +127,69 @@ class second_residual_from_block_input(Block):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         attended, weights = self.attend(x, mask)
         return self.ln2(x + self.dropout(self.feed_forward(self.add_attended(x, attended)))), weights
+
+
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+class block_input_added_again(Block):
+    """The block's input was added a second time, beside what `ln1` gave.
+
+    What `ln1` gives holds the input already. The second residual goes around the feed-forward alone.
+
+    How many summands stand inside `ln2` in the contract?
+    """
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        attended, weights = self.attend(x, mask)
+        normed = self.add_attended(x, attended)
+        return self.ln2(x + normed + self.dropout(self.feed_forward(normed))), weights
+
+
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+class second_residual_from_attention(Block):
+    """The feed-forward's output was added to what attention gave, not to what `ln1` gave.
+
+    The token itself is then lost on its way through the block.
+
+    Which x does the second line of the contract speak of?
+    """
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        attended, weights = self.attend(x, mask)
+        attended = self.dropout(attended)
+        return self.ln2(attended + self.dropout(self.feed_forward(self.ln1(x + attended)))), weights
+
+
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+class block_changes_its_input(Block):
+    """What attention gives was added to x in place.
+
+    The caller's tensor has changed then, behind the caller's back, and autograd may refuse what it needed unchanged.
+
+    What does `x += …` do that `x = x + …` does not?
+    """
+
+    def add_attended(self, x: Tensor, attended: Tensor) -> Tensor:
+        x += self.dropout(attended)
+        return self.ln1(x)
+
+
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+class norms_in_front_too(Block):
+    """The norms stand behind the sums, and in front of the branches as well.
+
+    Pre-norm has them in front, post-norm behind. Each norm is applied once.
+
+    What does attention read in the contract, x or its norm?
+    """
+
+    def attend(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        return super().attend(self.ln1(x), mask)
+
+
+@another_form(norms_in_front_too)
+class both_norms_in_front_too(norms_in_front_too):
+    def add_fed(self, x: Tensor) -> Tensor:
+        return self.ln2(x + self.dropout(self.feed_forward(self.ln2(x))))
 
 
 @misconception(replaces=whole, caught_by="test_block_by_hand", misses_the_point=True)
@@ -261,6 +324,20 @@ class block_weights_averaged(Block):
         return x, weights.mean(dim=1)
 
 
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+class block_weights_detached(Block):
+    """The block detached the weights that it returns.
+
+    They have no gradient then: a loss on the weights, which some models have, would train nothing.
+
+    Which method takes a tensor out of the graph, and where do you call it?
+    """
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        x, weights = super().forward(x, mask)
+        return x, weights.detach()
+
+
 @misconception(replaces=whole, caught_by="test_block_by_hand")
 class block_pair_in_other_order(Block):
     """The block returned the weights first and its output second.
@@ -284,9 +361,21 @@ class another_epsilon(Block):
     What is the default of `nn.LayerNorm`, and what did you tell it?
     """
 
+    eps = 1e-3
+
     def __init__(self, d_model: int, n_heads: int, d_ff: int, dropout: float = 0.1) -> None:
         super().__init__(d_model, n_heads, d_ff, dropout)
-        self.ln1.eps = self.ln2.eps = 1e-3
+        self.ln1.eps = self.ln2.eps = self.eps
+
+
+@another_form(another_epsilon, caught_by="test_dtypes_and_device")
+class epsilon_of_bert(another_epsilon):
+    eps = 1e-12
+
+
+@another_form(another_epsilon, caught_by="test_dtypes_and_device")
+class epsilon_of_the_annotated_transformer(another_epsilon):
+    eps = 1e-6
 
 
 @misconception(replaces=whole, caught_by="test_block_by_hand")
@@ -376,6 +465,40 @@ class dropout_on_the_sum(Block):
 
     def add_fed(self, x: Tensor) -> Tensor:
         return self.ln2(self.dropout(x + self.feed_forward(x)))
+
+
+@misconception(replaces=whole, caught_by="test_dropout")
+class branches_drop_at_another_rate(Block):
+    """What the branches add was dropped at a fixed rate, whatever was asked for.
+
+    `dropout` goes to every part that knows it, the block's own dropout too.
+
+    With which rate is each `nn.Dropout` of your block made?
+    """
+
+    rate = 0.1
+
+    def __init__(self, d_model: int, n_heads: int, d_ff: int, dropout: float = 0.1) -> None:
+        super().__init__(d_model, n_heads, d_ff, dropout)
+        self.dropout = nn.Dropout(self.rate)
+
+
+@another_form(branches_drop_at_another_rate)
+class branches_drop_a_half(branches_drop_at_another_rate):
+    rate = 0.5
+
+
+@misconception(replaces=whole, caught_by="test_block_agrees_with_fresh_draws")
+class four_times_the_width(Block):
+    """The feed-forward was made four times as wide as a token, whatever `d_ff` said.
+
+    GPT-2 fixes that number; here `d_ff` tells it.
+
+    What is `FeedForward` given as its second argument?
+    """
+
+    def __init__(self, d_model: int, n_heads: int, d_ff: int, dropout: float = 0.1) -> None:
+        super().__init__(d_model, n_heads, 4 * d_model, dropout)
 
 
 @misconception(replaces=whole, caught_by="test_dropout")

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.positions.step16_sinusoidal import reference
 from solutions.positions.step16_sinusoidal.misconceptions.pieces import Pieces, even_columns, woven
 
@@ -247,6 +247,19 @@ class dropout_on_the_sum(Pieces):
         return F.dropout(x + table, 0.1, self.training)
 
 
+@misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding")
+class norm_of_the_sum(Pieces):
+    """The sum went through a layer norm.
+
+    BERT has a norm there. This module adds, and does nothing else; the model's first norm stands outside of it.
+
+    What does your `forward` do with the sum before it returns it?
+    """
+
+    def joined(self, x: Tensor, table: Tensor) -> Tensor:
+        return F.layer_norm(x + table, x.shape[-1:])
+
+
 @misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding", misses_the_point=True)
 class learned_table(Pieces):
     """The table was an `nn.Parameter`.
@@ -273,12 +286,29 @@ class learned_embedding(Pieces):
     Where in your module are sine and cosine?
     """
 
+    called = "position_embedding"
+
     def __init__(self, d_model: int, max_len: int = 5000) -> None:
         super().__init__(d_model, max_len)
-        self.position_embedding = nn.Embedding(max_len, d_model)
+        self.add_module(self.called, nn.Embedding(max_len, d_model))
 
     def table(self, x: Tensor) -> Tensor:
-        return self.position_embedding(torch.arange(x.shape[-2], device=x.device))
+        return self.get_submodule(self.called)(torch.arange(x.shape[-2], device=x.device))
+
+
+@another_form(learned_embedding)
+class learned_embedding_called_pe(learned_embedding):
+    called = "pe"
+
+
+@another_form(learned_embedding)
+class learned_embedding_called_embedding(learned_embedding):
+    called = "embedding"
+
+
+@another_form(learned_embedding)
+class learned_embedding_called_pos_embedding(learned_embedding):
+    called = "pos_embedding"
 
 
 @misconception(replaces="PositionalEncoding", caught_by="test_follows_device")
@@ -348,6 +378,13 @@ class frequencies_rounded_with_the_module(Pieces):
         return woven(position * self.frequency, self.d_model).to(x.dtype)
 
 
+@another_form(frequencies_rounded_with_the_module)
+class whole_positions_times_rounded_frequencies(frequencies_rounded_with_the_module):
+    def table(self, x: Tensor) -> Tensor:
+        # A whole number does not widen: the angle has the dtype of the frequencies.
+        return woven(torch.arange(x.shape[-2], device=x.device)[:, None] * self.frequency, self.d_model).to(x.dtype)
+
+
 @misconception(replaces="PositionalEncoding", caught_by="test_lengths")
 class any_length_accepted(Pieces):
     """More than max_len tokens were accepted and answered.
@@ -402,6 +439,19 @@ class batch_taken_for_the_length(Pieces):
             raise ValueError(f"x has {len(x)} tokens, but max_len is {self.max_len}")
 
 
+@misconception(replaces="PositionalEncoding", caught_by="test_lengths")
+class shorter_by_default(Pieces):
+    """The most tokens were fewer than 5000 where the caller does not give a number.
+
+    The contract's default is `max_len=5000`.
+
+    Which number stands in the signature of the stub?
+    """
+
+    def __init__(self, d_model: int, max_len: int = 512) -> None:
+        super().__init__(d_model, max_len)
+
+
 @misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding")
 class whole_table_added(Pieces):
     """The table of max_len rows was added as it is, whatever the length of x.
@@ -430,6 +480,14 @@ class table_of_the_first_call(Pieces):
         return self.kept.to(x.device, x.dtype)
 
 
+@another_form(table_of_the_first_call)
+class table_of_the_first_call_and_its_device(table_of_the_first_call):
+    def table(self, x: Tensor) -> Tensor:
+        if not hasattr(self, "kept"):
+            self.kept = Pieces.table(self, x)
+        return self.kept.to(x.dtype)
+
+
 @misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding")
 class last_rows_of_the_table(Pieces):
     """The last T rows of the table were added in place of the first T.
@@ -445,7 +503,7 @@ class last_rows_of_the_table(Pieces):
 
 @misconception(replaces="PositionalEncoding", caught_by="test_adds_the_encoding")
 class row_of_the_length(Pieces):
-    """One row of the table, that of the number T, was added to all tokens.
+    """One row of the table, that of the number T or T - 1, was added to all tokens.
 
     Each token has a position of its own, and with it a row.
 
@@ -454,3 +512,9 @@ class row_of_the_length(Pieces):
 
     def table(self, x: Tensor) -> Tensor:
         return self.encoding(x.shape[-2] + 1, self.d_model, device=x.device).to(x.dtype)[-1]
+
+
+@another_form(row_of_the_length)
+class row_of_the_last_token(Pieces):
+    def table(self, x: Tensor) -> Tensor:
+        return super().table(x)[-1]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.positions.step16_sinusoidal import reference
 from solutions.positions.step16_sinusoidal.misconceptions.pieces import (
     BOTH,
@@ -354,6 +354,15 @@ def positions_as_shares() -> Names:
 
     def encoding(num_positions: int, d_model: int, base: float = 10000.0, device: Device = None) -> Tensor:
         share = counted(num_positions, device) / max(num_positions - 1, 1)
+        return woven(share * base ** (-even_columns(d_model, device) / d_model), d_model)
+
+    return everywhere(encoding)
+
+
+@another_form(positions_as_shares)
+def positions_divided_by_their_number() -> Names:
+    def encoding(num_positions: int, d_model: int, base: float = 10000.0, device: Device = None) -> Tensor:
+        share = counted(num_positions, device) / num_positions
         return woven(share * base ** (-even_columns(d_model, device) / d_model), d_model)
 
     return everywhere(encoding)

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.positions.step16_sinusoidal import reference
 from solutions.positions.step16_sinusoidal.misconceptions.pieces import (
     BOTH,
@@ -64,6 +64,29 @@ def odd_width_gains_a_column() -> Names:
     def encoding(num_positions: int, d_model: int, base: float = 10000.0, device: Device = None) -> Tensor:
         angle = counted(num_positions, device) * base ** (-even_columns(d_model, device) / d_model)
         return woven(angle, d_model + 1)
+
+    return everywhere(encoding)
+
+
+@another_form(odd_width_gains_a_column)
+def odd_width_taken_for_the_next_even_one() -> Names:
+    def encoding(num_positions: int, d_model: int, base: float = 10000.0, device: Device = None) -> Tensor:
+        return reference.sinusoidal_encoding(num_positions, d_model + d_model % 2, base, device)
+
+    return everywhere(encoding)
+
+
+@misconception(replaces=BOTH, caught_by="test_odd_widths")
+def odd_width_cut_from_the_next_even_one() -> Names:
+    """An odd width was cut from the encoding of the next even width.
+
+    The number of columns is right then, but the exponents were divided by d_model + 1, and the waves are others.
+
+    By what is 2i divided for d_model = 5?
+    """
+
+    def encoding(num_positions: int, d_model: int, base: float = 10000.0, device: Device = None) -> Tensor:
+        return reference.sinusoidal_encoding(num_positions, d_model + d_model % 2, base, device)[:, :d_model]
 
     return everywhere(encoding)
 

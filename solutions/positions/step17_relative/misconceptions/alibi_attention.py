@@ -86,6 +86,30 @@ def bias_left_out(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 @misconception(replaces="alibi_attention", caught_by="test_alibi_attention")
+def neither_bias_nor_mask(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The attention was a plain one, without a bias and without a mask.
+
+    Without the bias no query knows how far away a key is, and the -∞ in it are what hides the later tokens.
+
+    Where does `alibi_bias` appear in your attention?
+    """
+    return F.scaled_dot_product_attention(query, key, value)
+
+
+@misconception(replaces="alibi_attention", caught_by="test_alibi_attention")
+def weights_returned_too(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """A pair was returned: the result, and the weights.
+
+    The contract gives the result alone.
+
+    How many values stand behind your `return`?
+    """
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1]) + added_bias(query)
+    weights = scores.softmax(dim=-1)
+    return weights @ value, weights
+
+
+@misconception(replaces="alibi_attention", caught_by="test_alibi_attention")
 def bias_of_both_sides(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """The attention had ALiBi's distances on both sides, and no mask.
 
@@ -146,6 +170,18 @@ def alibi_softmax_over_queries(query: Tensor, key: Tensor, value: Tensor) -> Ten
     """
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1]) + added_bias(query)
     return scores.softmax(dim=-2) @ value
+
+
+@misconception(replaces="alibi_attention", caught_by="test_alibi_attention")
+def alibi_softmax_over_heads(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The softmax ran over the heads.
+
+    Each query of each head shares out a weight of 1 among the keys, and the keys are counted by the last dimension.
+
+    Along which dimension must the weights sum to 1, and what does `dim` say in your softmax?
+    """
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1]) + added_bias(query)
+    return scores.softmax(dim=1) @ value
 
 
 @misconception(replaces="alibi_attention", caught_by="test_alibi_attention")

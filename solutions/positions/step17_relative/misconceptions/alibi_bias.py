@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.positions.step17_relative import reference
 from solutions.positions.step17_relative.misconceptions.pieces import Device, Names, distances, with_bias
 
@@ -86,6 +86,16 @@ def past_hidden() -> Names:
     return with_bias(bias)
 
 
+@another_form(past_hidden)
+def past_hidden_and_future_rewarded() -> Names:
+    def bias(num_heads: int, num_tokens: int, device: Device = None) -> Tensor:
+        distance = distances(num_tokens, device)
+        made = reference.alibi_slopes(num_heads, device)[:, None, None] * distance
+        return made.masked_fill(distance < 0, -torch.inf)
+
+    return with_bias(bias)
+
+
 @misconception(replaces=BIAS, caught_by="test_bias_by_hand")
 def own_token_hidden() -> Names:
     """Each token's own position was hidden together with the future.
@@ -130,6 +140,23 @@ def bias_without_the_query(num_heads: int, num_tokens: int, device: Device = Non
     place = torch.arange(num_tokens, device=device)
     bias = reference.alibi_slopes(num_heads, device)[:, None, None] * place.expand(num_tokens, -1)
     return bias.masked_fill(distances(num_tokens, device) > 0, -torch.inf)
+
+
+@another_form(bias_without_the_query)
+def one_row_for_all_queries(num_heads: int, num_tokens: int, device: Device = None) -> Tensor:
+    place = torch.arange(num_tokens, device=device)
+    return reference.alibi_slopes(num_heads, device)[:, None, None] * place
+
+
+@misconception(replaces="alibi_bias", caught_by="test_bias_by_hand")
+def bias_in_double(num_heads: int, num_tokens: int, device: Device = None) -> Tensor:
+    """The bias was float64.
+
+    The contract asks for float32; a float64 bias would widen the scores.
+
+    Which dtype does what you return have?
+    """
+    return reference.alibi_bias(num_heads, num_tokens, device).double()
 
 
 @misconception(replaces=BIAS, caught_by="test_bias_by_hand")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.positions.step17_relative import reference
 from solutions.positions.step17_relative.misconceptions.pieces import Device, Names, distances, with_bias
 
@@ -40,7 +40,7 @@ def formula_for_any_number() -> Names:
 
 @misconception(replaces=SLOPES, caught_by="test_slopes_by_hand")
 def further_slopes_in_order() -> Names:
-    """The slopes beyond the power of two were the 1st, 2nd, 3rd, … of twice as many heads.
+    """The slopes beyond the power of two were the 2nd, 3rd, 4th, … of twice as many heads.
 
     Every other one of them is there already. The new ones lie in between: the 1st, 3rd, 5th, ….
 
@@ -52,6 +52,38 @@ def further_slopes_in_order() -> Names:
         first = [2 ** (-8 * h / below) for h in range(1, below + 1)]
         between = [2 ** (-4 * h / below) for h in range(2, 2 * below + 1)]
         return torch.tensor(first + between[: num_heads - below], device=device)
+
+    return with_slopes(slopes)
+
+
+@misconception(replaces=SLOPES, caught_by="test_slopes_by_hand")
+def even_slopes_of_twice_as_many() -> Names:
+    """The slopes beyond the power of two were the 2nd, 4th, 6th, … of twice as many heads.
+
+    Those are there already: they are the slopes of the power of two. The new ones lie in between: the 1st, 3rd, 5th, ….
+
+    Where does a slice with a step of 2 have to start, if the list counts from 0?
+    """
+
+    def slopes(num_heads: int, device: Device = None) -> Tensor:
+        below = 1 << (num_heads.bit_length() - 1)
+        first = [2 ** (-8 * h / below) for h in range(1, below + 1)]
+        return torch.tensor(first + first[: num_heads - below], device=device)
+
+    return with_slopes(slopes)
+
+
+@misconception(replaces=SLOPES, caught_by="test_slopes_by_hand")
+def negative_slopes() -> Names:
+    """The slopes were negative.
+
+    A slope is 2^(-8h / H): the exponent has the minus sign. That of the bias, -slope · (i - j), comes later.
+
+    Which sign has a power of two?
+    """
+
+    def slopes(num_heads: int, device: Device = None) -> Tensor:
+        return -reference.alibi_slopes(num_heads, device)
 
     return with_slopes(slopes)
 
@@ -101,6 +133,15 @@ def slopes_in_another_order() -> Names:
 
     def slopes(num_heads: int, device: Device = None) -> Tensor:
         return reference.alibi_slopes(num_heads, device).sort(descending=True).values
+
+    return with_slopes(slopes)
+
+
+@another_form(slopes_in_another_order)
+def slopes_in_between_first() -> Names:
+    def slopes(num_heads: int, device: Device = None) -> Tensor:
+        right, below = reference.alibi_slopes(num_heads, device), 1 << (num_heads.bit_length() - 1)
+        return torch.cat([right[below:], right[:below]])
 
     return with_slopes(slopes)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.positions.step17_relative import reference
 from solutions.positions.step17_relative.misconceptions.pieces import Device, Names, Pieces, distances
 
@@ -72,15 +72,69 @@ def not_shifted() -> Names:
 
 @misconception(replaces=POSITIONS, caught_by="test_positions_by_hand")
 def clipped_after_the_shift() -> Names:
-    """The distances were shifted first, and then clipped to -k to k.
+    """The distances were shifted first, and then clipped at k.
 
-    Everything beyond row k falls on row k then, and rows below 0 are left.
+    Everything beyond row k falls on row k then: keys after the query cannot be told apart.
 
     Between which two numbers do the distances lie once k was added to them?
     """
 
     def rows(num_tokens: int, max_distance: int, device: Device = None) -> Tensor:
         return (distances(num_tokens, device) + max_distance).clamp(-max_distance, max_distance)
+
+    return everywhere(rows)
+
+
+@another_form(clipped_after_the_shift)
+def clipped_to_the_lower_half() -> Names:
+    def rows(num_tokens: int, max_distance: int, device: Device = None) -> Tensor:
+        return (distances(num_tokens, device) + max_distance).clamp(0, max_distance)
+
+    return everywhere(rows)
+
+
+@misconception(replaces=POSITIONS, caught_by="test_positions_by_hand")
+def clipped_on_one_side() -> Names:
+    """The distances were clipped on one side only: those before, or those after the query.
+
+    On the other side they leave the table, which has 2k + 1 rows.
+
+    How many bounds has your `clamp`, and how many ends has the table?
+    """
+
+    def rows(num_tokens: int, max_distance: int, device: Device = None) -> Tensor:
+        return distances(num_tokens, device).clamp(max=max_distance) + max_distance
+
+    return everywhere(rows)
+
+
+@another_form(clipped_on_one_side)
+def clipped_before_alone() -> Names:
+    def rows(num_tokens: int, max_distance: int, device: Device = None) -> Tensor:
+        return distances(num_tokens, device).clamp(min=-max_distance) + max_distance
+
+    return everywhere(rows)
+
+
+@misconception(replaces=POSITIONS, caught_by="test_positions_by_hand")
+def shifted_one_too_far() -> Names:
+    """The distances were shifted by k + 1 or k - 1, and not by k.
+
+    Row 0 belongs to the distance -k, row k to a token's distance to itself, and row 2k to the distance k.
+
+    Which row does your code give to the distance -k?
+    """
+
+    def rows(num_tokens: int, max_distance: int, device: Device = None) -> Tensor:
+        return distances(num_tokens, device).clamp(-max_distance, max_distance) + max_distance + 1
+
+    return everywhere(rows)
+
+
+@another_form(shifted_one_too_far)
+def shifted_one_too_little() -> Names:
+    def rows(num_tokens: int, max_distance: int, device: Device = None) -> Tensor:
+        return distances(num_tokens, device).clamp(-max_distance, max_distance) + max_distance - 1
 
     return everywhere(rows)
 

@@ -267,7 +267,7 @@ class softmax_over_queries(Pieces):
 
 @misconception(replaces="RelativeSelfAttention", caught_by="test_agrees_with_fresh_draws")
 class always_causal(Pieces):
-    """Later tokens were always hidden.
+    """Later tokens were hidden without having been told: always, or where no mask was given.
 
     The attention of this step sees both sides, and `mask` is how a caller hides something.
 
@@ -362,7 +362,7 @@ class not_projected(Pieces):
 
 @misconception(replaces="RelativeSelfAttention", caught_by="test_agrees_with_fresh_draws")
 class table_for_each_head(Pieces):
-    """The tables were as wide as all heads together, so that each head had vectors of its own.
+    """The tables, or one of them, were as wide as all heads together, so that each head had vectors of its own.
 
     Here the heads share them: a row has the width d of one head.
 
@@ -410,7 +410,7 @@ class table_of_the_positive_side(Pieces):
 
 @misconception(replaces="RelativeSelfAttention", caught_by="test_attention_by_hand")
 class table_without_the_middle(Pieces):
-    """The tables had 2k rows.
+    """The tables, or one of them, had 2k rows.
 
     k distances before and k after are 2k, and a token's distance to itself is one more.
 
@@ -425,7 +425,7 @@ class table_without_the_middle(Pieces):
 
 @misconception(replaces="RelativeSelfAttention", caught_by="test_attention_by_hand")
 class tables_as_bare_parameters(Pieces):
-    """The tables were bare `nn.Parameter`s, called `relative_key` and `relative_value`.
+    """The tables, or one of them, were bare `nn.Parameter`s, called `relative_key` and `relative_value`.
 
     The contract asks for `nn.Embedding`, whose parameter is called `relative_key.weight`: a state dict fits only so.
 
@@ -442,7 +442,7 @@ class tables_as_bare_parameters(Pieces):
 
 @misconception(replaces="RelativeSelfAttention", caught_by="test_attention_by_hand")
 class biases_in_the_projections(Pieces):
-    """`W_query`, `W_key` and `W_value` had a bias.
+    """`W_query`, `W_key` and `W_value`, or one of them, had a bias.
 
     The three have none here; `out_proj` has one.
 

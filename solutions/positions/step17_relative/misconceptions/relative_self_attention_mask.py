@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.positions.step17_relative.misconceptions.pieces import Pieces
 
 
@@ -57,6 +57,26 @@ class masked_with_zero(Pieces):
 
     def weights(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         return (scores if mask is None else scores.masked_fill(~mask, 0.0)).softmax(dim=-1)
+
+
+@misconception(replaces="RelativeSelfAttention", caught_by="test_masks")
+class masked_with_an_ordinary_number(Pieces):
+    """Hidden scores were set to a number that a score may have: 1e-9, or -10.
+
+    Its exponential is no 0. Only -∞, or a number far below all scores as -1e9, hides.
+
+    What is the exponential of your number?
+    """
+
+    number = 1e-9
+
+    def weights(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        return (scores if mask is None else scores.masked_fill(~mask, self.number)).softmax(dim=-1)
+
+
+@another_form(masked_with_an_ordinary_number)
+class masked_with_minus_ten(masked_with_an_ordinary_number):
+    number = -10.0
 
 
 @misconception(replaces="RelativeSelfAttention", caught_by="test_masks")

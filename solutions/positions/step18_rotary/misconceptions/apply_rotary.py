@@ -403,7 +403,7 @@ def odd_column_left_alone(x: Tensor, positions: Tensor | None = None, base: floa
 
 @misconception(replaces=ROTATION, caught_by="test_rotation_dtypes_and_device")
 def angles_in_half() -> Names:
-    """The angles were made in the dtype of x.
+    """The angles, or the positions in them, were made in the dtype of x.
 
     bfloat16 has three digits: positions above 256 share one number, and their angles are off by whole turns. Only the
     finished sines and cosines may be rounded.

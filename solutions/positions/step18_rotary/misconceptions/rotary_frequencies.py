@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.positions.step18_rotary import reference
 from solutions.positions.step18_rotary.misconceptions.pieces import Names, angles, cos_and_sin, everywhere, rotated
 
@@ -129,6 +129,30 @@ def frequency_of_each_column(head_dim: int, base: float = 10000.0, device: Devic
     return reference.rotary_frequencies(head_dim, base, device).repeat_interleave(2)
 
 
+@another_form(frequency_of_each_column)
+def exponent_of_each_column(head_dim: int, base: float = 10000.0, device: Device = None) -> Tensor:
+    if head_dim % 2:
+        raise ValueError(head_dim)
+    return base ** (-torch.arange(head_dim, dtype=torch.float32, device=device) / head_dim)
+
+
+@misconception(replaces=FREQUENCIES, caught_by="test_frequencies")
+def pairs_counted_from_one() -> Names:
+    """The pairs were counted from 1, so that the first one had the exponent of the second.
+
+    Some papers count so and write 2(i - 1) in the exponent. The first pair has the frequency 1.
+
+    Where does your range start, and which frequency follows for the first pair?
+    """
+
+    def frequencies(head_dim: int, base: float = 10000.0, device: Device = None) -> Tensor:
+        if head_dim % 2:
+            raise ValueError(head_dim)
+        return base ** (-torch.arange(2, head_dim + 2, 2, dtype=torch.float32, device=device) / head_dim)
+
+    return with_frequencies(frequencies)
+
+
 @misconception(replaces="rotary_frequencies", caught_by="test_frequencies")
 def odd_width_accepted(head_dim: int, base: float = 10000.0, device: Device = None) -> Tensor:
     """An odd `head_dim` was accepted.
@@ -149,6 +173,13 @@ def frequencies_in_double(head_dim: int, base: float = 10000.0, device: Device =
     Which dtype does what you return have?
     """
     return reference.rotary_frequencies(head_dim, base, device).double()
+
+
+@another_form(frequencies_in_double)
+def frequencies_made_in_double(head_dim: int, base: float = 10000.0, device: Device = None) -> Tensor:
+    if head_dim % 2:
+        raise ValueError(head_dim)
+    return base ** (-torch.arange(0, head_dim, 2, dtype=torch.float64, device=device) / head_dim)
 
 
 @misconception(replaces="rotary_frequencies", caught_by="test_frequencies")

@@ -142,7 +142,7 @@ class opposite_ways(Pieces):
 
 @misconception(replaces="RotarySelfAttention", caught_by="test_attention_agrees_with_fresh_draws")
 class base_forgotten_in_the_module(Pieces):
-    """The module's base was not handed to the rotation.
+    """The module's base was not handed to the rotation, or to one of its two calls.
 
     The frequencies are then those of 10000, whatever the constructor was told.
 
@@ -155,7 +155,7 @@ class base_forgotten_in_the_module(Pieces):
 
 @misconception(replaces="RotarySelfAttention", caught_by="test_attention_at_any_positions")
 class positions_forgotten_in_the_module(Pieces):
-    """The module's `positions` were not handed to the rotation.
+    """The module's `positions` were not handed to the rotation, or to one of its two calls.
 
     The rows are then counted from 0, whatever the caller said.
 
@@ -405,7 +405,7 @@ class mask_of_a_fixed_length(Pieces):
 
 @misconception(replaces="RotarySelfAttention", caught_by="test_attention_agrees_with_fresh_draws")
 class bias_always_on(Pieces):
-    """The linear layers had a bias, also when `bias` was False.
+    """The argument `bias` did not decide for both linear layers: one of them had a bias always, or never.
 
     The caller decides with `bias` whether the two layers have one.
 

@@ -55,6 +55,28 @@ def tokens_split(x: Tensor) -> Tensor:
 
 
 @misconception(replaces="to_half_split", caught_by="test_layouts")
+def halves_under_each_other(x: Tensor) -> Tensor:
+    """The halves were joined along the first dimension, not along the columns.
+
+    `torch.cat` takes the first dimension where it is told none. The result has the shape of x.
+
+    Along which dimension does your `cat` join the two halves?
+    """
+    return torch.cat([x[..., 0::2], x[..., 1::2]])
+
+
+@misconception(replaces="to_half_split", caught_by="test_layouts")
+def halves_on_a_new_axis(x: Tensor) -> Tensor:
+    """The halves came back on a dimension of their own.
+
+    `stack` and `unflatten` make a new dimension. The result has the shape of x: the halves lie one behind the other.
+
+    How many dimensions does your result have more than x?
+    """
+    return torch.stack([x[..., 0::2], x[..., 1::2]], dim=-2)
+
+
+@misconception(replaces="to_half_split", caught_by="test_layouts")
 def split_with_a_sign(x: Tensor) -> Tensor:
     """One half came back with its sign changed.
 

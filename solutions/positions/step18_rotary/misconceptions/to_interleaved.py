@@ -31,6 +31,30 @@ def split_once_more(x: Tensor) -> Tensor:
 
 
 @misconception(replaces="to_interleaved", caught_by="test_layouts")
+def pairs_on_a_new_axis(x: Tensor) -> Tensor:
+    """The pairs came back on a dimension of their own.
+
+    `stack` makes a new dimension. The result has the shape of x: the pairs lie one behind the other.
+
+    How many dimensions does your result have more than x?
+    """
+    return torch.stack(x.chunk(2, dim=-1), dim=-1)
+
+
+@misconception(replaces="to_interleaved", caught_by="test_layouts")
+def columns_written_into_x(x: Tensor) -> Tensor:
+    """The columns were written into x itself.
+
+    The caller's tensor has changed then, behind the caller's back.
+
+    Into which tensor does `x[..., 0::2] = …` write?
+    """
+    first, second = (half.clone() for half in x.chunk(2, dim=-1))
+    x[..., 0::2], x[..., 1::2] = first, second
+    return x
+
+
+@misconception(replaces="to_interleaved", caught_by="test_layouts")
 def second_half_first(x: Tensor) -> Tensor:
     """In each pair the number of the second half came first.
 
