@@ -125,14 +125,14 @@ def test_validate_each_fault(student: Implementation, reference: Implementation,
 @points(0.5)
 def test_validate_tolerance(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The tolerance counts where it should, and the sum is taken in float32 at least."""
-    off = torch.tensor([0.0, 0.4, -0.4, 3.0, -3.0])
+    off = torch.tensor([0.0, 0.8, -0.8, 1.25, -1.25, 3.0, -3.0])
     for tolerance in (1e-5, 1e-3, 0.05):
         for dtype in (torch.float32, torch.float64):
-            one_key = torch.zeros(5, 3, dtype=dtype)
+            one_key = torch.zeros(7, 3, dtype=dtype)
             one_key[:, draw.integer(0, 2)] = 1 + tolerance * off.to(dtype)  # a single weight is around 1
-            shared = torch.full((5, 4), 0.25, dtype=dtype)
+            shared = torch.full((7, 4), 0.25, dtype=dtype)
             shared[:, draw.integer(0, 3)] += tolerance * off.to(dtype)  # only the sum is
-            below = torch.zeros(5, 3, dtype=dtype)
+            below = torch.zeros(7, 3, dtype=dtype)
             below[:, 1], below[:, 2] = 1.0, 0.4 * tolerance * off.to(dtype)  # a little below 0 is below 0
             for weights in (one_key, shared, below):
                 came = student.validate_attention(weights, tolerance)

@@ -193,7 +193,7 @@ def test_memory_stays_small(student: Implementation, reference: Implementation, 
     """At many tokens the memory taken stays far below the whole matrix of scores."""
     for num_queries, num_keys, width, dtype, *options in (
         (1000, 1000, 4, np.float32, 8), (400, 1600, 2, np.float64, 2), (200, 1000, 4, np.float64, 4),
-        (LONG, LONG, 8, np.float32),
+        (LONG, LONG, 8, np.float32), (600, 600, 64, np.float64, 32),
     ):  # fmt: skip
         Q, K = draw.arrays.normal(num_queries, width, dtype=dtype), draw.arrays.normal(num_keys, width, dtype=dtype)
         call = (Q, K, draw.arrays.normal(num_keys, width, dtype=dtype), *options)

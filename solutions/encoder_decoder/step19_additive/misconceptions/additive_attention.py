@@ -346,3 +346,41 @@ class as_many_positions_as_sequences(Additive):
 
     def score(self, keys: Tensor, state: Tensor) -> Tensor:
         return super().score(keys[:, : len(keys)], state)
+
+
+# --- the score: more -----------------------------------------------------------------------------------------------
+
+
+@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
+class both_projected_with_a_bias(projections_with_a_bias):
+    def __init__(self, query_dim: int, key_dim: int, hidden_dim: int) -> None:
+        reference.AdditiveAttention.__init__(self, query_dim, key_dim, hidden_dim)
+        self.W_a, self.U_a = nn.Linear(query_dim, hidden_dim), nn.Linear(key_dim, hidden_dim)
+
+
+@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand")
+class keys_left_out(Additive):
+    """The keys were not used in the score: every position got the same one.
+
+    Equal scores give equal weights, and the context is the plain mean of the keys.
+
+    Where does `U_a(keys)` enter the score?
+    """
+
+    def hidden(self, state: Tensor, keys: Tensor) -> Tensor:
+        return torch.tanh(state.unsqueeze(1) + 0 * keys)
+
+
+@misconception(replaces="AdditiveAttention", caught_by="test_additive_by_hand", misses_the_point=True)
+class dot_of_the_projections(Additive):
+    """The score is the dot product of the projected state and the projected key.
+
+    That is multiplicative attention, Luong's and that of 2017. Bahdanau's adds the two, and `v_a` scores the tanh of
+    the sum.
+
+    Where do tanh and `v_a` stand in the formula?
+    """
+
+    def score(self, keys: Tensor, state: Tensor) -> Tensor:
+        state, keys = self.project(state, keys)
+        return (state.unsqueeze(1) * keys).sum(dim=-1)

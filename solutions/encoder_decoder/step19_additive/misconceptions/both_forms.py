@@ -393,3 +393,97 @@ class states_of_other_sentences(Attending):
         mixed = state.repeat(positions, 1)  # (S * B, ·), which is read as (B * S, ·)
         one_by_one = super().score(states.reshape(batch * positions, 1, width), mixed)  # type: ignore[misc]  # a form's
         return one_by_one.reshape(batch, positions)
+
+
+@in_both("test_additive_by_hand", "test_single_head_by_hand")
+class softmax_taken_twice(Attending):
+    """The softmax was taken twice.
+
+    The second one sees weights between 0 and 1 as its scores: whatever was clear becomes nearly even, and hidden
+    positions get weight again.
+
+    Which of your lines ends in weights already?
+    """
+
+    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        return super().weigh(scores, mask).softmax(dim=-1)
+
+
+@in_both("test_additive_by_hand", "test_single_head_by_hand")
+class scores_squeezed(every_dimension_of_one_squeezed):
+    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        return self.hide(scores.squeeze(), mask).softmax(dim=1)
+
+    def give(self, context: Tensor, weights: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+        return context, weights
+
+
+@in_both("test_additive_by_hand", "test_single_head_by_hand")
+class context_squeezed(every_dimension_of_one_squeezed):
+    def give(self, context: Tensor, weights: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+        return context.squeeze(), weights
+
+
+@in_both("test_additive_by_hand", "test_single_head_by_hand")
+class weights_squeezed(every_dimension_of_one_squeezed):
+    def give(self, context: Tensor, weights: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+        return context, weights.squeeze()
+
+
+@in_both("test_additive_by_hand", "test_single_head_by_hand")
+class arguments_exchanged(Attending):
+    """The arguments of `forward` stand in the other order: the state was taken for the encoder's outputs.
+
+    They are handed over by their places, and the mask comes last.
+
+    In which order does the contract name the arguments of this class?
+    """
+
+    def forward(self, states: Tensor, state: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        return super().forward(state, states, mask)  # type: ignore[misc]  # a form's
+
+
+@in_both("test_additive_mask", "test_single_head_mask")
+class states_masked_before_the_score(only_states_masked):
+    def attend(self, states: Tensor, state: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        return super().attend(states if mask is None else states * mask.unsqueeze(-1), state, None)
+
+
+@in_both("test_additive_mask", "test_single_head_mask")
+class mask_added(Attending):
+    """The mask was added to the scores: visible positions got 1 more, and hidden ones nothing.
+
+    A hidden position then has e times less weight, about a third, and not 0.
+
+    Which number added to a score makes its exponential 0?
+    """
+
+    def hide(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        return scores if mask is None else scores + mask
+
+
+@in_both("test_additive_mask", "test_single_head_mask")
+class hidden_scores_raised(Attending):
+    """Hidden scores were filled with a large positive number: a minus sign is missing.
+
+    The largest score takes all the weight, so that only hidden positions were seen.
+
+    Which score has an exponential of 0: a very large or a very small one?
+    """
+
+    def hide(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        return scores if mask is None else scores.masked_fill(~mask, 1e9)
+
+
+@in_both("test_additive_mask", "test_single_head_mask")
+class only_the_context_masked(Attending):
+    """The context was made with masked weights, and the weights returned are those without the mask.
+
+    The weights returned are those that met the states: a hidden position has weight 0 there.
+
+    Which of your two tensors of weights is returned?
+    """
+
+    def attend(self, states: Tensor, state: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        scores = self.score(states, state)
+        return self.gather(self.weigh(scores, mask), states), self.weigh(scores, None)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.reading.step13_patterns.misconceptions.distances import Device
 
 
@@ -100,3 +100,51 @@ def own_token_left_out_but_for_the_first(num_tokens: int, device: Device = None)
     visible = torch.ones(num_tokens, num_tokens, device=device).tril(-1)
     visible[0, 0] = 1.0
     return visible / visible.sum(dim=-1, keepdim=True)
+
+
+@another_form(own_token_left_out)
+def first_row_of_nothing(num_tokens: int, device: Device = None) -> Tensor:
+    visible = torch.ones(num_tokens, num_tokens, device=device).tril(-1)
+    return visible / visible.sum(dim=-1, keepdim=True)
+
+
+@misconception(replaces="attention_causal", caught_by="test_causal_by_hand")
+def next_token_shared_in(num_tokens: int, device: Device = None) -> Tensor:
+    """Each token attends to the next one as well.
+
+    Right of the diagonal the key comes after the query, and causal means that nothing comes from the future.
+
+    Which diagonal is the last one that your triangle keeps?
+    """
+    visible = torch.ones(num_tokens, num_tokens, device=device).tril(1)
+    return visible / visible.sum(dim=-1, keepdim=True)
+
+
+@misconception(replaces="attention_causal", caught_by="test_causal_by_hand")
+def causal_divided_by_everything(num_tokens: int, device: Device = None) -> Tensor:
+    """Every weight was divided by the sum of the whole triangle.
+
+    Each row sums to 1 by itself.
+
+    Over which dimension does your sum run?
+    """
+    visible = torch.ones(num_tokens, num_tokens, device=device).tril()
+    return visible / visible.sum()
+
+
+@misconception(replaces="attention_causal", caught_by="test_causal_by_hand")
+def causal_counted_from_zero(num_tokens: int, device: Device = None) -> Tensor:
+    """Row i was divided by i.
+
+    Rows are counted from 0, and query i sees i + 1 keys: those before it and itself.
+
+    How many keys does the first row, row 0, see?
+    """
+    visible = torch.ones(num_tokens, num_tokens, device=device).tril()
+    return visible / torch.arange(num_tokens, device=device).unsqueeze(1)
+
+
+@another_form(causal_counted_from_zero)
+def causal_counted_from_zero_but_for_the_first(num_tokens: int, device: Device = None) -> Tensor:
+    visible = torch.ones(num_tokens, num_tokens, device=device).tril()
+    return visible / torch.arange(num_tokens, device=device).clamp(min=1).unsqueeze(1)

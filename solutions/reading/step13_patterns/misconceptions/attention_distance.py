@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.reading.step13_patterns import reference
 from solutions.reading.step13_patterns.misconceptions.distances import apart, positions_apart
 
@@ -65,7 +65,7 @@ def distance_per_query(weights: Tensor, offset: int = 0) -> Tensor:
 
 @misconception(replaces="attention_distance", caught_by="test_distance")
 def heads_averaged_too(weights: Tensor, offset: int = 0) -> Tensor:
-    """Heads and sequences were averaged as well.
+    """Heads, or heads and sequences, were averaged as well.
 
     Heads differ: one looks at its neighbour, the next one far back. Each has its own number.
 
@@ -175,3 +175,20 @@ def positions_on_the_cpu(weights: Tensor, offset: int = 0) -> Tensor:
     """
     queries = torch.arange(weights.shape[-2]).unsqueeze(1) + offset
     return (weights * (queries - torch.arange(weights.shape[-1])).abs()).sum(dim=-1).mean(dim=-1)
+
+
+@another_form(heads_averaged_too)
+def heads_of_a_sequence_averaged(weights: Tensor, offset: int = 0) -> Tensor:
+    return reference.attention_distance(weights, offset).mean(dim=-1)
+
+
+@misconception(replaces="attention_distance", caught_by="test_distance")
+def four_dimensions_expected(weights: Tensor, offset: int = 0) -> Tensor:
+    """The shape was taken apart into four numbers, as if there were always sequences and heads.
+
+    There may be any number of leading dimensions, none included.
+
+    Which two sizes do you need, and from which end can you count them?
+    """
+    _batch, _heads, _queries, _keys = weights.shape
+    return reference.attention_distance(weights, offset)

@@ -4,7 +4,7 @@ import math
 
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.reading.step13_patterns import reference
 
 
@@ -54,7 +54,7 @@ def entropy_averaged(weights: Tensor) -> Tensor:
 
 @misconception(replaces="attention_entropy", caught_by="test_entropy")
 def one_entropy_for_all(weights: Tensor) -> Tensor:
-    """One entropy was returned for the whole tensor, the mean of all.
+    """One entropy was returned for the whole tensor, the mean or the sum of all.
 
     Each query has one of its own, in each head and sequence.
 
@@ -171,3 +171,34 @@ def perplexity(weights: Tensor) -> Tensor:
     What should a single weight of 1 give: 0 or 1?
     """
     return reference.attention_entropy(weights).exp()
+
+
+@another_form(one_entropy_for_all)
+def entropies_summed(weights: Tensor) -> Tensor:
+    return reference.attention_entropy(weights).sum()
+
+
+@another_form(large_guard)
+def guard_of_one_hundred_thousandth(weights: Tensor) -> Tensor:
+    return -(weights * (weights + 1e-5).log()).sum(dim=-1)
+
+
+@another_form(large_guard)
+def guard_of_one_ten_thousandth(weights: Tensor) -> Tensor:
+    return -(weights * (weights + 1e-4).log()).sum(dim=-1)
+
+
+@misconception(replaces="attention_entropy", caught_by="test_entropy")
+def logarithms_not_weighted(weights: Tensor) -> Tensor:
+    """The logarithms were summed without being weighted.
+
+    Each logarithm counts by its own weight, so that a weight of 0 counts nothing: here it gives infinity.
+
+    What stands in front of ln w in the formula?
+    """
+    return -weights.log().sum(dim=-1)
+
+
+@another_form(logarithms_not_weighted)
+def logarithms_above_zero_not_weighted(weights: Tensor) -> Tensor:
+    return -weights.clamp(min=1e-12).log().sum(dim=-1)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.reading.step13_patterns import reference
 from solutions.reading.step13_patterns.misconceptions.distances import Device, positions_apart
 
@@ -142,3 +142,83 @@ def radius_larger_than_the_text(num_tokens: int, radius: int = 1, device: Device
         side = torch.ones(num_tokens - distance, device=device)
         weights = weights + torch.diag(side, distance) + torch.diag(side, -distance)
     return weights / weights.sum(dim=-1, keepdim=True)
+
+
+@misconception(replaces="attention_local", caught_by="test_local_by_hand")
+def radius_exceeded(num_tokens: int, radius: int = 1, device: Device = None) -> Tensor:
+    """Keys radius + 1 away were seen as well.
+
+    A key at most `radius` away is a neighbour; the next one is not.
+
+    Up to which distance does your window reach?
+    """
+    return reference.attention_local(num_tokens, radius + 1, device)
+
+
+@misconception(replaces="attention_local", caught_by="test_local_by_hand")
+def only_neighbours_after(num_tokens: int, radius: int = 1, device: Device = None) -> Tensor:
+    """Only neighbours on the right were seen.
+
+    A neighbourhood has two sides. Only `attention_causal` looks to one side, and that is the left one.
+
+    What does your condition say of a key that comes before the query?
+    """
+    distance = positions_apart(num_tokens, device)
+    visible = ((distance >= 0) & (distance <= radius)).float()
+    return visible / visible.sum(dim=-1, keepdim=True)
+
+
+@misconception(replaces="attention_local", caught_by="test_local_by_hand")
+def distance_not_absolute(num_tokens: int, radius: int = 1, device: Device = None) -> Tensor:
+    """The sign of the distance was kept: on one side all tokens were seen, however far away.
+
+    A negative number is below every radius.
+
+    What does your condition say of a key ten tokens away, on either side?
+    """
+    visible = (-positions_apart(num_tokens, device) <= radius).float()
+    return visible / visible.sum(dim=-1, keepdim=True)
+
+
+@another_form(distance_not_absolute)
+def distance_not_absolute_to_the_left(num_tokens: int, radius: int = 1, device: Device = None) -> Tensor:
+    visible = (positions_apart(num_tokens, device) <= radius).float()
+    return visible / visible.sum(dim=-1, keepdim=True)
+
+
+@misconception(replaces="attention_local", caught_by="test_local_by_hand")
+def softmax_of_the_neighbourhood(num_tokens: int, radius: int = 1, device: Device = None) -> Tensor:
+    """The softmax was taken of the ones and zeros themselves.
+
+    exp(0) is 1, so that tokens further away get weight too.
+
+    Which score would a key need that gets no weight from the softmax?
+    """
+    return (positions_apart(num_tokens, device).abs() <= radius).float().softmax(dim=-1)
+
+
+@misconception(replaces="attention_local", caught_by="test_local_by_hand")
+def slice_from_a_negative_index(num_tokens: int, radius: int = 1, device: Device = None) -> Tensor:
+    """The slice of a row starts at i - radius, which is negative near the left edge.
+
+    A negative index counts from the end, so that the slice is empty or holds other tokens.
+
+    Which index should the slice of the first row start at?
+    """
+    visible = torch.zeros(num_tokens, num_tokens, device=device)
+    for i in range(num_tokens):
+        visible[i, i - radius : i + radius + 1] = 1
+    return visible / visible.sum(dim=-1, keepdim=True)
+
+
+@misconception(replaces="attention_local", caught_by="test_local_by_hand")
+def last_neighbour_left_out(num_tokens: int, radius: int = 1, device: Device = None) -> Tensor:
+    """The neighbour `radius` places to the right was left out: the slice ends before i + radius.
+
+    A slice does not hold the index that it ends at.
+
+    How many tokens has `row[i - 1 : i + 1]`?
+    """
+    distance = positions_apart(num_tokens, device)
+    visible = ((distance >= -radius) & (distance < radius)).float()
+    return visible / visible.sum(dim=-1, keepdim=True)

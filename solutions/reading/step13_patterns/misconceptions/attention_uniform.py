@@ -27,3 +27,15 @@ def divided_by_all_pairs(num_tokens: int, device: Device = None) -> Tensor:
     How many keys share the weight of one query?
     """
     return torch.full((num_tokens, num_tokens), 1 / num_tokens**2, device=device)
+
+
+@misconception(replaces="attention_uniform", caught_by="test_fixed_patterns_by_hand")
+def uniform_over_the_others(num_tokens: int, device: Device = None) -> Tensor:
+    """Each token attends to all others alike, and not to itself.
+
+    All tokens are meant, the own one too: each weight is 1 / T, on the diagonal as well.
+
+    How many keys does each query see?
+    """
+    others = 1 - torch.eye(num_tokens, device=device)
+    return others / max(num_tokens - 1, 1)

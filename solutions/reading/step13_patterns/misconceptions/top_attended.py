@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.reading.step13_patterns import reference
 
 
@@ -149,3 +149,9 @@ def narrow_indices(weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """
     values, indices = reference.top_attended(weights, k)
     return values, indices.int()
+
+
+@another_form(more_than_there_are)
+def topk_of_more_than_there_are(weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    values, indices = weights.topk(k, dim=-1)
+    return values, indices

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.reading.step13_patterns import reference
 
 
@@ -323,3 +323,70 @@ def relative_tolerance_too(weights: Tensor, tolerance: float = 1e-5) -> dict[str
     """
     sums = row_sums(weights)
     return faults(weights, tolerance, sum=~torch.isclose(sums, torch.ones_like(sums), atol=tolerance))
+
+
+@another_form(columns_validated)
+def columns_summed(weights: Tensor, tolerance: float = 1e-5) -> dict[str, Tensor]:
+    sums = weights.sum(dim=-2, dtype=torch.promote_types(weights.dtype, torch.float32))
+    return faults(weights, tolerance, sum=~((sums - 1).abs() <= tolerance))
+
+
+@another_form(columns_validated)
+def entries_of_columns(weights: Tensor, tolerance: float = 1e-5) -> dict[str, Tensor]:
+    return faults(
+        weights, tolerance, not_finite=~weights.isfinite().all(dim=-2), negative=(weights < 0).any(dim=-2),
+        above_one=(weights > 1 + tolerance).any(dim=-2),
+    )  # fmt: skip
+
+
+@another_form(infinities_not_judged_by_sign)
+def infinity_not_negative(weights: Tensor, tolerance: float = 1e-5) -> dict[str, Tensor]:
+    return faults(weights, tolerance, negative=((weights < 0) & weights.isfinite()).any(dim=-1))
+
+
+@another_form(infinities_not_judged_by_sign)
+def infinity_not_above_one(weights: Tensor, tolerance: float = 1e-5) -> dict[str, Tensor]:
+    return faults(weights, tolerance, above_one=((weights > 1 + tolerance) & weights.isfinite()).any(dim=-1))
+
+
+@another_form(tolerance_not_used)
+def sum_within_a_fixed_tolerance(weights: Tensor, tolerance: float = 1e-5) -> dict[str, Tensor]:
+    return faults(weights, tolerance, sum=reference.validate_attention(weights)["sum"])
+
+
+@another_form(tolerance_not_used)
+def above_a_fixed_tolerance(weights: Tensor, tolerance: float = 1e-5) -> dict[str, Tensor]:
+    return faults(weights, tolerance, above_one=reference.validate_attention(weights)["above_one"])
+
+
+@misconception(replaces="validate_attention", caught_by="test_validate_by_hand")
+def zero_taken_for_negative(weights: Tensor, tolerance: float = 1e-5) -> dict[str, Tensor]:
+    """A weight of 0 was reported as negative.
+
+    0 is not below 0: a key that is not attended to is no fault.
+
+    Which comparison do you make, `<` or `<=`?
+    """
+    return faults(weights, tolerance, negative=(weights <= 0).any(dim=-1))
+
+
+@misconception(replaces="validate_attention", caught_by="test_validate_by_hand")
+def one_taken_for_too_much(weights: Tensor, tolerance: float = 1e-5) -> dict[str, Tensor]:
+    """A weight of exactly 1 was reported as above 1.
+
+    A query may give all of its weight to one key.
+
+    With what is a weight compared, and with which sign?
+    """
+    return faults(weights, tolerance, above_one=(weights >= 1).any(dim=-1))
+
+
+@misconception(replaces="validate_attention", caught_by="test_validate_tolerance")
+def sum_of_exactly_one(weights: Tensor, tolerance: float = 1e-5) -> dict[str, Tensor]:
+    """A sum was reported unless it is exactly 1.
+
+    Sums of rounded numbers are off by a few units of the last digit; `tolerance` says how much is allowed.
+
+    Where does your code use `tolerance`?
+    """
+    return faults(weights, tolerance, sum=row_sums(weights) != 1)

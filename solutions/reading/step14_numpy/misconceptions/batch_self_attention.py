@@ -121,3 +121,93 @@ def batch_in_float64(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> Array:
     From where can a new array take its dtype?
     """
     return reference.batch_self_attention(X, W_Q, W_K, W_V).astype(np.float64)
+
+
+@another_form(one_leading_axis)
+def axes_one_and_two_swapped(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> Array:
+    Q, K, V = projected(X, W_Q, W_K, W_V)
+    return softmax(Q @ np.swapaxes(K, 1, 2) / math.sqrt(K.shape[-1])) @ V
+
+
+@another_form(one_leading_axis)
+def einsum_of_three_axes(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> Array:
+    Q, K, V = projected(X, W_Q, W_K, W_V)
+    scores = np.einsum("bik,bjk->bij", Q, K) / math.sqrt(K.shape[-1])
+    return np.einsum("bij,bjv->biv", softmax(scores), V)
+
+
+@another_form(looped_over_the_first_axis)
+def looped_with_every_axis_turned(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> Array:
+    def one(sequence: Array) -> Array:
+        Q, K, V = projected(sequence, W_Q, W_K, W_V)
+        return softmax(Q @ K.T / math.sqrt(K.shape[-1])) @ V
+
+    return np.stack([one(sequence) for sequence in X])
+
+
+@another_form(softmax_over_the_batch)
+def softmax_over_the_third_axis(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> Array:
+    Q, K, V = projected(X, W_Q, W_K, W_V)
+    return softmax(scaled_scores(Q, K), axis=2) @ V
+
+
+@another_form(batch_scaled_by_the_length)
+def batch_scaled_by_the_second_axis(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> Array:
+    Q, K, V = projected(X, W_Q, W_K, W_V)
+    return softmax(Q @ np.swapaxes(K, -2, -1) / math.sqrt(K.shape[1])) @ V
+
+
+@another_form(batch_in_float64)
+def batch_scaled_by_a_float64(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> Array:
+    Q, K, V = projected(X, W_Q, W_K, W_V)
+    return softmax(Q @ np.swapaxes(K, -2, -1) / np.sqrt(K.shape[-1])) @ V
+
+
+@misconception(replaces="batch_self_attention", caught_by="test_batch")
+def batch_softmax_over_the_queries(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> Array:
+    """The softmax ran over the queries, the last axis but one.
+
+    Each query gives away a weight of 1: it is the rows that sum to 1.
+
+    Along which axis of (..., T, T) do the keys lie?
+    """
+    Q, K, V = projected(X, W_Q, W_K, W_V)
+    return softmax(scaled_scores(Q, K), axis=-2) @ V
+
+
+@misconception(replaces="batch_self_attention", caught_by="test_batch")
+def batch_weights_turned_round(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> Array:
+    """The weights were transposed before they met the values.
+
+    Row i of the output is the mean of all values with the weights of row i.
+
+    Which axis of the weights do the keys lie along, and which axis of the values?
+    """
+    Q, K, V = projected(X, W_Q, W_K, W_V)
+    return np.swapaxes(softmax(scaled_scores(Q, K)), -2, -1) @ V
+
+
+@misconception(replaces="batch_self_attention", caught_by="test_batch")
+def batch_output_as_wide_as_the_input(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> Array:
+    """The output was made in the shape of X.
+
+    It is d_v wide, as W_V says, and X is d_model wide.
+
+    Which sizes of the output come from X, and which one from W_V?
+    """
+    output = np.zeros_like(X)
+    for index in np.ndindex(*X.shape[:-2]):
+        output[index] = reference.self_attention(X[index], W_Q, W_K, W_V)[0]
+    return output
+
+
+@misconception(replaces="batch_self_attention", caught_by="test_batch")
+def batch_scaled_by_the_models_width(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> Array:
+    """The scores of the batch were divided by the root of d_model.
+
+    A score is a sum of d_k products: d_k is the width of queries and keys.
+
+    Of which array do you take the width?
+    """
+    Q, K, V = projected(X, W_Q, W_K, W_V)
+    return softmax(Q @ np.swapaxes(K, -2, -1) / math.sqrt(X.shape[-1])) @ V

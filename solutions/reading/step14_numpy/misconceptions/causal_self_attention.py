@@ -100,7 +100,7 @@ def renormalised_after_the_softmax(X: Array, W_Q: Array, W_K: Array, W_V: Array)
 
 @misconception(replaces="causal_self_attention", caught_by="test_causal_by_hand")
 def scores_multiplied_by_the_mask(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array]:
-    """The scores were multiplied by a mask of ones and zeros.
+    """Hidden scores were set to 0, or multiplied by a mask of ones and zeros.
 
     A score of 0 is an ordinary score: exp(0) is 1, so later tokens still get weight.
 
@@ -202,3 +202,82 @@ def mask_of_a_fixed_length(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tupl
     Which length does your mask have, and where can you read the right one?
     """
     return causal(X, W_Q, W_K, W_V, MASK[: len(X), : len(X)])
+
+
+@another_form(past_masked)
+def own_token_masked_with_the_past(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array]:
+    # The last token then sees nothing, and its row is NaN.
+    with np.errstate(all="ignore"):
+        return causal(X, W_Q, W_K, W_V, ~np.tri(len(X), dtype=bool))
+
+
+@misconception(replaces="causal_self_attention", caught_by="test_causal_by_hand")
+def infinity_times_zero(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array]:
+    """A mask of ones and zeros was multiplied by minus infinity, and the product was added to the scores.
+
+    0 times infinity is NaN, so that the visible scores became NaN.
+
+    What can choose between a score and -inf without a product?
+    """
+    Q, K, V = projected(X, W_Q, W_K, W_V)
+    with np.errstate(all="ignore"):
+        scores = scaled_scores(Q, K) + np.triu(np.ones((len(X), len(X)), dtype=X.dtype), k=1) * -np.inf
+        weights = softmax(scores)
+    return weights @ V, weights
+
+
+@misconception(replaces="causal_self_attention", caught_by="test_causal_by_hand")
+def weights_before_the_mask(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array]:
+    """The output is masked, and the weights returned are those without the mask.
+
+    The second of the pair is what the values were weighted with: a later token has weight 0 there.
+
+    Which of your two arrays of weights met the values?
+    """
+    return reference.causal_self_attention(X, W_Q, W_K, W_V)[0], reference.self_attention(X, W_Q, W_K, W_V)[1]
+
+
+@misconception(replaces="causal_self_attention", caught_by="test_causal_by_hand")
+def output_without_the_mask(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array]:
+    """The weights returned are masked, and the output was made without the mask.
+
+    It has parts of later tokens then, whatever the weights say.
+
+    With which array of weights do the values have to be multiplied?
+    """
+    return reference.self_attention(X, W_Q, W_K, W_V)[0], reference.causal_self_attention(X, W_Q, W_K, W_V)[1]
+
+
+@misconception(replaces="causal_self_attention", caught_by="test_causal_by_hand")
+def causal_softmax_over_the_queries(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array]:
+    """The softmax of the masked scores ran down the columns, over the queries.
+
+    It is the rows that sum to 1: each query shares out a weight of 1 among the keys that it sees.
+
+    Along which axis do the keys lie?
+    """
+    Q, K, V = projected(X, W_Q, W_K, W_V)
+    weights = softmax(np.where(np.tri(len(X), dtype=bool), scaled_scores(Q, K), -np.inf), axis=0)
+    return weights @ V, weights
+
+
+@misconception(replaces="causal_self_attention", caught_by="test_causal_by_hand")
+def causal_divided_by_the_width_itself(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array]:
+    """The scores of the causal form were divided by d_k: twice by its root, or by no root.
+
+    They are divided by √d_k, once.
+
+    Where do you divide, and by what?
+    """
+    return reference.causal_self_attention(X, W_Q / math.sqrt(W_K.shape[-1]), W_K, W_V)
+
+
+@misconception(replaces="causal_self_attention", caught_by="test_causal_by_hand")
+def causal_scaled_by_the_models_width(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array]:
+    """The scores of the causal form were divided by the root of d_model.
+
+    They are sums over the width of queries and keys: √d_k.
+
+    Over how many products is one score a sum?
+    """
+    return reference.causal_self_attention(X, W_Q * math.sqrt(W_K.shape[-1] / len(W_K)), W_K, W_V)

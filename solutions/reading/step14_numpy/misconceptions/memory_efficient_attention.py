@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.reading.step14_numpy import reference
 from solutions.reading.step14_numpy.misconceptions.arrays import Array
 from solutions.reading.step14_numpy.reference import scaled_scores, softmax
@@ -293,3 +293,90 @@ def chunks_with_keys_as_queries(Q: Array, K: Array, V: Array, chunk_size: int = 
     Which of Q and K is cut into chunks, and which stands first in the product?
     """
     return reference.memory_efficient_attention(K, Q, V[: len(Q)], chunk_size)
+
+
+@another_form(chunk_size_ignored)
+def always_the_default_size(Q: Array, K: Array, V: Array, chunk_size: int = 32) -> Array:
+    return reference.memory_efficient_attention(Q, K, V, 32)
+
+
+@another_form(chunks_kept_until_the_end)
+def scores_of_all_chunks_joined(Q: Array, K: Array, V: Array, chunk_size: int = 32) -> Array:
+    scores = np.concatenate([Q[rows] @ K.T for rows in chunks(len(Q), chunk_size)])
+    return softmax(scores / math.sqrt(K.shape[-1])) @ V
+
+
+@another_form(scaled_by_the_chunk)
+def scaled_by_the_chunks_length(Q: Array, K: Array, V: Array, chunk_size: int = 32) -> Array:
+    return reference.memory_efficient_attention(Q * math.sqrt(Q.shape[-1] / chunk_size), K, V, chunk_size)
+
+
+@misconception(replaces="memory_efficient_attention", caught_by="test_memory_stays_small")
+def every_product_kept(Q: Array, K: Array, V: Array, chunk_size: int = 32) -> Array:
+    """Each chunk made a product of every query, key and column, and summed over the columns afterwards.
+
+    That array is d_k times as large as the scores of the chunk. A matrix product sums while it multiplies.
+
+    Which shape has `Q[:, None] * K`, and which one `Q @ K.T`?
+    """
+    output = np.zeros((len(Q), V.shape[-1]), dtype=V.dtype)
+    for rows in chunks(len(Q), chunk_size):
+        scores = (Q[rows, None] * K).sum(axis=-1) / math.sqrt(K.shape[-1])
+        output[rows] = softmax(scores) @ V
+    return output
+
+
+@misconception(replaces="memory_efficient_attention", caught_by="test_memory_efficient")
+def chunks_by_reshape(Q: Array, K: Array, V: Array, chunk_size: int = 32) -> Array:
+    """The chunks were cut with `reshape`, which fails where the length is no multiple of chunk_size.
+
+    With 7 queries and chunks of 3 there are three chunks, the last of one row.
+
+    What does a slice give that ends beyond the array?
+    """
+    cut = Q.reshape(-1, chunk_size, Q.shape[-1])
+    return np.concatenate([chunk_attention(rows, K, V) for rows in cut])
+
+
+@misconception(replaces="memory_efficient_attention", caught_by="test_memory_efficient")
+def chunks_stacked(Q: Array, K: Array, V: Array, chunk_size: int = 32) -> Array:
+    """The outputs of the chunks were stacked along a new axis, not joined along the queries.
+
+    The result has one row per query, (T_q, d_v), and no axis for the chunks; a shorter last chunk cannot be stacked.
+
+    What do `np.stack` and `np.concatenate` do with two arrays of shape (3, 2)?
+    """
+    return np.array([chunk_attention(Q[rows], K, V) for rows in chunks(len(Q), chunk_size)])
+
+
+@another_form(chunks_stacked)
+def chunks_put_on_a_stack(Q: Array, K: Array, V: Array, chunk_size: int = 32) -> Array:
+    return np.stack([chunk_attention(Q[rows], K, V) for rows in chunks(len(Q), chunk_size)])
+
+
+@misconception(replaces="memory_efficient_attention", caught_by="test_memory_efficient")
+def chunks_softmax_over_the_queries(Q: Array, K: Array, V: Array, chunk_size: int = 32) -> Array:
+    """The softmax of a chunk ran down the columns, over the queries.
+
+    It is the rows that sum to 1, each over all keys.
+
+    Along which axis of a chunk's scores do the keys lie?
+    """
+    output = np.zeros((len(Q), V.shape[-1]), dtype=V.dtype)
+    for rows in chunks(len(Q), chunk_size):
+        output[rows] = softmax(scaled_scores(Q[rows], K), axis=0) @ V
+    return output
+
+
+@misconception(replaces="memory_efficient_attention", caught_by="test_memory_efficient")
+def as_many_rows_as_keys(Q: Array, K: Array, V: Array, chunk_size: int = 32) -> Array:
+    """The queries were counted with the number of keys.
+
+    There may be more queries than keys, or fewer. The output has one row per query.
+
+    From which array do you read how many chunks there are?
+    """
+    output = np.zeros((len(K), V.shape[-1]), dtype=V.dtype)
+    for rows in chunks(len(K), chunk_size):
+        output[rows] = chunk_attention(Q[rows], K, V)
+    return output

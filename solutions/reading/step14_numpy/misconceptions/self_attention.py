@@ -221,3 +221,29 @@ def float64_scalar(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array,
     Q, K, V = projected(X, W_Q, W_K, W_V)
     weights = softmax(Q @ K.T / np.sqrt(K.shape[-1]))
     return weights @ V, weights
+
+
+@misconception(replaces="self_attention", caught_by="test_self_attention_by_hand")
+def weights_scaled(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array]:
+    """The weights were divided by √d_k, behind the softmax.
+
+    It is the scores that are too large. Weights that are divided no longer sum to 1.
+
+    What is divided by √d_k: what goes into the softmax, or what comes out?
+    """
+    Q, K, V = projected(X, W_Q, W_K, W_V)
+    weights = softmax(Q @ K.T) / math.sqrt(K.shape[-1])
+    return weights @ V, weights
+
+
+@misconception(replaces="self_attention", caught_by="test_self_attention_by_hand")
+def sigmoid_of_the_scores(X: Array, W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array]:
+    """The weights are the sigmoids of the scores, and no softmax was taken.
+
+    A sigmoid looks at one score alone: the weights of a row do not sum to 1.
+
+    Which function shares out a weight of 1 among all keys?
+    """
+    Q, K, V = projected(X, W_Q, W_K, W_V)
+    weights = 1 / (1 + np.exp(-scaled_scores(Q, K)))
+    return weights @ V, weights

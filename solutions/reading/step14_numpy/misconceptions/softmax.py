@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.reading.step14_numpy.misconceptions.arrays import Array
 from solutions.reading.step14_numpy.reference import softmax
 
@@ -202,7 +202,7 @@ def torchs_softmax(x: Array, axis: int = -1) -> Array:
 
 @misconception(replaces="softmax", caught_by="test_softmax_of_any_shape")
 def last_two_axes_only(x: Array, axis: int = -1) -> Array:
-    """The sum was given its axis back with `[:, None]`, which is right for the last axis of a matrix only.
+    """The sum got its axis back in a fixed place, by `[:, None]` or `[..., None]`: that is right for one axis only.
 
     An array has any number of axes, and the softmax may run along any of them.
 
@@ -212,3 +212,51 @@ def last_two_axes_only(x: Array, axis: int = -1) -> Array:
         return softmax(x, 0)
     exponentials = np.exp(x - x.max(axis=axis)[:, None])
     return exponentials / exponentials.sum(axis=axis)[:, None]
+
+
+@another_form(divided_by_everything)
+def divided_by_the_sum_of_everything(x: Array, axis: int = -1) -> Array:
+    exponentials = np.exp(x - x.max(axis=axis, keepdims=True))
+    return exponentials / exponentials.sum()
+
+
+@misconception(replaces="softmax", caught_by="test_softmax_by_hand")
+def guard_beside_the_sum(x: Array, axis: int = -1) -> Array:
+    """A small number was added to the sum, against a division by 0.
+
+    The largest exponential is 1, so that the sum is never 0, and a number of 1e-6 makes every weight too small.
+
+    How small can the sum of the exponentials get once the maximum is subtracted?
+    """
+    exponentials = np.exp(x - x.max(axis=axis, keepdims=True))
+    return exponentials / (exponentials.sum(axis=axis, keepdims=True) + 1e-6)
+
+
+@another_form(guard_beside_the_sum)
+def smaller_guard_beside_the_sum(x: Array, axis: int = -1) -> Array:
+    exponentials = np.exp(x - x.max(axis=axis, keepdims=True))
+    return exponentials / (exponentials.sum(axis=axis, keepdims=True) + 1e-8)
+
+
+@another_form(guard_beside_the_sum)
+def guard_of_one_billionth(x: Array, axis: int = -1) -> Array:
+    exponentials = np.exp(x - x.max(axis=axis, keepdims=True))
+    return exponentials / (exponentials.sum(axis=axis, keepdims=True) + 1e-9)
+
+
+@misconception(replaces="softmax", caught_by="test_softmax_extremes")
+def numbers_clipped(x: Array, axis: int = -1) -> Array:
+    """Large numbers were clipped before the exponentials were taken.
+
+    Nothing overflows then, but all numbers beyond the limit become alike, and their weights too.
+
+    What can be subtracted from a whole slice, so that the differences stay as they are?
+    """
+    exponentials = np.exp(np.clip(x, -500, 500))
+    return exponentials / exponentials.sum(axis=axis, keepdims=True)
+
+
+@another_form(last_two_axes_only)
+def sums_as_the_last_axis(x: Array, axis: int = -1) -> Array:
+    exponentials = np.exp(x - x.max(axis=axis)[..., None])
+    return exponentials / exponentials.sum(axis=axis)[..., None]

@@ -1,6 +1,6 @@
 """What learners get wrong in `attention_flops`, each with the check that catches it."""
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.reading.step15_costs import reference
 from solutions.reading.step15_costs.reference import width_of_heads
 
@@ -185,3 +185,21 @@ def uneven_heads_in_flops(batch: int, num_heads: int, num_tokens: int, d_model: 
     """
     projections, scores, weighted = reference.attention_flops(batch, 1, num_tokens, d_model)
     return projections, scores, weighted
+
+
+@another_form(flops_times_heads_again)
+def projections_times_heads_too(batch: int, num_heads: int, num_tokens: int, d_model: int) -> tuple[int, int, int]:
+    projections, scores, weighted_sum = reference.attention_flops(batch, num_heads, num_tokens, d_model)
+    return projections * num_heads, scores, weighted_sum
+
+
+@misconception(replaces="attention_flops", caught_by="test_flops")
+def one_projection(batch: int, num_heads: int, num_tokens: int, d_model: int) -> tuple[int, int, int]:
+    """One projection was counted, and there are four: query, key, value and output.
+
+    Each of them leads from d_model to d_model, for every token.
+
+    Which matrices does an attention with heads have?
+    """
+    projections, scores, weighted_sum = reference.attention_flops(batch, num_heads, num_tokens, d_model)
+    return projections // 4, scores, weighted_sum

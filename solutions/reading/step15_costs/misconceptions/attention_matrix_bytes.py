@@ -1,6 +1,6 @@
 """What learners get wrong in `attention_matrix_bytes`, each with the check that catches it."""
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.reading.step15_costs import reference
 
 
@@ -120,3 +120,17 @@ def bytes_through_a_float(
     Can every step of the sum stay an integer: `*`, `**` and `//`?
     """
     return int(float(num_tokens) ** 2 * batch * num_heads * bytes_per_element * num_layers)
+
+
+@another_form(bytes_as_a_float)
+def bytes_in_mebibytes(
+    batch: int, num_heads: int, num_tokens: int, bytes_per_element: int = 4, num_layers: int = 1
+) -> float:
+    return reference.attention_matrix_bytes(batch, num_heads, num_tokens, bytes_per_element, num_layers) / 2**20
+
+
+@another_form(bytes_as_a_float)
+def bytes_in_megabytes(
+    batch: int, num_heads: int, num_tokens: int, bytes_per_element: int = 4, num_layers: int = 1
+) -> float:
+    return reference.attention_matrix_bytes(batch, num_heads, num_tokens, bytes_per_element, num_layers) / 1e6

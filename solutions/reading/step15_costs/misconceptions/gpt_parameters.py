@@ -1,6 +1,6 @@
 """What learners get wrong in `gpt_parameters`, each with the check that catches it."""
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.reading.step15_costs import reference
 from solutions.reading.step15_costs.reference import linear
 
@@ -256,3 +256,91 @@ def uneven_heads_in_gpt(
     What does your function do with n_head?
     """
     return reference.gpt_parameters(vocab_size, block_size, n_layer, 1, n_embd, bias)
+
+
+@another_form(mlp_half_counted)
+def mlp_half_counted_with_both_biases(
+    vocab_size: int, block_size: int, n_layer: int, n_head: int, n_embd: int, bias: bool = True
+) -> int:
+    return reference.gpt_parameters(vocab_size, block_size, n_layer, n_head, n_embd, bias) - 4 * n_layer * n_embd**2
+
+
+@another_form(attention_projection_forgotten)
+def attention_projections_matrix_forgotten(
+    vocab_size: int, block_size: int, n_layer: int, n_head: int, n_embd: int, bias: bool = True
+) -> int:
+    return reference.gpt_parameters(vocab_size, block_size, n_layer, n_head, n_embd, bias) - n_layer * n_embd**2
+
+
+@another_form(attention_times_heads)
+def attention_matrix_times_heads(
+    vocab_size: int, block_size: int, n_layer: int, n_head: int, n_embd: int, bias: bool = True
+) -> int:
+    return (
+        reference.gpt_parameters(vocab_size, block_size, n_layer, n_head, n_embd, bias)
+        + 3 * n_layer * (n_head - 1) * n_embd**2
+    )
+
+
+@misconception(replaces="gpt_parameters", caught_by="test_gpt_parameters")
+def biases_of_three_widths_forgotten(
+    vocab_size: int, block_size: int, n_layer: int, n_head: int, n_embd: int, bias: bool = True
+) -> int:
+    """3 · n_embd biases of a block are missing: those of query, key and value, or all but n_embd of the hidden units'.
+
+    With bias=True every linear layer has as many biases as outputs.
+
+    How many numbers do c_attn and c_fc give for each token?
+    """
+    return reference.gpt_parameters(vocab_size, block_size, n_layer, n_head, n_embd, bias) - bias * n_layer * 3 * n_embd
+
+
+@misconception(replaces="gpt_parameters", caught_by="test_gpt_parameters")
+def norms_forgotten(vocab_size: int, block_size: int, n_layer: int, n_head: int, n_embd: int, bias: bool = True) -> int:
+    """No norm was counted, neither those of the blocks nor the final one.
+
+    Each has a weight of n_embd numbers, and as many biases unless bias=False.
+
+    What stands before attention, before the MLP, and before the head?
+    """
+    return (
+        reference.gpt_parameters(vocab_size, block_size, n_layer, n_head, n_embd, bias)
+        - (2 * n_layer + 1) * (1 + bias) * n_embd
+    )
+
+
+@misconception(replaces="gpt_parameters", caught_by="test_gpt_parameters")
+def twelve_squares_a_block(
+    vocab_size: int, block_size: int, n_layer: int, n_head: int, n_embd: int, bias: bool = True
+) -> int:
+    """A block was counted as 12 · n_embd², which is a rule of thumb: biases and norms of the blocks are missing.
+
+    The rule is good for estimates. Here the number is exact.
+
+    What else does a block have beside its matrices?
+    """
+    norm = (1 + bias) * n_embd
+    return (vocab_size + block_size) * n_embd + 12 * n_layer * n_embd**2 + norm
+
+
+@another_form(twelve_squares_a_block)
+def twelve_squares_and_no_norm(
+    vocab_size: int, block_size: int, n_layer: int, n_head: int, n_embd: int, bias: bool = True
+) -> int:
+    return (vocab_size + block_size) * n_embd + 12 * n_layer * n_embd**2
+
+
+@misconception(replaces="gpt_parameters", caught_by="test_gpt_parameters")
+def embeddings_forgotten(
+    vocab_size: int, block_size: int, n_layer: int, n_head: int, n_embd: int, bias: bool = True
+) -> int:
+    """The embeddings of tokens and positions were left out.
+
+    Both tables are learned: wte has vocab_size rows, wpe block_size rows.
+
+    Where does your formula use vocab_size?
+    """
+    return (
+        reference.gpt_parameters(vocab_size, block_size, n_layer, n_head, n_embd, bias)
+        - (vocab_size + block_size) * n_embd
+    )

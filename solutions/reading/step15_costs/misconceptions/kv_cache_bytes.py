@@ -1,6 +1,6 @@
 """What learners get wrong in `kv_cache_bytes`, each with the check that catches it."""
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.reading.step15_costs import reference
 
 
@@ -119,3 +119,30 @@ def cache_as_a_float(
     Which of your operations gives a float?
     """
     return float(reference.kv_cache_bytes(batch, num_tokens, n_layer, num_kv_heads, head_dim, bytes_per_element))
+
+
+@another_form(cache_as_a_float)
+def cache_in_gigabytes(
+    batch: int, num_tokens: int, n_layer: int, num_kv_heads: int, head_dim: int, bytes_per_element: int = 2
+) -> float:
+    return reference.kv_cache_bytes(batch, num_tokens, n_layer, num_kv_heads, head_dim, bytes_per_element) / 1e9
+
+
+@another_form(cache_as_a_float)
+def cache_in_gibibytes(
+    batch: int, num_tokens: int, n_layer: int, num_kv_heads: int, head_dim: int, bytes_per_element: int = 2
+) -> float:
+    return reference.kv_cache_bytes(batch, num_tokens, n_layer, num_kv_heads, head_dim, bytes_per_element) / 2**30
+
+
+@misconception(replaces="kv_cache_bytes", caught_by="test_cache_bytes")
+def one_number_a_head(
+    batch: int, num_tokens: int, n_layer: int, num_kv_heads: int, head_dim: int, bytes_per_element: int = 2
+) -> int:
+    """Each key and each value was counted as one number.
+
+    They are vectors: a head's key has head_dim numbers.
+
+    Where does your formula use head_dim?
+    """
+    return reference.kv_cache_bytes(batch, num_tokens, n_layer, num_kv_heads, 1, bytes_per_element)

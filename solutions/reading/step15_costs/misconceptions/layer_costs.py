@@ -75,7 +75,7 @@ def natural_logarithm(layer: str, n: int, d: int, k: int = 3, r: int = 128) -> t
 
 @misconception(replaces="layer_costs", caught_by="test_layers_of_the_table")
 def undilated_kernels(layer: str, n: int, d: int, k: int = 3, r: int = 128) -> tuple[int, int, int]:
-    """The path of undilated kernels was given, n / k.
+    """The path of undilated kernels was given, about n / k.
 
     The table's entry is for dilated convolutions, whose reach is multiplied by k in each layer.
 
@@ -252,3 +252,68 @@ def multiply_adds_in_the_table(layer: str, n: int, d: int, k: int = 3, r: int = 
     """
     operations, sequential, path = reference.layer_costs(layer, n, d, k, r)
     return 2 * operations, sequential, path
+
+
+@another_form(undilated_kernels)
+def undilated_kernels_between_the_ends(layer: str, n: int, d: int, k: int = 3, r: int = 128) -> tuple[int, int, int]:
+    operations, sequential, path = reference.layer_costs(layer, n, d, k, r)
+    return operations, sequential, max(1, -(-(n - 1) // (k - 1))) if layer == "convolutional" else path
+
+
+@misconception(replaces="layer_costs", caught_by="test_layers_of_the_table")
+def restricted_path_of_one(layer: str, n: int, d: int, k: int = 3, r: int = 128) -> tuple[int, int, int]:
+    """Restricted attention was given a path of 1.
+
+    A token sees the r nearest tokens alone: what lies further away takes several layers.
+
+    How far does a signal get in one layer?
+    """
+    operations, sequential, path = reference.layer_costs(layer, n, d, k, r)
+    return operations, sequential, 1 if layer == "restricted" else path
+
+
+@misconception(replaces="layer_costs", caught_by="test_layers_of_the_table")
+def path_left_as_a_fraction(layer: str, n: int, d: int, k: int = 3, r: int = 128) -> tuple[int, int, float]:
+    """The path of restricted attention was divided, and not rounded.
+
+    A signal takes whole steps: 5 tokens in neighbourhoods of 2 are 3 steps.
+
+    What do `/` and `//` give, and which way has the number to be rounded?
+    """
+    operations, sequential, path = reference.layer_costs(layer, n, d, k, r)
+    return operations, sequential, n / r if layer == "restricted" else path
+
+
+@misconception(replaces="layer_costs", caught_by="test_layers_of_the_table")
+def neighbourhood_cut_to_the_text(layer: str, n: int, d: int, k: int = 3, r: int = 128) -> tuple[int, int, int]:
+    """Restricted attention was counted with at most n neighbours.
+
+    The table has r · n · d, whatever n is.
+
+    What does the docstring give for the operations when r is larger than n?
+    """
+    operations, sequential, path = reference.layer_costs(layer, n, d, k, r)
+    return min(r, n) * n * d if layer == "restricted" else operations, sequential, path
+
+
+@misconception(replaces="layer_costs", caught_by="test_layers_of_the_table")
+def separable_convolution(layer: str, n: int, d: int, k: int = 3, r: int = 128) -> tuple[int, int, int]:
+    """The operations of a separable convolution were given, k · n · d + n · d².
+
+    The paper has them in its text. The table's row is k · n · d².
+
+    Does each place of your kernel lead from d to d numbers?
+    """
+    operations, sequential, path = reference.layer_costs(layer, n, d, k, r)
+    return k * n * d + n * d * d if layer == "convolutional" else operations, sequential, path
+
+
+@misconception(replaces="layer_costs", caught_by="test_layers_of_the_table")
+def kernel_of_three_always(layer: str, n: int, d: int, k: int = 3, r: int = 128) -> tuple[int, int, int]:
+    """The kernel was taken to be 3 wide, whatever k says.
+
+    3 is the default alone.
+
+    Where does your function use k?
+    """
+    return reference.layer_costs(layer, n, d, 3, r)

@@ -1,6 +1,6 @@
 """What learners get wrong in `multi_head_attention_parameters`, each with the check that catches it."""
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.reading.step15_costs import reference
 from solutions.reading.step15_costs.reference import linear, width_of_heads
 
@@ -143,3 +143,26 @@ def input_shared_out_among_heads(d_in: int, d_out: int, num_heads: int, qkv_bias
     """
     width_of_heads(d_in, num_heads)
     return reference.multi_head_attention_parameters(d_in, d_out, num_heads, qkv_bias)
+
+
+@another_form(parameters_times_heads)
+def matrices_times_heads(d_in: int, d_out: int, num_heads: int, qkv_bias: bool = False) -> int:
+    own = reference.multi_head_attention_parameters(d_in, d_out, num_heads, qkv_bias)
+    return own + 3 * (num_heads - 1) * d_in * d_out
+
+
+@another_form(matrices_of_one_head)
+def matrices_of_one_head_biases_of_all(d_in: int, d_out: int, num_heads: int, qkv_bias: bool = False) -> int:
+    own = reference.multi_head_attention_parameters(d_in, d_out, num_heads, qkv_bias)
+    return own - 3 * d_in * (d_out - width_of_heads(d_out, num_heads))
+
+
+@misconception(replaces="multi_head_attention_parameters", caught_by="test_attention_parameters")
+def biases_the_other_way_round(d_in: int, d_out: int, num_heads: int, qkv_bias: bool = False) -> int:
+    """The biases of query, key and value were counted where `qkv_bias` is False, and left out where it is True.
+
+    `qkv_bias=True` means that there are biases.
+
+    What does your formula add when `qkv_bias` is False?
+    """
+    return reference.multi_head_attention_parameters(d_in, d_out, num_heads, not qkv_bias)
