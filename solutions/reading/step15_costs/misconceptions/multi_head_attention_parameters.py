@@ -155,14 +155,3 @@ def matrices_times_heads(d_in: int, d_out: int, num_heads: int, qkv_bias: bool =
 def matrices_of_one_head_biases_of_all(d_in: int, d_out: int, num_heads: int, qkv_bias: bool = False) -> int:
     own = reference.multi_head_attention_parameters(d_in, d_out, num_heads, qkv_bias)
     return own - 3 * d_in * (d_out - width_of_heads(d_out, num_heads))
-
-
-@misconception(replaces="multi_head_attention_parameters", caught_by="test_attention_parameters")
-def biases_the_other_way_round(d_in: int, d_out: int, num_heads: int, qkv_bias: bool = False) -> int:
-    """The biases of query, key and value were counted where `qkv_bias` is False, and left out where it is True.
-
-    `qkv_bias=True` means that there are biases.
-
-    What does your formula add when `qkv_bias` is False?
-    """
-    return reference.multi_head_attention_parameters(d_in, d_out, num_heads, not qkv_bias)
