@@ -118,12 +118,20 @@ def _require_plain(came: Any, expected: Any, tolerance: Tolerance, where: str) -
         agrees = came == expected or (abs(came) <= sys.float_info.max and abs(came - expected) <= room)
     else:
         agrees = type(came) is type(expected) and (isinstance(expected, HandleId | Opaque) or came == expected)
+    if not agrees and isinstance(expected, float) and isinstance(came, float):
+        wanted, found = show_apart(*(torch.tensor(number, dtype=torch.float64) for number in (expected, came)))
+        raise CheckFailed(
+            located(_("expected  {expected}\ngot       {came}").format(expected=wanted, came=found), where)
+        )
     if not agrees:
         raise _another_kind(show_value(expected), came, where)
 
 
 def _another_kind(expected: str, came: Any, where: str) -> CheckFailed:
-    said = _("expected  {expected}\ngot       {came}").format(expected=expected, came=show_value(came))
+    found = show_value(came)
+    if found == expected and isinstance(came, Placed):  # a tensor looks like the number in it
+        found = _("a tensor of shape {shape}").format(shape=tuple(came.tensor.shape))
+    said = _("expected  {expected}\ngot       {came}").format(expected=expected, came=found)
     return CheckFailed(located(said + ("" if where else returned_nothing(came)), where))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.checks.catalogue import misconception
+from grader.checks.catalogue import another_form, misconception
 from solutions.images.step24_captions.misconceptions.pieces import Model
 
 
@@ -140,3 +140,24 @@ class text_decoder_skipped(Model):
     def read(self, ids: Tensor) -> tuple[Tensor, Any]:
         decoder = self.text_decoder
         return decoder.token_embedding(ids) + decoder.position_embedding.weight[: ids.shape[1]], []
+
+
+@another_form(own_word_hidden)
+class first_word_sees_nothing(Model):
+    """The first row of the mask is empty, and its weights are NaN."""
+
+    def causal(self, ids: Tensor) -> Tensor | None:
+        return torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device).tril(-1)
+
+
+@misconception(replaces="ImageCaptioning", caught_by="test_model_agrees_with_fresh_draws")
+class log_softmax_on_the_logits(Model):
+    """A log softmax was taken of the logits.
+
+    The loss and the arg max would be the same, but what is returned are no logits: each row was shifted.
+
+    What does the contract say that `forward` returns?
+    """
+
+    def finish(self, joined: Tensor) -> Tensor:
+        return super().finish(joined).log_softmax(dim=-1)

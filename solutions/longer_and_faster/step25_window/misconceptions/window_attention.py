@@ -340,3 +340,30 @@ def global_keys_of_the_block_twice(
         seen, own = torch.cat((positions[:num_global], near)), rows[rows >= num_global]
         contexts.append(attend(query, key, value, own, seen, window, is_causal, num_global))
     return torch.cat(contexts, dim=-2)
+
+
+@misconception(replaces="window_attention", caught_by="test_any_length")
+def scaled_by_the_values_width(
+    query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
+) -> Tensor:
+    """The scores were divided by the root of the values' width, d_v.
+
+    A score is a sum of d products, of a query and a key: their width is what makes it large.
+
+    Over which dimension does the product of query and key sum?
+    """
+    scale = value.shape[-1] ** -0.5
+    return attended_in_blocks(query, key, value, window, is_causal, num_global, scale=scale)
+
+
+@misconception(replaces="window_attention", caught_by="test_context_by_hand")
+def looks_both_ways_by_default(
+    query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = False, num_global: int = 0
+) -> Tensor:
+    """Left to its default, the window looked both ways: is_causal was False where nothing was said.
+
+    The default of is_causal is True here, as in window_mask.
+
+    What stands behind `is_causal: bool =` in your code, and what in the stub?
+    """
+    return attended_in_blocks(query, key, value, window, is_causal, num_global)

@@ -86,7 +86,7 @@ class CheckpointedInEvalOnly(_Checkpointed):
 
 @misconception(replaces="CheckpointedGPT", caught_by="test_checkpointed_saves_memory")
 class EverySecondBlock(_Checkpointed):
-    """Only every second block was checkpointed.
+    """Only half of the blocks were checkpointed, as every second one.
 
     The others keep all that they computed, and the memory still grows with the depth.
 
@@ -97,6 +97,32 @@ class EverySecondBlock(_Checkpointed):
         if list(self.h).index(block) % 2:
             return block(x)  # type: ignore[no-any-return]
         return super().run_block(block, x)
+
+
+@misconception(replaces="CheckpointedGPT", caught_by="test_checkpointed_saves_memory")
+class OneBlockOnly(_Checkpointed):
+    """Only one of the blocks was checkpointed, the first or the last.
+
+    The others keep all that they computed, and the memory still grows with the depth.
+
+    Which of the blocks may keep their numbers?
+    """
+
+    def run_block(self, block: Any, x: Tensor) -> Tensor:
+        return super().run_block(block, x) if block is self.h[-1] else block(x)  # type: ignore[no-any-return]
+
+
+@misconception(replaces="CheckpointedGPT", caught_by="test_checkpointed_saves_memory")
+class LastTwoSpared(_Checkpointed):
+    """The last two blocks were not checkpointed.
+
+    Only the last one is needed at once in the backward pass. The one before it keeps its numbers for nothing.
+
+    Which indices has the loop for the blocks that are checkpointed?
+    """
+
+    def run_block(self, block: Any, x: Tensor) -> Tensor:
+        return block(x) if block in self.h[-2:] else super().run_block(block, x)  # type: ignore[no-any-return]
 
 
 @misconception(replaces="CheckpointedGPT", caught_by="test_second_run_draws_the_same_dropout")
@@ -215,6 +241,145 @@ class AddedOnceMore(_Checkpointed):
         return x + super().run_block(block, x)
 
 
+@misconception(replaces="CheckpointedGPT", caught_by="test_checkpointed_is_the_same_model")
+class LastBlockRunAgain(_Checkpointed):
+    """The second run was that of another block: the function handed to `checkpoint` looked up its block when it ran.
+
+    By then the loop was over, and its variable named the last block. The gradients are those of no network at all.
+
+    When does a lambda in a loop look up the loop's variable?
+    """
+
+    def run_block(self, block: Any, x: Tensor) -> Tensor:
+        self.__dict__["latest"] = block  # no submodule: it is one already
+        return checkpoint(lambda stream: self.latest(stream), x, use_reentrant=False)  # type: ignore[no-any-return]
+
+
+class _Rewritten(_Checkpointed):
+    """The model's forward in parts: some are lost when it is written once more."""
+
+    def embed(self, idx: Tensor) -> Tensor:
+        return self.drop(self.wte(idx) + self.wpe(torch.arange(idx.shape[1], device=idx.device)))  # type: ignore[no-any-return]
+
+    def finish(self, x: Tensor) -> Tensor:
+        return self.ln_f(x)  # type: ignore[no-any-return]
+
+    def blocks(self) -> list[Any]:
+        return list(self.h)
+
+    def loss_of(self, logits: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+    def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        if idx.shape[1] > self.block_size:
+            raise ValueError("too many tokens")
+        x = self.embed(idx)
+        for block in self.blocks():
+            x = self.run_block(block, x) if self.training and torch.is_grad_enabled() else block(x)
+        logits = self.lm_head(self.finish(x))
+        return logits, None if targets is None else self.loss_of(logits, targets)
+
+
+@misconception(replaces="CheckpointedGPT", caught_by="test_checkpointed_is_the_same_model")
+class NoFinalNorm(_Rewritten):
+    """`ln_f` was left out: the head read the stream as the last block left it.
+
+    CheckpointedGPT is GPT in all but its memory, and GPT has a norm before the head.
+
+    Which line of GPT's forward is missing behind the blocks?
+    """
+
+    def finish(self, x: Tensor) -> Tensor:
+        return x
+
+
+@misconception(replaces="CheckpointedGPT", caught_by="test_checkpointed_is_the_same_model")
+class NoPositions(_Rewritten):
+    """The positions were not added to the token embeddings.
+
+    CheckpointedGPT is GPT in all but its memory, and GPT adds both embeddings.
+
+    What does GPT's forward add to wte(idx)?
+    """
+
+    def embed(self, idx: Tensor) -> Tensor:
+        return self.drop(self.wte(idx))  # type: ignore[no-any-return]
+
+
+@misconception(replaces="CheckpointedGPT", caught_by="test_checkpointed_is_the_same_model")
+class LastBlockLeftOut(_Rewritten):
+    """The last block was left out altogether.
+
+    It need not be checkpointed, but it has to run.
+
+    Through which blocks does the stream go when the loop leaves out the last?
+    """
+
+    def blocks(self) -> list[Any]:
+        return list(self.h)[:-1]
+
+
+@misconception(replaces="CheckpointedGPT", caught_by="test_checkpointed_is_the_same_model")
+class LossShiftedAgain(_Rewritten):
+    """The targets were shifted once more for the loss.
+
+    targets[b, t] is already what follows idx[b, t].
+
+    Which logits belong to targets[b, 0]?
+    """
+
+    def loss_of(self, logits: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(logits[:, :-1].flatten(0, 1), targets[:, 1:].flatten())
+
+
+@misconception(replaces="CheckpointedGPT", caught_by="test_checkpointed_is_the_same_model")
+class LossSummed(_Rewritten):
+    """The loss was the sum over all positions and not their mean.
+
+    CheckpointedGPT is GPT in all but its memory, and GPT's loss is a mean.
+
+    What does reduction="mean" divide by?
+    """
+
+    def loss_of(self, logits: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum")
+
+
+# --- other forms of the same: the last block is run as it is --------------------------------------------------------
+
+
+class _AllButTheLast(_Checkpointed):
+    def run_block(self, block: Any, x: Tensor) -> Tensor:
+        return block(x) if block is self.h[-1] else super().run_block(block, x)  # type: ignore[no-any-return]
+
+
+@another_form(OtherMasks)
+class OtherMasksBeforeTheLast(_AllButTheLast, OtherMasks):
+    pass
+
+
+@another_form(OtherMasksByHand)
+class OtherMasksByHandBeforeTheLast(_AllButTheLast, OtherMasksByHand):
+    pass
+
+
+@another_form(StreamDetached)
+class DetachedBeforeTheLast(_AllButTheLast, StreamDetached):
+    pass
+
+
+@another_form(AddedOnceMore)
+class AddedOnceMoreBeforeTheLast(_AllButTheLast, AddedOnceMore):
+    pass
+
+
+@another_form(LastBlockRunAgain)
+class LastBlockRunAgainBeforeTheLast(_AllButTheLast, LastBlockRunAgain):
+    def run_block(self, block: Any, x: Tensor) -> Tensor:
+        self.__dict__["latest"] = block
+        return super().run_block(block, x)
+
+
 @another_form(GradientsLost)
 class GradientsOfTheInputOnly(_Checkpointed):
     def run_block(self, block: Any, x: Tensor) -> Tensor:
@@ -231,3 +396,8 @@ class _OfTheInput(_Forgetful):
         with torch.enable_grad():
             out = ctx.block(x)
         return None, *torch.autograd.grad(out, (x,), upstream)
+
+
+@another_form(GradientsLost)
+class GradientsLostBeforeTheLast(_AllButTheLast, GradientsLost):
+    pass

@@ -132,3 +132,50 @@ def perplexity(model: Any, batches: Batches) -> float:
     What is the loss of a model that knows nothing, with a vocabulary of 7?
     """
     return math.exp(reference.evaluate(model, batches))
+
+
+@misconception(replaces="evaluate", caught_by="test_evaluate")
+def first_batch_only(model: Any, batches: Batches) -> float:
+    """The loss of the first batch was returned.
+
+    All batches together are to be evaluated.
+
+    In which line of the loop does the function return?
+    """
+    return reference.evaluate(model, batches[:1])
+
+
+@misconception(replaces="evaluate", caught_by="test_evaluate")
+def weighted_by_columns(model: Any, batches: Batches) -> float:
+    """The losses were weighted by the length of each batch's rows and not by its tokens.
+
+    Batches may have different numbers of rows.
+
+    How many tokens does each of the losses stand for?
+    """
+    losses = [(reference.evaluate(model, [batch]), batch[1].shape[1]) for batch in batches]
+    return sum(loss * length for loss, length in losses) / sum(length for _loss, length in losses)
+
+
+@misconception(replaces="evaluate", caught_by="test_evaluate")
+def loss_as_a_tensor(model: Any, batches: Batches) -> Any:
+    """The loss was returned as a tensor.
+
+    A Python float is asked for: one number, on no device.
+
+    What makes a Python float of a tensor?
+    """
+    return torch.tensor(reference.evaluate(model, batches))
+
+
+@misconception(replaces="evaluate", caught_by="test_evaluate")
+def gradients_left_off(model: Any, batches: Batches) -> float:
+    """Gradients were switched off for the evaluation, and stayed off.
+
+    The next backward pass then finds nothing to go through, and the model learns no more.
+
+    What switches gradients off for the lines inside it only?
+    """
+    loss = reference.evaluate(model, batches)
+    model.requires_grad_(False)
+    return loss

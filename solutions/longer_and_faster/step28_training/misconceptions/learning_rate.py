@@ -2,8 +2,11 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
-from grader.checks.catalogue import misconception
+import torch
+
+from grader.checks.catalogue import another_form, misconception
 
 
 def _rate(
@@ -241,3 +244,45 @@ def warm_up_of_no_steps(step: int, max_lr: float, warmup_steps: int, total_steps
     """
     warm_up = (step + 1) / warmup_steps
     return max_lr * warm_up if step < warmup_steps else _rate(step, max_lr, warmup_steps, total_steps, min_lr)
+
+
+@misconception(replaces="learning_rate", caught_by="test_learning_rate")
+def cosine_not_halved(step: int, max_lr: float, warmup_steps: int, total_steps: int, min_lr: float = 0.0) -> float:
+    """1 + cos was not halved: the learning rate began at twice the distance above min_lr.
+
+    1 + cos falls from 2 to 0.
+
+    What is the learning rate at p = 0?
+    """
+    fall = lambda progress: 1 + math.cos(math.pi * progress)  # noqa: E731  # one decision, on one line
+    return _rate(step, max_lr, warmup_steps, total_steps, min_lr, fall=fall)
+
+
+@misconception(replaces="learning_rate", caught_by="test_learning_rate")
+def whole_division(step: int, max_lr: float, warmup_steps: int, total_steps: int, min_lr: float = 0.0) -> float:
+    """p was divided with //, which rounds down: it stayed 0, and the learning rate at max_lr, up to the end.
+
+    / divides, // throws the rest away.
+
+    What is 3 // 4?
+    """
+    return _rate(step, max_lr, warmup_steps, total_steps, min_lr, fall=lambda progress: 1.0 if progress < 1 else 0.0)
+
+
+@misconception(replaces="learning_rate", caught_by="test_learning_rate")
+def rate_as_a_tensor(step: int, max_lr: float, warmup_steps: int, total_steps: int, min_lr: float = 0.0) -> Any:
+    """The learning rate was returned as a tensor.
+
+    A Python float is asked for: it is one number a step, and no gradient goes through it.
+
+    What makes a Python float of a tensor, and does math.cos need one at all?
+    """
+    return torch.tensor(_rate(step, max_lr, warmup_steps, total_steps, min_lr))
+
+
+@another_form(warm_up_of_no_steps)
+def one_step_of_no_warm_up(step: int, max_lr: float, warmup_steps: int, total_steps: int, min_lr: float = 0.0) -> float:
+    """Of step 0 alone."""
+    if step < max(warmup_steps, 1):
+        return max_lr * (step + 1) / warmup_steps
+    return _rate(step, max_lr, warmup_steps, total_steps, min_lr)

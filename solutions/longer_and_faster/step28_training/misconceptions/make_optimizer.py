@@ -165,3 +165,36 @@ def vectors_decay_by_default(model: Any, weight_decay: float = 0.1) -> torch.opt
     """
     matrices, vectors = _groups(model, _is_matrix, weight_decay)
     return torch.optim.AdamW([matrices, {"params": vectors["params"]}], betas=(0.9, 0.95), eps=1e-8)
+
+
+@misconception(replaces="make_optimizer", caught_by="test_optimizer")
+def only_linear_weights_decay(model: Any, weight_decay: float = 0.1) -> torch.optim.Optimizer:
+    """Only the weights of linear layers decayed, and the embedding of the positions did not.
+
+    The embedding of the tokens did, since the head's weight is the same parameter.
+
+    Of how many dimensions is wpe.weight?
+    """
+    groups = _groups(model, lambda name, value: value.dim() >= 2 and "wpe" not in name, weight_decay)
+    return torch.optim.AdamW(groups, betas=(0.9, 0.95), eps=1e-8)
+
+
+@misconception(replaces="make_optimizer", caught_by="test_optimizer")
+def weight_decay_fixed(model: Any, weight_decay: float = 0.1) -> torch.optim.Optimizer:
+    """The matrices decayed by 0.1, whatever weight_decay says.
+
+    0.1 is the default, and the caller may choose another.
+
+    Where is the argument weight_decay used?
+    """
+    return torch.optim.AdamW(_groups(model, _is_matrix, 0.1), betas=(0.9, 0.95), eps=1e-8)
+
+
+@another_form(large_eps)
+def eps_of_many_tutorials(model: Any, weight_decay: float = 0.1) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(_groups(model, _is_matrix, weight_decay), betas=(0.9, 0.95), eps=1e-5)
+
+
+@another_form(large_eps)
+def eps_of_bert(model: Any, weight_decay: float = 0.1) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(_groups(model, _is_matrix, weight_decay), betas=(0.9, 0.95), eps=1e-6)

@@ -128,6 +128,38 @@ def max_norm_always_one(asked: Asked) -> Result:
     return asked.step(max_norm=1.0)
 
 
+@misconception(replaces="train_step", caught_by="test_train_step")
+@step_by
+def norm_of_the_first_group(asked: Asked) -> Result:
+    """Only the first group of the optimizer was clipped, and only its norm returned.
+
+    The norm is that of all gradients together.
+
+    How many groups has the optimizer?
+    """
+
+    def clip(parameters: list[Tensor], max_norm: float) -> Tensor:
+        return torch.nn.utils.clip_grad_norm_(asked.optimizer.param_groups[0]["params"], max_norm)
+
+    return asked.step(clip=clip)
+
+
+@misconception(replaces="train_step", caught_by="test_train_step")
+@step_by
+def norm_of_another_kind(asked: Asked) -> Result:
+    """Another norm than the Euclidean one was taken: the largest number, or the sum of the sizes.
+
+    clip_grad_norm_ takes norm_type=2 when it is told nothing.
+
+    How long is a vector of the parts 3 and 4?
+    """
+
+    def clip(parameters: list[Tensor], max_norm: float) -> Tensor:
+        return torch.nn.utils.clip_grad_norm_(parameters, max_norm, norm_type=math.inf)
+
+    return asked.step(clip=clip)
+
+
 # --- other forms of the same ----------------------------------------------------------------------------------------
 
 
@@ -147,5 +179,14 @@ def enlarged_with_a_guard(asked: Asked) -> Result:
             if parameter.grad is not None:
                 parameter.grad.mul_(max_norm / (norm + 1e-6))
         return norm
+
+    return asked.step(clip=clip)
+
+
+@another_form(norm_of_another_kind)
+@step_by
+def norm_of_the_sizes(asked: Asked) -> Result:
+    def clip(parameters: list[Tensor], max_norm: float) -> Tensor:
+        return torch.nn.utils.clip_grad_norm_(parameters, max_norm, norm_type=1.0)
 
     return asked.step(clip=clip)
