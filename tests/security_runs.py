@@ -108,8 +108,8 @@ def surprises(made: Record) -> list[str]:
 
 
 def _surprise(attack: Attack, is_through: bool, user: str, without: Collection[str]) -> str:
-    came = "GETS THROUGH, and its header says it does not" if is_through else "HOLDS, and its header says it does not"
-    return f"{attack.name} {came}: {user}, without {_listed(without)}"
+    got = "GETS THROUGH, and its header says it does not" if is_through else "HOLDS, and its header says it does not"
+    return f"{attack.name} {got}: {user}, without {_listed(without)}"
 
 
 def _listed(layers: Collection[str]) -> str:

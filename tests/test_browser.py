@@ -33,7 +33,7 @@ pytestmark = [
 ]
 
 PARTING = Parting(
-    expected=[[0.5, 0.25], [None, 1.0]], came=[[0.5, 0.75], [0.0, 1.0]], differs=[[False, True], [True, False]],
+    expected=[[0.5, 0.25], [None, 1.0]], got=[[0.5, 0.75], [0.0, 1.0]], differs=[[False, True], [True, False]],
     slice=[], place=[0, 1],
 )  # fmt: skip
 MESSAGE = (

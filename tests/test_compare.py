@@ -15,10 +15,10 @@ def on_cpu(tensor: torch.Tensor) -> Placed:
     return Placed(tensor, "cpu")
 
 
-def refusal(came: object, expected: object, tolerance: Tolerance | None = None) -> str:
+def refusal(got: object, expected: object, tolerance: Tolerance | None = None) -> str:
     """What is said when the two do not agree."""
     with pytest.raises(CheckFailed) as caught:
-        require_agreement(came, expected, tolerance or Tolerance())
+        require_agreement(got, expected, tolerance or Tolerance())
     return caught.value.message
 
 
@@ -83,9 +83,9 @@ def test_other_kinds_of_value() -> None:
 def test_the_differing_place_is_shown() -> None:
     """Of a large tensor the row in which the first difference lies."""
     expected = torch.zeros(4, 30)
-    came = expected.clone()
-    came[2, 17] = 0.5
-    said = refusal(on_cpu(came), on_cpu(expected))
+    got = expected.clone()
+    got[2, 17] = 0.5
+    said = refusal(on_cpu(got), on_cpu(expected))
     assert "first difference at [2, 17]: expected 0.0, got 0.5000" in said
     assert "[2, :] = […" in said.replace("[… ", "[…")
 
@@ -118,9 +118,9 @@ def test_gradients() -> None:
 def test_only_what_lies_outside_the_tolerance_is_marked() -> None:
     """A parting knows the check's room: a difference within it is none, however large the others are."""
     expected = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
-    came = expected + torch.tensor([[0.0, 0.01], [0.02, 0.5]])
+    got = expected + torch.tensor([[0.0, 0.01], [0.02, 0.5]])
     with pytest.raises(CheckFailed) as failed:
-        require_close(came, expected, 0.015)
+        require_close(got, expected, 0.015)
     parting = failed.value.parting
     assert parting is not None
     assert parting.differs == [[False, False], [True, True]]

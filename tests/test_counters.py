@@ -54,9 +54,9 @@ def test_object_is_kept() -> None:
     assert tally.attribute("length").value == 0
     x = torch.ones(2)
     assert torch.equal(tally.method("add", x).tensor(), x)
-    came = tally.using(gradients=True).method("add", x, times=2)
-    assert came.gradients["0"] is not None
-    assert came.exchange.shown == "Tally().add([1.0, 1.0], times=2)"
+    got = tally.using(gradients=True).method("add", x, times=2)
+    assert got.gradients["0"] is not None
+    assert got.exchange.shown == "Tally().add([1.0, 1.0], times=2)"
     assert tally.attribute("length").value == 3
     assert mine.total((tally, tally)).value == 6
     with pytest.raises(CheckFailed, match="no attribute 'nothing'"):

@@ -24,15 +24,15 @@ PUBLISHED = {
 COLOURS = [heat_map.colour(number) for number in range(256)]
 
 
-def parting(expected: heat_map.Matrix, came: heat_map.Matrix, differs: list[list[bool]] | None = None) -> Parting:
+def parting(expected: heat_map.Matrix, got: heat_map.Matrix, differs: list[list[bool]] | None = None) -> Parting:
     """These two matrices; by default each cell differs."""
     everywhere = [[True] * len(line) for line in expected]
-    return Parting(expected=expected, came=came, differs=differs or everywhere, slice=[], place=[0, 0])
+    return Parting(expected=expected, got=got, differs=differs or everywhere, slice=[], place=[0, 0])
 
 
-def drawn(expected: heat_map.Matrix, came: heat_map.Matrix, differs: list[list[bool]] | None = None) -> Drawing:
+def drawn(expected: heat_map.Matrix, got: heat_map.Matrix, differs: list[list[bool]] | None = None) -> Drawing:
     """The drawing of these two matrices."""
-    return heat_map.drawing(parting(expected, came, differs))
+    return heat_map.drawing(parting(expected, got, differs))
 
 
 def cells(panel: Panel) -> dict[tuple[int, int], str]:
@@ -86,11 +86,11 @@ def test_every_cell_has_one_colour(rows: int, columns: int) -> None:
     """Drawn numbers: the smallest and the largest have the ends of the scale, a cell without a number has no colour."""
     draw = random.Random(rows * columns)
     expected: heat_map.Matrix = [[draw.gauss() for _column in range(columns)] for _row in range(rows)]
-    came: heat_map.Matrix = [[None if draw.random() < 0.1 else draw.gauss() for _value in line] for line in expected]
-    drawing = drawn(expected, came)
-    values = [value for matrix in (expected, came) for line in matrix for value in line if value is not None]
+    got: heat_map.Matrix = [[None if draw.random() < 0.1 else draw.gauss() for _value in line] for line in expected]
+    drawing = drawn(expected, got)
+    values = [value for matrix in (expected, got) for line in matrix for value in line if value is not None]
     ends = {min(values): "#00224e", max(values): "#fee838"} if len(values) > 1 else {}
-    for matrix, panel in zip((expected, came), drawing.panels, strict=True):
+    for matrix, panel in zip((expected, got), drawing.panels, strict=True):
         coloured = cells(panel)
         for row, line in enumerate(matrix):
             for column, value in enumerate(line):

@@ -64,20 +64,20 @@ def test_landlock_of_every_version(abi: int, tmp_path: Path) -> None:
     if kernel.landlock_abi() < abi:
         pytest.skip("this kernel's Landlock is older")
     paths = f"isolation.readable_paths({str(ROOT)!r})"
-    came = tried(f"assert isolation.restrict_files({str(tmp_path)!r}, {paths}, abi={abi})", tmp_path)
-    assert came["outside"] == came["write_outside"] == "PermissionError"
-    assert came["own"] == came["library"] == "allowed"
+    got = tried(f"assert isolation.restrict_files({str(tmp_path)!r}, {paths}, abi={abi})", tmp_path)
+    assert got["outside"] == got["write_outside"] == "PermissionError"
+    assert got["own"] == got["library"] == "allowed"
     # The first version knows no way to allow a move between folders.
-    assert came["rename"] == ("allowed" if abi > 1 else "OSError")
+    assert got["rename"] == ("allowed" if abi > 1 else "OSError")
 
 
 def test_filter_alone(tmp_path: Path) -> None:
     """What is refused is refused with PermissionError, and files are as before."""
     if not kernel.can_filter():
         pytest.skip("no filter on this system")
-    came = tried("assert isolation.filter_calls()", tmp_path)
-    assert came["socket"] == came["fork"] == "PermissionError"
-    assert came["own"] == came["library"] == came["outside"] == "allowed"
+    got = tried("assert isolation.filter_calls()", tmp_path)
+    assert got["socket"] == got["fork"] == "PermissionError"
+    assert got["own"] == got["library"] == got["outside"] == "allowed"
 
 
 def test_nothing_where_the_kernel_has_none(tmp_path: Path) -> None:
@@ -155,14 +155,14 @@ def test_namespaces(tmp_path: Path) -> None:
     """What has joined sees Python's files and its own folder, no network, and can make no namespaces of its own."""
     ran = subprocess.run([sys.executable, "-I", "-c", JOINED], cwd=tmp_path, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    came = json.loads(ran.stdout)
-    if came is None:
+    got = json.loads(ran.stdout)
+    if got is None:
         pytest.skip("no namespaces for this user on this system")
-    assert came["interfaces"] in ([], ["lo"])
-    assert came["there"] == []
-    assert came["libraries"] and came["root is for reading"] and came["descriptors"]
-    assert (came["uid"], came["again"], came["left"]) == (os.getuid(), [-1, None], ["mine"])
-    assert came["full"] == errno.ENOSPC
+    assert got["interfaces"] in ([], ["lo"])
+    assert got["there"] == []
+    assert got["libraries"] and got["root is for reading"] and got["descriptors"]
+    assert (got["uid"], got["again"], got["left"]) == (os.getuid(), [-1, None], ["mine"])
+    assert got["full"] == errno.ENOSPC
     assert not (tmp_path / "own" / "mine").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "own"]
 

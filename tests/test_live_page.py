@@ -149,7 +149,7 @@ def test_a_report_on_a_phone(spoken: str, tmp_path: Path) -> None:
     """390 pixels wide: a step's name breaks after an underscore alone, one heat map stands below the other, and nothing
     but what scrolls is wider."""
     zeros = [[0.0] * 4] * 4
-    parting = Parting(expected=zeros, came=zeros, differs=[[True] * 4] * 4, slice=[], place=[0, 0])
+    parting = Parting(expected=zeros, got=zeros, differs=[[True] * 4] * 4, slice=[], place=[0, 0])
     check = CheckResult(
         name="test_it", title="It is right.", device="cpu", status="fail", points=0.0, max_points=2.0, parting=parting,
         message="called    f(1)\nexpected  1\ngot       2",

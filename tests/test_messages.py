@@ -237,8 +237,8 @@ def test_values_come_back(value: Any) -> None:
     """What an honest answer holds arrives as it was."""
     whole = encode_outcome(Outcome(value))
     header, _payload = frame_sizes(whole[: PREFIX.size])
-    came = decode_outcome(whole[PREFIX.size :][:header], whole[PREFIX.size :][header:]).value
-    assert came == value and type(came) is type(value)
+    got = decode_outcome(whole[PREFIX.size :][:header], whole[PREFIX.size :][header:]).value
+    assert got == value and type(got) is type(value)
 
 
 def test_nests_are_shallow() -> None:
@@ -316,8 +316,8 @@ def test_odd_floats_come_back(made: float) -> None:
     outcome = Responder({"f": lambda: made}).respond(_call("f"))
     whole = encode_outcome(outcome)
     header, _payload = frame_sizes(whole[: PREFIX.size])
-    came = decode_outcome(whole[PREFIX.size :][:header], b"").value
-    assert came == made or (math.isnan(came) and math.isnan(made))
+    got = decode_outcome(whole[PREFIX.size :][:header], b"").value
+    assert got == made or (math.isnan(got) and math.isnan(made))
 
 
 def _call(name: str) -> Any:
@@ -325,17 +325,17 @@ def _call(name: str) -> Any:
 
 
 def test_a_rehearsal_does_what_a_worker_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    came: list[Outcome] = []
+    got: list[Outcome] = []
 
     def noting(header: bytes, payload: bytes) -> Outcome:
-        came.append(decode_outcome(header, payload))
-        return came[-1]
+        got.append(decode_outcome(header, payload))
+        return got[-1]
 
     monkeypatch.setattr(worker, "decode_outcome", noting)
     worker.rehearse()
-    first = came[:6]
+    first = got[:6]
     assert [outcome.raised.type if outcome.raised else None for outcome in first] == [None] * 5 + ["TypeError"]
     assert [outcome.of for outcome in first] == [None] * 6  # nothing that comes before a call has failed
     assert [outcome.value.device for outcome in first[:4]] == ["cpu", "cpu", "meta", "cpu"]
     assert first[1].functions == ["matmul"] and first[1].largest == 24
-    assert len(came) > 8 * 6  # Python adapts a function at its eighth run
+    assert len(got) > 8 * 6  # Python adapts a function at its eighth run

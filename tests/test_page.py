@@ -74,7 +74,7 @@ def check(**changed: object) -> CheckResult:
         "message": "called    causal_mask(2)\nexpected  [[True, False], [True, True]]\n"
         "got       [[True, True], [False, True]]\nfirst difference at [0, 1]\ndiagnosis  It was upside down.",
         "parting": Parting(
-            expected=[[1.0, 0.0], [1.0, 1.0]], came=[[1.0, 1.0], [0.0, 1.0]], slice=[], place=[0, 1],
+            expected=[[1.0, 0.0], [1.0, 1.0]], got=[[1.0, 1.0], [0.0, 1.0]], slice=[], place=[0, 1],
             differs=[[False, True], [True, False]],
         ),
     }  # fmt: skip
@@ -224,26 +224,26 @@ def test_sizes_and_values_of_heat_maps() -> None:
     for rows, columns in ((1, 1), (1, 8), (8, 8), (9, 1), (32, 32)):
         expected = [[float(row + column) for column in range(columns)] for row in range(rows)]
         differs = [[row == column == 0 for column in range(columns)] for row in range(rows)]
-        parting = Parting(expected=expected, came=expected, differs=differs, slice=[1], place=[0, 0])
+        parting = Parting(expected=expected, got=expected, differs=differs, slice=[1], place=[0, 0])
         drawn = page.heat_map(parting, "x")
         groups = re.findall(r'<g [^>]*fill="#(?:000000|ffffff)">(.*?)</g>', str(drawn.panels), re.DOTALL)
         cells = re.findall(r">[^<\s]+</text>", "".join(groups))
         assert len(cells) == (2 * rows * columns if max(rows, columns) <= heat_map.NUMBERED else 0)
         assert sum(cell.differs for _title, lines in drawn.tables for line in lines for cell in line) == 2
     infinite = Parting(
-        expected=[[None, 1.0]], came=[[2.0, 1.0]], differs=[[True, False]], slice=[], place=[0, 0]
+        expected=[[None, 1.0]], got=[[2.0, 1.0]], differs=[[True, False]], slice=[], place=[0, 0]
     )  # fmt: skip
     drawn = page.heat_map(infinite, "x")
     assert "×" in str(drawn.panels)
     assert [[cell.differs for cell in line] for _title, lines in drawn.tables for line in lines] == [[True, False]] * 2
-    nothing = Parting(expected=[[None]], came=[[None]], differs=[[True]], slice=[], place=[0, 0])
+    nothing = Parting(expected=[[None]], got=[[None]], differs=[[True]], slice=[], place=[0, 0])
     assert "×" in str(page.heat_map(nothing, "x").panels)
 
 
 def test_masks_are_shown_as_true_and_false() -> None:
     """In the picture and in the tables, as in the code."""
     mask = Parting(
-        expected=[[True, False]], came=[[False, False]], differs=[[True, False]], slice=[], place=[0, 0]
+        expected=[[True, False]], got=[[False, False]], differs=[[True, False]], slice=[], place=[0, 0]
     )  # fmt: skip
     drawn = page.heat_map(mask, "x")
     assert ">True<" in str(drawn.panels)

@@ -32,12 +32,12 @@ def named(folder: Path, spoken: str) -> list[str]:
     return [match["name"] for match in lesson_page.PLACE.finditer(text)]
 
 
-def parting(expected: torch.Tensor, came: torch.Tensor, drawn_as: str) -> Parting:
+def parting(expected: torch.Tensor, got: torch.Tensor, drawn_as: str) -> Parting:
     """Two matrices that differ."""
-    differs = expected != came
+    differs = expected != got
     place = differs.nonzero()[0].tolist()
     return Parting(
-        expected=expected.tolist(), came=came.tolist(), differs=differs.tolist(), slice=[], place=place,
+        expected=expected.tolist(), got=got.tolist(), differs=differs.tolist(), slice=[], place=place,
         drawn_as=drawn_as,  # type: ignore[arg-type]
     )  # fmt: skip
 

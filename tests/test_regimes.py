@@ -192,9 +192,9 @@ def test_float32_is_said_only_where_it_was() -> None:
     x = torch.linspace(-2, 2, 9, dtype=torch.float64)
 
     def refusal(function: object) -> str:
-        came = Implementation(LocalBackend(Responder({"scaled": function}, {}))).scaled(x)
+        got = Implementation(LocalBackend(Responder({"scaled": function}, {}))).scaled(x)
         with pytest.raises(Exception) as caught:  # CheckFailed, whose words follow
-            agree(came, torch.sin(x) + x)
+            agree(got, torch.sin(x) + x)
         return str(caught.value.message)  # type: ignore[attr-defined]
 
     said = "float32 somewhere on the way"

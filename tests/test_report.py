@@ -21,7 +21,7 @@ def drawn(spoken: str, *, colour: bool = False) -> str:
         name="test_by_hand", title="A title that is " + "long " * 15, device="cpu", status="fail", points=0.0,
         max_points=2.0, message="called    softmax([1.0, 2.0])\nfirst difference at [0]: \x1b[31m[red]1.0[/red]",
         parting=Parting(
-            expected=[[0.25, 0.75]], came=[[0.5, None]], differs=[[True, True]], slice=[], place=[0, 0]
+            expected=[[0.25, 0.75]], got=[[0.5, None]], differs=[[True, True]], slice=[], place=[0, 0]
         ),
     )  # fmt: skip
     failing = StepResult(

@@ -74,8 +74,8 @@ def test_process_and_limits_alone() -> None:
         return security_runs.run("ordinary", KERNELS, part, lambda tried, attack: None)
 
     with ThreadPoolExecutor(2) as pool:
-        came = [tried for part in pool.map(run, [claims[0::2], claims[1::2]]) for tried in part]
-    assert {tried.attack: tried.why for tried in came} == dict.fromkeys((attack.name for attack in claims), "")
+        got = [tried for part in pool.map(run, [claims[0::2], claims[1::2]]) for tried in part]
+    assert {tried.attack: tried.why for tried in got} == dict.fromkeys((attack.name for attack in claims), "")
 
 
 @pytest.mark.parametrize("spoken", LANGUAGES)

@@ -21,7 +21,7 @@ from grader.term import adapters, feedback, items, mistakes, pages, results, sim
 
 STEP = "step04_causal_mask"
 NAMES = ["ada", "brook", "chen wei", "dora", "emre", "fatima", "김민서"]
-PARTING = Parting(expected=[[1.0, 0.0]], came=[[0.5, 0.5]], differs=[[True, True]], slice=[], place=[0, 0])
+PARTING = Parting(expected=[[1.0, 0.0]], got=[[0.5, 0.5]], differs=[[True, True]], slice=[], place=[0, 0])
 MESSAGE = "called    masked_softmax([[0.0, 5.0]], [[True, False]])\nexpected  [[1.0, 0.0]]\ngot       [[0.5, 0.5]]"
 
 

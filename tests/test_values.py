@@ -65,10 +65,10 @@ ARRAY = np.arange(6, dtype=np.float32).reshape(2, 3)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"])
 def test_arrays_come_back(dtype: str) -> None:
     for array in (np.ones((2, 3), dtype), np.zeros((0, 3), dtype), np.array(1, dtype), np.ones((2, 3, 4), dtype).T):
-        came = answered(lambda x: x, array).value
-        assert type(came) is np.ndarray and came.dtype == array.dtype
-        assert came.strides == array.strides and came.flags.writeable
-        np.testing.assert_array_equal(came, array)
+        got = answered(lambda x: x, array).value
+        assert type(got) is np.ndarray and got.dtype == array.dtype
+        assert got.strides == array.strides and got.flags.writeable
+        np.testing.assert_array_equal(got, array)
 
 
 def test_arrays_of_any_layout() -> None:

@@ -39,21 +39,21 @@ def normal(*shape: int, dtype: torch.dtype = DOUBLE) -> Tensor:
     return torch.randn(shape, dtype=DOUBLE).to(dtype)
 
 
-def close(came: Tensor, expected: Tensor) -> None:
+def close(got: Tensor, expected: Tensor) -> None:
     """The same shape and dtype, and the same numbers within the dtype's room at the size of the largest of them."""
     room = ROOM[expected.dtype]
-    assert_close(came, expected, rtol=room, atol=room * max(1.0, expected.abs().max().item()))
+    assert_close(got, expected, rtol=room, atol=room * max(1.0, expected.abs().max().item()))
 
 
 def agree(ours: Callable[..., Tensor], theirs: Callable[..., Tensor], *inputs: Tensor, at: Any = ()) -> None:
     """The same values, and the same gradients in all inputs and in the parameters `at` which both are taken."""
     leaves = [x.detach().requires_grad_(x.is_floating_point()) for x in inputs]
     points = [x for x in leaves if x.requires_grad] + list(at)
-    came, expected = ours(*leaves), theirs(*leaves)
-    close(came, expected)
+    got, expected = ours(*leaves), theirs(*leaves)
+    close(got, expected)
     direction = torch.randn_like(expected)
     gradients = zip(
-        torch.autograd.grad(came, points, direction), torch.autograd.grad(expected, points, direction), strict=True
+        torch.autograd.grad(got, points, direction), torch.autograd.grad(expected, points, direction), strict=True
     )
     for ours_gradient, their_gradient in gradients:
         close(ours_gradient, their_gradient)
@@ -90,9 +90,9 @@ CAUSAL = [
 ]
 
 
-def printed(came: Tensor, expected: list[Any]) -> None:
+def printed(got: Tensor, expected: list[Any]) -> None:
     """What the book prints, to its last decimal."""
-    assert_close(came, torch.tensor(expected), rtol=0.0, atol=5e-5)
+    assert_close(got, torch.tensor(expected), rtol=0.0, atol=5e-5)
 
 
 # torch's attention.

@@ -31,7 +31,7 @@ class Parting(msgspec.Struct, kw_only=True):
     """
 
     expected: list[list[float | bool | None]]
-    came: list[list[float | bool | None]]
+    got: list[list[float | bool | None]] = msgspec.field(name="came")  # the name in every report so far
     differs: list[list[bool]]
     slice: list[int]
     place: list[int]

@@ -93,44 +93,44 @@ def drawn_as(what: Literal["arrows", "curves"]) -> Callable[[Check], Check]:
 
 def _above_zero(name: str, number: object) -> None:
     if not isinstance(number, int | float) or not 0 < number < math.inf:
-        came = getattr(number, "__name__", number)  # written without parentheses, the decorator gets the check itself
-        raise ValueError(f"@{name}(…) takes a number above 0, and not {came}")
+        got = getattr(number, "__name__", number)  # written without parentheses, the decorator gets the check itself
+        raise ValueError(f"@{name}(…) takes a number above 0, and not {got}")
 
 
-def agree(came: Answer, expected: Any, *, terms: int = 1, note: str | None = None) -> None:
-    """Fails unless `came` agrees with `expected` in structure, shape, dtype, device and values, then in gradients.
+def agree(got: Answer, expected: Any, *, terms: int = 1, note: str | None = None) -> None:
+    """Fails unless `got` agrees with `expected` in structure, shape, dtype, device and values, then in gradients.
 
     `terms` is the length of the longest sum behind a value: with the dtype, it sets the tolerance. `expected` is an
     answer of the reference, or a value: a tensor, an array, tuples and dicts of them. `note` is added when it fails.
     Of a call with `using(part=…)` only this one of the values returned is compared, with that of the reference's, or
     with a value; no gradients then.
     """
-    _compare(came, expected, Tolerance(terms), note)
+    _compare(got, expected, Tolerance(terms), note)
 
 
-def exactly(came: Answer, expected: Any, *, note: str | None = None) -> None:
+def exactly(got: Answer, expected: Any, *, note: str | None = None) -> None:
     """`agree`, bit for bit: masks, permutations, token ids."""
-    _compare(came, expected, Tolerance(exact=True), note)
+    _compare(got, expected, Tolerance(exact=True), note)
 
 
-def _compare(came: Answer, expected: Any, tolerance: Tolerance, note: str | None) -> None:
-    part = came.exchange.call.options.part
-    wanted = expected.outcome.value if isinstance(expected, Answer) else _placed(expected, came)
-    given, index = came.outcome.value, ""
+def _compare(got: Answer, expected: Any, tolerance: Tolerance, note: str | None) -> None:
+    part = got.exchange.call.options.part
+    wanted = expected.outcome.value if isinstance(expected, Answer) else _placed(expected, got)
+    given, index = got.outcome.value, ""
     if part is not None:
         if not isinstance(given, tuple) or len(given) <= part:
-            came.tensors(max(part + 1, 2))  # says what was returned instead
+            got.tensors(max(part + 1, 2))  # says what was returned instead
         given, index = given[part], f"[{part}]"
         wanted = wanted[part] if isinstance(expected, Answer) else wanted
     try:
         require_agreement(given, wanted, tolerance)
         if isinstance(expected, Answer) and part is None:
-            require_gradients(came.outcome.gradients, expected.outcome.gradients, tolerance)
+            require_gradients(got.outcome.gradients, expected.outcome.gradients, tolerance)
     except CheckFailed as failure:
-        failure.called = failure.called or came.shown
-        failure.about, failure.due = came.exchange, Due(wanted, _gradients(expected), tolerance, index)
+        failure.called = failure.called or got.shown
+        failure.about, failure.due = got.exchange, Due(wanted, _gradients(expected), tolerance, index)
         # Being that far off proves nothing, as a constant of seven digits is: the call was watched.
-        if failure.as_float32 and came.outcome.narrowed:
+        if failure.as_float32 and got.outcome.narrowed:
             failure.message += "\n" + were_float32()
         if note:
             failure.message += "\n" + note
@@ -160,9 +160,9 @@ def must_raise(call: Callable[[], object], reason: str) -> None:
         if failure.by_code:
             return
         raise
-    came = show_value(returned.outcome.value) if isinstance(returned, Answer) else show_value(returned)
+    got = show_value(returned.outcome.value) if isinstance(returned, Answer) else show_value(returned)
     failed = CheckFailed(
-        _("expected  an error: {reason}\ngot       {came}").format(reason=reason, came=came),
+        _("expected  an error: {reason}\ngot       {got}").format(reason=reason, got=got),
         called=returned.shown if isinstance(returned, Answer) else "",
     )
     failed.due = Due(raises=reason)
@@ -268,9 +268,9 @@ def with_values(
     return module
 
 
-def _placed(value: Any, came: Answer) -> Any:
+def _placed(value: Any, got: Answer) -> Any:
     """A literal expected value, moved to the device where the answer belongs."""
-    device = came._implementation._device
+    device = got._implementation._device
     place = "cuda:0" if device == "cuda" else device
     return mapped(value, lambda leaf: Placed(leaf, place) if isinstance(leaf, Tensor) else leaf)
 

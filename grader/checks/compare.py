@@ -48,106 +48,104 @@ class Tolerance:
         return UNITS[dtype] * room * torch.finfo(dtype).eps * math.sqrt(self.terms) * scale
 
 
-def require_agreement(came: Any, expected: Any, tolerance: Tolerance, where: str = "") -> None:
-    """Raises CheckFailed, saying how, unless `came` agrees with `expected` (values as messages carry them)."""
+def require_agreement(got: Any, expected: Any, tolerance: Tolerance, where: str = "") -> None:
+    """Raises CheckFailed, saying how, unless `got` agrees with `expected` (values as messages carry them)."""
     match expected:
         case tuple():
-            _require_items(came, expected, tolerance, where)
+            _require_items(got, expected, tolerance, where)
         case dict():
-            _require_entries(came, expected, tolerance, where)
+            _require_entries(got, expected, tolerance, where)
         case Placed():
-            _require_tensor(came, expected, tolerance, where)
+            _require_tensor(got, expected, tolerance, where)
         case np.ndarray():
-            _require_array(came, expected, tolerance, where)
+            _require_array(got, expected, tolerance, where)
         case _:
-            _require_plain(came, expected, tolerance, where)
+            _require_plain(got, expected, tolerance, where)
 
 
-def _require_items(came: Any, expected: tuple[Any, ...], tolerance: Tolerance, where: str) -> None:
+def _require_items(got: Any, expected: tuple[Any, ...], tolerance: Tolerance, where: str) -> None:
     count = len(expected)
-    if not isinstance(came, tuple) or len(came) != count:
-        raise _another_kind(_("a tuple of {count} values").format(count=count), came, where)
-    for index, (part, wanted) in enumerate(zip(came, expected, strict=True)):
+    if not isinstance(got, tuple) or len(got) != count:
+        raise _another_kind(_("a tuple of {count} values").format(count=count), got, where)
+    for index, (part, wanted) in enumerate(zip(got, expected, strict=True)):
         place = _("value {number} of the {count} returned").format(number=index + 1, count=count)
         require_agreement(part, wanted, tolerance, _inside(where, place))
 
 
-def _require_entries(came: Any, expected: dict[str, Any], tolerance: Tolerance, where: str) -> None:
+def _require_entries(got: Any, expected: dict[str, Any], tolerance: Tolerance, where: str) -> None:
     """Entries may be in any order."""
     names = ", ".join(f"`{name}`" for name in expected)
-    if not isinstance(came, dict):
-        raise _another_kind(_("a dict with the entries {names}").format(names=names), came, where)
-    missing, extra = [name for name in expected if name not in came], [name for name in came if name not in expected]
+    if not isinstance(got, dict):
+        raise _another_kind(_("a dict with the entries {names}").format(names=names), got, where)
+    missing, extra = [name for name in expected if name not in got], [name for name in got if name not in expected]
     if missing or extra:
         lines = [_("The dict does not have the entries that the step asks for.")]
         lines += [_("missing: {names}").format(names=", ".join(missing))] if missing else []
         lines += [_("unexpected: {names}").format(names=", ".join(extra[:MOST]))] if extra else []
         raise CheckFailed(located("\n".join(lines), where))
     for name, wanted in expected.items():
-        require_agreement(came[name], wanted, tolerance, _inside(where, _("entry {name}").format(name=f"`{name}`")))
+        require_agreement(got[name], wanted, tolerance, _inside(where, _("entry {name}").format(name=f"`{name}`")))
 
 
 def _inside(where: str, place: str) -> str:
     return f"{where}, {place}" if where else place
 
 
-def _require_tensor(came: Any, expected: Placed, tolerance: Tolerance, where: str) -> None:
-    if not isinstance(came, Placed):
-        raise _another_kind(_("a tensor of shape {shape}").format(shape=tuple(expected.tensor.shape)), came, where)
-    require_same_kind(came, expected, where)
-    if expected.device != "meta" and not torch.equal(came.tensor, expected.tensor):
+def _require_tensor(got: Any, expected: Placed, tolerance: Tolerance, where: str) -> None:
+    if not isinstance(got, Placed):
+        raise _another_kind(_("a tensor of shape {shape}").format(shape=tuple(expected.tensor.shape)), got, where)
+    require_same_kind(got, expected, where)
+    if expected.device != "meta" and not torch.equal(got.tensor, expected.tensor):
         scale = magnitude(expected.tensor, SCALE_FLOOR)
-        require_close(came.tensor, expected.tensor, tolerance.of(expected.tensor.dtype, scale), where)
+        require_close(got.tensor, expected.tensor, tolerance.of(expected.tensor.dtype, scale), where)
 
 
-def _require_array(came: Any, expected: np.ndarray[Any, Any], tolerance: Tolerance, where: str) -> None:
+def _require_array(got: Any, expected: np.ndarray[Any, Any], tolerance: Tolerance, where: str) -> None:
     wanted = _("a NumPy array of shape {shape}").format(shape=expected.shape)
-    if isinstance(came, Placed):
-        tensor = _("a tensor of shape {shape}").format(shape=tuple(came.tensor.shape))
-        said = _("expected  {expected}\ngot       {came}").format(expected=wanted, came=tensor)
+    if isinstance(got, Placed):
+        tensor = _("a tensor of shape {shape}").format(shape=tuple(got.tensor.shape))
+        said = _("expected  {expected}\ngot       {got}").format(expected=wanted, got=tensor)
         raise CheckFailed(located(said, where))
-    if not isinstance(came, np.ndarray):
-        raise _another_kind(wanted, came, where)
-    _require_tensor(Placed(as_tensor(came), ""), Placed(as_tensor(expected), ""), tolerance, where)
+    if not isinstance(got, np.ndarray):
+        raise _another_kind(wanted, got, where)
+    _require_tensor(Placed(as_tensor(got), ""), Placed(as_tensor(expected), ""), tolerance, where)
 
 
-def _require_plain(came: Any, expected: Any, tolerance: Tolerance, where: str) -> None:
-    if isinstance(expected, float) and isinstance(came, float | int) and not isinstance(came, bool):
+def _require_plain(got: Any, expected: Any, tolerance: Tolerance, where: str) -> None:
+    if isinstance(expected, float) and isinstance(got, float | int) and not isinstance(got, bool):
         room = tolerance.of(torch.float64, max(abs(expected), SCALE_FLOOR))
         # An int beyond the range of floats can't be subtracted from a float.
-        agrees = came == expected or (abs(came) <= sys.float_info.max and abs(came - expected) <= room)
+        agrees = got == expected or (abs(got) <= sys.float_info.max and abs(got - expected) <= room)
     else:
-        agrees = type(came) is type(expected) and (isinstance(expected, HandleId | Opaque) or came == expected)
-    if not agrees and isinstance(expected, float) and isinstance(came, float):
-        wanted, found = show_apart(*(torch.tensor(number, dtype=torch.float64) for number in (expected, came)))
-        raise CheckFailed(
-            located(_("expected  {expected}\ngot       {came}").format(expected=wanted, came=found), where)
-        )
+        agrees = type(got) is type(expected) and (isinstance(expected, HandleId | Opaque) or got == expected)
+    if not agrees and isinstance(expected, float) and isinstance(got, float):
+        wanted, found = show_apart(*(torch.tensor(number, dtype=torch.float64) for number in (expected, got)))
+        raise CheckFailed(located(_("expected  {expected}\ngot       {got}").format(expected=wanted, got=found), where))
     if not agrees:
-        raise _another_kind(show_value(expected), came, where)
+        raise _another_kind(show_value(expected), got, where)
 
 
-def _another_kind(expected: str, came: Any, where: str) -> CheckFailed:
-    found = show_value(came)
-    if found == expected and isinstance(came, Placed):  # a tensor looks like the number in it
-        found = _("a tensor of shape {shape}").format(shape=tuple(came.tensor.shape))
-    said = _("expected  {expected}\ngot       {came}").format(expected=expected, came=found)
-    return CheckFailed(located(said + ("" if where else returned_nothing(came)), where))
+def _another_kind(expected: str, got: Any, where: str) -> CheckFailed:
+    found = show_value(got)
+    if found == expected and isinstance(got, Placed):  # a tensor looks like the number in it
+        found = _("a tensor of shape {shape}").format(shape=tuple(got.tensor.shape))
+    said = _("expected  {expected}\ngot       {got}").format(expected=expected, got=found)
+    return CheckFailed(located(said + ("" if where else returned_nothing(got)), where))
 
 
-def returned_nothing(came: Any) -> str:
+def returned_nothing(got: Any) -> str:
     """A hint for a missing `return`; empty where something was returned."""
-    return "\n" + _("Nothing was returned. Does every path through the code end in `return`?") if came is None else ""
+    return "\n" + _("Nothing was returned. Does every path through the code end in `return`?") if got is None else ""
 
 
-def require_gradients(came: dict[str, Placed | None], expected: dict[str, Placed | None], tolerance: Tolerance) -> None:
+def require_gradients(got: dict[str, Placed | None], expected: dict[str, Placed | None], tolerance: Tolerance) -> None:
     """Raises CheckFailed unless every gradient agrees; a missing one counts as zeros where zeros, up to rounding, are
     expected."""
     largest: float | None = None
     for name, wanted in expected.items():
         if wanted is None:
             continue
-        found, where = came.get(name), _("the gradient of {name}").format(name=_input_name(name))
+        found, where = got.get(name), _("the gradient of {name}").format(name=_input_name(name))
         if found is not None:
             require_same_kind(found, wanted, where)
             if wanted.device == "meta" or torch.equal(found.tensor, wanted.tensor):
@@ -185,50 +183,50 @@ def no_gradient(name: str) -> CheckFailed:
     )
 
 
-def require_same_kind(came: Placed, expected: Placed, where: str = "") -> None:
+def require_same_kind(got: Placed, expected: Placed, where: str = "") -> None:
     """Raises CheckFailed unless shape, dtype and device agree."""
-    mine, wanted = came.tensor, expected.tensor
-    if mine.shape == wanted.shape and mine.dtype == wanted.dtype and came.device == expected.device:
+    mine, wanted = got.tensor, expected.tensor
+    if mine.shape == wanted.shape and mine.dtype == wanted.dtype and got.device == expected.device:
         return  # the usual case: returns before any sentence is translated
     pairs = (
         (
-            _("expected  shape {expected}\ngot       shape {came}"),
+            _("expected  shape {expected}\ngot       shape {got}"),
             tuple(wanted.shape),
             tuple(mine.shape),
         ),
-        (_("expected  dtype {expected}\ngot       dtype {came}"), dtype_name(wanted), dtype_name(mine)),
-        (_("expected  device {expected}\ngot       device {came}"), expected.device, came.device),
+        (_("expected  dtype {expected}\ngot       dtype {got}"), dtype_name(wanted), dtype_name(mine)),
+        (_("expected  device {expected}\ngot       device {got}"), expected.device, got.device),
     )
     for sentence, right, found in pairs:
         if right != found:
-            raise CheckFailed(located(sentence.format(expected=right, came=found), where))
+            raise CheckFailed(located(sentence.format(expected=right, got=found), where))
 
 
-def require_close(came: Tensor, expected: Tensor, room: float, where: str = "") -> None:
+def require_close(got: Tensor, expected: Tensor, room: float, where: str = "") -> None:
     """Raises CheckFailed unless every value is within `room` of the expected one; NaN never is."""
     is_double = expected.dtype == torch.float64
-    if came.dtype == torch.bool or not came.is_floating_point():
-        apart = came != expected
-        distance = (came.double() - expected.double()).abs()
+    if got.dtype == torch.bool or not got.is_floating_point():
+        apart = got != expected
+        distance = (got.double() - expected.double()).abs()
     else:
-        came, expected = came.double(), expected.double()
-        distance = (came - expected).abs()
+        got, expected = got.double(), expected.double()
+        distance = (got - expected).abs()
         if bool((distance <= room).all()):  # NaN and infinities continue below
             return
-        apart = ~((distance <= room) | (came == expected))
+        apart = ~((distance <= room) | (got == expected))
     count = int(apart.sum())
     if count == 0:
         return
     place = tuple(int(index) for index in apart.nonzero()[0])
     finite = distance[apart & distance.isfinite()]
-    wanted, found = show_apart(expected[place], came[place])
+    wanted, found = show_apart(expected[place], got[place])
     lines = [
         _("expected  {expected}").format(expected=show_tensor(expected, around=place) if place else wanted),
-        _("got       {came}").format(came=show_tensor(came, around=place) if place else found),
+        _("got       {got}").format(got=show_tensor(got, around=place) if place else found),
     ]
     if place:  # a single number has no index
-        parting = _("first difference at {place}: expected {expected}, got {came}")
-        lines.append(parting.format(place=list(place), expected=wanted, came=found))
+        parting = _("first difference at {place}: expected {expected}, got {got}")
+        lines.append(parting.format(place=list(place), expected=wanted, got=found))
     if expected.numel() > 1 and not expected.is_floating_point():
         lines.append(_("{count} of {total} values differ").format(count=count, total=expected.numel()))
     elif expected.numel() > 1 and finite.numel():
@@ -237,21 +235,21 @@ def require_close(came: Tensor, expected: Tensor, room: float, where: str = "") 
                 count=count, total=expected.numel(), most=show_number(finite.max()), room=f"{room:.1g}"
             )
         )
-    failure = CheckFailed(located("\n".join(lines), where), parting=_parting(expected, came, apart, place))
+    failure = CheckFailed(located("\n".join(lines), where), parting=_parting(expected, got, apart, place))
     if is_double and finite.numel() and finite.numel() == count:
-        _notice_float32(failure, came, expected, apart)
+        _notice_float32(failure, got, expected, apart)
     raise failure
 
 
-def _notice_float32(failure: CheckFailed, came: Tensor, expected: Tensor, apart: Tensor) -> None:
+def _notice_float32(failure: CheckFailed, got: Tensor, expected: Tensor, apart: Tensor) -> None:
     """Says that float64 values were float32 before where they still are; marks the failure where they may have been."""
     low, high = (share * magnitude(expected, SCALE_FLOOR) for share in AS_FAR_AS_FLOAT32)
-    if not low < float((came - expected)[apart].abs().max()) < high:
+    if not low < float((got - expected)[apart].abs().max()) < high:
         return
-    if int(apart.sum()) >= FEW and torch.equal(came.float().double(), came):
+    if int(apart.sum()) >= FEW and torch.equal(got.float().double(), got):
         failure.message += "\n" + were_float32()
     else:
-        failure.as_float32 = _rounded(came[apart], expected[apart])
+        failure.as_float32 = _rounded(got[apart], expected[apart])
 
 
 def were_float32() -> str:
@@ -259,21 +257,21 @@ def were_float32() -> str:
     return _("Numbers that were float32 somewhere on the way are about that far off.")
 
 
-def _rounded(came: Tensor, expected: Tensor) -> bool:
+def _rounded(got: Tensor, expected: Tensor) -> bool:
     """Whether differences are those of rounding: some up, some down. A guard beside a sum makes every size smaller."""
-    shares = (came - expected) / expected
+    shares = (got - expected) / expected
     return bool((shares > 0).any() and (shares < 0).any())
 
 
-def _parting(expected: Tensor, came: Tensor, apart: Tensor, place: tuple[int, ...]) -> Parting | None:
+def _parting(expected: Tensor, got: Tensor, apart: Tensor, place: tuple[int, ...]) -> Parting | None:
     """The matrices that contain the first difference, as numbers to draw; None when too large for a picture."""
     wanted, found, differs = (
-        tensor[place[:-2]] if tensor.dim() >= 2 else tensor.reshape(1, -1) for tensor in (expected, came, apart)
+        tensor[place[:-2]] if tensor.dim() >= 2 else tensor.reshape(1, -1) for tensor in (expected, got, apart)
     )
     if wanted.numel() == 0 or max(wanted.shape) > PICTURE_SIZE:
         return None
     return Parting(
-        expected=_drawable(wanted), came=_drawable(found), differs=differs.tolist(), slice=list(place[:-2]),
+        expected=_drawable(wanted), got=_drawable(found), differs=differs.tolist(), slice=list(place[:-2]),
         place=[0, 0, *place][-2:],
     )  # fmt: skip
 

@@ -163,7 +163,7 @@ class Answer:
         """The value, which must be one tensor."""
         if not isinstance(self.outcome.value, Placed):
             raise CheckFailed(
-                _("expected  a tensor\ngot       {came}").format(came=show_value(self.outcome.value))
+                _("expected  a tensor\ngot       {got}").format(got=show_value(self.outcome.value))
                 + returned_nothing(self.outcome.value),
                 called=self.shown,
             )
@@ -173,8 +173,8 @@ class Answer:
         """The value, which must be one NumPy array."""
         if not isinstance(self.outcome.value, np.ndarray):
             raise CheckFailed(
-                _("expected  {expected}\ngot       {came}").format(
-                    expected=_("a NumPy array"), came=show_value(self.outcome.value)
+                _("expected  {expected}\ngot       {got}").format(
+                    expected=_("a NumPy array"), got=show_value(self.outcome.value)
                 )
                 + returned_nothing(self.outcome.value),
                 called=self.shown,
@@ -186,7 +186,7 @@ class Answer:
         value = self.outcome.value
         if not isinstance(value, tuple) or len(value) != count or not all(isinstance(item, Placed) for item in value):
             raise CheckFailed(
-                _("expected  a tuple of {count} tensors\ngot       {came}").format(count=count, came=show_value(value))
+                _("expected  a tuple of {count} tensors\ngot       {got}").format(count=count, got=show_value(value))
                 + returned_nothing(value),
                 called=self.shown,
             )
@@ -364,9 +364,7 @@ def _other_work(exchange: Exchange, outcome: Outcome) -> CheckFailed:
 
 
 def _no_module(outcome: Outcome, shown: str) -> CheckFailed:
-    return CheckFailed(
-        _("expected  an nn.Module\ngot       {came}").format(came=show_value(outcome.value)), called=shown
-    )
+    return CheckFailed(_("expected  an nn.Module\ngot       {got}").format(got=show_value(outcome.value)), called=shown)
 
 
 def _sendable(leaf: Any) -> Any:

@@ -144,7 +144,7 @@ def parameters_misfit(misfit: dict[str, Any], wanted: dict[str, Tensor]) -> str:
         fitting = [other for other, shape in shapes.items() if shape == str(tuple(wanted[name].shape))]
         deeper = [other for other in fitting if other.endswith(f".{name}")]
         for meant in deeper[:1] or difflib.get_close_matches(name, fitting, n=1, cutoff=0.7):
-            lines.append(_("Should {came} be {expected}?").format(came=meant, expected=name))
+            lines.append(_("Should {got} be {expected}?").format(got=meant, expected=name))
     for name, first in [entry.split(": ", 1) for entry in misfit.get("twice", ()) if ": " in entry][:1]:
         lines.append(
             _(
@@ -156,8 +156,8 @@ def parameters_misfit(misfit: dict[str, Any], wanted: dict[str, Tensor]) -> str:
         name, _separator, shape = entry.partition(": ")
         if name in wanted:
             lines.append(
-                _("{name} has shape {came}, expected {expected}").format(
-                    name=name, came=shape, expected=tuple(wanted[name].shape)
+                _("{name} has shape {got}, expected {expected}").format(
+                    name=name, got=shape, expected=tuple(wanted[name].shape)
                 )
             )
     return "\n".join(lines)

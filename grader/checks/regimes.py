@@ -55,7 +55,7 @@ Inputs = Callable[[Any, tuple[int, ...], int], tuple[Any, ...]]
 class AskedFunction:
     """How a function is called: `inputs(draw, leading, tokens)` gives its arguments, `options` those by name.
 
-    `terms` as for `agree`, or `judged(came, inputs)` in its place where the answer is random. `model` names a class and
+    `terms` as for `agree`, or `judged(got, inputs)` in its place where the answer is random. `model` names a class and
     its arguments: an object of it, in float64, is the first argument. `without`: regimes that do not apply.
     """
 
@@ -148,12 +148,12 @@ def _function(student: Implementation, reference: Implementation, draw: Draw, na
     expected = None if how.judged else getattr(reference, name)(*models[1:], *inputs, **how.options)
 
     def asked(regimes: Iterable[str]) -> None:
-        came = getattr(student.using(**_options(regimes)), name)(*models[:1], *inputs, **how.options)
-        unmodified(came)  # first: memory that is used again makes the values wrong as well
+        got = getattr(student.using(**_options(regimes)), name)(*models[:1], *inputs, **how.options)
+        unmodified(got)  # first: memory that is used again makes the values wrong as well
         if how.judged:
-            how.judged(came, inputs)
+            how.judged(got, inputs)
         else:
-            agree(came, expected, terms=how.terms)
+            agree(got, expected, terms=how.terms)
 
     _singled_out(asked, how, any(isinstance(value, np.ndarray) for value in inputs))
 
@@ -239,9 +239,9 @@ def _module(student: Implementation, reference: Implementation, draw: Draw, name
         module = theirs.nested("eval") if "parent" in regimes else theirs.eval()
         if not how.drops:
             module = theirs.train()  # which makes no difference, unless something drops where nothing should
-        came = module.using(**_options(regimes))(*inputs)
-        unmodified(came)
-        agree(came, expected, terms=how.terms, note="" if how.drops else in_training_mode())
+        got = module.using(**_options(regimes))(*inputs)
+        unmodified(got)
+        agree(got, expected, terms=how.terms, note="" if how.drops else in_training_mode())
 
     _singled_out(asked, how)
     if how.drops:  # last: two right ways may draw other numbers, and a mistake should show before that

@@ -284,8 +284,8 @@ class _Program:
         for name, wanted in due.gradients.items():
             if wanted is None or wanted.device == "meta":
                 continue
-            came, room = outcome.gradients.get(name), gradient_room(wanted.tensor, largest, due.tolerance)
-            found = torch.zeros_like(wanted.tensor) if came is None else came.tensor
+            got, room = outcome.gradients.get(name), gradient_room(wanted.tensor, largest, due.tolerance)
+            found = torch.zeros_like(wanted.tensor) if got is None else got.tensor
             try:
                 require_close(found, wanted.tensor, room)
             except (CheckFailed, RuntimeError):  # RuntimeError: of another shape

@@ -93,7 +93,7 @@ class Scale:
 
 def drawing(parting: Parting) -> Drawing:
     """The expected matrix and the learner's, on one colour scale: beside each other, or one below the other."""
-    both = parting.expected, parting.came
+    both = parting.expected, parting.got
     rows, columns = len(parting.expected), len(parting.expected[0])
     largest = max(rows, columns)
     cell = _cell(largest)

@@ -197,7 +197,7 @@ def open_address(address: str) -> bool:
 def blocks(message: str) -> list[Block]:
     """A check's message, line by line, sorted by what the lines are."""
     found: list[Block] = []
-    codes = {_label(line) for line in (_("called    {call}"), _("expected  {expected}"), _("got       {came}"))}
+    codes = {_label(line) for line in (_("called    {call}"), _("expected  {expected}"), _("got       {got}"))}
     for line in message.splitlines():
         label = reports.LABEL.match(line)
         kind: Literal["pairs", "list", "words", "typed"] = "words"
@@ -236,20 +236,20 @@ def heat_map(parting: Parting, name: str, own: str = "") -> HeatMap:
             rows=len(parting.expected), columns=len(parting.expected[0]), count=count,
             total=len(parting.expected) * len(parting.expected[0]),
         ),
-        _("The first difference is in row {row}, column {column}: expected {expected}, got {came}.").format(
+        _("The first difference is in row {row}, column {column}: expected {expected}, got {got}.").format(
             row=row, column=column, expected=written(parting.expected[row][column]),
-            came=written(parting.came[row][column]),
+            got=written(parting.got[row][column]),
         ),
     ]  # fmt: skip
     if parting.slice:
         facts.insert(0, _("This shows the slice of the answer at {place}.").format(place=parting.slice))
-    if any(value is None for matrix in (parting.expected, parting.came) for line in matrix for value in line):
+    if any(value is None for matrix in (parting.expected, parting.got) for line in matrix for value in line):
         facts.append(_("× stands for infinity or NaN."))
     titles = _("expected"), own or _("yours")
     tables = [
         (title, [[TableCell(written(value), apart) for value, apart in zip(*lines, strict=True)]
                  for lines in zip(matrix, differs, strict=True)])
-        for title, matrix in zip(titles, (parting.expected, parting.came), strict=True)
+        for title, matrix in zip(titles, (parting.expected, parting.got), strict=True)
     ]  # fmt: skip
     drawn = drawing(parting)
     panels = [

@@ -68,8 +68,8 @@ Picture = Matrices | Curves | Arrows
 def of_parting(parting: Parting) -> Curves | Arrows | None:
     """What a heat map shows, drawn as what the numbers are, where the check says so. None where nothing can be drawn:
     an infinity, or an odd number of columns."""
-    expected, came = ([[_finite(value) for value in row] for row in part] for part in (parting.expected, parting.came))
-    if any(value is None for row in [*expected, *came] for value in row):
+    expected, got = ([[_finite(value) for value in row] for row in part] for part in (parting.expected, parting.got))
+    if any(value is None for row in [*expected, *got] for value in row):
         return None
     apart = [column for column in range(len(expected[0])) if any(row[column] for row in parting.differs)]
     if parting.drawn_as == "arrows" and len(expected[0]) % 2 == 0:
@@ -78,12 +78,12 @@ def of_parting(parting: Parting) -> Curves | Arrows | None:
         panels = [
             (f"{2 * pair}, {2 * pair + 1}",
              [[(float(part[row][2 * pair] or 0), float(part[row][2 * pair + 1] or 0)) for row in rows]
-              for part in (expected, came)])
+              for part in (expected, got)])
             for pair in pairs
         ]  # fmt: skip
         return Arrows(panels=panels, names=["expected", "yours"], labels=[str(row) for row in rows])
     if parting.drawn_as == "curves" and len(expected) > 2:
-        drawn = [(f"{column}", [[row[column] for row in part] for part in (expected, came)]) for column in apart]
+        drawn = [(f"{column}", [[row[column] for row in part] for part in (expected, got)]) for column in apart]
         x = [float(row) for row in range(len(expected))]
         return Curves(x=x, panels=drawn[:MOST_PANELS], names=["expected", "yours"], across="row")
     return None

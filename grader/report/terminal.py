@@ -235,8 +235,8 @@ def checks_table(step: StepResult) -> Table:
 
 def _matrices(parting: Parting) -> Table:
     """The expected and the actual matrix, cell by cell: shaded by value, with a star where they differ."""
-    rows = list(zip(parting.expected, parting.came, parting.differs, strict=True))[:TABLE_ROWS]
-    values = [value for wanted, came, _differs in rows for value in (*wanted, *came) if value is not None]
+    rows = list(zip(parting.expected, parting.got, parting.differs, strict=True))[:TABLE_ROWS]
+    values = [value for wanted, got, _differs in rows for value in (*wanted, *got) if value is not None]
     low, high = min(values, default=0.0), max(values, default=0.0)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
     table.add_column(_("row"), justify="right", style="dim", no_wrap=True)
@@ -251,8 +251,8 @@ def _matrices(parting: Parting) -> Table:
             line.append(f"{_cell(value) + ('*' if apart else ' '):>8}", f"{'bold ' if apart else ''}white on {shade}")
         return line
 
-    for number_of_row, (wanted, came, differs) in enumerate(rows):
-        table.add_row(str(number_of_row), cells(wanted, [False] * len(wanted)), cells(came, differs))
+    for number_of_row, (wanted, got, differs) in enumerate(rows):
+        table.add_row(str(number_of_row), cells(wanted, [False] * len(wanted)), cells(got, differs))
     return table
 
 

@@ -97,10 +97,10 @@ def _naive(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 def _error(contestant: Contestant, inputs: list[Tensor]) -> float | str:
     """The largest difference from the naive way in float32; or why there is no result here."""
     try:
-        came = contestant.compute(*inputs).float()
+        got = contestant.compute(*inputs).float()
     except (RuntimeError, ValueError) as error:  # a backend that this machine does not have
         return str(error).strip().splitlines()[0][:200] or type(error).__name__
-    return (came - _naive(*(x.float() for x in inputs))).abs().max().item()
+    return (got - _naive(*(x.float() for x in inputs))).abs().max().item()
 
 
 def _measured(contestant: Contestant, inputs: list[Tensor], device: str, backward: bool) -> dict[str, Any]:

@@ -52,10 +52,10 @@ def test_slices_sum_to_one(student: Implementation, reference: Implementation, d
     """No weight is negative, and each slice sums to 1."""
     # exp of the first is a number still, and that of twice the first is none.
     for x in (60 + draw.normal(1), draw.normal(9, 3, 7, scale=3.0), draw.normal(2, 4096, scale=2.0)):
-        came = student.softmax(x)
-        agree(came, reference.softmax(x), terms=x.shape[-1])
-        sums_to_one(came.tensor())
-        holds(came.tensor().min() >= 0, _("A weight came out negative, and every weight is at least 0."))
+        got = student.softmax(x)
+        agree(got, reference.softmax(x), terms=x.shape[-1])
+        sums_to_one(got.tensor())
+        holds(got.tensor().min() >= 0, _("A weight came out negative, and every weight is at least 0."))
 
 
 @points(2.5)
@@ -69,9 +69,9 @@ def test_large_entries(student: Implementation, reference: Implementation, draw:
         torch.tensor([10_000.0, 10_000.0, -10_000.0], dtype=torch.float64),
         torch.cat([near + 10_000, near - 10_000]),
     ):
-        came = theirs.softmax(x)
-        agree(came, ours.softmax(x), terms=GUARDED if x.dtype == torch.float64 else ROOM_OF_LARGE_ENTRIES)
-        sums_to_one(came.tensor())
+        got = theirs.softmax(x)
+        agree(got, ours.softmax(x), terms=GUARDED if x.dtype == torch.float64 else ROOM_OF_LARGE_ENTRIES)
+        sums_to_one(got.tensor())
 
 
 @points(1)
@@ -80,12 +80,12 @@ def test_slices_far_apart(student: Implementation, reference: Implementation, dr
     rows = torch.tensor([[0.0, LN_3], [-10_000.0, -10_000.0]])
     agree(student.softmax(rows), torch.tensor([[1 / 4, 3 / 4], [1 / 2, 1 / 2]]), terms=2)
     x = draw.normal(3, 4) + torch.tensor([[-300.0], [0.0], [300.0]])
-    for came, expected, dim in (
+    for got, expected, dim in (
         (student.softmax(x), reference.softmax(x), -1),
         (student.softmax(x.t().contiguous(), 0), reference.softmax(x.t().contiguous(), 0), 0),
     ):
-        agree(came, expected, terms=300**2)
-        sums_to_one(came.tensor(), dim)
+        agree(got, expected, terms=300**2)
+        sums_to_one(got.tensor(), dim)
 
 
 @points(0.5)
@@ -95,9 +95,9 @@ def test_minus_infinity(student: Implementation, reference: Implementation, draw
     x = torch.tensor([[0.0, -torch.inf, LN_3], [-torch.inf, -torch.inf, 0.0]])
     drawn = draw.normal(2, 3, 6).masked_fill(~draw.mask(2, 3, 6), -torch.inf)
     for scores in (x, drawn):
-        came = theirs.softmax(scores)
-        agree(came, ours.softmax(scores), terms=scores.shape[-1])
-        _nothing_for_minus_infinity(came.tensor(), scores)
+        got = theirs.softmax(scores)
+        agree(got, ours.softmax(scores), terms=scores.shape[-1])
+        _nothing_for_minus_infinity(got.tensor(), scores)
 
 
 @points(0.25)
@@ -116,10 +116,10 @@ def test_dtypes(student: Implementation, reference: Implementation, draw: Draw) 
         x = draw.normal(3, 5, dtype=dtype)
         if dtype == torch.float64:
             x[0, 0] = -torch.inf  # e⁻²⁰⁰ is exactly 0 in float32, and not here
-        came = student.softmax(x)
-        agree(came, reference.softmax(x), terms=GUARDED if dtype == torch.float64 else 5)
-        _nothing_for_minus_infinity(came.tensor(), x)
-        unmodified(came)  # a conversion to the dtype that is there already makes no copy to write over
+        got = student.softmax(x)
+        agree(got, reference.softmax(x), terms=GUARDED if dtype == torch.float64 else 5)
+        _nothing_for_minus_infinity(got.tensor(), x)
+        unmodified(got)  # a conversion to the dtype that is there already makes no copy to write over
 
 
 @points(0.5)
@@ -129,9 +129,9 @@ def test_half_precision(student: Implementation, reference: Implementation, draw
         large = torch.tensor([[10_000.0, 10_000.0, -10_000.0], [-10_000.0, -torch.inf, -10_000.0]], dtype=dtype)
         agree(student.softmax(large), torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]], dtype=dtype), terms=3)
         long = draw.uniform(1, 4096, dtype=dtype)
-        came = student.softmax(long)
-        agree(came, reference.softmax(long), terms=4)
-        sums_to_one(came.tensor(), tolerance=room)
+        got = student.softmax(long)
+        agree(got, reference.softmax(long), terms=4)
+        sums_to_one(got.tensor(), tolerance=room)
 
 
 @points(0.25)
@@ -146,9 +146,9 @@ def test_device(student: Implementation, reference: Implementation, draw: Draw) 
 def test_input_unmodified(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The scores are left as they were."""
     x = draw.normal(3, 4).masked_fill(~draw.mask(3, 4), -torch.inf)
-    came = student.softmax(x)
-    unmodified(came)
-    agree(came, reference.softmax(x), terms=4)
+    got = student.softmax(x)
+    unmodified(got)
+    agree(got, reference.softmax(x), terms=4)
 
 
 @points(0.25)

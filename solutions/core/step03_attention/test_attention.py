@@ -77,8 +77,8 @@ def test_masks(student: Implementation, reference: Implementation, draw: Draw) -
     """Every mask that broadcasts to the weights hides what it should."""
     query, key, value = draw.normal(2, 4, 3), draw.normal(2, 5, 3), draw.normal(2, 5, 2)
     for mask in (draw.mask(4, 5), draw.mask(5), draw.mask(2, 4, 5), draw.mask(2, 1, 5)):
-        came = student.attention(query, key, value, mask=mask)
-        agree(came, reference.attention(query, key, value, mask=mask), terms=8)
+        got = student.attention(query, key, value, mask=mask)
+        agree(got, reference.attention(query, key, value, mask=mask), terms=8)
     query, key, value = draw.normal(2, 3, 4, 3), draw.normal(2, 3, 5, 3), draw.normal(2, 3, 5, 2)
     for mask in (draw.mask(2, 1, 1, 5), draw.mask(3, 4, 5)):
         agree(student.attention(query, key, value, mask), reference.attention(query, key, value, mask), terms=8)
@@ -109,9 +109,9 @@ def test_self_attention(student: Implementation, reference: Implementation, draw
         theirs, ours = twins(student, reference, draw, "SelfAttention", d_in, d_out, **options)
         for shape in shapes:
             x = draw.normal(*shape)
-            came = theirs(x)
-            agree(came, ours(x), terms=d_in + d_out + shape[-2])
-            unmodified(came)
+            got = theirs(x)
+            agree(got, ours(x), terms=d_in + d_out + shape[-2])
+            unmodified(got)
 
 
 @points(0.5)
@@ -150,9 +150,9 @@ def test_dtypes(student: Implementation, reference: Implementation, draw: Draw) 
     for dtype, terms in ((torch.float64, GUARDED_TWICE), (torch.bfloat16, 9)):
         query, key = draw.normal(2, 3, 4, dtype=dtype), draw.normal(2, 5, 4, dtype=dtype)
         value = draw.normal(2, 5, 2, dtype=dtype)
-        came = student.attention(query, key, value, mask)
-        agree(came, reference.attention(query, key, value, mask), terms=terms)
-        unmodified(came)  # a conversion to the dtype that is there already makes no copy to write over
+        got = student.attention(query, key, value, mask)
+        agree(got, reference.attention(query, key, value, mask), terms=terms)
+        unmodified(got)  # a conversion to the dtype that is there already makes no copy to write over
 
 
 @points(0.5)
@@ -170,9 +170,9 @@ def test_inputs_unmodified(student: Implementation, reference: Implementation, d
     """The inputs and the mask are left as they were."""
     query, key, value = draw.normal(2, 3, 4), draw.normal(2, 5, 4), draw.normal(2, 5, 2)
     for mask in (None, draw.mask(2, 3, 5)):
-        came = student.attention(query, key, value, mask)
-        unmodified(came)
-        agree(came, reference.attention(query, key, value, mask), terms=9)
+        got = student.attention(query, key, value, mask)
+        unmodified(got)
+        agree(got, reference.attention(query, key, value, mask), terms=9)
 
 
 @points(0.5)
@@ -195,9 +195,9 @@ def test_self_attention_moves(student: Implementation, reference: Implementation
     for dtype, terms in ((torch.float64, GUARDED_TWICE), (torch.bfloat16, 12)):
         theirs.to(dtype=dtype)
         ours.to(dtype=dtype)
-        came = theirs(x.to(dtype))
-        agree(came, ours(x.to(dtype)), terms=terms)
-        unmodified(came)
+        got = theirs(x.to(dtype))
+        agree(got, ours(x.to(dtype)), terms=terms)
+        unmodified(got)
     theirs.to(device="meta")
     ours.to(device="meta")
     agree(theirs(x.bfloat16()), ours(x.bfloat16()))

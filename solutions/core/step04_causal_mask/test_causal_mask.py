@@ -90,9 +90,9 @@ def test_agrees_with_fresh_draws(student: Implementation, reference: Implementat
         (draw.normal(2, 1, 3, 2, 4), draw.mask(2, 1, 3, 2, 4)),
     )
     for scores, mask in cases:
-        came = student.masked_softmax(scores, mask)
-        agree(came, reference.masked_softmax(scores, mask), terms=scores.shape[-1])
-        unmodified(came)
+        got = student.masked_softmax(scores, mask)
+        agree(got, reference.masked_softmax(scores, mask), terms=scores.shape[-1])
+        unmodified(got)
 
 
 @points(0.5)
@@ -110,11 +110,11 @@ def test_renormalise_agrees_with_masking(student: Implementation, reference: Imp
         # some 3 in 10,000. Beside that a guard of 1e-10 is nothing, and one of 1e-8 is seen.
         scores = draw.uniform(*shape, low=-0.25, high=0.25) + torch.where(mask, -4.0, 4.0)
         weights = _softmax_outputs(reference, scores)
-        came = student.renormalise(weights, mask)
+        got = student.renormalise(weights, mask)
         # The weights arrive rounded, which the division does not make worse: hence the room of 16 positions.
-        agree(came, reference.masked_softmax(scores, mask), terms=16)
-        _nothing_for_hidden(came.tensor(), mask)
-        unmodified(came)
+        agree(got, reference.masked_softmax(scores, mask), terms=16)
+        _nothing_for_hidden(got.tensor(), mask)
+        unmodified(got)
 
 
 @points(0.5)
@@ -122,9 +122,9 @@ def test_hidden_weights_are_zero(student: Implementation, reference: Implementat
     """Each hidden position gets weight exactly 0, and each row sums to 1."""
     for shape in ((2, 3), (2, 2, 5, 130)):
         scores, mask = draw.normal(*shape, scale=3.0), draw.mask(*shape)
-        came = student.masked_softmax(scores, mask)
-        weights = came.tensor()
-        agree(came, reference.masked_softmax(scores, mask), terms=shape[-1])
+        got = student.masked_softmax(scores, mask)
+        weights = got.tensor()
+        agree(got, reference.masked_softmax(scores, mask), terms=shape[-1])
         _nothing_for_hidden(weights, mask)
         sums_to_one(weights)
 
@@ -138,9 +138,9 @@ def test_large_scores(student: Implementation, reference: Implementation, draw: 
     # A score near 10000 may be rounded by 10000 eps before anything is subtracted from it; each row still sums to 1.
     near, mask = draw.integers(-3, 4, 2, 3, 6) / 2, draw.mask(3, 6)
     scores = near + torch.tensor([[[HUGE]], [[-HUGE]]])
-    came = student.masked_softmax(scores, mask)
-    agree(came, reference.masked_softmax(scores, mask), terms=int(HUGE) ** 2)
-    sums_to_one(came.tensor())
+    got = student.masked_softmax(scores, mask)
+    agree(got, reference.masked_softmax(scores, mask), terms=int(HUGE) ** 2)
+    sums_to_one(got.tensor())
 
 
 @points(0.5)
@@ -150,10 +150,10 @@ def test_dtypes(student: Implementation, reference: Implementation, draw: Draw) 
         scores, mask = draw.normal(2, 4, 6, dtype=dtype), draw.mask(4, 6)
         if dtype == torch.float64:
             scores[0, 0] += HUGE  # beyond exp, in this dtype too
-        came = student.masked_softmax(scores, mask)
-        agree(came, reference.masked_softmax(scores, mask), terms=terms)
-        _nothing_for_hidden(came.tensor(), mask)
-        unmodified(came)  # a conversion to the dtype that is there already makes no copy to write over
+        got = student.masked_softmax(scores, mask)
+        agree(got, reference.masked_softmax(scores, mask), terms=terms)
+        _nothing_for_hidden(got.tensor(), mask)
+        unmodified(got)  # a conversion to the dtype that is there already makes no copy to write over
     large = _large_scores(draw, torch.float16)
     for scores, mask in (*large, (large[-1][0].bfloat16(), large[-1][1])):
         agree(student.masked_softmax(scores, mask), reference.masked_softmax(scores, mask), terms=6)
@@ -163,9 +163,9 @@ def test_dtypes(student: Implementation, reference: Implementation, draw: Draw) 
     for dtype, terms in ((torch.float64, 1000 * GUARDED), (torch.bfloat16, 6)):
         scores = draw.uniform(2, 4, 6, low=-0.3, high=0.3, dtype=dtype) + torch.where(mask, -1.0, 1.0).to(dtype)
         weights = _softmax_outputs(reference, scores)
-        came = student.renormalise(weights, mask)
-        agree(came, reference.renormalise(weights, mask), terms=terms)
-        unmodified(came)
+        got = student.renormalise(weights, mask)
+        agree(got, reference.renormalise(weights, mask), terms=terms)
+        unmodified(got)
 
 
 @points(0.25)

@@ -35,8 +35,8 @@ def drawn(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor]:
     return (draw.uniform(*leading, tokens, 8, low=0.5, high=1.5),)
 
 
-def kept_or_dropped(came: Answer, inputs: tuple[Tensor, ...]) -> None:
-    _agrees_where_kept(came, 2.0 * inputs[0])
+def kept_or_dropped(got: Answer, inputs: tuple[Tensor, ...]) -> None:
+    _agrees_where_kept(got, 2.0 * inputs[0])
 
 
 CALLS = {
@@ -168,9 +168,9 @@ def test_none_and_all(student: Implementation, reference: Implementation, draw: 
 def test_gradients(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The gradient passes through the same mask, with the same scale."""
     x = _away_from_zero(draw, 2, 2, 4, 8)  # four dimensions, as the weights of several heads have
-    came = student.using(gradients=True).dropout(x, 0.3)
-    _agrees_where_kept(came, x * _scale(reference, 0.3, x.dtype))
-    _gradient_passes_the_mask(came, reference, x)
+    got = student.using(gradients=True).dropout(x, 0.3)
+    _agrees_where_kept(got, x * _scale(reference, 0.3, x.dtype))
+    _gradient_passes_the_mask(got, reference, x)
 
 
 @points(0.5)
@@ -226,9 +226,9 @@ def test_module_obeys_its_mode(student: Implementation, reference: Implementatio
     # it. Where an element is kept when the draw is > p, one of these 8 is dropped with p = 0 once in 2 ** 21 runs.
     few = _away_from_zero(draw, 2, 4, dtype=torch.float64)
     for end in (0.0, 1.0):
-        came = student.Dropout(p=end).using(gradients=True)(few)
-        agree(came, reference.using(gradients=True).dropout(few, end), terms=GUARDED_TWICE)
-        unmodified(came)
+        got = student.Dropout(p=end).using(gradients=True)(few)
+        agree(got, reference.using(gradients=True).dropout(few, end), terms=GUARDED_TWICE)
+        unmodified(got)
     for dtype in (torch.float64, torch.bfloat16):
         theirs.to(dtype=dtype)
         few = _away_from_zero(draw, 2, 2, 2, 4, dtype=dtype)
@@ -236,8 +236,8 @@ def test_module_obeys_its_mode(student: Implementation, reference: Implementatio
         exactly(theirs.eval()(few), few)
     theirs.to(device="meta")
     for training in (True, False):
-        came = theirs.train()(few) if training else theirs.eval()(few)
-        _is_on_meta(came, reference.using(device="meta").dropout(few, p, training))
+        got = theirs.train()(few) if training else theirs.eval()(few)
+        _is_on_meta(got, reference.using(device="meta").dropout(few, p, training))
 
 
 @points(0.25)
@@ -258,9 +258,9 @@ def test_input_unmodified(student: Implementation, reference: Implementation, dr
     """The tensor x is left as it was."""
     # All 64 elements are kept, so that a change stays hidden, with a probability of 2 ** -64.
     x = _away_from_zero(draw, 8, 8)
-    came = student.dropout(x, 0.5)
-    unmodified(came)
-    _agrees_where_kept(came, x * _scale(reference, 0.5, x.dtype))
+    got = student.dropout(x, 0.5)
+    unmodified(got)
+    _agrees_where_kept(got, x * _scale(reference, 0.5, x.dtype))
     unmodified(student.dropout(x, 1.0))  # where all is dropped there may be a way of its own
 
 
@@ -281,34 +281,34 @@ def _scale(reference: Implementation, p: float, dtype: torch.dtype) -> Tensor:
     return reference.dropout(torch.ones(256, dtype=dtype), p).tensor().max()
 
 
-def _dropped(came: Answer, x: Tensor) -> Tensor:
-    value = came.tensor()
+def _dropped(got: Answer, x: Tensor) -> Tensor:
+    value = got.tensor()
     holds(
         value.shape == x.shape,
-        _("The result has shape {came}, and it should have {expected}.").format(
-            came=tuple(value.shape), expected=tuple(x.shape)
+        _("The result has shape {got}, and it should have {expected}.").format(
+            got=tuple(value.shape), expected=tuple(x.shape)
         ),
     )
     return value == 0
 
 
 # Each element is 0 or agrees with `kept`. A right answer is refused when it drops all n: p ** n is below 10 ** -11.
-def _agrees_where_kept(came: Answer, kept: Tensor) -> None:
-    value = came.tensor()
+def _agrees_where_kept(got: Answer, kept: Tensor) -> None:
+    value = got.tensor()
     expected = kept.masked_fill(value == 0, 0.0) if value.shape == kept.shape else kept
     note = _("Where the result is 0 the element counts as dropped, and 0 is expected there.")
     terms = GUARDED_TWICE if kept.dtype == torch.float64 else 1
-    agree(came, expected, terms=terms, note=note if value.shape == kept.shape and value.dtype == kept.dtype else None)
+    agree(got, expected, terms=terms, note=note if value.shape == kept.shape and value.dtype == kept.dtype else None)
     holds((value != 0).any(), _("Every element of the result is 0, and with this p some have to be kept."))
 
 
 # The grader sends one fixed pattern back through every result; through the identity it arrives as it was sent.
-def _gradient_passes_the_mask(came: Answer, reference: Implementation, x: Tensor) -> None:
-    sent, arrived = reference.using(gradients=True).dropout(x, 0.0).gradients["0"], came.gradients["0"]
+def _gradient_passes_the_mask(got: Answer, reference: Implementation, x: Tensor) -> None:
+    sent, arrived = reference.using(gradients=True).dropout(x, 0.0).gradients["0"], got.gradients["0"]
     holds(arrived is not None, _("No gradient arrives at x. Was something detached, or computed under no_grad?"))
     assert sent is not None
     assert arrived is not None
-    expected = sent * came.tensor() / x
+    expected = sent * got.tensor() / x
     apart = ~((arrived - expected).abs() <= 1e-5)
     if not apart.any():
         return
@@ -322,7 +322,7 @@ def _gradient_passes_the_mask(came: Answer, reference: Implementation, x: Tensor
         sentence.format(
             place=list(place),
             before=float(x[place]),
-            after=float(came.tensor()[place]),
+            after=float(got.tensor()[place]),
             sent=float(sent[place]),
             expected=float(expected[place]),
             arrived=float(arrived[place]),
@@ -330,16 +330,16 @@ def _gradient_passes_the_mask(came: Answer, reference: Implementation, x: Tensor
     )
 
 
-def _is_on_meta(came: Answer, expected: Answer) -> None:
+def _is_on_meta(got: Answer, expected: Answer) -> None:
     note = _(
         "The device `meta` has shapes but no values: creating a tensor on another device, or looking at "
         "values, fails there."
     )
-    agree(came, expected, note=note)
+    agree(got, expected, note=note)
 
 
-def _rate_is_near(came: Answer, x: Tensor, p: float, room: float = 0.0) -> None:
-    rate = float(_dropped(came, x).double().mean())
+def _rate_is_near(got: Answer, x: Tensor, p: float, room: float = 0.0) -> None:
+    rate = float(_dropped(got, x).double().mean())
     room += binomial_bound(x.numel(), p)
     sentence = _(
         "Of {count} elements a share of {rate:.3f} was dropped, and with p = {p} it should be within {room:.3f} of {p}."

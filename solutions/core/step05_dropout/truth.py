@@ -57,8 +57,8 @@ def test_dropout_count(layer: Callable[[Tensor], Tensor]) -> None:
 def test_dropout_defaults() -> None:
     """Without p both drop half, and both are on."""
     x = torch.ones(100)
-    for came in (dropout(x), Dropout()(x)):
-        assert torch.equal(came.unique(), F.dropout(x).unique())
+    for got in (dropout(x), Dropout()(x)):
+        assert torch.equal(got.unique(), F.dropout(x).unique())
 
 
 def test_dropout_edges() -> None:

@@ -56,9 +56,9 @@ def test_agrees_with_fresh_draws(student: Implementation, reference: Implementat
     for batch, tokens, d_in, d_out, qkv_bias in ((1, 3, 3, 2, False), (3, 6, 4, 5, True)):
         theirs, ours = twins(student, reference, draw, "CausalAttention", d_in, d_out, tokens, 0.0, qkv_bias=qkv_bias)
         x = draw.normal(batch, tokens, d_in)
-        came = theirs(x)
-        agree(came, ours(x), terms=d_in + d_out + tokens)
-        unmodified(came)
+        got = theirs(x)
+        agree(got, ours(x), terms=d_in + d_out + tokens)
+        unmodified(got)
 
 
 @points(1)
@@ -133,9 +133,9 @@ def test_other_dtypes(student: Implementation, reference: Implementation, draw: 
         agree(theirs(x), ours(x), terms=terms)
     training, _ours = twins(student, reference, draw, "CausalAttention", 3, 4, 6, DROPPED)
     training.to(dtype=x.dtype)
-    came = training.train()(x).tensor()
-    sentence = _("In training the context has dtype {came}, and it should have {expected}.")
-    holds(came.dtype == x.dtype, sentence.format(came=came.dtype, expected=x.dtype))
+    got = training.train()(x).tensor()
+    sentence = _("In training the context has dtype {got}, and it should have {expected}.")
+    holds(got.dtype == x.dtype, sentence.format(got=got.dtype, expected=x.dtype))
 
 
 @points(0.5)
@@ -169,27 +169,27 @@ def test_dropout_acts_on_weights(student: Implementation, reference: Implementat
     theirs.load_parameters(parameters)
     ours.load_parameters(parameters)
     x = torch.eye(tokens).repeat(16, 1, 1)
-    plain, came = ours.eval()(x).tensor(), theirs(x).tensor()
+    plain, got = ours.eval()(x).tensor(), theirs(x).tensor()
     holds(
-        came.shape == plain.shape,
-        _("In training the context has shape {came}, and it should have {expected}.").format(
-            came=tuple(came.shape), expected=tuple(plain.shape)
+        got.shape == plain.shape,
+        _("In training the context has shape {got}, and it should have {expected}.").format(
+            got=tuple(got.shape), expected=tuple(plain.shape)
         ),
     )
     holds(
-        bool(came.isfinite().all()),
+        bool(got.isfinite().all()),
         _(
             "In training the context holds NaN or infinity. A hidden score of -inf times 0 is NaN, and so is a row of "
             "zeros divided by its sum. Dropout comes after the softmax, and nothing is divided after it."
         ),
     )
-    plain, came, copy = plain[..., :tokens], came[..., :tokens], came[..., tokens:]
+    plain, got, copy = plain[..., :tokens], got[..., :tokens], got[..., tokens:]
     holds(
-        (came - copy).abs().max() <= 1e-5,
+        (got - copy).abs().max() <= 1e-5,
         _("Two equal columns of the values gave different columns of the context. Dropout belongs on the weights."),
     )
-    _each_is_zero_or_scaled(came, plain)
-    dropped = came <= plain / 2
+    _each_is_zero_or_scaled(got, plain)
+    dropped = got <= plain / 2
     visible, half = torch.ones(tokens, tokens, dtype=torch.bool).tril(), tokens // 2
     _share_is_near(
         dropped[:, visible],
@@ -240,20 +240,20 @@ def _bias_is_dropped_too(student: Implementation) -> None:
     _each_is_zero_or_scaled(context, torch.ones_like(context))
 
 
-def _each_is_zero_or_scaled(came: Tensor, plain: Tensor) -> None:
+def _each_is_zero_or_scaled(got: Tensor, plain: Tensor) -> None:
     # Fails unless every weight is either 0 or what it is without dropout, times 1 / (1 - p).
     kept = plain / (1 - DROPPED)
-    stray = ~((came.abs() <= 1e-5) | ((came - kept).abs() <= 1e-5))
+    stray = ~((got.abs() <= 1e-5) | ((got - kept).abs() <= 1e-5))
     if not stray.any():
         return
     place = tuple(stray.nonzero()[0].tolist())
     sentence = _(
-        "With dropout {p} a weight of {plain:.4f} came out as {came:.4f}. "
+        "With dropout {p} a weight of {plain:.4f} came out as {got:.4f}. "
         "A dropped weight is 0, and a kept one is multiplied by 1 / (1 - {p}), which makes {kept:.4f}."
     )
     holds(
         False,
-        sentence.format(p=DROPPED, plain=float(plain[place]), came=float(came[place]), kept=float(kept[place])),
+        sentence.format(p=DROPPED, plain=float(plain[place]), got=float(got[place]), kept=float(kept[place])),
     )
 
 

@@ -36,9 +36,9 @@ def test_split_any_shape(student: Implementation, reference: Implementation, dra
     """Head h holds the columns h * d to (h + 1) * d - 1, for any shape."""
     for batch, tokens, heads, d in SHAPES:
         x = draw.normal(batch, tokens, heads * d)
-        came = student.split_heads(x, heads)
-        exactly(came, reference.split_heads(x, heads))
-        unmodified(came)
+        got = student.split_heads(x, heads)
+        exactly(got, reference.split_heads(x, heads))
+        unmodified(got)
 
 
 @points(0.5)
@@ -46,9 +46,9 @@ def test_merge_any_shape(student: Implementation, reference: Implementation, dra
     """Each token gets the columns of its heads side by side, for any shape."""
     for batch, tokens, heads, d in SHAPES:
         x = draw.normal(batch, heads, tokens, d)
-        came = student.merge_heads(x)
-        exactly(came, reference.merge_heads(x))
-        unmodified(came)
+        got = student.merge_heads(x)
+        exactly(got, reference.merge_heads(x))
+        unmodified(got)
 
 
 @points(0.5)

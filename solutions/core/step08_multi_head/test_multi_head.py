@@ -66,9 +66,9 @@ def test_wrapper_concatenates(student: Implementation, reference: Implementation
         x = draw.normal(batch, tokens, d_in)
         if qkv_bias:
             theirs.train()  # with p = 0 the mode makes no difference
-        came = theirs.using(gradients=True)(x)
-        agree(came, ours.using(gradients=True)(x), terms=batch * tokens * (d_in + d_out))
-        unmodified(came)
+        got = theirs.using(gradients=True)(x)
+        agree(got, ours.using(gradients=True)(x), terms=batch * tokens * (d_in + d_out))
+        unmodified(got)
 
 
 @points(0.75)
@@ -78,9 +78,9 @@ def test_agrees_with_fresh_draws(student: Implementation, reference: Implementat
         arguments = (d_in, d_out, tokens, 0.0, heads)
         theirs, ours = twins(student, reference, draw, "MultiHeadAttention", *arguments, qkv_bias=qkv_bias)
         x = draw.normal(batch, tokens, d_in)
-        came = theirs(x)
-        agree(came, ours(x), terms=d_in + 2 * d_out + tokens)
-        unmodified(came)
+        got = theirs(x)
+        agree(got, ours(x), terms=d_in + 2 * d_out + tokens)
+        unmodified(got)
 
 
 @points(0.75)
@@ -154,9 +154,9 @@ def test_other_dtypes(student: Implementation, reference: Implementation, draw: 
             agree(theirs(x), ours(x), terms=terms)
         training, _ours = twins(student, reference, draw, name, 3, d_out, 6, DROPPED, 2)
         training.to(dtype=x.dtype)
-        came = training.train()(x).tensor()
-        sentence = _("In training the result has dtype {came}, and it should have {expected}.")
-        holds(came.dtype == x.dtype, sentence.format(came=came.dtype, expected=x.dtype))
+        got = training.train()(x).tensor()
+        sentence = _("In training the result has dtype {got}, and it should have {expected}.")
+        holds(got.dtype == x.dtype, sentence.format(got=got.dtype, expected=x.dtype))
 
 
 @points(0.5)
@@ -207,33 +207,33 @@ def test_dropout_acts_on_weights(student: Implementation, reference: Implementat
         _weights_are_dropped(modules[0](x).tensor(), modules[1].eval()(x).tensor(), heads)
 
 
-def _weights_are_dropped(came: Tensor, plain: Tensor, heads: int) -> None:
-    # Fails unless `came` is `plain` (16, T, H * 2 * T), each head's weights twice, with single weights dropped.
+def _weights_are_dropped(got: Tensor, plain: Tensor, heads: int) -> None:
+    # Fails unless `got` is `plain` (16, T, H * 2 * T), each head's weights twice, with single weights dropped.
     tokens = plain.shape[1]
     holds(
-        came.shape == plain.shape,
-        _("In training the result has shape {came}, and it should have {expected}.").format(
-            came=tuple(came.shape), expected=tuple(plain.shape)
+        got.shape == plain.shape,
+        _("In training the result has shape {got}, and it should have {expected}.").format(
+            got=tuple(got.shape), expected=tuple(plain.shape)
         ),
     )
     holds(
-        bool(came.isfinite().all()),
+        bool(got.isfinite().all()),
         _(
             "In training the result holds NaN or infinity. A hidden score of -inf times 0 is NaN, and so is a row of "
             "zeros divided by its sum. Dropout comes after the softmax, and nothing is divided after it."
         ),
     )
-    plain, came = (
+    plain, got = (
         result.unflatten(-1, (heads, 2, tokens)).permute(3, 0, 2, 1, 4)  # (2, B, H, T, T)
-        for result in (plain, came)
+        for result in (plain, got)
     )
     holds(
-        (came[0] - came[1]).abs().max() <= 1e-5,
+        (got[0] - got[1]).abs().max() <= 1e-5,
         _("Two equal columns of a head's values gave different results. Dropout belongs on the weights."),
     )
-    plain, came = plain[0], came[0]  # (B, H, T, T)
-    _each_is_zero_or_scaled(came, plain)
-    dropped = came <= plain / 2
+    plain, got = plain[0], got[0]  # (B, H, T, T)
+    _each_is_zero_or_scaled(got, plain)
+    dropped = got <= plain / 2
     visible, half = torch.ones(tokens, tokens, dtype=torch.bool).tril(), tokens // 2
     _share_is_near(
         dropped[..., visible],
@@ -273,20 +273,20 @@ def test_any_regime(student: Implementation, reference: Implementation, draw: Dr
     every_regime(student, reference, draw, CALLS)
 
 
-def _each_is_zero_or_scaled(came: Tensor, plain: Tensor) -> None:
+def _each_is_zero_or_scaled(got: Tensor, plain: Tensor) -> None:
     # Fails unless every weight is either 0 or what it is without dropout, times 1 / (1 - p).
     kept = plain / (1 - DROPPED)
-    stray = ~((came.abs() <= 1e-5) | ((came - kept).abs() <= 1e-5))
+    stray = ~((got.abs() <= 1e-5) | ((got - kept).abs() <= 1e-5))
     if not stray.any():
         return
     place = tuple(stray.nonzero()[0].tolist())
     sentence = _(
-        "With dropout {p} a weight of {plain:.4f} came out as {came:.4f}. "
+        "With dropout {p} a weight of {plain:.4f} came out as {got:.4f}. "
         "A dropped weight is 0, and a kept one is multiplied by 1 / (1 - {p}), which makes {kept:.4f}."
     )
     holds(
         False,
-        sentence.format(p=DROPPED, plain=float(plain[place]), came=float(came[place]), kept=float(kept[place])),
+        sentence.format(p=DROPPED, plain=float(plain[place]), got=float(got[place]), kept=float(kept[place])),
     )
 
 

@@ -53,9 +53,9 @@ def test_fused_weight_learns(student: Implementation, reference: Implementation,
     """Gradients flow back to the three weights, in every dtype."""
     for width, dtype in ((2, torch.float32), (4, torch.float64), (3, torch.bfloat16)):
         three = [draw.normal(width, width, dtype=dtype) for _number in range(3)]
-        came = student.using(gradients=True).fuse_qkv(*three)
-        exactly(came, reference.using(gradients=True).fuse_qkv(*three))
-        unmodified(came)
+        got = student.using(gradients=True).fuse_qkv(*three)
+        exactly(got, reference.using(gradients=True).fuse_qkv(*three))
+        unmodified(got)
     note = _(
         "The device `meta` has shapes but no values: creating a tensor on another device, or looking at "
         "values, fails there."
@@ -89,9 +89,9 @@ def test_agrees_with_fresh_draws(student: Implementation, reference: Implementat
         theirs, ours = twins(student, reference, draw, "CausalSelfAttention", width, heads, tokens, bias=bias)
         theirs.train()  # with p = 0 the mode makes no difference
         x = draw.normal(batch, tokens, width)
-        came = theirs.using(gradients=True)(x)
-        agree(came, ours.using(gradients=True)(x), terms=batch * tokens * width)
-        unmodified(came)
+        got = theirs.using(gradients=True)(x)
+        agree(got, ours.using(gradients=True)(x), terms=batch * tokens * width)
+        unmodified(got)
 
 
 @points(0.5)
@@ -155,9 +155,9 @@ def test_other_dtypes(student: Implementation, reference: Implementation, draw: 
         agree(theirs(x), ours(x), terms=terms)
     training, _ours = twins(student, reference, draw, "CausalSelfAttention", 8, 2, 6, DROPPED)
     training.to(dtype=x.dtype)
-    came = training.train()(x).tensor()
-    sentence = _("In training the result has dtype {came}, and it should have {expected}.")
-    holds(came.dtype == x.dtype, sentence.format(came=came.dtype, expected=x.dtype))
+    got = training.train()(x).tensor()
+    sentence = _("In training the result has dtype {got}, and it should have {expected}.")
+    holds(got.dtype == x.dtype, sentence.format(got=got.dtype, expected=x.dtype))
 
 
 @points(0.5)
@@ -194,20 +194,20 @@ def test_dropout_on_weights_and_output(student: Implementation, reference: Imple
     theirs.load_parameters(parameters)
     ours.load_parameters(parameters)
     x = torch.eye(width)[:tokens].repeat(16, 1, 1)
-    plain, came = ours.eval()(x).tensor(), theirs(x).tensor()
+    plain, got = ours.eval()(x).tensor(), theirs(x).tensor()
     holds(
-        came.shape == plain.shape,
-        _("In training the result has shape {came}, and it should have {expected}.").format(
-            came=tuple(came.shape), expected=tuple(plain.shape)
+        got.shape == plain.shape,
+        _("In training the result has shape {got}, and it should have {expected}.").format(
+            got=tuple(got.shape), expected=tuple(plain.shape)
         ),
     )
-    plain, came = (
+    plain, got = (
         result.unflatten(-1, (2, heads // 2, 2, tokens)).permute(2, 4, 0, 3, 1, 5)  # (2, 2, B, H / 2, T, T)
-        for result in (plain, came)
+        for result in (plain, got)
     )
-    _each_is_zero_or_scaled_twice(came, plain)
+    _each_is_zero_or_scaled_twice(got, plain)
     visible, half = torch.ones(tokens, tokens, dtype=torch.bool).tril(), tokens // 2
-    lost = came <= plain / 2
+    lost = got <= plain / 2
     one = lost[0, 0][..., visible]
     of_same_weight, of_same_number = lost[0, 1][..., visible], lost[1, 0][..., visible]
     rate = 1 - (1 - DROPPED) ** 2  # a number is lost with its weight, or by itself
@@ -279,20 +279,20 @@ def test_any_regime(student: Implementation, reference: Implementation, draw: Dr
     every_regime(student, reference, draw, CALLS)
 
 
-def _each_is_zero_or_scaled_twice(came: Tensor, plain: Tensor) -> None:
+def _each_is_zero_or_scaled_twice(got: Tensor, plain: Tensor) -> None:
     # Fails unless every number is either 0 or what it is without dropout, divided by 1 - p twice.
     kept = plain / (1 - DROPPED) ** 2
-    stray = ~((came.abs() <= 1e-5) | ((came - kept).abs() <= 1e-5))
+    stray = ~((got.abs() <= 1e-5) | ((got - kept).abs() <= 1e-5))
     if not stray.any():
         return
     place = tuple(stray.nonzero()[0].tolist())
     sentence = _(
-        "With dropout {p} a number that is {plain:.4f} without dropout came out as {came:.4f}. Where nothing was "
+        "With dropout {p} a number that is {plain:.4f} without dropout came out as {got:.4f}. Where nothing was "
         "dropped it is multiplied by 1 / (1 - {p}) twice, for the weights and for the output: that makes {kept:.4f}."
     )
     holds(
         False,
-        sentence.format(p=DROPPED, plain=float(plain[place]), came=float(came[place]), kept=float(kept[place])),
+        sentence.format(p=DROPPED, plain=float(plain[place]), got=float(got[place]), kept=float(kept[place])),
     )
 
 

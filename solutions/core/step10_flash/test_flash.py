@@ -59,10 +59,10 @@ def test_sdpa_is_causal(student: Implementation, reference: Implementation, draw
     for shape in ((1, 1, 3, 2), (2, 3, 6, 4), (1, 1, 1, 4)):  # one token tells little apart, so it comes last
         query, key, value = (draw.normal(*shape) for _input in range(3))
         expected = reference.using(gradients=True).sdpa(query, key, value)
-        came = student.using(gradients=True, functions=True).sdpa(query, key, value)
-        agree(came, expected, terms=shape[-2])
+        got = student.using(gradients=True, functions=True).sdpa(query, key, value)
+        agree(got, expected, terms=shape[-2])
         holds(
-            any("scaled_dot_product" in name for name in came.functions),
+            any("scaled_dot_product" in name for name in got.functions),
             _("sdpa did not call F.scaled_dot_product_attention. Here, and only here, the built-in is required."),
         )
 
@@ -79,16 +79,16 @@ def test_sdpa_dropout(student: Implementation, reference: Implementation, draw: 
     # All are asked before one is judged: who mistakes training for evaluation is told apart from who always drops.
     plain = student.using(gradients=True).sdpa(query, key, value, dropout_p=rate, training=False)
     undropped = student.using(gradients=True).sdpa(query, key, value, 0.0, True)
-    came, again = student.sdpa(query, key, value, rate), student.sdpa(query, key, value, rate, True)
+    got, again = student.sdpa(query, key, value, rate), student.sdpa(query, key, value, rate, True)
     agree(plain, expected, terms=tokens)
     agree(undropped, expected, terms=tokens)
     holds(
-        came.tensor().shape == again.tensor().shape == expected.tensor().shape,
-        _("In training the context has shape {came}, and it should have shape {expected}.").format(
-            came=tuple(came.tensor().shape), expected=tuple(expected.tensor().shape)
+        got.tensor().shape == again.tensor().shape == expected.tensor().shape,
+        _("In training the context has shape {got}, and it should have shape {expected}.").format(
+            got=tuple(got.tensor().shape), expected=tuple(expected.tensor().shape)
         ),
     )
-    weights, dropped_weights = expected.tensor()[..., :tokens], came.tensor()[..., :tokens]
+    weights, dropped_weights = expected.tensor()[..., :tokens], got.tensor()[..., :tokens]
     seen = weights > 0
     dropped = seen & (dropped_weights == 0)
     observed = float(dropped.sum() / seen.sum())
@@ -99,7 +99,7 @@ def test_sdpa_dropout(student: Implementation, reference: Implementation, draw: 
         ),
     )
     holds(
-        torch.allclose(dropped_weights, came.tensor()[..., tokens:], rtol=1e-4, atol=1e-6),
+        torch.allclose(dropped_weights, got.tensor()[..., tokens:], rtol=1e-4, atol=1e-6),
         _("A weight was dropped for one number of its value and kept for another: dropout did not act on the weights."),
     )
     kept = seen & ~dropped
@@ -108,7 +108,7 @@ def test_sdpa_dropout(student: Implementation, reference: Implementation, draw: 
         _("The weights that were kept should be divided by 1 - dropout_p, and they were not."),
     )
     holds(
-        not torch.equal(came.tensor(), again.tensor()),
+        not torch.equal(got.tensor(), again.tensor()),
         _("Two calls in training dropped the same weights. Each call should draw anew."),
     )
 
@@ -167,16 +167,16 @@ def test_large_scores(student: Implementation, reference: Implementation, draw: 
         query, key = large_scores(draw, 5, dtype)
         value = draw.normal(2, 2, 5, 3, dtype=dtype)
         expected = reference.using(gradients=True).flash_attention(query, key, value, is_causal, 3)
-        came = student.using(gradients=True).flash_attention(query, key, value, is_causal, 3)
-        agree(came, expected, terms=GUARDED_TWICE if dtype == torch.float64 else LARGE_SCORES)
+        got = student.using(gradients=True).flash_attention(query, key, value, is_causal, 3)
+        agree(got, expected, terms=GUARDED_TWICE if dtype == torch.float64 else LARGE_SCORES)
     # Whoever has no running maximum but whole rows instead is exact, and misses the point all the same.
     query, key = large_scores(draw, 5, torch.float32)
     query, key = query[:1, :1].repeat(1, 1, 6, 1), key[:1, :1].repeat(1, 1, 102, 1)
     value = draw.normal(1, 1, 510, 3)
     expected = reference.flash_attention(query, key, value, False, 30)
-    came = student.using(largest=True).flash_attention(query, key, value, False, 30)
-    agree(came, expected, terms=LARGE_SCORES)
-    within_bound(came.largest, (30, 510), 4, 30)
+    got = student.using(largest=True).flash_attention(query, key, value, False, 30)
+    agree(got, expected, terms=LARGE_SCORES)
+    within_bound(got.largest, (30, 510), 4, 30)
 
 
 def large_scores(draw: Draw, tokens: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -208,8 +208,8 @@ def test_gradients(student: Implementation, reference: Implementation, draw: Dra
         query, key = draw.normal(2, 2, num_queries, 4, dtype=dtype), draw.normal(2, 2, num_keys, 4, dtype=dtype)
         value = draw.normal(2, 2, num_keys, 3, dtype=dtype)
         expected = reference.using(gradients=True).flash_attention(query, key, value, is_causal, 3)
-        came = student.using(gradients=True).flash_attention(query, key, value, is_causal, 3)
-        agree(came, expected, terms=GUARDED_TWICE if dtype == torch.float64 else num_queries * num_keys)
+        got = student.using(gradients=True).flash_attention(query, key, value, is_causal, 3)
+        agree(got, expected, terms=GUARDED_TWICE if dtype == torch.float64 else num_queries * num_keys)
 
 
 @points(2.5)
@@ -230,23 +230,23 @@ def test_memory(student: Implementation, reference: Implementation, draw: Draw) 
             query[..., -1, :], key[..., -1, :] = 20.0, 20.0  # the last of its row by far: a score of 566
             terms = LARGE_SCORES
         expected = reference.flash_attention(query, key, value, *options)
-        came = student.using(largest=True).flash_attention(query, key, value, *options)
-        agree(came, expected, terms=terms)
-        within_bound(came.largest, (num_queries, num_keys), width, options[1] if options else DEFAULT_BLOCK)
+        got = student.using(largest=True).flash_attention(query, key, value, *options)
+        agree(got, expected, terms=terms)
+        within_bound(got.largest, (num_queries, num_keys), width, options[1] if options else DEFAULT_BLOCK)
     # As a NumPy array or as lists the matrix takes memory outside of torch. Small inputs first, so that what Python
     # makes once is there already.
     query, key, value = draw.normal(1, 1, 32, width), draw.normal(1, 1, 512, width), draw.normal(1, 1, 512, width)
     student.using(peak=True).flash_attention(query[..., :2, :], key[..., :4, :], value[..., :4, :], False, 2)
     expected = reference.flash_attention(query, key, value, False, 32)
-    came = student.using(peak=True).flash_attention(query, key, value, False, 32)
-    agree(came, expected, terms=512)
+    got = student.using(peak=True).flash_attention(query, key, value, False, 32)
+    agree(got, expected, terms=512)
     most = BYTES * most_elements((32, 512), width, 32)
     holds(
-        came.peak <= most,
+        got.peak <= most,
         _(
-            "Outside of torch, in arrays of NumPy or in lists, the call took {came} bytes, and at most {most} are "
+            "Outside of torch, in arrays of NumPy or in lists, the call took {got} bytes, and at most {most} are "
             "allowed: the whole matrix of scores has no place there either."
-        ).format(came=came.peak, most=most),
+        ).format(got=got.peak, most=most),
     )
 
 
@@ -280,16 +280,16 @@ def test_halves_meta_and_inputs(student: Implementation, reference: Implementati
     for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
         query, key, value = (draw.normal(2, 2, 7, 4, dtype=dtype) for _input in range(3))
         expected = reference.flash_attention(query, key, value, True, 3)
-        came = student.flash_attention(query, key, value, True, 3)
-        agree(came, expected, terms=GUARDED_TWICE if dtype == torch.float64 else 7)
-        unmodified(came)
+        got = student.flash_attention(query, key, value, True, 3)
+        agree(got, expected, terms=GUARDED_TWICE if dtype == torch.float64 else 7)
+        unmodified(got)
     expected = reference.using(device="meta").flash_attention(query, key, value, True, 4)
     agree(student.using(device="meta").flash_attention(query, key, value, True, 4), expected)
     for dtype in (torch.float64, torch.bfloat16):
         query, key, value = (draw.normal(2, 2, 7, 4, dtype=dtype) for _input in range(3))
-        expected, came = reference.sdpa(query, key, value), student.sdpa(query, key, value)
-        agree(came, expected, terms=7)
-        unmodified(came)
+        expected, got = reference.sdpa(query, key, value), student.sdpa(query, key, value)
+        agree(got, expected, terms=7)
+        unmodified(got)
     agree(student.using(device="meta").sdpa(query, key, value), reference.using(device="meta").sdpa(query, key, value))
 
 

@@ -58,9 +58,9 @@ def test_layer_norm(student: Implementation, reference: Implementation, draw: Dr
     for bias, shape, scale in ((True, (8,), 1.0), (False, (3, 8), 3.0), (True, (2, 3, 4, 8), 0.003)):
         theirs, ours = twins(student, reference, draw, "LayerNorm", 8, bias=bias)
         x = draw.normal(*shape, scale=scale)
-        came = theirs.using(gradients=True)(x)
-        agree(came, ours.using(gradients=True)(x), terms=8)
-        unmodified(came)
+        got = theirs.using(gradients=True)(x)
+        agree(got, ours.using(gradients=True)(x), terms=8)
+        unmodified(got)
 
 
 @points(0.75)
@@ -96,9 +96,9 @@ def test_mlp(student: Implementation, reference: Implementation, draw: Draw) -> 
         if bias:
             theirs.train()  # with the rate 0, which is the default, the mode makes no difference
         x = draw.normal(*shape, scale=2.0)
-        came = theirs.using(gradients=True)(x)
-        agree(came, ours.using(gradients=True)(x), terms=16)
-        unmodified(came)
+        got = theirs.using(gradients=True)(x)
+        agree(got, ours.using(gradients=True)(x), terms=16)
+        unmodified(got)
 
 
 @points(2)
@@ -123,10 +123,10 @@ def test_dropout(student: Implementation, reference: Implementation, draw: Draw)
     theirs, ours = twins(student, reference, draw, "MLP", 16, dropout=rate)
     expected = ours(x)
     theirs.train()
-    came, again = theirs(x).tensor(), theirs(x).tensor()
+    got, again = theirs(x).tensor(), theirs(x).tensor()
     # Asked before they are judged: who mistakes one mode for the other is told apart from who drops always, or never.
     agree(theirs.eval()(x), expected, terms=64)
-    require_dropped("MLP", came, again, expected.tensor(), rate)
+    require_dropped("MLP", got, again, expected.tensor(), rate)
 
     theirs, ours = twins(student, reference, draw, "Block", 16, 2, 12, dropout=rate)
     agree(theirs(x), ours(x), terms=64)
@@ -137,10 +137,10 @@ def test_dropout(student: Implementation, reference: Implementation, draw: Draw)
         ours.load_parameters(muted)
         theirs.load_parameters(muted)
         expected = ours(x)
-        came, again = theirs(x).tensor(), theirs(x).tensor()
+        got, again = theirs(x).tensor(), theirs(x).tensor()
         # Attention also drops weights, so what it adds has no expected value: only its zeros are counted.
         added = expected.tensor() - x if heard == "mlp" else None
-        require_dropped(f"Block.{heard}", came - x, again - x, added, rate)
+        require_dropped(f"Block.{heard}", got - x, again - x, added, rate)
 
     # The values are a token each, side by side for both heads, and what follows them passes them on: attention adds its
     # weights themselves. Dropout leaves 0 of a weight or all of it, divided by 1 - rate twice, for weight and output.
@@ -157,10 +157,10 @@ def test_dropout(student: Implementation, reference: Implementation, draw: Draw)
     theirs.train()
     x = norm.repeat(32, 1, 1)  # (32, 8, 16)
     kept = (ours(x).tensor() - x) / (1 - rate) ** 2
-    came = theirs(x).tensor() - x
-    dropped = came.abs() <= ROUNDED_TOKEN
+    got = theirs(x).tensor() - x
+    dropped = got.abs() <= ROUNDED_TOKEN
     holds(
-        (dropped | torch.isclose(came, kept, rtol=1e-3, atol=ROUNDED_TOKEN)).all(),
+        (dropped | torch.isclose(got, kept, rtol=1e-3, atol=ROUNDED_TOKEN)).all(),
         _(
             "With values of one token each and dropout {rate:.2f} attention adds 0 or the weight that it has without "
             "dropout, divided by (1 - {rate:.2f}) squared, and here it added something else. Is something dropped "
@@ -177,12 +177,12 @@ def test_dropout(student: Implementation, reference: Implementation, draw: Draw)
     )
 
 
-def require_dropped(branch: str, came: Tensor, again: Tensor, expected: Tensor | None, rate: float) -> None:
-    """Fails unless `came` has zeros at the rate of dropout, each by itself, and elsewhere what is due over 1 - rate."""
-    dropped = came == 0
+def require_dropped(branch: str, got: Tensor, again: Tensor, expected: Tensor | None, rate: float) -> None:
+    """Fails unless `got` has zeros at the rate of dropout, each by itself, and elsewhere what is due over 1 - rate."""
+    dropped = got == 0
     observed = float(dropped.float().mean())
     holds(
-        abs(observed - rate) <= binomial_bound(came.numel(), rate),
+        abs(observed - rate) <= binomial_bound(got.numel(), rate),
         _("With dropout {rate:.2f}, in training, {observed:.3f} of what {branch} adds was dropped.").format(
             rate=rate, observed=observed, branch=branch
         ),
@@ -195,13 +195,13 @@ def require_dropped(branch: str, came: Tensor, again: Tensor, expected: Tensor |
         ).format(branch=branch),
     )
     holds(
-        not torch.equal(came == 0, again == 0),
+        not torch.equal(got == 0, again == 0),
         _("Two calls in training dropped the same numbers of what {branch} adds. Each call should draw anew.").format(
             branch=branch
         ),
     )
     holds(
-        expected is None or torch.allclose(came[~dropped], expected[~dropped] / (1 - rate), rtol=1e-3, atol=1e-4),
+        expected is None or torch.allclose(got[~dropped], expected[~dropped] / (1 - rate), rtol=1e-3, atol=1e-4),
         _("What dropout keeps of what {branch} adds should be divided by 1 - {rate:.2f}, and it was not.").format(
             branch=branch, rate=rate
         ),

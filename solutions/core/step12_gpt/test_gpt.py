@@ -116,9 +116,9 @@ def test_logits_at_every_position(student: Implementation, reference: Implementa
     theirs, ours = twins(student, reference, draw, "GPT", 11, 6, 2, 2, 8)
     for shape, gradients in (((1, 1), False), ((3, 6), True)):  # in eval mode: gradients flow there, too
         idx = draw.integers(0, 11, *shape)
-        came = theirs.using(gradients=gradients)(idx)
-        agree(came, ours.using(gradients=gradients)(idx), terms=64)
-        unmodified(came)
+        got = theirs.using(gradients=gradients)(idx)
+        agree(got, ours.using(gradients=gradients)(idx), terms=64)
+        unmodified(got)
     # With bias=False the blocks have no bias; whether ln_f keeps one is left open, so both are loaded.
     ours = reference.GPT(11, 6, 1, 2, 8, bias=False)
     values = draw.parameters(ours.outline())
@@ -138,9 +138,9 @@ def test_loss_and_its_gradient(student: Implementation, reference: Implementatio
     # In training mode, with the rate 0 that is the default: nothing is dropped.
     theirs.train()
     ours.train()
-    came = theirs.using(gradients=True)(idx, targets)
-    agree(came, ours.using(gradients=True)(idx, targets), terms=256)
-    unmodified(came)
+    got = theirs.using(gradients=True)(idx, targets)
+    agree(got, ours.using(gradients=True)(idx, targets), terms=256)
+    unmodified(got)
 
 
 @points(0.5)
@@ -175,11 +175,11 @@ def test_dtype_and_device_follow_the_module(student: Implementation, reference: 
         # Eight times what the constant alone is off by: the norm and the head behind the block stretch it.
         terms = 8 * ROUNDED_CONSTANT if dtype == torch.float64 else 32
         agree(theirs.to(dtype=dtype)(idx), ours.to(dtype=dtype)(idx), terms=terms)
-        came = logits_of(theirs(idx, idx)).dtype
+        got = logits_of(theirs(idx, idx)).dtype
         holds(
-            came == dtype,
-            _("With targets the logits have dtype {came}, and they should have that of the parameters, {due}.").format(
-                came=str(came).removeprefix("torch."), due=str(dtype).removeprefix("torch.")
+            got == dtype,
+            _("With targets the logits have dtype {got}, and they should have that of the parameters, {due}.").format(
+                got=str(got).removeprefix("torch."), due=str(dtype).removeprefix("torch.")
             ),
         )
     theirs.to(device="meta")
@@ -187,8 +187,8 @@ def test_dtype_and_device_follow_the_module(student: Implementation, reference: 
         logits = logits_of(answer)
         holds(
             logits.device.type == "meta" and logits.shape == (2, 3, 5),
-            _("After .to(device) the logits are on {came}, and they should be on {due}.").format(
-                came=logits.device.type, due="meta"
+            _("After .to(device) the logits are on {got}, and they should be on {due}.").format(
+                got=logits.device.type, due="meta"
             ),
         )
 
@@ -228,8 +228,8 @@ def _a_share_is_dropped(student: Implementation, rate: float) -> None:
         for logits in (first, second):
             holds(
                 logits.shape == (rows, num_tokens, width + 1),
-                _("In training the logits have shape {came}, and they should have {expected}.").format(
-                    came=tuple(logits.shape), expected=(rows, num_tokens, width + 1)
+                _("In training the logits have shape {got}, and they should have {expected}.").format(
+                    got=tuple(logits.shape), expected=(rows, num_tokens, width + 1)
                 ),
             )
         holds(
@@ -261,9 +261,9 @@ def test_greedy_takes_the_largest_logit(student: Implementation, reference: Impl
     theirs, ours = exact_twins(student, reference, draw, 8)
     idx = draw.integers(0, 16, 3, 2)
     expected = reference.generate(ours, idx, 3, 0.0)
-    came = student.generate(theirs, idx, 3, 0.0)
-    exactly(came, expected)
-    unmodified(came)
+    got = student.generate(theirs, idx, 3, 0.0)
+    exactly(got, expected)
+    unmodified(got)
     exactly(student.generate(theirs, idx, 1, 0, 3), reference.generate(ours, idx, 1, 0, 3))
     on_meta = student.using(device="meta").generate(theirs.to(device="meta"), idx, 2, 0.0)
     agree(on_meta, reference.using(device="meta").generate(ours.to(device="meta"), idx, 2, 0.0))
@@ -282,8 +282,8 @@ def test_context_is_cropped(student: Implementation, reference: Implementation, 
         model.load_parameters(values)
     idx = draw.integers(0, 16, 12, 4)
     expected = reference.generate(ours, idx, 2, 0.0)
-    came = student.generate(theirs, idx, 2, 0.0)
-    exactly(came, expected, note=_("block_size is {count} here.").format(count=3))
+    got = student.generate(theirs, idx, 2, 0.0)
+    exactly(got, expected, note=_("block_size is {count} here.").format(count=3))
 
 
 @points(0.5)
@@ -348,8 +348,8 @@ def test_top_k_keeps_the_k_largest(student: Implementation, reference: Implement
     require_rates(student.generate(theirs, idx, 1, 1.0, 1), 1.0, {0: 1.0}, {1: 1.0}, second)
     third = _("top_k is {top_k}, and the vocabulary has 3 tokens.").format(top_k=10)
     # The temperature is left to its default here.
-    came = student.generate(theirs, idx, 1, top_k=10)
-    require_rates(came, 1.0, {0: 0.6652, 2: 0.2447}, {1: 0.6652, 2: 0.2447}, third)
+    got = student.generate(theirs, idx, 1, top_k=10)
+    require_rates(got, 1.0, {0: 0.6652, 2: 0.2447}, {1: 0.6652, 2: 0.2447}, third)
 
 
 @points(0.75)
@@ -361,15 +361,15 @@ def test_batches_are_windows_in_order(student: Implementation, reference: Implem
     )
     # The long one is asked first and judged last: the small one does not tell the ways of losing windows apart.
     longest = draw.integers(0, 1000, 17)
-    came = student.next_token_batches(longest, 2, 3)
+    got = student.next_token_batches(longest, 2, 3)
     exactly(student.next_token_batches(torch.arange(10), 3, 2), expected)
     for num_ids, context_length, batch_size in ((12, 4, 1), (15, 4, 5), (8, 1, 2)):
         token_ids = draw.integers(0, 1000, num_ids)
         shorter = student.next_token_batches(token_ids, context_length, batch_size)
         exactly(shorter, reference.next_token_batches(token_ids, context_length, batch_size))
         unmodified(shorter)
-    exactly(came, reference.next_token_batches(longest, 2, 3))
-    unmodified(came)
+    exactly(got, reference.next_token_batches(longest, 2, 3))
+    unmodified(got)
     _batches_stay_on_the_device(student, reference, longest)
 
 
@@ -381,13 +381,13 @@ def _batches_stay_on_the_device(student: Implementation, reference: Implementati
     expected = reference.next_token_batches(token_ids, 2, 3)
     on_meta = reference.using(device="meta").next_token_batches(token_ids, 2, 3)
     try:
-        came = student.using(made_on_meta=True).next_token_batches(token_ids, 2, 3)
+        got = student.using(made_on_meta=True).next_token_batches(token_ids, 2, 3)
     except CheckFailed as failure:
         if not failure.by_code:
             raise
         agree(student.using(device="meta").next_token_batches(token_ids, 2, 3), on_meta)
     else:
-        exactly(came, expected, note=note)
+        exactly(got, expected, note=note)
 
 
 @points(0.5)
@@ -416,17 +416,17 @@ def require_large_logits(answer: Answer, idx: Tensor, logits: Tensor, top_k: int
     drawn = answer.tensor()
     holds(
         drawn.shape == (len(logits), idx.shape[1] + 1),
-        _("generate returned shape {came} for {rows} rows.").format(came=tuple(drawn.shape), rows=len(logits)),
+        _("generate returned shape {got} for {rows} rows.").format(got=tuple(drawn.shape), rows=len(logits)),
     )
-    came = logits.gather(1, drawn[:, -1:])
+    got = logits.gather(1, drawn[:, -1:])
     smallest = logits.topk(top_k).values[:, -1:]
-    for row in (came < smallest - NEAR).nonzero()[:1, 0].tolist():
+    for row in (got < smallest - NEAR).nonzero()[:1, 0].tolist():
         sentence = _(
-            "top_k is {top_k}. In row {row} token {token} was drawn, whose logit is {came:.3f}, and the {top_k} "
+            "top_k is {top_k}. In row {row} token {token} was drawn, whose logit is {got:.3f}, and the {top_k} "
             "largest of this row are {smallest:.3f} or more. Each row has its own."
         )
         said = {"top_k": top_k, "row": row, "token": int(drawn[row, -1])}
-        holds(False, sentence.format(came=float(came[row]), smallest=float(smallest[row]), **said))
+        holds(False, sentence.format(got=float(got[row]), smallest=float(smallest[row]), **said))
 
 
 def require_rates(
@@ -436,19 +436,19 @@ def require_rates(
     drawn = answer.tensor()
     holds(
         drawn.shape == (2 * ROWS, 2),
-        _("generate returned shape {came} for idx of shape {given} and one new token.").format(
-            came=tuple(drawn.shape), given=(2 * ROWS, 1)
+        _("generate returned shape {got} for idx of shape {given} and one new token.").format(
+            got=tuple(drawn.shape), given=(2 * ROWS, 1)
         ),
     )
     for prompt, rates in ((0, after_0), (1, after_1)):
         appended = drawn[prompt * ROWS : (prompt + 1) * ROWS, 1]
         for token, rate in rates.items():
-            came = float((appended == token).double().mean())
+            got = float((appended == token).double().mean())
             room = binomial_bound(ROWS, rate) if 0 < rate < 1 else 0.0
             sentence = _(
                 "At temperature {temperature} token {token} should follow token {prompt} in a share of {rate:.3f} of "
-                "{rows} rows (give or take {room:.3f}), and it did in {came:.3f}."
+                "{rows} rows (give or take {room:.3f}), and it did in {got:.3f}."
             )
             said = {"temperature": temperature, "token": token, "prompt": prompt, "rows": ROWS}
-            sentence = sentence.format(rate=rate, room=room, came=came, **said)
-            holds(abs(came - rate) <= room, f"{sentence}\n{note}".rstrip())
+            sentence = sentence.format(rate=rate, room=room, got=got, **said)
+            holds(abs(got - rate) <= room, f"{sentence}\n{note}".rstrip())

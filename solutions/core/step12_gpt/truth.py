@@ -94,12 +94,12 @@ def test_gpt_logits_and_gradients(bias: bool) -> None:
 
     for num_tokens in (1, 5, POSITIONS):
         idx = torch.randint(VOCABULARY, (3, num_tokens))
-        came, expected = ours(idx)[0], theirs(idx).logits
-        close(came, expected)
+        got, expected = ours(idx)[0], theirs(idx).logits
+        close(got, expected)
         direction = torch.randn_like(expected)
         ours.zero_grad()
         theirs.zero_grad()
-        came.backward(direction)
+        got.backward(direction)
         expected.backward(direction)
         gradients = by_our_names(theirs, {name: p.grad for name, p in theirs.named_parameters()})
         for name, parameter in ours.named_parameters():

@@ -72,7 +72,7 @@ class Reader:
 
     def share_right(self, reviews: list[Review]) -> float:
         """The share whose class is right."""
-        return sum(came == review.label for came, review in zip(self.guesses(reviews), reviews)) / len(reviews)
+        return sum(got == review.label for got, review in zip(self.guesses(reviews), reviews)) / len(reviews)
 
 
 def measure(bench: Bench, most_steps: int = MOST_STEPS) -> None:

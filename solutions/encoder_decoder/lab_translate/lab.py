@@ -112,7 +112,7 @@ class InPlace:
 def share_right(translate: Any, trial: list[Pair]) -> float:
     """The share of sentences that are right to the last word."""
     written = translate([source for source, _target in trial])
-    return sum(came == target for came, (_source, target) in zip(written, trial)) / len(trial)
+    return sum(got == target for got, (_source, target) in zip(written, trial)) / len(trial)
 
 
 @torch.no_grad()
@@ -149,9 +149,9 @@ def tables(results: Results) -> list[Table]:
         title = _("Dates on days of the year that were never trained on, right to the last word")
         made.append(Table(title, ("", _("your model"), _("word by word, in place")), rows))
     examples = [
-        (" ".join(source), " ".join(came), "✓" if came == target else "✗")
+        (" ".join(source), " ".join(got), "✓" if got == target else "✗")
         for way in named()
-        for source, came, target in results.extra.get(f"examples {way}", [])
+        for source, got, target in results.extra.get(f"examples {way}", [])
     ]
     if examples:
         made.append(Table(_("What it writes"), (_("source"), _("translation"), ""), examples))

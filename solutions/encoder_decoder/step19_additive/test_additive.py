@@ -59,9 +59,9 @@ def test_additive_agrees_with_fresh_draws(student: Implementation, reference: Im
     for batch, positions, query_dim, key_dim, hidden_dim in ((3, 5, 4, 2, 6), (3, 3, 3, 3, 3), (2, 1, 5, 4, 1)):
         theirs, ours = twins(student, reference, draw, "AdditiveAttention", query_dim, key_dim, hidden_dim)
         query, keys = draw.normal(batch, query_dim, scale=2), draw.normal(batch, positions, key_dim, scale=2)
-        came = theirs(query, keys)
-        agree(came, ours(query, keys), terms=query_dim + key_dim + hidden_dim + positions)
-        unmodified(came)
+        got = theirs(query, keys)
+        agree(got, ours(query, keys), terms=query_dim + key_dim + hidden_dim + positions)
+        unmodified(got)
 
 
 @points(0.75)
@@ -70,8 +70,8 @@ def test_state_moves_additive_weights(student: Implementation, reference: Implem
     theirs, ours = twins(student, reference, draw, "AdditiveAttention", 3, 4, 8)
     keys = draw.normal(1, 6, 4).expand(2, -1, -1)
     query = draw.normal(1, 3, scale=2) * torch.tensor([[1.0], [-1.0]])
-    came, expected = theirs(query, keys), ours(query, keys)
-    if (weights := _weights(came)).shape == (2, 6):
+    got, expected = theirs(query, keys), ours(query, keys)
+    if (weights := _weights(got)).shape == (2, 6):
         holds(
             not torch.allclose(weights[0], weights[1], atol=1e-5),
             _(
@@ -79,7 +79,7 @@ def test_state_moves_additive_weights(student: Implementation, reference: Implem
                 "state decide which keys count."
             ),
         )
-    agree(came, expected, terms=3 + 4 + 8 + 6)
+    agree(got, expected, terms=3 + 4 + 8 + 6)
 
 
 @points(0.75)
@@ -121,9 +121,9 @@ def test_single_head_agrees_with_fresh_draws(student: Implementation, reference:
         # A view that is not contiguous.
         outputs = draw.normal(positions, batch, encoder_dim, scale=2).transpose(0, 1)
         state = draw.normal(batch, decoder_dim)
-        came = theirs(outputs, state)
-        agree(came, ours(outputs, state), terms=encoder_dim + decoder_dim + positions)
-        unmodified(came)
+        got = theirs(outputs, state)
+        agree(got, ours(outputs, state), terms=encoder_dim + decoder_dim + positions)
+        unmodified(got)
         if positions > 1:
             agree(theirs.using(gradients=True)(outputs, state), ours.using(gradients=True)(outputs, state), terms=256)
 
@@ -134,8 +134,8 @@ def test_state_cancels_in_single_head(student: Implementation, reference: Implem
     theirs, ours = twins(student, reference, draw, "SingleHeadCrossAttention", 3, 4)
     outputs = draw.normal(1, 6, 3, scale=2).expand(2, -1, -1)
     state = draw.normal(1, 4, scale=2) * torch.tensor([[1.0], [-1.0]])
-    came, expected = theirs(outputs, state), ours(outputs, state)
-    if (weights := _weights(came)).shape == (2, 6):
+    got, expected = theirs(outputs, state), ours(outputs, state)
+    if (weights := _weights(got)).shape == (2, 6):
         holds(
             torch.allclose(weights[0], weights[1], atol=1e-4),
             _(
@@ -143,7 +143,7 @@ def test_state_cancels_in_single_head(student: Implementation, reference: Implem
                 "same number to the score of every position, and the softmax cancels it."
             ),
         )
-    agree(came, expected, terms=64)
+    agree(got, expected, terms=64)
 
 
 @points(0.5)
@@ -205,13 +205,13 @@ def _agree_under_masks(theirs: Handle, ours: Handle, given: tuple[Tensor, Tensor
     lonely = torch.zeros_like(drawn)
     lonely[:, 1] = True
     for mask in (drawn, lonely, torch.ones_like(drawn)):
-        came = theirs(*given, mask=mask)
-        agree(came, ours(*given, mask=mask), terms=64)
-        hidden = _weights(came)[~mask]
+        got = theirs(*given, mask=mask)
+        agree(got, ours(*given, mask=mask), terms=64)
+        hidden = _weights(got)[~mask]
         holds(
             bool((hidden == 0).all()),
-            _("A hidden position got the weight {came:.2g}, and it should be exactly 0.").format(
-                came=float(hidden.abs().max()) if hidden.numel() else 0.0
+            _("A hidden position got the weight {got:.2g}, and it should be exactly 0.").format(
+                got=float(hidden.abs().max()) if hidden.numel() else 0.0
             ),
         )
-        unmodified(came)
+        unmodified(got)

@@ -64,9 +64,9 @@ def test_agrees_with_fresh_draws(student: Implementation, reference: Implementat
         theirs, ours = twins(student, reference, draw, "MultiHeadAttention", width, heads)
         query = draw.normal(batch, queries, width, scale=2)
         key, value = draw.normal(batch, keys, width, scale=2), draw.normal(batch, keys, width)
-        came = theirs(query, key, value)
-        agree(came, ours(query, key, value), terms=4 * width + keys)
-        unmodified(came)
+        got = theirs(query, key, value)
+        agree(got, ours(query, key, value), terms=4 * width + keys)
+        unmodified(got)
         # One tensor three times is self-attention.
         agree(theirs(key, key, key), ours(key, key, key), terms=4 * width + keys)
 
@@ -104,13 +104,13 @@ def test_gradients(student: Implementation, reference: Implementation, draw: Dra
 @points(0.75)
 def test_padding_mask(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """padding_mask is True where the id is not the padding's, with the shape (B, 1, 1, S)."""
-    came = student.padding_mask(torch.tensor([[5, 7, 0], [5, 0, 0]]), 0)
-    exactly(came, torch.tensor([[[[True, True, False]]], [[[True, False, False]]]]))
+    got = student.padding_mask(torch.tensor([[5, 7, 0], [5, 0, 0]]), 0)
+    exactly(got, torch.tensor([[[[True, True, False]]], [[[True, False, False]]]]))
     for pad_id, shape in ((0, (2, 6)), (3, (4, 4)), (1, (1, 5))):
         ids = draw.integers(0, 5, *shape)
-        came = student.padding_mask(ids, pad_id)
-        exactly(came, reference.padding_mask(ids, pad_id))
-        unmodified(came)
+        got = student.padding_mask(ids, pad_id)
+        exactly(got, reference.padding_mask(ids, pad_id))
+        unmodified(got)
     note = _(
         "The device `meta` has shapes and no values: what is made on another device, or looks at values, fails there."
     )
@@ -144,8 +144,8 @@ def test_other_dtypes(student: Implementation, reference: Implementation, draw: 
         for mask in (None, draw.mask(2, 1, 1, 5)):
             agree(theirs(query, key, key, mask), ours(query, key, key, mask), terms=terms)
     for part in theirs.train()(query, key, key).tensors(2):
-        sentence = _("In training the result has dtype {came}, and it should have {expected}.")
-        holds(part.dtype == query.dtype, sentence.format(came=part.dtype, expected=query.dtype))
+        sentence = _("In training the result has dtype {got}, and it should have {expected}.")
+        holds(part.dtype == query.dtype, sentence.format(got=part.dtype, expected=query.dtype))
 
 
 @points(0.5)
@@ -175,14 +175,14 @@ def test_dropout_acts_on_weights(student: Implementation, reference: Implementat
     plain = torch.full((16, heads, keys, keys), 1 / keys)
     for rate, given in ((DROPPED, (DROPPED,)), (0.1, ())):  # 0.1 when it is not given
         theirs = with_values(student, values, "MultiHeadAttention", width, heads, *given).train()
-        came = theirs(x, x, x).tensors(2)[0]
+        got = theirs(x, x, x).tensors(2)[0]
         holds(
-            came.shape == x.shape,
-            _("In training the result has shape {came}, and it should have {expected}.").format(
-                came=tuple(came.shape), expected=tuple(x.shape)
+            got.shape == x.shape,
+            _("In training the result has shape {got}, and it should have {expected}.").format(
+                got=tuple(got.shape), expected=tuple(x.shape)
             ),
         )
-        shown = came.unflatten(-1, (heads, 2, keys)).permute(3, 0, 2, 1, 4)  # (2, B, H, T_q, T_k)
+        shown = got.unflatten(-1, (heads, 2, keys)).permute(3, 0, 2, 1, 4)  # (2, B, H, T_q, T_k)
         holds(
             (shown[0] - shown[1]).abs().max() <= 1e-5,
             _("Two equal columns of a head's values gave different results. Dropout belongs on the weights."),
@@ -215,32 +215,32 @@ def _agree_under(theirs: Handle, ours: Handle, draw: Draw, sizes: tuple[int, int
     batch, queries, keys = sizes
     query = draw.normal(batch, queries, 6, scale=2)
     key, value = draw.normal(batch, keys, 6, scale=2), draw.normal(batch, keys, 6)
-    came = theirs(query, key, value, mask=mask)
-    agree(came, ours(query, key, value, mask=mask), terms=64)
-    weights = came.tensors(2)[1]
+    got = theirs(query, key, value, mask=mask)
+    agree(got, ours(query, key, value, mask=mask), terms=64)
+    weights = got.tensors(2)[1]
     hidden = weights.masked_fill(mask, 0.0)
     holds(
         bool((hidden == 0).all()),
-        _("A hidden position got the weight {came:.2g}, and it should be exactly 0.").format(
-            came=float(hidden.abs().max())
+        _("A hidden position got the weight {got:.2g}, and it should be exactly 0.").format(
+            got=float(hidden.abs().max())
         ),
     )
-    unmodified(came)
+    unmodified(got)
 
 
-def _weights_are_dropped(came: Tensor, plain: Tensor, rate: float) -> None:
-    # Fails unless `came` (B, H, T_q, T_k) is `plain` with single weights dropped at this rate.
+def _weights_are_dropped(got: Tensor, plain: Tensor, rate: float) -> None:
+    # Fails unless `got` (B, H, T_q, T_k) is `plain` with single weights dropped at this rate.
     kept = plain / (1 - rate)
-    stray = ~((came.abs() <= 1e-5) | ((came - kept).abs() <= 1e-5))
+    stray = ~((got.abs() <= 1e-5) | ((got - kept).abs() <= 1e-5))
     if stray.any():
         place = tuple(stray.nonzero()[0].tolist())
         sentence = _(
-            "With dropout {p} a weight of {plain:.4f} came out as {came:.4f}. "
+            "With dropout {p} a weight of {plain:.4f} came out as {got:.4f}. "
             "A dropped weight is 0, and a kept one is multiplied by 1 / (1 - {p}), which makes {kept:.4f}."
         )
-        said = {"plain": float(plain[place]), "came": float(came[place]), "kept": float(kept[place])}
+        said = {"plain": float(plain[place]), "got": float(got[place]), "kept": float(kept[place])}
         holds(False, sentence.format(p=rate, **said))
-    dropped = came <= plain / 2
+    dropped = got <= plain / 2
     _share_is_near(dropped, rate, _("Of {count} weights a share of {rate:.3f} was dropped, expected {expected:.3f}."))
     sentences = (
         _("Two sequences lost the same weights: {rate:.3f} of {count} pairs, expected {expected:.3f}."),

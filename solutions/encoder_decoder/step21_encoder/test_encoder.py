@@ -75,9 +75,9 @@ def test_feed_forward(student: Implementation, reference: Implementation, draw: 
     for shape in ((4,), (3, 4), (2, 3, 4), (2, 1, 3, 4)):
         theirs, ours = twins(student, reference, draw, "FeedForward", 4, 6)
         x = draw.normal(*shape, scale=2.0)
-        came = theirs.using(gradients=True)(x)
-        agree(came, ours.using(gradients=True)(x), terms=64)
-        unmodified(came)
+        got = theirs.using(gradients=True)(x)
+        agree(got, ours.using(gradients=True)(x), terms=64)
+        unmodified(got)
 
 
 @points(0.5)
@@ -109,9 +109,9 @@ def test_block_agrees_with_fresh_draws(student: Implementation, reference: Imple
     for batch, tokens, width, heads, hidden in ((2, 5, 6, 3, 8), (3, 3, 3, 1, 3), (1, 1, 4, 2, 5)):
         theirs, ours = twins(student, reference, draw, "TransformerBlock", width, heads, hidden)
         x = draw.normal(tokens, batch, width, scale=2.0).transpose(0, 1)  # a view, not contiguous
-        came = theirs.using(gradients=tokens > 1)(x)
-        agree(came, ours.using(gradients=tokens > 1)(x), terms=256)
-        unmodified(came)
+        got = theirs.using(gradients=tokens > 1)(x)
+        agree(got, ours.using(gradients=tokens > 1)(x), terms=256)
+        unmodified(got)
 
 
 @points(0.5)
@@ -130,9 +130,9 @@ def test_encoder_agrees_with_fresh_draws(student: Implementation, reference: Imp
         theirs, ours = twins(student, reference, draw, "SimpleTransformer", VOCABULARY, 6, 2, layers, 8, longest)
         ids = draw.integers(0, VOCABULARY, batch, tokens)
         ids[0, -1] = 0  # a word like any other
-        came = theirs.using(gradients=tokens > 1)(ids)
-        agree(came, ours.using(gradients=tokens > 1)(ids), terms=1024)
-        unmodified(came)
+        got = theirs.using(gradients=tokens > 1)(ids)
+        agree(got, ours.using(gradients=tokens > 1)(ids), terms=1024)
+        unmodified(got)
 
 
 @points(0.5)
@@ -161,9 +161,9 @@ def test_classifier_agrees_with_fresh_draws(student: Implementation, reference: 
         theirs, ours = twins(student, reference, draw, "SentimentAnalyzer", VOCABULARY, 6, 2, 2, classes, 8, 7)
         ids = draw.integers(0, VOCABULARY, batch, tokens)
         ids[0, -1] = 0  # a word like any other
-        came = theirs.using(gradients=True)(ids)
-        agree(came, ours.using(gradients=True)(ids), terms=1024)
-        unmodified(came)
+        got = theirs.using(gradients=True)(ids)
+        agree(got, ours.using(gradients=True)(ids), terms=1024)
+        unmodified(got)
 
 
 @points(1.5)
@@ -173,9 +173,9 @@ def test_padding_has_no_effect(student: Implementation, reference: Implementatio
     lengths = torch.tensor([[2], [5], [4]])
     for tokens, mask in ((5, torch.arange(5) < lengths), (5, draw.mask(3, 5)), (3, draw.mask(3, 3))):
         ids = draw.integers(0, VOCABULARY, 3, tokens)
-        came, expected = theirs(ids, mask), ours(ids, mask)
-        agree(came, expected, terms=1024)
-        unmodified(came)
+        got, expected = theirs(ids, mask), ours(ids, mask)
+        agree(got, expected, terms=1024)
+        unmodified(got)
         other_ids = torch.where(mask, ids, (ids + 1 + draw.integers(0, VOCABULARY - 1, 3, tokens)) % VOCABULARY)
         note = _("Only ids of the padding were changed since the call before.")
         agree(theirs(other_ids, mask), expected, terms=1024, note=note)
@@ -215,14 +215,14 @@ def test_defaults(student: Implementation, reference: Implementation, draw: Draw
         theirs, ours = (
             getattr(side.using(made_on_meta=True, device="meta"), name)(VOCABULARY) for side in (student, reference)
         )
-        came, expected = _shapes(theirs), _shapes(ours)
+        got, expected = _shapes(theirs), _shapes(ours)
         for parameter, shape in expected.items():
-            sentence = _("Made as {name}({vocabulary}), {parameter} has the shape {came}, expected {expected}.")
+            sentence = _("Made as {name}({vocabulary}), {parameter} has the shape {got}, expected {expected}.")
             said = {"name": name, "vocabulary": VOCABULARY, "parameter": parameter}
-            if came.get(parameter) != shape:
-                holds(False, sentence.format(came=came.get(parameter), expected=shape, **said))
+            if got.get(parameter) != shape:
+                holds(False, sentence.format(got=got.get(parameter), expected=shape, **said))
         missing = _("Made as {name}({vocabulary}), it has other parameters than it should: {names}.")
-        others = ", ".join(sorted(set(came) - set(expected)))
+        others = ", ".join(sorted(set(got) - set(expected)))
         holds(not others, missing.format(name=name, vocabulary=VOCABULARY, names=others))
         agree(theirs(draw.integers(0, VOCABULARY, 2, 3)), ours(draw.integers(0, VOCABULARY, 2, 3)))  # shapes: heads
         # Defaults alone are worth nothing: a small one has to compute.
@@ -264,14 +264,14 @@ def _feed_forward_drops(student: Implementation, draw: Draw, rate: float) -> Non
     theirs = with_values(student, values, "FeedForward", 2 * WIDE, WIDE, rate)
     x = torch.zeros(ROWS, 2 * WIDE)
     agree(theirs(x), torch.ones(ROWS, 2 * WIDE))
-    came = _of_shape(theirs.train().using(seed=draw.seed())(x).tensor(), (ROWS, 2 * WIDE))
+    got = _of_shape(theirs.train().using(seed=draw.seed())(x).tensor(), (ROWS, 2 * WIDE))
     what = _("the hidden numbers of the feed-forward")
     holds(
-        torch.equal(came[:, :WIDE], came[:, WIDE:]),
+        torch.equal(got[:, :WIDE], got[:, WIDE:]),
         _("Two equal rows of linear2 gave different results in training. Dropout belongs in front of linear2."),
     )
-    _share_is(came == 0, rate, rate, what)
-    kept = came[came != 0]
+    _share_is(got == 0, rate, rate, what)
+    kept = got[got != 0]
     holds(
         torch.allclose(kept, torch.full_like(kept, 1 / (1 - rate)), rtol=1e-4),
         _("What dropout keeps of {what} should be divided by 1 - {rate:.2f}, and it was not.").format(
@@ -283,8 +283,8 @@ def _feed_forward_drops(student: Implementation, draw: Draw, rate: float) -> Non
     theirs = with_values(student, values, "FeedForward", 2 * WIDE, WIDE, rate)
     x = torch.ones(ROWS, 2 * WIDE)
     agree(theirs(x), x)
-    came = _of_shape(theirs.train().using(seed=draw.seed())(x).tensor(), (ROWS, 2 * WIDE))
-    kept = came[came != 0]
+    got = _of_shape(theirs.train().using(seed=draw.seed())(x).tensor(), (ROWS, 2 * WIDE))
+    kept = got[got != 0]
     holds(
         torch.allclose(kept, torch.full_like(kept, 1 / (1 - rate)), rtol=1e-4),
         _("In training the hidden numbers that were kept had other values: something was dropped before `linear1`."),
@@ -383,10 +383,10 @@ def _first(value: object, shape: tuple[int, ...]) -> Tensor:
     return _of_shape(first, shape)
 
 
-def _of_shape(came: Tensor, shape: tuple[int, ...]) -> Tensor:
-    sentence = _("In training the result has shape {came}, and it should have {expected}.")
-    holds(came.shape == shape, sentence.format(came=tuple(came.shape), expected=shape))
-    return came
+def _of_shape(got: Tensor, shape: tuple[int, ...]) -> Tensor:
+    sentence = _("In training the result has shape {got}, and it should have {expected}.")
+    holds(got.shape == shape, sentence.format(got=tuple(got.shape), expected=shape))
+    return got
 
 
 def _drops(first: Tensor, second: Tensor, rate: float, what: str, inner: str) -> None:

@@ -93,9 +93,9 @@ def test_block_agrees_with_fresh_draws(student: Implementation, reference: Imple
         theirs, ours = twins(student, reference, draw, "DecoderBlock", width, heads, hidden)
         target = draw.normal(tokens, batch, width, scale=2.0).transpose(0, 1)  # a view, not contiguous
         source = draw.normal(batch, positions, width, scale=2.0)
-        came = theirs.using(gradients=True)(target, source)
-        agree(came, ours.using(gradients=True)(target, source), terms=256)
-        unmodified(came)
+        got = theirs.using(gradients=True)(target, source)
+        agree(got, ours.using(gradients=True)(target, source), terms=256)
+        unmodified(got)
 
 
 @points(0.5)
@@ -117,9 +117,9 @@ def test_model_agrees_with_fresh_draws(student: Implementation, reference: Imple
     for batch, positions, tokens, layers, longest in ((2, 5, 4, 2, 7), (3, 3, 3, 3, 3)):
         theirs, ours = _models(student, reference, draw, layers, longest)
         src, tgt = draw.integers(0, SOURCES, batch, positions), draw.integers(0, TARGETS, batch, tokens)
-        came = theirs.using(gradients=True)(src, tgt)
-        agree(came, ours.using(gradients=True)(src, tgt), terms=1024)
-        unmodified(came)
+        got = theirs.using(gradients=True)(src, tgt)
+        agree(got, ours.using(gradients=True)(src, tgt), terms=1024)
+        unmodified(got)
 
 
 @points(2.5)
@@ -128,8 +128,8 @@ def test_causal_mask_is_made_inside(student: Implementation, reference: Implemen
     theirs, ours = _models(student, reference, draw, 2, 6)
     src, tgt = draw.integers(0, SOURCES, 3, 4), draw.integers(0, TARGETS, 3, 5)
     for tgt_mask in (None, _real(3, 5, draw)[:, None, None, :], torch.ones(5, 5, dtype=torch.bool)):
-        came = theirs(src, tgt, tgt_mask=tgt_mask)
-        before = came.tensor()
+        got = theirs(src, tgt, tgt_mask=tgt_mask)
+        before = got.tensor()
         for first_changed in (1, 4):
             changed = tgt.clone()
             changed[:, first_changed:] = (tgt[:, first_changed:] + 1) % TARGETS
@@ -141,7 +141,7 @@ def test_causal_mask_is_made_inside(student: Implementation, reference: Implemen
                     "to {gap:.2g}: they see their future."
                 )
                 holds(gap <= 1e-4, sentence.format(changed=first_changed, gap=float(gap)))
-        agree(came, ours(src, tgt, tgt_mask=tgt_mask), terms=1024)
+        agree(got, ours(src, tgt, tgt_mask=tgt_mask), terms=1024)
 
 
 @points(0.5)
@@ -200,12 +200,12 @@ def test_defaults(student: Implementation, reference: Implementation, draw: Draw
         side.using(made_on_meta=True, device="meta").EncoderDecoderTransformer(SOURCES, TARGETS)
         for side in (student, reference)
     )
-    came, expected = _shapes(theirs), _shapes(ours)
+    got, expected = _shapes(theirs), _shapes(ours)
     for parameter, shape in expected.items():
-        sentence = _("Made with the two vocabularies alone, {parameter} has the shape {came}, expected {expected}.")
-        if came.get(parameter) != shape:
-            holds(False, sentence.format(parameter=parameter, came=came.get(parameter), expected=shape))
-    others = ", ".join(sorted(set(came) - set(expected)))
+        sentence = _("Made with the two vocabularies alone, {parameter} has the shape {got}, expected {expected}.")
+        if got.get(parameter) != shape:
+            holds(False, sentence.format(parameter=parameter, got=got.get(parameter), expected=shape))
+    others = ", ".join(sorted(set(got) - set(expected)))
     sentence = _("Made with the two vocabularies alone, it has other parameters than it should: {names}.")
     holds(not others, sentence.format(names=others))
     ids = draw.integers(0, TARGETS, 2, 3)
@@ -232,9 +232,9 @@ def test_greedy_takes_the_largest_logit(student: Implementation, reference: Impl
     # No row ends: what ends a row is no word. The decoder reads 6 words at most, which is max_seq_len.
     for bos_id, count in ((1, 1), (3, 6)):
         expected = reference.greedy_translate(ours, src, bos_id, NEVER, count)
-        came = student.greedy_translate(theirs, src, bos_id, NEVER, count)
-        exactly(came, expected)
-        unmodified(came)
+        got = student.greedy_translate(theirs, src, bos_id, NEVER, count)
+        exactly(got, expected)
+        unmodified(got)
     note = _("Here the CPU is not the default device: what is made without saying on which device is elsewhere.")
     exactly(student.using(made_on_meta=True).greedy_translate(theirs, src, 3, NEVER, 6), expected, note=note)
 
@@ -248,13 +248,13 @@ def test_rows_end_by_themselves(student: Implementation, reference: Implementati
     # The row's own beginning may be the word that ends it, too.
     rows = _sooner_end_first(src, free, _telling(free))
     for eos_id in (_telling(free), BOS):
-        came = student.greedy_translate(theirs, rows, BOS, eos_id, 8)
+        got = student.greedy_translate(theirs, rows, BOS, eos_id, 8)
         note = _("bos_id is {bos_id} and eos_id is {eos_id} here.").format(bos_id=BOS, eos_id=eos_id)
-        exactly(came, reference.greedy_translate(ours, rows, BOS, eos_id, 8), note=note)
+        exactly(got, reference.greedy_translate(ours, rows, BOS, eos_id, 8), note=note)
     # Every row may have ended long before the last step, and the shape is the same.
     alone = int(free[0, 1])
-    came = student.greedy_translate(theirs, src[:1], BOS, alone, 5)
-    exactly(came, reference.greedy_translate(ours, src[:1], BOS, alone, 5))
+    got = student.greedy_translate(theirs, src[:1], BOS, alone, 5)
+    exactly(got, reference.greedy_translate(ours, src[:1], BOS, alone, 5))
 
 
 @points(0.5)
@@ -266,8 +266,8 @@ def test_padding_of_the_source(student: Implementation, reference: Implementatio
     theirs, ours = _translators(student, reference, draw, src, 6, src_mask=src_mask)
     # Once without an end, then with rows that end sooner than others, whose masks go with them.
     for eos_id in (NEVER, _telling(_unended(reference, ours, src, 6, src_mask))):
-        came = student.greedy_translate(theirs, src, BOS, eos_id, 6, src_mask=src_mask)
-        exactly(came, reference.greedy_translate(ours, src, BOS, eos_id, 6, src_mask=src_mask))
+        got = student.greedy_translate(theirs, src, BOS, eos_id, 6, src_mask=src_mask)
+        exactly(got, reference.greedy_translate(ours, src, BOS, eos_id, 6, src_mask=src_mask))
 
 
 @points(0.5)
@@ -450,10 +450,10 @@ def _feed_forward(block: str) -> dict[str, Tensor]:
     return {f"{path}1.bias": torch.ones(1), f"{path}2.weight": torch.ones(WIDE, 1)}
 
 
-def _of_shape(came: Tensor, shape: tuple[int, ...]) -> Tensor:
-    sentence = _("In training the result has shape {came}, and it should have {expected}.")
-    holds(came.shape == shape, sentence.format(came=tuple(came.shape), expected=shape))
-    return came
+def _of_shape(got: Tensor, shape: tuple[int, ...]) -> Tensor:
+    sentence = _("In training the result has shape {got}, and it should have {expected}.")
+    holds(got.shape == shape, sentence.format(got=tuple(got.shape), expected=shape))
+    return got
 
 
 def _drops(first: Tensor, second: Tensor, rate: float, what: str, inner: str) -> None:

@@ -45,9 +45,9 @@ def test_block_is_torchs(masked: bool) -> None:
     stream, encoded = torch.randn(B, T, D, dtype=torch.float64), torch.randn(B, S, D, dtype=torch.float64)
     causal = torch.ones(T, T, dtype=torch.bool).tril()
     if masked:
-        came = block(stream, encoded, causal & real_tgt[:, None, None, :], real_src[:, None, None, :])
+        got = block(stream, encoded, causal & real_tgt[:, None, None, :], real_src[:, None, None, :])
         hidden = {"tgt_key_padding_mask": ~real_tgt, "memory_key_padding_mask": ~real_src}
-        assert_close(came, theirs(stream, encoded, tgt_mask=~causal, **hidden))
+        assert_close(got, theirs(stream, encoded, tgt_mask=~causal, **hidden))
     else:
         assert_close(block(stream, encoded), theirs(stream, encoded))
 

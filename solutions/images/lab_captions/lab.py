@@ -125,7 +125,7 @@ def measure(bench: Bench, most_steps: int = MOST_STEPS) -> None:
                 bench.results.add(step=trainer.steps, loss=loss, **right)
     finally:
         bench.results.extra["examples"] = [
-            (one.caption(spoken), came) for one, came in zip(trials[APART][:4], captioner.captions(trials[APART][:4]))
+            (one.caption(spoken), got) for one, got in zip(trials[APART][:4], captioner.captions(trials[APART][:4]))
         ]
         bench.results.extra["looks"] = (example(), *captioner.looks(example()))
 
@@ -133,7 +133,7 @@ def measure(bench: Bench, most_steps: int = MOST_STEPS) -> None:
 def share_right(writer: Captioner | Nearest, drawings: list[Drawing], spoken: str) -> float:
     """The share of captions that are right to the last word."""
     written = writer.captions(drawings)
-    return sum(came == one.caption(spoken) for came, one in zip(written, drawings)) / len(drawings)
+    return sum(got == one.caption(spoken) for got, one in zip(written, drawings)) / len(drawings)
 
 
 def share_on(weights: Tensor, shape: Shape) -> float:
@@ -159,7 +159,7 @@ def tables(results: Results) -> list[Table]:
         heads = ("", _("your model"), _("caption of the most similar image"))
         made.append(Table(_("Held-out images: captions that are right to the last word"), heads, rows))
     rows = [
-        (" ".join(due), " ".join(came), "✓" if came == due else "✗") for due, came in results.extra.get("examples", [])
+        (" ".join(due), " ".join(got), "✓" if got == due else "✗") for due, got in results.extra.get("examples", [])
     ]
     if rows:
         title = _("Kinds of shapes that were never in training")

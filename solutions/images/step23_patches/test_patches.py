@@ -82,9 +82,9 @@ def test_patchify_agrees_with_fresh_draws(student: Implementation, reference: Im
     """patchify: fresh images of any shape, dtype and memory layout give the right patches and gradients."""
     for shape, side in SHAPES:
         images = draw.normal(*shape)
-        came = student.using(gradients=True).patchify(images, side)
-        exactly(came, reference.using(gradients=True).patchify(images, side))
-        unmodified(came)
+        got = student.using(gradients=True).patchify(images, side)
+        exactly(got, reference.using(gradients=True).patchify(images, side))
+        unmodified(got)
     pixels = draw.integers(0, 256, 2, 4, 6, 3).to(torch.uint8).permute(0, 3, 1, 2)  # channels last in memory
     for images in (
         pixels,
@@ -106,9 +106,9 @@ def test_unpatchify_is_the_inverse(student: Implementation, reference: Implement
     for shape, side in SHAPES:
         images = draw.normal(*shape)
         patches = reference.patchify(images, side).tensor()
-        came = student.using(gradients=True).unpatchify(patches, side, *shape[-2:])
-        exactly(came, reference.using(gradients=True).unpatchify(patches, side, *shape[-2:]))
-        unmodified(came)
+        got = student.using(gradients=True).unpatchify(patches, side, *shape[-2:])
+        exactly(got, reference.using(gradients=True).unpatchify(patches, side, *shape[-2:]))
+        unmodified(got)
     pixels = draw.integers(0, 256, 6, 2, 12).to(torch.uint8).transpose(0, 1)  # (2, 6, 12), not contiguous
     for given in (pixels, pixels > 127, pixels.to(torch.float64)):
         exactly(student.unpatchify(given, 2, height=4, width=6), reference.unpatchify(given, 2, 4, 6))
@@ -138,9 +138,9 @@ def test_patch_embedding(student: Implementation, reference: Implementation, dra
     for shape, side in SHAPES:
         theirs, ours = twins(student, reference, draw, "PatchEmbedding", side, shape[1], 5)
         images = draw.normal(shape[0], shape[2], shape[3], shape[1], scale=2.0).permute(0, 3, 1, 2)
-        came = theirs.using(gradients=True)(images)
-        agree(came, ours.using(gradients=True)(images), terms=256)
-        unmodified(came)
+        got = theirs.using(gradients=True)(images)
+        agree(got, ours.using(gradients=True)(images), terms=256)
+        unmodified(got)
 
 
 @points(1)
@@ -149,9 +149,9 @@ def test_block_agrees_with_fresh_draws(student: Implementation, reference: Imple
     for batch, tokens, width, heads in ((2, 5, 6, 3), (3, 3, 3, 1), (2, 4, 8, 2), (1, 2, 4, 4)):
         theirs, ours = twins(student, reference, draw, "EncoderBlock", width, heads)
         x = draw.normal(tokens, batch, width, scale=2.0).transpose(0, 1)  # a view, not contiguous
-        came = theirs.using(gradients=True)(x)
-        agree(came, ours.using(gradients=True)(x), terms=256)
-        unmodified(came)
+        got = theirs.using(gradients=True)(x)
+        agree(got, ours.using(gradients=True)(x), terms=256)
+        unmodified(got)
 
 
 @points(0.5)
@@ -159,8 +159,8 @@ def test_no_patch_comes_first(student: Implementation, reference: Implementation
     """EncoderBlock: every token attends to every token, and their order means nothing."""
     theirs, ours = twins(student, reference, draw, "EncoderBlock", 8, 2)
     x = draw.normal(3, 6, 8, scale=2.0)
-    came, expected = theirs(x), ours(x)
-    value = came.value
+    got, expected = theirs(x), ours(x)
+    value = got.value
     if isinstance(value, tuple) and len(value) == 2 and getattr(value[1], "shape", None) == (3, 2, 6, 6):
         hidden = (value[1] == 0).nonzero()
         if len(hidden):
@@ -170,7 +170,7 @@ def test_no_patch_comes_first(student: Implementation, reference: Implementation
                 "from another."
             )
             holds(False, sentence.format(query=query, key=key))
-    agree(came, expected, terms=256)
+    agree(got, expected, terms=256)
     order = torch.tensor([3, 5, 0, 2, 1, 4])
     output, weights = (part[:, order] if part.dim() == 3 else part[:, :, order][..., order] for part in expected.value)
     note = _("The same tokens as in the call before, in another order: the results should be in that order, too.")
@@ -187,9 +187,9 @@ def test_model_agrees_with_fresh_draws(student: Implementation, reference: Imple
     ):
         theirs, ours = twins(student, reference, draw, "VisionTransformer", size, side, channels, classes, layers, 2, 6)
         images = draw.normal(batch, *size, channels, scale=2.0).permute(0, 3, 1, 2)
-        came = theirs.using(gradients=True)(images)
-        agree(came, ours.using(gradients=True)(images), terms=1024)
-        unmodified(came)
+        got = theirs.using(gradients=True)(images)
+        agree(got, ours.using(gradients=True)(images), terms=1024)
+        unmodified(got)
 
 
 @points(0.25)
@@ -335,9 +335,9 @@ def _model_drops(student: Implementation, reference: Implementation, draw: Draw,
 def _of_shape(value: object, shape: tuple[int, ...]) -> Tensor:
     # The first of a pair.
     first = value[0] if isinstance(value, tuple) and value else value
-    came = tuple(getattr(first, "shape", ()))
-    sentence = _("In training the result has shape {came}, and it should have {expected}.")
-    holds(isinstance(first, Tensor) and came == shape, sentence.format(came=came, expected=shape))
+    got = tuple(getattr(first, "shape", ()))
+    sentence = _("In training the result has shape {got}, and it should have {expected}.")
+    holds(isinstance(first, Tensor) and got == shape, sentence.format(got=got, expected=shape))
     assert isinstance(first, Tensor)
     return first
 
@@ -353,8 +353,8 @@ def _share_is(happened: Tensor, expected: float, rate: float, what: str) -> None
     holds(near, sentence.format(rate=rate, share=share, what=what, expected=expected))
 
 
-def _scaled(came: Tensor, expected: float, rate: float, what: str) -> None:
-    kept = came[came != 0]
+def _scaled(got: Tensor, expected: float, rate: float, what: str) -> None:
+    kept = got[got != 0]
     sentence = _("What dropout keeps of {what} should be divided by 1 - {rate:.2f}, and it was not.")
     holds(torch.allclose(kept, torch.full_like(kept, expected), rtol=1e-4), sentence.format(what=what, rate=rate))
 

@@ -104,10 +104,10 @@ def test_model_is_hugging_faces(implementation: str) -> None:
     given = images()
     logits, weights = ours(given)
     eager = implementation == "eager"  # it takes its softmax in float32
-    came = theirs(given, output_attentions=eager)
-    assert_close(logits, came.logits, **({"rtol": 1e-5, "atol": 1e-5} if eager else {}))
+    got = theirs(given, output_attentions=eager)
+    assert_close(logits, got.logits, **({"rtol": 1e-5, "atol": 1e-5} if eager else {}))
     if eager:
-        for mine, other in zip(weights, came.attentions, strict=True):
+        for mine, other in zip(weights, got.attentions, strict=True):
             assert_close(mine, other.double(), rtol=1e-5, atol=1e-6)
 
 

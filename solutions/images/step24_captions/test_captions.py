@@ -69,9 +69,9 @@ CALLS = {
 def test_loss_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """caption_loss: three words of probability 1/2, 1/4 and 1/8 give 2 ln 2, and padding gives nothing."""
     chances = torch.tensor([[[0.25, 0.5, 0.25], [0.2, 0.2, 0.6]], [[0.25, 0.375, 0.375], [0.5, 0.125, 0.375]]])
-    came = student.caption_loss(chances.log(), torch.tensor([[1, 2], [0, 1]]), 2)
-    agree(came, torch.tensor(2 * math.log(2)), terms=16)
-    unmodified(came)
+    got = student.caption_loss(chances.log(), torch.tensor([[1, 2], [0, 1]]), 2)
+    agree(got, torch.tensor(2 * math.log(2)), terms=16)
+    unmodified(got)
 
 
 @points(0.75)
@@ -85,9 +85,9 @@ def test_loss_agrees_with_fresh_draws(student: Implementation, reference: Implem
             kept = targets.clone()
             kept[1, (1 if words > 1 else 0) :] = pad_id
             kept[0, 0] = (pad_id + 1) % vocabulary
-            came = student.using(gradients=True).caption_loss(logits, kept, pad_id)
-            agree(came, reference.using(gradients=True).caption_loss(logits, kept, pad_id), terms=256)
-            unmodified(came)
+            got = student.using(gradients=True).caption_loss(logits, kept, pad_id)
+            agree(got, reference.using(gradients=True).caption_loss(logits, kept, pad_id), terms=256)
+            unmodified(got)
     logits, targets = draw.normal(3, 5, 7, dtype=torch.float64), draw.integers(1, 7, 3, 5)
     targets[0, 3:], targets[2, 1:] = 3, 3
     targets[1, 0] = 4
@@ -107,9 +107,9 @@ def test_model_agrees_with_fresh_draws(student: Implementation, reference: Imple
         theirs, ours = _models(student, reference, draw, layers, 6)
         features = draw.normal(regions, batch, FEATURES, scale=2.0).transpose(0, 1)
         ids = draw.integers(0, WORDS, batch, words)
-        came = theirs.using(gradients=True)(features, ids)
-        agree(came, ours.using(gradients=True)(features, ids), terms=1024)
-        unmodified(came)
+        got = theirs.using(gradients=True)(features, ids)
+        agree(got, ours.using(gradients=True)(features, ids), terms=1024)
+        unmodified(got)
 
 
 @points(1.5)
@@ -118,8 +118,8 @@ def test_no_word_sees_the_next(student: Implementation, reference: Implementatio
     theirs, ours = _models(student, reference, draw, 2, 6)
     for regions in (4, 5):
         features, ids = draw.normal(3, regions, FEATURES, scale=2.0), draw.integers(0, WORDS, 3, 5)
-        came = theirs(features, ids)
-        before = _logits(came.value)
+        got = theirs(features, ids)
+        before = _logits(got.value)
         for first_changed in (1, 4):
             changed = ids.clone()
             changed[:, first_changed:] = (ids[:, first_changed:] + 1) % WORDS
@@ -131,7 +131,7 @@ def test_no_word_sees_the_next(student: Implementation, reference: Implementatio
                     "to {gap:.2g}: they see the words that they are to write."
                 )
                 holds(gap <= 1e-4, sentence.format(changed=first_changed, gap=float(gap)))
-        agree(came, ours(features, ids), terms=1024)
+        agree(got, ours(features, ids), terms=1024)
 
 
 @points(0.5)
@@ -142,9 +142,9 @@ def test_regions_are_a_set(student: Implementation, reference: Implementation, d
         features, ids = draw.normal(3, regions, FEATURES, scale=2.0), draw.integers(0, WORDS, 3, 4)
         for mask in (draw.mask(3, regions), torch.arange(regions) < torch.tensor([[1], [3], [regions]])):
             expected = ours(features, ids, mask)
-            came = theirs(features, ids, region_mask=mask)
-            agree(came, expected, terms=1024)
-            unmodified(came)
+            got = theirs(features, ids, region_mask=mask)
+            agree(got, expected, terms=1024)
+            unmodified(got)
             note = _("Only regions that region_mask hides were changed since the call before.")
             other = torch.where(mask[..., None], features, 3 - 2 * features)
             agree(theirs(other, ids, mask), expected, terms=1024, note=note)
@@ -168,12 +168,12 @@ def test_sizes(student: Implementation, reference: Implementation, draw: Draw) -
     theirs, ours = (
         side.using(made_on_meta=True, device="meta").ImageCaptioning(WORDS) for side in (student, reference)
     )
-    came, expected = _shapes(theirs), _shapes(ours)
+    got, expected = _shapes(theirs), _shapes(ours)
     for parameter, shape in expected.items():
-        sentence = _("Made with the vocabulary alone, {parameter} has the shape {came}, expected {expected}.")
-        if came.get(parameter) != shape:
-            holds(False, sentence.format(parameter=parameter, came=came.get(parameter), expected=shape))
-    others = ", ".join(sorted(set(came) - set(expected)))
+        sentence = _("Made with the vocabulary alone, {parameter} has the shape {got}, expected {expected}.")
+        if got.get(parameter) != shape:
+            holds(False, sentence.format(parameter=parameter, got=got.get(parameter), expected=shape))
+    others = ", ".join(sorted(set(got) - set(expected)))
     sentence = _("Made with the vocabulary alone, it has other parameters than it should: {names}.")
     holds(not others, sentence.format(names=others))
     features = draw.normal(2, 3, 2048)
@@ -246,9 +246,9 @@ def test_greedy_takes_the_largest_logit(student: Implementation, reference: Impl
     # No row ends: what ends a row is no word. The model reads 6 words at most, which is max_seq_len.
     for bos_id, count in ((1, 1), (3, 6)):
         expected = reference.greedy_caption(ours, images, bos_id, NEVER, count)
-        came = student.greedy_caption(theirs, images, bos_id, NEVER, count)
-        exactly(came, expected)
-        unmodified(came)
+        got = student.greedy_caption(theirs, images, bos_id, NEVER, count)
+        exactly(got, expected)
+        unmodified(got)
     note = _("Here the CPU is not the default device: what is made without saying on which device is elsewhere.")
     exactly(student.using(made_on_meta=True).greedy_caption(theirs, images, 3, NEVER, 6), expected, note=note)
 
@@ -262,13 +262,13 @@ def test_rows_end_by_themselves(student: Implementation, reference: Implementati
     # The row's own beginning may be the word that ends it, too.
     rows = _sooner_end_first(images, free, _telling(free))
     for eos_id in (_telling(free), BOS):
-        came = student.greedy_caption(theirs, rows, BOS, eos_id, 8)
+        got = student.greedy_caption(theirs, rows, BOS, eos_id, 8)
         note = _("bos_id is {bos_id} and eos_id is {eos_id} here.").format(bos_id=BOS, eos_id=eos_id)
-        exactly(came, reference.greedy_caption(ours, rows, BOS, eos_id, 8), note=note)
+        exactly(got, reference.greedy_caption(ours, rows, BOS, eos_id, 8), note=note)
     # Every row may have ended long before the last step, and the shape is the same.
     alone = int(free[0, 1])
-    came = student.greedy_caption(theirs, images[:1], BOS, alone, 5)
-    exactly(came, reference.greedy_caption(ours, images[:1], BOS, alone, 5))
+    got = student.greedy_caption(theirs, images[:1], BOS, alone, 5)
+    exactly(got, reference.greedy_caption(ours, images[:1], BOS, alone, 5))
 
 
 @points(0.5)
@@ -280,8 +280,8 @@ def test_regions_that_are_not_there(student: Implementation, reference: Implemen
     theirs, ours = _captioners(student, reference, draw, images, 6, region_mask=mask)
     # Once without an end, then with rows that end sooner than others, whose masks go with them.
     for eos_id in (NEVER, _telling(_unended(reference, ours, images, 6, mask))):
-        came = student.greedy_caption(theirs, images, BOS, eos_id, 6, region_mask=mask)
-        exactly(came, reference.greedy_caption(ours, images, BOS, eos_id, 6, region_mask=mask))
+        got = student.greedy_caption(theirs, images, BOS, eos_id, 6, region_mask=mask)
+        exactly(got, reference.greedy_caption(ours, images, BOS, eos_id, 6, region_mask=mask))
 
 
 @points(0.5)
@@ -393,9 +393,9 @@ def _silent(initial: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _of_shape(value: object, shape: tuple[int, ...]) -> Tensor:
     first = _logits(value)
-    came = tuple(getattr(first, "shape", ()))
-    sentence = _("In training the result has shape {came}, and it should have {expected}.")
-    holds(first is not None and came == shape, sentence.format(came=came, expected=shape))
+    got = tuple(getattr(first, "shape", ()))
+    sentence = _("In training the result has shape {got}, and it should have {expected}.")
+    holds(first is not None and got == shape, sentence.format(got=got, expected=shape))
     assert first is not None
     return first
 

@@ -50,9 +50,9 @@ def test_loss_is_the_mean_over_words(pad_id: int) -> None:
     logits = (300 * torch.randn(B, T, VOCABULARY, dtype=torch.float64)).requires_grad_()
     there = targets != pad_id
     expected = nn.NLLLoss()(nn.LogSoftmax(dim=-1)(logits[there]), targets[there])
-    came = caption_loss(logits, targets, pad_id)
-    assert_close(came, expected)
-    assert_close(torch.autograd.grad(came, logits), torch.autograd.grad(expected, logits))
+    got = caption_loss(logits, targets, pad_id)
+    assert_close(got, expected)
+    assert_close(torch.autograd.grad(got, logits), torch.autograd.grad(expected, logits))
 
 
 def test_greedy_ids_are_the_largest_logits() -> None:

@@ -137,15 +137,15 @@ def test_large_scores_and_gradients(student: Implementation, reference: Implemen
             query, key, value = (draw.normal(2, 2, tokens, 4, dtype=dtype) for _input in range(3))
             options = (window, is_causal, num_global)
             expected = reference.using(gradients=True).window_attention(query, key, value, *options)
-            came = student.using(gradients=True).window_attention(query, key, value, *options)
-            agree(came, expected, terms=GUARDED if dtype == torch.float64 else 4 * tokens)
+            got = student.using(gradients=True).window_attention(query, key, value, *options)
+            agree(got, expected, terms=GUARDED if dtype == torch.float64 else 4 * tokens)
             # Row by row the scores lie near 1000, near -1000, and near 0: no two rows can share a maximum.
             steep = torch.tensor([2000.0, -2000.0, 0.0, 1.0], dtype=dtype).repeat(2)[:tokens, None]
             query = torch.cat((steep.expand(2, 2, tokens, 1), query[..., 1:]), dim=-1)
             key = torch.cat((torch.ones(2, 2, tokens, 1, dtype=dtype), key[..., 1:]), dim=-1)
             expected = reference.using(gradients=True).window_attention(query, key, value, *options)
-            came = student.using(gradients=True).window_attention(query, key, value, *options)
-            agree(came, expected, terms=GUARDED if dtype == torch.float64 else LARGE_SCORES)
+            got = student.using(gradients=True).window_attention(query, key, value, *options)
+            agree(got, expected, terms=GUARDED if dtype == torch.float64 else LARGE_SCORES)
 
 
 @points(0.5)
@@ -175,9 +175,9 @@ def test_halves_meta_and_inputs(student: Implementation, reference: Implementati
             # As heads come out of a split: transposed views.
             query, key, value = (draw.normal(2, 7, 2, 4, dtype=dtype).transpose(1, 2) for _input in range(3))
             expected = reference.window_attention(query, key, value, *options)
-            came = student.window_attention(query, key, value, *options)
-            agree(came, expected, terms=GUARDED if dtype == torch.float64 else 7)
-            unmodified(came)
+            got = student.window_attention(query, key, value, *options)
+            agree(got, expected, terms=GUARDED if dtype == torch.float64 else 7)
+            unmodified(got)
     for options in ((3, True, 0), (2, False, 1)):
         expected = reference.using(device="meta").window_attention(query, key, value, *options)
         agree(student.using(device="meta").window_attention(query, key, value, *options), expected)
@@ -225,17 +225,17 @@ def _fits(
     drawn = [draw.normal(tokens, width) for _input in range(3)]
     turned = [[rows.roll(7 * head, dims=0) for head in range(shape[0] * shape[1])] for rows in drawn]
     query, key, value = (torch.stack(heads).view(*shape, tokens, width) for heads in turned)
-    came = student.using(largest=True).window_attention(query, key, value, *options)
-    agree(came, reference.window_attention(query, key, value, *options), terms=tokens)
+    got = student.using(largest=True).window_attention(query, key, value, *options)
+    agree(got, reference.window_attention(query, key, value, *options), terms=tokens)
     allowed = shape[0] * shape[1] * 4 * (tokens + window) * (max(window, width) + num_global + 1)
     holds(
-        came.largest <= allowed,
+        got.largest <= allowed,
         _(
             "The largest tensor made has {largest} elements. With {batch} sequences, {heads} heads, {tokens} tokens, "
             "d = d_v = {width}, window = {window} and num_global = {num_global} at most {allowed} are allowed; a "
             "matrix of all pairs of tokens would have {matrix}."
         ).format(
-            largest=came.largest,
+            largest=got.largest,
             batch=shape[0],
             heads=shape[1],
             tokens=tokens,

@@ -59,9 +59,9 @@ def test_feature_map(student: Implementation, reference: Implementation, draw: D
     for dtype in (torch.float32, torch.float64, torch.bfloat16):
         for shape in ((), (5,), (2, 3, 4, 2)):
             x = draw.normal(*shape, scale=2.0, dtype=dtype)
-            came = student.feature_map(x)
-            agree(came, reference.feature_map(x), terms=4)
-            unmodified(came)
+            got = student.feature_map(x)
+            agree(got, reference.feature_map(x), terms=4)
+            unmodified(got)
     agree(student.using(device="meta").feature_map(x), reference.using(device="meta").feature_map(x))
     for x in (torch.tensor([-200.0, -3.0, -0.5, 0.5, 3.0, 95.0, 1e4]), draw.normal(4, 6, scale=3.0)):
         agree(student.using(gradients=True).feature_map(x), reference.using(gradients=True).feature_map(x), terms=4)
@@ -93,9 +93,9 @@ def test_any_lengths(student: Implementation, reference: Implementation, draw: D
         query, key = some(draw, 2, 3, num_queries, width), some(draw, 2, 3, num_keys, width)
         value = draw.normal(2, 3, num_keys, value_width)
         expected = reference.linear_attention(query, key, value)
-        came = student.linear_attention(query, key, value)
-        agree(came, expected, terms=GUARDED)
-        unmodified(came)
+        got = student.linear_attention(query, key, value)
+        agree(got, expected, terms=GUARDED)
+        unmodified(got)
     query, key, value = (draw.normal(2, 2, 7, 4, dtype=torch.float64) + LARGE for _input in range(3))
     expected = reference.linear_attention(query, key, value)
     agree(student.linear_attention(query, key, value), expected, terms=NINE_DIGITS)
@@ -108,9 +108,9 @@ def test_causal(student: Implementation, reference: Implementation, draw: Draw) 
         query, key = some(draw, 2, 2, tokens, width), some(draw, 2, 2, tokens, width)
         value = draw.normal(2, 2, tokens, value_width)
         expected = reference.linear_attention(query, key, value, True)
-        came = student.linear_attention(query, key, value, True)
-        agree(came, expected, terms=GUARDED)
-        unmodified(came)
+        got = student.linear_attention(query, key, value, True)
+        agree(got, expected, terms=GUARDED)
+        unmodified(got)
     query, key, value = (draw.normal(2, 2, 70, 4, dtype=torch.float64) + LARGE for _input in range(3))
     expected = reference.linear_attention(query, key, value, True)
     agree(student.linear_attention(query, key, value, True), expected, terms=NINE_DIGITS)
@@ -137,8 +137,8 @@ def test_gradients(student: Implementation, reference: Implementation, draw: Dra
         query, key = (draw.uniform(2, 2, tokens, 4, low=-1.0, high=high) for _input in range(2))
         value = draw.normal(2, 2, tokens, 3)
         expected = reference.using(gradients=True).linear_attention(query, key, value, is_causal)
-        came = student.using(gradients=True).linear_attention(query, key, value, is_causal)
-        agree(came, expected, terms=GUARDED)
+        got = student.using(gradients=True).linear_attention(query, key, value, is_causal)
+        agree(got, expected, terms=GUARDED)
 
 
 @points(2)
@@ -162,17 +162,17 @@ def _fits(
     width, value_width = 4, 3
     query, key = some(draw, batch, heads, num_queries, width), some(draw, batch, heads, num_keys, width)
     value = draw.normal(batch, heads, num_keys, value_width)
-    came = student.using(largest=True).linear_attention(query, key, value, is_causal)
-    agree(came, reference.linear_attention(query, key, value, is_causal), terms=GUARDED)
+    got = student.using(largest=True).linear_attention(query, key, value, is_causal)
+    agree(got, reference.linear_attention(query, key, value, is_causal), terms=GUARDED)
     allowed = batch * heads * (max(num_queries, num_keys) + 64) * max(64, (width + 1) * (value_width + 1))
     holds(
-        came.largest <= allowed,
+        got.largest <= allowed,
         _(
             "The largest tensor made has {largest} elements. With {batch} sequences, {heads} heads, {num_queries} "
             "queries, {num_keys} keys, d = {width} and d_v = {value_width} at most {allowed} are allowed; a matrix of "
             "all pairs would have {matrix}."
         ).format(
-            largest=came.largest,
+            largest=got.largest,
             batch=batch,
             heads=heads,
             num_queries=num_queries,
@@ -196,11 +196,11 @@ def test_step_by_step(student: Implementation, reference: Implementation, draw: 
         (2.0, 24.0, 17.0, (102.0, 6.0)),
     ):
         one, key = torch.ones(1, 1, 1), torch.full((1, 1, 1), feature)
-        came = student.linear_attention_step(one, key, torch.full((1, 1, 1), value), state)
+        got = student.linear_attention_step(one, key, torch.full((1, 1, 1), value), state)
         expected = (torch.full((1, 1, 1), context), (torch.full((1, 1, 1, 1), sums[0]), torch.full((1, 1, 1), sums[1])))
-        agree(came, expected, terms=GUARDED)
-        unmodified(came)
-        state = came.value[1]
+        agree(got, expected, terms=GUARDED)
+        unmodified(got)
+        state = got.value[1]
     for dtype, width, value_width, shift in (
         (torch.float32, 3, 2, 0.0),
         (torch.float32, 2, 2, 0.0),
@@ -215,11 +215,11 @@ def test_step_by_step(student: Implementation, reference: Implementation, draw: 
         for token in range(tokens):
             given = query[:, :, token], key[:, :, token], value[:, :, token]
             expected = reference.linear_attention_step(*given, ours)
-            came = student.linear_attention_step(*given, theirs)
-            agree(came, expected, terms=terms)
-            unmodified(came)
-            ours, theirs = expected.value[1], came.value[1]
-        agree(_first(came), whole[:, :, -1], terms=terms)
+            got = student.linear_attention_step(*given, theirs)
+            agree(got, expected, terms=terms)
+            unmodified(got)
+            ours, theirs = expected.value[1], got.value[1]
+        agree(_first(got), whole[:, :, -1], terms=terms)
 
 
 def _first(answer: Answer) -> Answer:
@@ -237,9 +237,9 @@ def test_step_state(student: Implementation, reference: Implementation, draw: Dr
         value = draw.normal(2, 3, 5, dtype=dtype)
         state = (draw.normal(2, 3, 4, 5, dtype=dtype), draw.uniform(2, 3, 4, low=1.0, high=3.0, dtype=dtype))
         expected = reference.using(gradients=True).linear_attention_step(query, key, value, state)
-        came = student.using(gradients=True).linear_attention_step(query, key, value, state)
-        unmodified(came)
-        agree(came, expected, terms=GUARDED if dtype == torch.float32 else NINE_DIGITS)
+        got = student.using(gradients=True).linear_attention_step(query, key, value, state)
+        unmodified(got)
+        agree(got, expected, terms=GUARDED if dtype == torch.float32 else NINE_DIGITS)
 
 
 @points(0.25)
@@ -250,9 +250,9 @@ def test_dtypes_strides_and_meta(student: Implementation, reference: Implementat
             # As heads come out of a split: transposed views.
             query, key, value = (some(draw, 2, 6, 3, 4, dtype=dtype).transpose(1, 2) for _input in range(3))
             expected = reference.linear_attention(query, key, value, is_causal)
-            came = student.linear_attention(query, key, value, is_causal)
-            agree(came, expected, terms=terms)
-            unmodified(came)
+            got = student.linear_attention(query, key, value, is_causal)
+            agree(got, expected, terms=terms)
+            unmodified(got)
     for is_causal in (False, True):
         expected = reference.using(device="meta").linear_attention(query, key, value, is_causal)
         agree(student.using(device="meta").linear_attention(query, key, value, is_causal), expected)

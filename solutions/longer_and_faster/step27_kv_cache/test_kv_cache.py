@@ -61,10 +61,10 @@ def kept(implementation: Implementation, max_length: int, device: str | None = N
 
 def require_length(cache: Handle, expected: int) -> None:
     """Fails unless the cache says that it holds this many tokens."""
-    came = cache.attribute("length").value
+    got = cache.attribute("length").value
     holds(
-        type(came) is int and came == expected,
-        _("`length` should be {expected} here, and it is {came}.").format(expected=expected, came=came),
+        type(got) is int and got == expected,
+        _("`length` should be {expected} here, and it is {got}.").format(expected=expected, got=got),
     )
 
 
@@ -76,8 +76,8 @@ def test_cache_by_hand(student: Implementation, reference: Implementation, draw:
     key, value = torch.tensor([1.0, 2.0]).view(1, 1, 2, 1), torch.tensor([10.0, 20.0]).view(1, 1, 2, 1)
     exactly(cache.method("update", key, value), (key, value))
     require_length(cache, 2)
-    came = cache.method("update", torch.full((1, 1, 1, 1), 3.0), torch.full((1, 1, 1, 1), 30.0))
-    exactly(came, (torch.tensor([1.0, 2.0, 3.0]).view(1, 1, 3, 1), torch.tensor([10.0, 20.0, 30.0]).view(1, 1, 3, 1)))
+    got = cache.method("update", torch.full((1, 1, 1, 1), 3.0), torch.full((1, 1, 1, 1), 30.0))
+    exactly(got, (torch.tensor([1.0, 2.0, 3.0]).view(1, 1, 3, 1), torch.tensor([10.0, 20.0, 30.0]).view(1, 1, 3, 1)))
     require_length(cache, 3)
 
 
@@ -91,13 +91,13 @@ def test_cache_keeps_every_bit(student: Implementation, reference: Implementatio
         start = 0
         for tokens in (3, 1, 5):
             stop = start + tokens
-            came = first.using(gradients=True, strided=True).method(
+            got = first.using(gradients=True, strided=True).method(
                 "update", keys[:, :, start:stop], values[:, :, start:stop]
             )
-            exactly(came, (keys[:, :, :stop], values[:, :, :stop]))
-            unmodified(came)
+            exactly(got, (keys[:, :, :stop], values[:, :, :stop]))
+            unmodified(got)
             holds(
-                all(gradient is None for gradient in came.gradients.values()),
+                all(gradient is None for gradient in got.gradients.values()),
                 _("A gradient flows through what the cache gives back. What it holds should be detached."),
             )
             start = stop
@@ -153,9 +153,9 @@ def test_repeat_kv(student: Implementation, reference: Implementation, draw: Dra
     for shape, n_rep in (((2, 3, 4, 2), 2), ((3, 2, 2, 5), 3), ((2, 2, 3, 4), 1), ((2, 1, 3, 3), 4)):
         x = draw.normal(*shape)
         expected = reference.using(gradients=True).repeat_kv(x, n_rep)
-        came = student.using(gradients=True).repeat_kv(x, n_rep)
-        agree(came, expected, terms=n_rep)
-        unmodified(came)
+        got = student.using(gradients=True).repeat_kv(x, n_rep)
+        agree(got, expected, terms=n_rep)
+        unmodified(got)
 
 
 @points(0.5)
@@ -165,9 +165,9 @@ def test_grouped_attention(student: Implementation, reference: Implementation, d
         theirs, ours = twins(student, reference, draw, "GroupedQueryAttention", n_embd, n_head, n_kv_heads, bias)
         for batch, tokens in ((1, 1), (2, 5), (n_head, n_head)):
             x = draw.normal(batch, tokens, n_embd)
-            came = theirs.using(gradients=True)(x)
-            agree(came, ours.using(gradients=True)(x), terms=8 * n_embd)
-            unmodified(came)
+            got = theirs.using(gradients=True)(x)
+            agree(got, ours.using(gradients=True)(x), terms=8 * n_embd)
+            unmodified(got)
     for sizes in ((10, 4, 2), (12, 4, 3)):
         n_embd, n_head, n_kv_heads = sizes
         reason = _("n_embd = {n_embd}, n_head = {n_head}, n_kv_heads = {n_kv_heads}")
@@ -187,8 +187,8 @@ def test_grouped_attention_in_pieces(student: Implementation, reference: Impleme
         cache, start = kept(student, 12), 0
         for tokens in pieces:
             stop = start + tokens
-            came = theirs(x[:, start:stop], cache)
-            agree(came, whole[:, start:stop], terms=128, note=_the_pieces(pieces, start))
+            got = theirs(x[:, start:stop], cache)
+            agree(got, whole[:, start:stop], terms=128, note=_the_pieces(pieces, start))
             require_length(cache, stop)
             start = stop
         shape = _held_with_one_more(cache, torch.zeros(2, n_kv_heads, 1, 4))
@@ -198,14 +198,14 @@ def test_grouped_attention_in_pieces(student: Implementation, reference: Impleme
             _("The cache holds other heads: it takes no further token of {n_kv_heads} heads.").format(
                 n_kv_heads=n_kv_heads
             ),
-            about=came,
+            about=got,
         )
         holds(
             shape == expected,
-            _("The cache holds tensors of shape {came}, and they should have shape {expected}.").format(
-                came=shape, expected=expected
+            _("The cache holds tensors of shape {got}, and they should have shape {expected}.").format(
+                got=shape, expected=expected
             ),
-            about=came,
+            about=got,
         )
 
 
@@ -284,12 +284,12 @@ def test_generate(student: Implementation, reference: Implementation, draw: Draw
     theirs, ours = models(student, reference, draw)
     for batch, tokens, count in ((1, 1, 3), (3, 4, 6), (2, 5, 1), (2, 3, BLOCK - 3)):
         idx = draw.integers(0, VOCABULARY, batch, tokens)
-        came = student.using(products=True).generate_cached(theirs, idx, count)
+        got = student.using(products=True).generate_cached(theirs, idx, count)
         expected = reference.generate_cached(ours, idx, count)
-        exactly(came, expected)
-        unmodified(came)
+        exactly(got, expected)
+        unmodified(got)
         if count > tokens > 1:  # of few tokens any way costs little
-            at_the_price_of_one_pass(came, ours, expected.tensor(), tokens)
+            at_the_price_of_one_pass(got, ours, expected.tensor(), tokens)
     reason = _("{count} tokens, and block_size = {block_size}").format(count=BLOCK + 1, block_size=BLOCK)
     must_raise(lambda: student.generate_cached(theirs, idx, BLOCK - 2), reason)
 
@@ -299,16 +299,16 @@ def test_every_token_goes_through_once(student: Implementation, reference: Imple
     """All matrix products take at most 1.5 times those of one pass over all tokens."""
     theirs, ours = models(student, reference, draw)
     idx = draw.integers(0, VOCABULARY, 2, 8)
-    came = student.using(products=True).generate_cached(theirs, idx, BLOCK - 8)
+    got = student.using(products=True).generate_cached(theirs, idx, BLOCK - 8)
     expected = reference.generate_cached(ours, idx, BLOCK - 8)
-    exactly(came, expected)
-    at_the_price_of_one_pass(came, ours, expected.tensor(), 8)
+    exactly(got, expected)
+    at_the_price_of_one_pass(got, ours, expected.tensor(), 8)
 
 
-def at_the_price_of_one_pass(came: Answer, model: Handle, text: Tensor, tokens: int) -> None:
+def at_the_price_of_one_pass(got: Answer, model: Handle, text: Tensor, tokens: int) -> None:
     """Fails unless writing `text` after its first `tokens` took little more than one pass of the `model` over it."""
     total = text.shape[1]
-    ratio = _operations(came) / _operations(model.using(products=True)(text))
+    ratio = _operations(got) / _operations(model.using(products=True)(text))
     holds(
         ratio <= MOST,
         _(

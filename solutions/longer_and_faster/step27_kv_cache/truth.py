@@ -46,8 +46,8 @@ def test_logits_are_gpt2s(pieces: tuple[int, ...]) -> None:
     idx = torch.randint(0, 23, (2, sum(pieces)))
     caches = [KVCache(24) for _layer in range(3)]
     with torch.no_grad():
-        came = torch.cat([ours(piece, caches) for piece in idx.split(list(pieces), dim=1)], dim=1)
-        torch.testing.assert_close(came, theirs(idx).logits)
+        got = torch.cat([ours(piece, caches) for piece in idx.split(list(pieces), dim=1)], dim=1)
+        torch.testing.assert_close(got, theirs(idx).logits)
         torch.testing.assert_close(ours(idx), theirs(idx).logits)
 
 
@@ -64,8 +64,8 @@ def test_cache_holds_what_hugging_faces_does() -> None:
     ours, theirs = KVCache(9), DynamicCache()
     parts = [torch.randn(2, 3, tokens, 4) for tokens in (3, 1, 5)]
     for part in parts:
-        came, expected = ours.update(part, -part), theirs.update(part, -part, 0)
-        assert all(torch.equal(one, other) for one, other in zip(came, expected, strict=True))
+        got, expected = ours.update(part, -part), theirs.update(part, -part, 0)
+        assert all(torch.equal(one, other) for one, other in zip(got, expected, strict=True))
         assert ours.length == theirs.get_seq_length()
     taken = sum(tensor.numel() * tensor.element_size() for tensor in expected)
     assert kv_cache_bytes(1, 2, 9, 3, 4, bytes_per_element=4) == taken

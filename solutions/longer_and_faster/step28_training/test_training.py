@@ -106,9 +106,9 @@ def test_checkpointed_saves_memory(student: Implementation, reference: Implement
     for layers in (few, many):
         pair = twins(student, reference, draw, "CheckpointedGPT", VOCABULARY, tokens, layers, 2, WIDTH)
         theirs, ours = (model.train() for model in pair)
-        came = theirs.using(gradients=True, saved=True)(inputs, targets)
-        agree(came, ours.using(gradients=True)(inputs, targets), terms=1000)
-        saved.append(came.saved)
+        got = theirs.using(gradients=True, saved=True)(inputs, targets)
+        agree(got, ours.using(gradients=True)(inputs, targets), terms=1000)
+        saved.append(got.saved)
         usual = reference.GPT(VOCABULARY, tokens, layers, 2, WIDTH)
         plain.append(usual.using(gradients=True, saved=True)(inputs, targets).saved)
     growth, usual_growth = ((counts[1] - counts[0]) / (many - few) for counts in (saved, plain))
@@ -209,9 +209,9 @@ def test_train_step(student: Implementation, reference: Implementation, draw: Dr
     for rate, views in ((RATE, False), (0.1, False), (0.0, True)):
         batches = texts(draw, (3, BLOCK))
         expected = reference.train_step(ours, right, batches, rate, 1e9)
-        came = student.using(strided=views).train_step(theirs, made, batches, rate, 1e9)
-        unmodified(came)
-        agree(came, expected, terms=GUARDED, note=inputs_were_views() if views else "")
+        got = student.using(strided=views).train_step(theirs, made, batches, rate, 1e9)
+        unmodified(got)
+        agree(got, expected, terms=GUARDED, note=inputs_were_views() if views else "")
         same_model(theirs, ours, note=_("After a step with learning rate {rate}.").format(rate=rate))
     holds(theirs.is_training(), _("The model was in training mode, and train_step did not leave all of it there."))
     dropping = twins(student, reference, draw, "GPT", VOCABULARY, BLOCK, 1, 2, WIDTH, dropout=0.5)[0].train()
@@ -275,13 +275,13 @@ def test_bfloat16(student: Implementation, reference: Implementation, draw: Draw
     before = theirs.parameters()
     batches = texts(draw, (2, BLOCK), (2, BLOCK))
     expected = reference.train_step(ours, right, batches, RATE, 1.0, "bfloat16").value
-    came = student.using(products=True).train_step(theirs, made, batches, RATE, 1.0, "bfloat16")
-    value = came.value
+    got = student.using(products=True).train_step(theirs, made, batches, RATE, 1.0, "bfloat16")
+    value = got.value
     holds(
         isinstance(value, tuple) and len(value) == 2 and all(isinstance(number, float) for number in value),
         _("train_step should return two Python floats, (loss, norm)."),
     )
-    share = came.products.get("bfloat16", 0) / max(sum(came.products.values()), 1)
+    share = got.products.get("bfloat16", 0) / max(sum(got.products.values()), 1)
     holds(
         share > 0.8,
         _("{share:.0%} of the work of matrix products was done in bfloat16, and it should be nearly all.").format(
@@ -291,15 +291,15 @@ def test_bfloat16(student: Implementation, reference: Implementation, draw: Draw
     for what, number, right_one in zip((_("loss"), _("norm")), value, expected, strict=True):
         holds(
             abs(number - right_one) <= 0.05 * abs(right_one),
-            _("In bfloat16 the {what} is {came:.4f}, and it should be within 5 % of {expected:.4f}.").format(
-                what=what, came=number, expected=right_one
+            _("In bfloat16 the {what} is {got:.4f}, and it should be within 5 % of {expected:.4f}.").format(
+                what=what, got=number, expected=right_one
             ),
         )
     after = theirs.parameters()
     kinds = {str(value.dtype).removeprefix("torch.") for value in after.values()}
     holds(
         kinds == {"float32"},
-        _("The parameters were float32, and after the step they are {came}.").format(came=", ".join(sorted(kinds))),
+        _("The parameters were float32, and after the step they are {got}.").format(got=", ".join(sorted(kinds))),
     )
     moved = [name for name in after if not torch.equal(after[name], before[name])]
     holds(bool(moved), _("The step in bfloat16 left all parameters as they were."))
@@ -317,16 +317,16 @@ def test_scaler(student: Implementation, reference: Implementation, draw: Draw) 
     for norm in (1e9, 0.02):
         batches = texts(draw, (2, BLOCK), (2, BLOCK))
         expected = reference.train_step(ours, right, batches, RATE, norm).value
-        came = student.train_step(theirs, made, batches, RATE, norm, "float32", scaler).value
+        got = student.train_step(theirs, made, batches, RATE, norm, "float32", scaler).value
         holds(
-            isinstance(came, tuple) and len(came) == 2 and all(isinstance(number, float) for number in came),
+            isinstance(got, tuple) and len(got) == 2 and all(isinstance(number, float) for number in got),
             _("train_step should return two Python floats, (loss, norm)."),
         )
-        for what, number, right_one in zip((_("loss"), _("norm")), came, expected, strict=True):
+        for what, number, right_one in zip((_("loss"), _("norm")), got, expected, strict=True):
             holds(
                 abs(number - right_one) <= 1e-3 * abs(right_one),
-                _("With a scaler the {what} is {came:.4g}, and it should be {expected:.4g}, as without one.").format(
-                    what=what, came=number, expected=right_one
+                _("With a scaler the {what} is {got:.4g}, and it should be {expected:.4g}, as without one.").format(
+                    what=what, got=number, expected=right_one
                 ),
             )
     _overflow(student, reference, draw)
@@ -369,12 +369,10 @@ def test_evaluate(student: Implementation, reference: Implementation, draw: Draw
         batches = texts(draw, *sizes)
         expected = reference.evaluate(ours, batches)
         theirs.train()
-        came = student.using(saved=True, strided=True).evaluate(theirs, batches)
-        unmodified(came)
-        agree(
-            came, expected, terms=GUARDED, note=_("The model was made with dropout = 0.5 and given in training mode.")
-        )
-        holds(came.saved == 0, _("evaluate kept {count} numbers for a backward pass.").format(count=came.saved))
+        got = student.using(saved=True, strided=True).evaluate(theirs, batches)
+        unmodified(got)
+        agree(got, expected, terms=GUARDED, note=_("The model was made with dropout = 0.5 and given in training mode."))
+        holds(got.saved == 0, _("evaluate kept {count} numbers for a backward pass.").format(count=got.saved))
         holds(
             theirs.is_training(),
             _("The model was given in training mode, and evaluate did not leave all of it in training mode."),

@@ -86,8 +86,8 @@ def test_a_step_is_that_of_the_paper() -> None:
             value.mul_(1 - rate * (decay if value.dim() > 1 else 0.0))
             value -= rate * first / (1 - 0.9**step) / ((second / (1 - 0.95**step)).sqrt() + 1e-8)
         halves = [(inputs[:2], targets[:2]), (inputs[2:], targets[2:])]
-        came = train_step(model, optimizer, halves, rate, max_norm=0.25)
-        assert came == pytest.approx((loss.item(), norm))
+        got = train_step(model, optimizer, halves, rate, max_norm=0.25)
+        assert got == pytest.approx((loss.item(), norm))
     for name, value in model.named_parameters():
         torch.testing.assert_close(value, expected[name])
 

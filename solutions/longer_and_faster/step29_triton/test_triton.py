@@ -66,8 +66,8 @@ def test_one_block_by_hand(student: Implementation, reference: Implementation, d
     query = torch.tensor([[2 * math.log(3.0), 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]).view(1, 1, 2, 4)
     key = torch.tensor([[0.0, 5.0, 0.0, 0.0], [1.0, 0.0, 5.0, 0.0]]).view(1, 1, 2, 4)
     value = torch.tensor([4.0, 8.0]).view(1, 1, 2, 1)
-    came = _of_output(student).flash_forward(query, key, value)
-    agree(came, torch.tensor([7.0, 6.0]).view(1, 1, 2, 1), terms=4)
+    got = _of_output(student).flash_forward(query, key, value)
+    agree(got, torch.tensor([7.0, 6.0]).view(1, 1, 2, 1), terms=4)
 
 
 @points(0.5)
@@ -79,8 +79,8 @@ def test_two_blocks_by_hand(student: Implementation, reference: Implementation, 
     query = torch.full((1, 1, 1, 1), math.log(16.0))
     for last, wanted in ((1.0, 2.0), (0.0, 19 / 17), (-1.0, (256 + 3) / 257)):
         key = torch.cat((torch.zeros(16), torch.tensor([last]))).view(1, 1, 17, 1)
-        came = _of_output(student).flash_forward(query, key, value, False, 16, 16)
-        agree(came, torch.full((1, 1, 1, 1), wanted), terms=17)
+        got = _of_output(student).flash_forward(query, key, value, False, 16, 16)
+        agree(got, torch.full((1, 1, 1, 1), wanted), terms=17)
 
 
 @points(0.5)
@@ -96,8 +96,8 @@ def test_any_lengths(student: Implementation, reference: Implementation, draw: D
     ):
         query, key, value = (draw.normal(batch, heads, rows, 4, scale=2.0) for rows in (queries, keys, keys))
         expected = reference.flash_forward(query, key, value, False, *blocks)
-        came = _of_output(student).flash_forward(query, key, value, False, *blocks)
-        agree(came, expected, terms=keys)
+        got = _of_output(student).flash_forward(query, key, value, False, *blocks)
+        agree(got, expected, terms=keys)
     # Left to their defaults, the blocks are of 64 rows and nothing is hidden.
     agree(_of_output(student).flash_forward(query, key, value), expected, terms=keys)
 
@@ -151,13 +151,13 @@ def test_logsumexp(student: Implementation, reference: Implementation, draw: Dra
     """The second result is the natural logarithm of the sum of exponentials of each query's scaled scores."""
     silent = torch.zeros(1, 1, 3, 4)
     student = student.using(part=1)
-    came = student.flash_forward(silent, silent, silent, True, 16, 16)
-    agree(came, torch.tensor([1.0, 2.0, 3.0]).log().view(1, 1, 3), terms=4)
+    got = student.flash_forward(silent, silent, silent, True, 16, 16)
+    agree(got, torch.tensor([1.0, 2.0, 3.0]).log().view(1, 1, 3), terms=4)
     for queries, keys, is_causal, scale in ((18, 33, False, 2.0), (20, 20, True, 2.0), (3, 20, False, 20.0)):
         query, key, value = (draw.normal(1, 1, rows, 5, scale=scale) for rows in (queries, keys, keys))
         expected = reference.flash_forward(query, key, value, is_causal, 16, 16)
-        came = student.flash_forward(query, key, value, is_causal, 16, 16)
-        agree(came, expected, terms=LARGE_SCORES if scale > 2 else keys)
+        got = student.flash_forward(query, key, value, is_causal, 16, 16)
+        agree(got, expected, terms=LARGE_SCORES if scale > 2 else keys)
 
 
 @points(0.5)
@@ -166,9 +166,9 @@ def test_halves_strides_and_inputs(student: Implementation, reference: Implement
     """float16 gives float16 and sums in float32; any strides; the inputs stay as they were."""
     query, key, value = (draw.normal(2, 2, 20, 4, dtype=torch.float16) for _input in range(3))
     expected = reference.flash_forward(query, key, value, True, 32, 32)
-    came = student.using(strided=True).flash_forward(query, key, value, True, 32, 32)
-    unmodified(came)
-    agree(came, expected, terms=20)
+    got = student.using(strided=True).flash_forward(query, key, value, True, 32, 32)
+    unmodified(got)
+    agree(got, expected, terms=20)
     # As heads come out of a split: transposed views, the value's from another tensor.
     query, key = (draw.normal(1, 9, 2, 4).transpose(1, 2) for _input in range(2))
     value = draw.normal(1, 2, 4, 9).transpose(-2, -1)
@@ -192,15 +192,15 @@ def test_the_kernel_does_it_causal(student: Implementation, reference: Implement
 def _by_a_kernel(student: Implementation, reference: Implementation, draw: Draw, is_causal: bool) -> None:
     tokens = 256
     query, key, value = (draw.normal(1, 1, tokens, 8) for _input in range(3))
-    came = student.using(largest=True, launches=True, part=0).flash_forward(query, key, value, is_causal)
-    agree(came, reference.flash_forward(query, key, value, is_causal), terms=tokens)
-    holds(came.launches > 0, _("No kernel was launched: nothing ran that is decorated with `@triton.jit`."))
+    got = student.using(largest=True, launches=True, part=0).flash_forward(query, key, value, is_causal)
+    agree(got, reference.flash_forward(query, key, value, is_causal), terms=tokens)
+    holds(got.launches > 0, _("No kernel was launched: nothing ran that is decorated with `@triton.jit`."))
     holds(
-        came.largest < tokens * tokens,
+        got.largest < tokens * tokens,
         _(
             "The largest tensor made has {largest} elements; with {tokens} queries and as many keys the matrix of "
             "all pairs has {matrix}, and no tensor may hold as many."
-        ).format(largest=came.largest, tokens=tokens, matrix=tokens * tokens),
+        ).format(largest=got.largest, tokens=tokens, matrix=tokens * tokens),
     )
 
 

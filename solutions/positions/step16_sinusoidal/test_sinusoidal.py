@@ -105,9 +105,9 @@ def test_adds_the_encoding(student: Implementation, reference: Implementation, d
         theirs, ours = twins(student, reference, draw, "PositionalEncoding", width, 8)
         x = draw.normal(batch, tokens, width)
         for switched in (theirs.eval, theirs.train):
-            came = switched().using(gradients=True)(x)
-            agree(came, ours.using(gradients=True)(x), terms=NEAR)
-            unmodified(came)
+            got = switched().using(gradients=True)(x)
+            agree(got, ours.using(gradients=True)(x), terms=NEAR)
+            unmodified(got)
 
 
 @points(0.25)

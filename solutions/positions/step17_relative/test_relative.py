@@ -93,9 +93,9 @@ def test_agrees_with_fresh_draws(student: Implementation, reference: Implementat
         theirs, ours = twins(student, reference, draw, "RelativeSelfAttention", width, heads, most)
         x = draw.normal(batch, tokens, width)
         for switched in (theirs.eval, theirs.train):
-            came = switched().using(gradients=True)(x)
-            agree(came, ours.using(gradients=True)(x), terms=2 * batch * tokens * width)
-            unmodified(came)
+            got = switched().using(gradients=True)(x)
+            agree(got, ours.using(gradients=True)(x), terms=2 * batch * tokens * width)
+            unmodified(got)
 
 
 @points(1)
@@ -112,9 +112,9 @@ def test_masks(student: Implementation, reference: Implementation, draw: Draw) -
         draw.mask(batch, heads, tokens, tokens),
     )
     for mask in masks:
-        came = theirs(x, mask=mask)
-        agree(came, ours(x, mask=mask), terms=2 * 8 + tokens)
-        unmodified(came)
+        got = theirs(x, mask=mask)
+        agree(got, ours(x, mask=mask), terms=2 * 8 + tokens)
+        unmodified(got)
     agree(theirs(x, masks[0]), ours(x, masks[0]), terms=2 * 8 + tokens)
     square = draw.normal(heads, heads, 8)  # as many tokens as heads and sequences
     mask = draw.mask(heads, 1, 1, heads)
@@ -197,9 +197,9 @@ def test_alibi_attention(student: Implementation, reference: Implementation, dra
     for batch, heads, tokens, d, d_v in ((1, 2, 4, 4, 3), (2, 3, 6, 2, 5), (4, 4, 4, 4, 4), (3, 1, 5, 3, 3)):
         query, key = draw.normal(batch, heads, tokens, d), draw.normal(batch, heads, tokens, d)
         value = draw.normal(batch, heads, tokens, d_v)
-        came = student.using(gradients=True).alibi_attention(query, key, value)
-        agree(came, reference.using(gradients=True).alibi_attention(query, key, value), terms=16 * d * tokens)
-        unmodified(came)
+        got = student.using(gradients=True).alibi_attention(query, key, value)
+        agree(got, reference.using(gradients=True).alibi_attention(query, key, value), terms=16 * d * tokens)
+        unmodified(got)
     for tokens in (1, 40):
         query, key, value = (draw.normal(2, tokens, 3, 4).transpose(1, 2) for _number in range(3))
         agree(

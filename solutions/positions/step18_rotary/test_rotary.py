@@ -94,9 +94,9 @@ def test_rotation_of_any_shape(student: Implementation, reference: Implementatio
         (draw.normal(3, 8, 6).transpose(1, 2), draw.integers(0, 10, 6), 10000.0),
     )
     for x, positions, base in cases:
-        came = student.using(gradients=True).apply_rotary(x, positions, base)
-        agree(came, reference.using(gradients=True).apply_rotary(x, positions, base), terms=NEAR)
-        unmodified(came)
+        got = student.using(gradients=True).apply_rotary(x, positions, base)
+        agree(got, reference.using(gradients=True).apply_rotary(x, positions, base), terms=NEAR)
+        unmodified(got)
     # Short, long, short, and another base: nothing may be kept from one call to the next.
     for tokens, base in ((3, 10000.0), (9, 10000.0), (2, 10000.0), (9, 50.0), (9, 10000.0)):
         x = draw.normal(2, tokens, 6)
@@ -151,9 +151,9 @@ def test_layouts(student: Implementation, reference: Implementation, draw: Draw)
         draw.normal(2, 8, 5).transpose(1, 2),
     ):
         for name in ("to_half_split", "to_interleaved"):
-            came = getattr(student.using(gradients=True), name)(x)
-            exactly(came, getattr(reference.using(gradients=True), name)(x))
-            unmodified(came)
+            got = getattr(student.using(gradients=True), name)(x)
+            exactly(got, getattr(reference.using(gradients=True), name)(x))
+            unmodified(got)
     x = draw.normal(2, 8)
     for name in ("to_half_split", "to_interleaved"):
         agree(getattr(student.using(device="meta"), name)(x), getattr(reference.using(device="meta"), name)(x))
@@ -167,9 +167,9 @@ def test_attention_agrees_with_fresh_draws(student: Implementation, reference: I
         theirs, ours = twins(student, reference, draw, "RotarySelfAttention", width, heads, bias=bias, base=base)
         x = draw.normal(batch, tokens, width)
         for switched in (theirs.eval, theirs.train):
-            came = switched().using(gradients=True)(x)
-            agree(came, ours.using(gradients=True)(x), terms=max(NEAR, batch * tokens * width))
-            unmodified(came)
+            got = switched().using(gradients=True)(x)
+            agree(got, ours.using(gradients=True)(x), terms=max(NEAR, batch * tokens * width))
+            unmodified(got)
 
 
 @points(0.5)
@@ -178,9 +178,9 @@ def test_attention_at_any_positions(student: Implementation, reference: Implemen
     theirs, ours = twins(student, reference, draw, "RotarySelfAttention", 8, 2)
     x = draw.normal(2, 5, 8)
     for positions in (torch.tensor([7, 7, 2, 9, 2]), torch.tensor([4, 3, 2, 1, 0]), draw.permutation(5)):
-        came = theirs(x, positions=positions)
-        agree(came, ours(x, positions=positions), terms=NEAR)
-        unmodified(came)
+        got = theirs(x, positions=positions)
+        agree(got, ours(x, positions=positions), terms=NEAR)
+        unmodified(got)
     agree(theirs(x), ours(x), terms=NEAR)
     far = draw.integer(100, 200)
     # Only distances count: all tokens moved by as much give the same.

@@ -70,14 +70,14 @@ def as_many_as_drawn(student: Implementation, reference: Implementation, draw: D
 def test_patterns_of_any_size(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The patterns are right for any number of tokens and any radius, and each row sums to 1."""
     for tokens, radius in ((7, 3), (9, 2), (1, 0), (draw.integer(6, 9), 0), (5, 4), (4, 4), (3, 5), (40, 12), (2, 100)):
-        came = student.attention_local(tokens, radius)
-        agree(came, reference.attention_local(tokens, radius))
-        sums_to_one(came.tensor())
+        got = student.attention_local(tokens, radius)
+        agree(got, reference.attention_local(tokens, radius))
+        sums_to_one(got.tensor())
     for num_tokens in (1, 2, draw.integer(5, 9), draw.integer(130, 150)):
         for name in PATTERNS:
-            came = getattr(student, name)(num_tokens)
-            agree(came, getattr(reference, name)(num_tokens))
-            sums_to_one(came.tensor())
+            got = getattr(student, name)(num_tokens)
+            agree(got, getattr(reference, name)(num_tokens))
+            sums_to_one(got.tensor())
     agree(student.attention_local(6, radius=2), reference.attention_local(6, radius=2))
 
 
@@ -114,9 +114,9 @@ def test_validate_each_fault(student: Implementation, reference: Implementation,
             weights[..., :6, :].mT,
             weights.unflatten(2, (3, 4)),
         ):
-            came = student.validate_attention(given)
-            exactly(came, reference.validate_attention(given))
-            unmodified(came)
+            got = student.validate_attention(given)
+            exactly(got, reference.validate_attention(given))
+            unmodified(got)
     for tokens in (1, 300):
         weights = draw.normal(2, 3, tokens).softmax(dim=-1)
         exactly(student.validate_attention(weights), reference.validate_attention(weights))
@@ -135,13 +135,13 @@ def test_validate_tolerance(student: Implementation, reference: Implementation, 
             below = torch.zeros(7, 3, dtype=dtype)
             below[:, 1], below[:, 2] = 1.0, 0.4 * tolerance * off.to(dtype)  # a little below 0 is below 0
             for weights in (one_key, shared, below):
-                came = student.validate_attention(weights, tolerance)
-                exactly(came, reference.validate_attention(weights, tolerance))
+                got = student.validate_attention(weights, tolerance)
+                exactly(got, reference.validate_attention(weights, tolerance))
     for keys in (3, 6, 7, 11):  # in bfloat16 these shares sum to 1 only when the sum is rounded as well
         weights = torch.full((2, keys), 1 / keys, dtype=torch.bfloat16)
         for tolerance in (1e-5, 0.1):
-            came = student.validate_attention(weights, tolerance=tolerance)
-            exactly(came, reference.validate_attention(weights, tolerance=tolerance))
+            got = student.validate_attention(weights, tolerance=tolerance)
+            exactly(got, reference.validate_attention(weights, tolerance=tolerance))
 
 
 @points(0.25)
@@ -153,9 +153,9 @@ def test_top_by_hand(student: Implementation, reference: Implementation, draw: D
     for shape, k in (((3, 3), 2), ((2, 3, 5), 1), ((2, 4, 2, 6), 3), ((5, 2), 2), ((2, 3, 7), 6)):
         weights = draw.normal(*shape).softmax(dim=-1)
         for given in (weights, weights.mT):
-            came = student.top_attended(given, k)
-            exactly(came, reference.top_attended(given, k))
-            unmodified(came)
+            got = student.top_attended(given, k)
+            exactly(got, reference.top_attended(given, k))
+            unmodified(got)
 
 
 @points(0.5)
@@ -182,9 +182,9 @@ def test_entropy(student: Implementation, reference: Implementation, draw: Draw)
         weights = draw.normal(*shape, scale=2.0, dtype=torch.float64).softmax(dim=-1)
         hidden = weights.where(draw.mask(*shape), 0.0)  # rows need not sum to 1 for this
         for given in (weights, weights.float(), hidden, hidden.float().mT):
-            came = student.attention_entropy(given)
-            _near(came, reference.attention_entropy(given))
-            unmodified(came)
+            got = student.attention_entropy(given)
+            _near(got, reference.attention_entropy(given))
+            unmodified(got)
 
 
 @points(0.5)
@@ -202,9 +202,9 @@ def test_distance(student: Implementation, reference: Implementation, draw: Draw
     ):
         weights = draw.normal(*shape, scale=2.0).softmax(dim=-1)
         for given in (weights, weights.mT):
-            came = student.attention_distance(given, offset=offset)
-            agree(came, reference.attention_distance(given, offset=offset), terms=max(shape) ** 2)
-            unmodified(came)
+            got = student.attention_distance(given, offset=offset)
+            agree(got, reference.attention_distance(given, offset=offset), terms=max(shape) ** 2)
+            unmodified(got)
 
 
 @points(0.25)
@@ -214,18 +214,16 @@ def test_dtypes_gradients_and_devices(student: Implementation, reference: Implem
     for name, arguments in (("top_attended", (2,)), ("attention_entropy", ()), ("attention_distance", (1,))):
         for dtype in (torch.bfloat16, torch.float64):
             weights = draw.normal(2, 3, 5, dtype=dtype).softmax(dim=-1)
-            came, expected = (getattr(side, name)(weights, *arguments) for side in (student, reference))
-            agree(came, expected, terms=WITHIN_1E5[dtype] if name == "attention_entropy" else 15)
+            got, expected = (getattr(side, name)(weights, *arguments) for side in (student, reference))
+            agree(got, expected, terms=WITHIN_1E5[dtype] if name == "attention_entropy" else 15)
         # Not halves: weights near 0 have large logarithms. Rows that do not sum to 1 show where a row was divided.
         weights = draw.uniform(2, 3, 5, low=0.1, high=1.0)
-        came, expected = (
+        got, expected = (
             getattr(side.using(gradients=True), name)(weights, *arguments) for side in (student, reference)
         )
-        agree(came, expected, terms=64)
-        came, expected = (
-            getattr(side.using(device="meta"), name)(weights, *arguments) for side in (student, reference)
-        )
-        agree(came, expected, note=note)
+        agree(got, expected, terms=64)
+        got, expected = (getattr(side.using(device="meta"), name)(weights, *arguments) for side in (student, reference))
+        agree(got, expected, note=note)
 
 
 @points(0.5)
@@ -234,9 +232,9 @@ def test_any_regime(student: Implementation, reference: Implementation, draw: Dr
     every_regime(student, reference, draw, CALLS)
 
 
-def _near(came: Answer, expected: Answer | Tensor) -> None:
-    dtype = came.tensor().dtype
-    agree(came, expected, terms=WITHIN_1E5.get(dtype, 1))
+def _near(got: Answer, expected: Answer | Tensor) -> None:
+    dtype = got.tensor().dtype
+    agree(got, expected, terms=WITHIN_1E5.get(dtype, 1))
 
 
 # Rows without a fault, with one and with several, in every order of faults: `(2, 2, 12, 4)`.

@@ -57,9 +57,9 @@ def test_softmax_of_any_shape(student: Implementation, reference: Implementation
     for shape in ((5,), (1,), (4, 4), (3, 6), (3, 3, 3), (2, 3, 1, 5)):
         x = draw.arrays.normal(*shape, scale=2.0, dtype=np.float64)
         for axis in range(-len(shape), len(shape)):
-            came = student.softmax(x, axis)
-            agree(came, reference.softmax(x, axis), terms=DOUBLE)
-            unmodified(came)
+            got = student.softmax(x, axis)
+            agree(got, reference.softmax(x, axis), terms=DOUBLE)
+            unmodified(got)
         for view in (x.T, x[..., ::-1], x[::2]):
             agree(student.softmax(view, axis=0), reference.softmax(view, axis=0), terms=DOUBLE)
 
@@ -73,14 +73,14 @@ def test_softmax_extremes(student: Implementation, reference: Implementation, dr
         hidden = np.where(draw.arrays.mask(3, 6), x, np.array(-np.inf, dtype=dtype))
         for given in (x, hidden):
             for axis, turned in ((-1, given), (0, given.T)):
-                came = student.softmax(turned, axis=axis)
-                agree(came, reference.softmax(turned, axis=axis), terms=DOUBLE if dtype == np.float64 else 6)
-                _sums_to_one(came, axis)
-                _nothing_where(came, np.isneginf(turned))
+                got = student.softmax(turned, axis=axis)
+                agree(got, reference.softmax(turned, axis=axis), terms=DOUBLE if dtype == np.float64 else 6)
+                _sums_to_one(got, axis)
+                _nothing_where(got, np.isneginf(turned))
     wide = (draw.arrays.integers(-20, 21, 2, 3, 7) * 500).astype(np.float32)
-    came = student.softmax(wide, axis=1)
-    agree(came, reference.softmax(wide, axis=1), terms=3)
-    _sums_to_one(came, 1)
+    got = student.softmax(wide, axis=1)
+    agree(got, reference.softmax(wide, axis=1), terms=3)
+    _sums_to_one(got, 1)
 
 
 @points(0.5)
@@ -102,9 +102,9 @@ def test_self_attention(student: Implementation, reference: Implementation, draw
     """Fresh sequences and matrices of any width give the output and the weights they should."""
     for tokens, d_model, d_k, d_v in ((5, 3, 4, 2), (3, 3, 3, 3), (1, 4, 2, 3), (4, 6, 4, 6), (7, 2, 5, 4)):
         X, matrices = _inputs(draw, (tokens, d_model), d_k, d_v)
-        came = student.self_attention(X, *matrices)
-        agree(came, reference.self_attention(X, *matrices), terms=DOUBLE)
-        unmodified(came)
+        got = student.self_attention(X, *matrices)
+        agree(got, reference.self_attention(X, *matrices), terms=DOUBLE)
+        unmodified(got)
     X, matrices = _inputs(draw, (6, 5), 3, 4)
     views = (np.asfortranarray(X)[::2], *(np.asfortranarray(W) for W in matrices))
     agree(student.self_attention(*views), reference.self_attention(*views), terms=DOUBLE)
@@ -119,8 +119,8 @@ def test_causal_by_hand(student: Implementation, reference: Implementation, draw
     W_Q[:, 0], W_K[:, 0] = 2.0, (0.0, LN_2, LN_3)
     W_V = np.array([[6.0], [3.0], [12.0]])
     weights = np.array([[1.0, 0.0, 0.0], [1 / 3, 2 / 3, 0.0], [1 / 6, 2 / 6, 3 / 6]])
-    came = student.causal_self_attention(X, W_Q, W_K, W_V)
-    agree(came, (np.array([[6.0], [4.0], [8.0]]), weights), terms=DOUBLE)
+    got = student.causal_self_attention(X, W_Q, W_K, W_V)
+    agree(got, (np.array([[6.0], [4.0], [8.0]]), weights), terms=DOUBLE)
 
 
 @points(1)
@@ -128,10 +128,10 @@ def test_causal(student: Implementation, reference: Implementation, draw: Draw) 
     """Fresh sequences: a later token has weight exactly 0, and each row sums to 1."""
     for tokens, d_model, d_k, d_v in ((5, 3, 4, 2), (3, 3, 3, 3), (1, 4, 2, 3), (40, 6, 4, 6)):
         X, matrices = _inputs(draw, (tokens, d_model), d_k, d_v)
-        came = student.causal_self_attention(X, *matrices)
-        agree(came, reference.causal_self_attention(X, *matrices), terms=DOUBLE)
-        unmodified(came)
-        _is_causal(came, tokens)
+        got = student.causal_self_attention(X, *matrices)
+        agree(got, reference.causal_self_attention(X, *matrices), terms=DOUBLE)
+        unmodified(got)
+        _is_causal(got, tokens)
 
 
 @points(0.5)
@@ -145,9 +145,9 @@ def test_causal_with_large_scores(student: Implementation, reference: Implementa
             W_Q, W_K = np.zeros((tokens, d_k), dtype=dtype), np.zeros((tokens, d_k), dtype=dtype)
             W_Q[:, 1], W_K[:, 1] = 2.0, keys
             call = (np.eye(tokens, dtype=dtype), W_Q, W_K, draw.arrays.normal(tokens, 3, dtype=dtype))
-            came = student.causal_self_attention(*call)
-            agree(came, reference.causal_self_attention(*call), terms=DOUBLE if dtype == np.float64 else LARGE_SCORES)
-            _is_causal(came, tokens)
+            got = student.causal_self_attention(*call)
+            agree(got, reference.causal_self_attention(*call), terms=DOUBLE if dtype == np.float64 else LARGE_SCORES)
+            _is_causal(got, tokens)
 
 
 @points(1)
@@ -158,9 +158,9 @@ def test_batch(student: Implementation, reference: Implementation, draw: Draw) -
         ((2, 1, 3, 2, 4), 3, 5), ((3, 3, 3, 3), 3, 3),
     ):  # fmt: skip
         X, matrices = _inputs(draw, shape, d_k, d_v)
-        came = student.batch_self_attention(X, *matrices)
-        agree(came, reference.batch_self_attention(X, *matrices), terms=DOUBLE)
-        unmodified(came)
+        got = student.batch_self_attention(X, *matrices)
+        agree(got, reference.batch_self_attention(X, *matrices), terms=DOUBLE)
+        unmodified(got)
     X, matrices = _inputs(draw, (4, 3, 5), 2, 3)
     view = X.swapaxes(0, 1)[:, ::2]
     agree(student.batch_self_attention(view, *matrices), reference.batch_self_attention(view, *matrices), terms=DOUBLE)
@@ -178,14 +178,14 @@ def test_memory_efficient(student: Implementation, reference: Implementation, dr
             draw.arrays.normal(num_keys, d_k, scale=2.0, dtype=np.float64),
         )
         call = (Q, K, draw.arrays.normal(num_keys, d_v, dtype=np.float64), *chunk_size)
-        came = student.memory_efficient_attention(*call)
-        agree(came, reference.memory_efficient_attention(*call), terms=DOUBLE)
-        unmodified(came)
+        got = student.memory_efficient_attention(*call)
+        agree(got, reference.memory_efficient_attention(*call), terms=DOUBLE)
+        unmodified(got)
     Q, K, V = (draw.arrays.normal(9, width, dtype=np.float64)[::-1] for width in (4, 4, 3))
     Q, K = 40 * Q, 40 * K  # scores of some thousands
     call = (np.asfortranarray(Q), K, V)
-    came = student.memory_efficient_attention(*call, chunk_size=2)
-    agree(came, reference.memory_efficient_attention(*call, chunk_size=2), terms=DOUBLE)
+    got = student.memory_efficient_attention(*call, chunk_size=2)
+    agree(got, reference.memory_efficient_attention(*call, chunk_size=2), terms=DOUBLE)
 
 
 @points(1.5)
@@ -197,19 +197,19 @@ def test_memory_stays_small(student: Implementation, reference: Implementation, 
     ):  # fmt: skip
         Q, K = draw.arrays.normal(num_queries, width, dtype=dtype), draw.arrays.normal(num_keys, width, dtype=dtype)
         call = (Q, K, draw.arrays.normal(num_keys, width, dtype=dtype), *options)
-        came = student.using(peak=True).memory_efficient_attention(*call)
+        got = student.using(peak=True).memory_efficient_attention(*call)
         expected = reference.memory_efficient_attention(*call)
-        agree(came, expected, terms=DOUBLE if dtype == np.float64 else num_keys)
+        agree(got, expected, terms=DOUBLE if dtype == np.float64 else num_keys)
         chunk_size = options[0] if options else 32
         allowed = 8 * (8 * chunk_size * max(num_queries, num_keys) + 4 * (num_queries + num_keys) * 2 * width)
         holds(
-            came.peak <= allowed,
+            got.peak <= allowed,
             _(
                 "The call took {peak:,} bytes of NumPy's memory. With {num_queries} queries, {num_keys} keys, "
                 "d_k = d_v = {width} and chunk_size = {chunk_size} at most {allowed:,} are allowed; the whole matrix "
                 "of scores alone takes {matrix:,}."
             ).format(
-                peak=came.peak, num_queries=num_queries, num_keys=num_keys, width=width, chunk_size=chunk_size,
+                peak=got.peak, num_queries=num_queries, num_keys=num_keys, width=width, chunk_size=chunk_size,
                 allowed=allowed, matrix=num_queries * num_keys * np.dtype(dtype).itemsize,
             ),
         )  # fmt: skip

@@ -67,8 +67,8 @@ class Model(reference.VisionTransformer):
     def through(self, x: Tensor) -> tuple[Tensor, list[Any]]:
         all_weights = []
         for block in self.blocks:
-            came = block(x)
-            x, weights = came if isinstance(came, tuple) else (came, None)  # a wrong block may give its output alone
+            got = block(x)
+            x, weights = got if isinstance(got, tuple) else (got, None)  # a wrong block may give its output alone
             all_weights.append(weights)
         return x, all_weights
 
