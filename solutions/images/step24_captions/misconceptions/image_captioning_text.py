@@ -154,7 +154,7 @@ class first_word_sees_nothing(Model):
 class log_softmax_on_the_logits(Model):
     """A log softmax was taken of the logits.
 
-    The loss and the arg max would be the same, but what is returned are no logits: each row was shifted.
+    The loss and the arg max would be the same, but what is returned are not logits: each row was shifted.
 
     What does the contract say that `forward` returns?
     """

@@ -63,7 +63,7 @@ class masked_with_zero(Pieces):
 class masked_with_an_ordinary_number(Pieces):
     """Hidden scores were set to a number that a score may have: 1e-9, or -10.
 
-    Its exponential is no 0. Only -∞, or a number far below all scores as -1e9, hides.
+    Its exponential is not 0. Only -∞, or a number far below all scores such as -1e9, hides.
 
     What is the exponential of your number?
     """
