@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import ast
 import inspect
+import itertools
 import os
 import random
 import statistics
@@ -19,7 +20,7 @@ import tempfile
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,7 @@ def mixed(count: int, seed: int = SEED, without: Without = ()) -> list[Submitted
     user = "root" if os.geteuid() == 0 else "ordinary"
     attacks = [attacking(attack, without) for attack in hostile.attacks() if attack.holds(without, user)]
     # Few wrong ways, each many times: the judge keeps a tenth of a MiB of each that it has compared with, by design.
-    ways = [_drawn_wrong(draw, steps, without) for _way in range(max(1, count // 12))]
+    ways = list(itertools.islice(_drawn_wrong(draw, steps, without), max(1, count // 12)))
     kinds = (
         lambda: right(draw.choice(steps), without),
         lambda: draw.choice(ways),
@@ -140,16 +141,16 @@ def _status(grader: Grader, step: str, source: str, expected: str, without: With
     return [f"{step} is {result.status}, not {expected}"]
 
 
-def _drawn_wrong(draw: random.Random, steps: list[Solution], without: Without) -> Submitted:
-    """A misconception that is one function or class and needs no name that a submission does not have."""
-    while True:
-        step = draw.choice(steps)
-        misconception = draw.choice(step.misconceptions)
-        if len(misconception.replaced) == 1:
-            ((name, made),) = misconception.replaced.items()
-            written = _written(made, name, vars(step.reference))
+def _drawn_wrong(draw: random.Random, steps: list[Solution], without: Without) -> Iterator[Submitted]:
+    """Misconceptions of one step after another, without end, each one function or class that needs no name that a
+    submission does not have."""
+    for step in itertools.cycle(draw.sample(steps, len(steps))):
+        for misconception in draw.sample(step.misconceptions, len(step.misconceptions)):
+            name, made = next(iter(misconception.replaced.items()))
+            written = _written(made, name, vars(step.reference)) if len(misconception.replaced) == 1 else None
             if written:
-                return wrong(step, misconception.name, f"{step.solved()}\n\n{written}\n", without)
+                yield wrong(step, misconception.name, f"{step.solved()}\n\n{written}\n", without)
+                break
 
 
 def _written(made: Any, name: str, there: dict[str, Any]) -> str | None:
