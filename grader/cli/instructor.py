@@ -18,6 +18,8 @@ ASSIGNMENT_NAME = re.compile(r"\w[\w-]*")
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from grader.instructor.class_run import Done
 
 OUT = Path("dist/class")
@@ -59,12 +61,13 @@ def _class(given: Namespace) -> int:
         out = given.out / given.assignment if marking and given.out == OUT else given.out
         steps = marking.assignment.everything if marking else steps
         limits = common.limits(given, command, given.patience)
+        _require_class(submissions, out, given.earlier)  # before torch loads
         if given.scheduler is None and HAS_SOLUTIONS:
             from grader.instructor import pool
 
             pool.begin(limits)
         common.require_solutions()
-        from grader.instructor import class_run
+        from grader.instructor import class_run, roster
         from grader.report import console
 
         request = class_run.Request(
@@ -74,7 +77,7 @@ def _class(given: Namespace) -> int:
         )  # fmt: skip
         try:
             done = class_run.run(request, console.class_progress)
-        except class_run.Impossible as impossible:
+        except roster.Impossible as impossible:
             raise BadInput(str(impossible)) from None
         except class_run.Stopped as stopped:
             print(stopped, file=sys.stderr)
@@ -85,6 +88,15 @@ def _class(given: Namespace) -> int:
         if not common.said_of_steps():
             print(_("Type the same command again to retry those that could not be graded."), file=sys.stderr)
         return 1
+
+
+def _require_class(submissions: Path, out: Path, earlier: Sequence[Path]) -> None:
+    from grader.instructor import roster
+
+    try:
+        roster.class_folders(submissions, out, earlier)
+    except roster.Impossible as impossible:
+        raise BadInput(str(impossible)) from None
 
 
 def _say_class(done: Done, out: Path) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from grader.course import choice
 from grader.course.submissions import Submission
 from grader.instructor import class_page, exports, fingerprint
 from grader.instructor import pool as pools
-from grader.instructor.roster import NoStudents, Student, file_name, folders, left_out, students
+from grader.instructor.roster import Impossible, Student, class_folders, file_name, left_out, students
 from grader.instructor.standings import Standing, standing
 from grader.judge import grader
 from grader.marks.assignments import BadTerm
@@ -32,10 +31,6 @@ from grader.report import page as pages
 
 REPORTS, PAGES, GRADESCOPE, JUNIT = FOLDERS = ("reports", "pages", "gradescope", "junit")
 ENDINGS = {REPORTS: "json", PAGES: "html", GRADESCOPE: "json", JUNIT: "xml"}
-
-
-class Impossible(RuntimeError):
-    """A class can't be graded so. One line, which ends in the command to type next."""
 
 
 class Stopped(RuntimeError):
@@ -98,8 +93,7 @@ OnStudent = Callable[[Graded, bool], None]
 
 def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStudent]]) -> Done:
     """Grades a class and writes everything that is made of it. Raises Impossible and Stopped."""
-    folders = _folders(request)
-    _require_folders(request.earlier)
+    folders = class_folders(request.submissions, request.out, request.earlier)
     counted = Counter[bool]()
     try:
         with pools.stoppable(), _alone_in(request), progress(len(folders)) as on_student:
@@ -136,43 +130,6 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
         ) from None
     return Done(standings, counted[True], left_out(request.submissions), ledger.changes,
                 ledger.unknown(standing.student for standing in standings))  # fmt: skip
-
-
-def _folders(request: Request) -> list[str]:
-    """The students' folders. Raises Impossible when there is none, or the results would be taken for one."""
-    submissions = request.submissions
-    try:
-        if request.out.resolve().is_relative_to(submissions.resolve()):
-            raise Impossible(
-                _("The results can't go inside {folder}: that is where the students are. "
-                  "Type: python -m grader class {folder} --out dist/class").format(folder=typed(submissions))
-            )  # fmt: skip
-        return folders(submissions)
-    except NoStudents:
-        problem = _("{folder} contains no student folders. Type: python -m grader class examples/course/submissions")
-        loose = left_out(submissions)
-        if any(name.endswith(".py") for name in loose) or len(loose) == 1 and loose[0].endswith(".ipynb"):
-            problem = _("{folder} is a single submission. Type: python -m grader grade --submission {folder}")
-        elif loose:
-            problem = _(
-                "{folder} holds loose files, but each student needs a folder: put what each handed in, "
-                "unpacked, into one. Type: python -m grader class {folder}"
-            )
-    except FileNotFoundError:
-        problem = _("There is no folder {folder}. Type: python -m grader class FOLDER")
-    except OSError:
-        problem = _("{folder} is not a readable folder. Type: python -m grader class FOLDER")
-    raise Impossible(problem.format(folder=typed(submissions)))
-
-
-def _require_folders(earlier: Sequence[Path]) -> None:
-    """Raises Impossible where one of the folders of earlier assignments is none."""
-    for folder in earlier:
-        try:
-            os.listdir(folder)
-        except OSError:
-            said = _("{folder} is not a readable folder. Type: python -m grader class SUBMISSIONS --earlier FOLDER")
-            raise Impossible(said.format(folder=typed(folder))) from None
 
 
 @contextmanager

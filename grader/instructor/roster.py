@@ -13,7 +13,7 @@ from pathlib import Path
 
 from grader.base.files import walk
 from grader.base.language import gettext as _
-from grader.base.paths import step_folders
+from grader.base.paths import step_folders, typed
 from grader.course import earlier, lab_log
 from grader.course.submissions import ARCHIVE, Submission, read, readable
 
@@ -35,6 +35,10 @@ DEEPEST = 3  # folders inside a student's own
 NOT_IN_NAMES = re.compile(r'[<>:"/\\|?*%~\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]')
 RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # on Windows, with any ending
 LONGEST = 120  # bytes of a file name before the part that tells it from others
+
+
+class Impossible(RuntimeError):
+    """A class can't be graded so. One line, which ends in the command to type next."""
 
 
 class NoStudents(ValueError):
@@ -68,6 +72,39 @@ def folders(submissions: Path) -> list[str]:
     if not found:
         raise NoStudents(str(submissions))
     return found
+
+
+def class_folders(submissions: Path, out: Path, earlier: Sequence[Path]) -> list[str]:
+    """The students' folders, as `folders` has them. Raises Impossible when there is none, when the results would be
+    taken for one, or when one of the folders of earlier assignments is none."""
+    for folder in earlier:
+        try:
+            os.listdir(folder)
+        except OSError:
+            said = _("{folder} is not a readable folder. Type: python -m grader class SUBMISSIONS --earlier FOLDER")
+            raise Impossible(said.format(folder=typed(folder))) from None
+    try:
+        if out.resolve().is_relative_to(submissions.resolve()):
+            raise Impossible(
+                _("The results can't go inside {folder}: that is where the students are. "
+                  "Type: python -m grader class {folder} --out dist/class").format(folder=typed(submissions))
+            )  # fmt: skip
+        return folders(submissions)
+    except NoStudents:
+        problem = _("{folder} contains no student folders. Type: python -m grader class examples/course/submissions")
+        loose = left_out(submissions)
+        if any(name.endswith(".py") for name in loose) or len(loose) == 1 and loose[0].endswith(".ipynb"):
+            problem = _("{folder} is a single submission. Type: python -m grader grade --submission {folder}")
+        elif loose:
+            problem = _(
+                "{folder} holds loose files, but each student needs a folder: put what each handed in, "
+                "unpacked, into one. Type: python -m grader class {folder}"
+            )
+    except FileNotFoundError:
+        problem = _("There is no folder {folder}. Type: python -m grader class FOLDER")
+    except OSError:
+        problem = _("{folder} is not a readable folder. Type: python -m grader class FOLDER")
+    raise Impossible(problem.format(folder=typed(submissions)))
 
 
 def _online_texts(names: list[str]) -> dict[str, list[str]]:
