@@ -266,6 +266,7 @@ def test_nothing_of_a_solution_is_released(term: Term) -> None:
             assert "def test_" not in text
 
 
+@pytest.mark.thorough
 def test_what_is_released_is_the_stub(term: Term) -> None:
     """nbgrader cuts where the kit cuts; both kinds of cell are marked as what they are."""
     path = term.folder / "release" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
@@ -302,6 +303,7 @@ def test_korean_and_one_notebook_a_step(tmp_path: Path) -> None:
 # --- marks -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_the_gradebook_holds_what_the_grader_gives(term: Term) -> None:
     """Step for step, whatever the notebooks claim; the export shows the sums."""
     found = rows(f"sqlite:///{term.folder}/gradebook.db", list(term.reports))
@@ -322,12 +324,14 @@ def test_the_gradebook_holds_what_the_grader_gives(term: Term) -> None:
     assert 0 < sums["chen wei"] < sum(step.points for step in list(STEPS.values())[:6])
 
 
+@pytest.mark.thorough
 def test_partial_credit_is_kept(term: Term) -> None:
     """A step that is partly right has a part of its points."""
     partly = [step for step in term.reports["chen wei"].steps if 0 < step.score < step.max_score]
     assert partly
 
 
+@pytest.mark.thorough
 def test_names_from_earlier_cells_count(term: Term) -> None:
     """What runs in the notebook is right in the gradebook, and a `%%time` above an answer costs nothing."""
     steps = {step.name: step for step in term.reports["dora"].steps}
@@ -336,11 +340,13 @@ def test_names_from_earlier_cells_count(term: Term) -> None:
     assert (last.status, last.score) == ("skipped", last.max_score)
 
 
+@pytest.mark.thorough
 def test_a_kernel_was_never_started(term: Term) -> None:
     """No word of one, and a term of it in a fraction of the time that one kernel takes."""
     assert "kernel" not in term.autograding.lower()
 
 
+@pytest.mark.thorough
 def test_damaged_notebooks_are_graded_and_asked_about(term: Term) -> None:
     """Their pages say why, and a person is asked to look: it is no zero like another."""
     found = rows(f"sqlite:///{term.folder}/gradebook.db", ["damaged", "nobody"])
@@ -402,6 +408,7 @@ def test_nothing_is_lost_where_a_notebook_is_rebuilt(tmp_path: Path) -> None:
             assert book.find_grade("step01_scores_points", ASSIGNMENT, ASSIGNMENT, student).auto_score == points
 
 
+@pytest.mark.thorough
 def test_late_penalties_work(term: Term) -> None:
     """The autograder's points stay, and nbgrader takes its penalty from them."""
     with Gradebook(f"sqlite:///{term.folder}/gradebook.db") as book:
@@ -476,6 +483,7 @@ def test_one_notebook_a_step_and_one_of_them_renamed(tmp_path: Path) -> None:
 # --- feedback --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_feedback_says_why_and_shows_it(term: Term) -> None:
     """The check, what came, the named misconception and a picture, as in the kit's own page."""
     page = term.feedback("chen wei")
@@ -487,6 +495,7 @@ def test_feedback_says_why_and_shows_it(term: Term) -> None:
     assert "The mask of three tokens is the one you can draw by hand." in page
 
 
+@pytest.mark.thorough
 def test_feedback_holds_no_solution_and_no_live_markup(term: Term) -> None:
     """For those who did not write it themselves."""
     telling = {line for step in STEPS.values() for line in solution_lines(step)}
@@ -545,6 +554,7 @@ def test_a_class_writes_what_the_autograder_writes(term: Term, made: Path, tmp_p
             assert found["broken", step][2].endswith(f"    {SCRIPT} failed")
 
 
+@pytest.mark.thorough
 def test_points_that_an_instructor_changed_are_kept_to(term: Term, made: Path, tmp_path: Path) -> None:
     """A step that counts double gives double."""
     url = f"sqlite:///{shutil.copy(made, tmp_path)}"
@@ -569,6 +579,7 @@ def test_an_assignment_of_another_kind_is_left_alone(tmp_path: Path) -> None:
         assert [notebook.name for notebook in book.find_assignment("essay").notebooks] == ["essay"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "url", ["postgresql+psycopg://nobody@127.0.0.1:1/none", "sqlite:////nowhere/at/all.db", "what"]
 )
@@ -620,6 +631,7 @@ def test_postgresql(postgresql: str, term: Term, made: Path) -> None:
 # --- in a kernel -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_solved_notebook_validates(term: Term) -> None:
     """In a kernel, by nbgrader's own word."""
     assert "Success! Your notebook passes all the tests." in term.validating

@@ -19,7 +19,6 @@ from types import ModuleType
 from grader.base import language
 from grader.base.paths import SOLUTIONS, is_recorded, step_folders
 from grader.base.syntax import parsed
-from grader.calls.builtins import FAMILIES
 from grader.course.stubs import marked_of, original, solved_of
 
 
@@ -94,6 +93,8 @@ class Step:
     @cached_property
     def off_limits(self) -> dict[str, tuple[str, ...]]:
         """Which families of built-ins are off limits, by public name. Raises ValueError for an unknown family."""
+        from grader.calls.builtins import FAMILIES  # loads torch, which most commands can do without
+
         named = dict(getattr(self.checks_module, "OFF_LIMITS", {}))
         # If this were noticed only in the learner's process, where calls are watched, it would count as the learner's
         # fault.
