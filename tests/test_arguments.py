@@ -114,6 +114,18 @@ def test_the_command_line_starts_light(line: str) -> None:
     assert run("-c", looked).stderr.decode().splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["tracks", "begin --track nosuch", "class README.md", "project nowhere", "items nowhere", "feedback nowhere"],
+)
+def test_what_needs_no_torch_loads_none(line: str) -> None:
+    """It takes seconds: bad input is answered before."""
+    looked = f"import sys, runpy\nsys.argv = ['grader', *{line.split()!r}]\n"
+    looked += "try: runpy.run_module('grader', run_name='__main__')\n"
+    looked += "except SystemExit: print('torch' in sys.modules, file=sys.stderr)"
+    assert run("-c", looked).stderr.decode().splitlines()[-1] == "False"
+
+
 def test_torch_starts_to_load_before_the_rest_is_imported() -> None:
     """What `grade` has imported by the time its judges are started."""
     heavy = {"torch", "rich", "jinja2", "msgspec", "typing", "inspect", "dataclasses", "json", "zipfile"}
