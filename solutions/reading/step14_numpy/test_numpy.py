@@ -191,25 +191,26 @@ def test_memory_efficient(student: Implementation, reference: Implementation, dr
 @points(1.5)
 def test_memory_stays_small(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """At many tokens the memory taken stays far below the whole matrix of scores."""
+    d_v = 2  # narrow: each known mistake's answers are kept on tape
     for num_queries, num_keys, width, dtype, *options in (
         (1000, 1000, 4, np.float32, 8), (400, 1600, 2, np.float64, 2), (200, 1000, 4, np.float64, 4),
-        (LONG, LONG, 8, np.float32), (600, 600, 64, np.float64, 32),
+        (LONG, LONG, 8, np.float32), (200, 200, 64, np.float64, 16),
     ):  # fmt: skip
         Q, K = draw.arrays.normal(num_queries, width, dtype=dtype), draw.arrays.normal(num_keys, width, dtype=dtype)
-        call = (Q, K, draw.arrays.normal(num_keys, width, dtype=dtype), *options)
+        call = (Q, K, draw.arrays.normal(num_keys, d_v, dtype=dtype), *options)
         got = student.using(peak=True).memory_efficient_attention(*call)
         expected = reference.memory_efficient_attention(*call)
         agree(got, expected, terms=DOUBLE if dtype == np.float64 else num_keys)
         chunk_size = options[0] if options else 32
-        allowed = 8 * (8 * chunk_size * max(num_queries, num_keys) + 4 * (num_queries + num_keys) * 2 * width)
+        allowed = 8 * (8 * chunk_size * max(num_queries, num_keys) + 4 * (num_queries + num_keys) * (width + d_v))
         holds(
             got.peak <= allowed,
             _(
                 "The call took {peak:,} bytes of NumPy's memory. With {num_queries} queries, {num_keys} keys, "
-                "d_k = d_v = {width} and chunk_size = {chunk_size} at most {allowed:,} are allowed; the whole matrix "
-                "of scores alone takes {matrix:,}."
+                "d_k = {width}, d_v = {d_v} and chunk_size = {chunk_size} at most {allowed:,} are allowed; the whole "
+                "matrix of scores alone takes {matrix:,}."
             ).format(
-                peak=got.peak, num_queries=num_queries, num_keys=num_keys, width=width, chunk_size=chunk_size,
+                peak=got.peak, num_queries=num_queries, num_keys=num_keys, width=width, d_v=d_v, chunk_size=chunk_size,
                 allowed=allowed, matrix=num_queries * num_keys * np.dtype(dtype).itemsize,
             ),
         )  # fmt: skip
