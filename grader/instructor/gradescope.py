@@ -32,7 +32,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 CHOSEN = "steps.txt"  # beside them: the steps that are graded
 NAMED = "assignment.txt"  # and the assignment of `assignments.toml`, where there is one
 ABOUT = "submission_metadata.json"  # what Gradescope says of a submission, in its own folder
-LEFT_OUT = ("__pycache__", ".safetensors", ".ko.json")
+LEFT_OUT = ("__pycache__", ".safetensors", "ko.json")
 
 
 class NotGraded(RuntimeError):
