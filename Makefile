@@ -38,10 +38,19 @@ help: ## Show this list
 	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-lab.lock
 	@touch $@
 
-.venv/ready-test: .venv/ready-instructor .venv/ready-lab .venv/ready-site requirements-test.lock
+.venv/ready-page: .venv/ready-lab requirements-page.lock
+	@echo "Adding what the course's page is served with"
+	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-page.lock
+	@touch $@
+
+.venv/ready-test: .venv/ready-instructor .venv/ready-page .venv/ready-site requirements-test.lock
 	@echo "Adding what the tests need"
 	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-test.lock
 	@touch $@
+
+.PHONY: course
+course: .venv/ready-page ## Open the course in the browser: lessons, labs, and each save's verdict (STEP=4 opens there)
+	@$(RUN) course $(STEP)
 
 .PHONY: grade
 grade: .venv/ready ## Grade your exercises
@@ -53,7 +62,7 @@ report: .venv/ready ## Grade, and open the report as a page in the browser
 	@$(RUN) grade $(CHOICE) --html dist/report.html --open
 
 .PHONY: watch
-watch: .venv/ready ## Grade each save as it happens (STEP=4 begins there, PAGE=1 shows it in the browser)
+watch: $(if $(PAGE),.venv/ready-page,.venv/ready) ## Grade each save as it happens (STEP=4 begins there, PAGE=1 shows it in the browser)
 	@$(RUN) watch $(STEP) $(if $(TRACK),--track $(TRACK)) $(if $(PAGE),--page)
 
 .PHONY: hint
@@ -65,9 +74,8 @@ repro: .venv/ready ## Run the failing call in a process of your own, where break
 	@$(RUN) repro $(STEP)
 
 .PHONY: lesson
-lesson: .venv/ready ## Read the lesson of the current step, or of STEP=4 (PAGE=1: in the browser, pictures drawn)
-	@$(if $(PAGE),mkdir -p dist)
-	@$(RUN) lesson $(STEP) $(if $(PAGE),--html dist/lesson.html --open)
+lesson: $(if $(PAGE),.venv/ready-page,.venv/ready) ## Read the lesson of the current step, or of STEP=4 (PAGE=1: in the browser, pictures drawn)
+	@$(RUN) $(if $(PAGE),course,lesson) $(STEP)
 
 .PHONY: solution
 solution: .venv/ready ## After green: the reference and other right ways, with what they trade: STEP=4
@@ -232,7 +240,7 @@ bench-class: .venv/ready-instructor ## A class through nbgrader and through this
 	@$(VENV) -m tests.bench_class
 
 .PHONY: bench-watch
-bench-watch: .venv/ready ## How soon a save has its verdict, as a ratio to importing torch
+bench-watch: $(if $(PAGE),.venv/ready-page,.venv/ready) ## How soon a save has its verdict, as a ratio to importing torch
 	@$(VENV) -m tests.bench_watch
 
 .PHONY: screenshots
