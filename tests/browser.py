@@ -106,14 +106,17 @@ class Tab:
 
     def value(self, script: str) -> Any:
         """What a script in the page returns, awaited."""
-        found = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        found = self._evaluated(script)
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
+    def _evaluated(self, script: str) -> dict[str, Any]:
+        return self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+
     def until(self, script: str) -> None:
-        """Waits for a script in the page to return something true."""
+        """Waits for a script in the page to return something true; while a page loads, it may fail."""
         deadline = time.monotonic() + PATIENCE
-        while not self.value(script):
+        while "exceptionDetails" in (found := self._evaluated(script)) or not found["result"].get("value"):
             assert time.monotonic() < deadline, (script, self.value("document.body.innerText"))
             time.sleep(0.05)
 

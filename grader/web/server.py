@@ -14,7 +14,6 @@ import contextvars
 import json
 import secrets
 import socket
-import tempfile
 import threading
 from collections.abc import AsyncIterator, Sequence
 from http.cookies import SimpleCookie
@@ -31,6 +30,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from grader.base import language
+from grader.base.open_private import open_private
 from grader.report import page as report_page
 
 LOOPBACK = "127.0.0.1"
@@ -59,7 +59,7 @@ class PageServer:
         self.port: int = self._listener.getsockname()[1]
         self.origin = f"http://{LOOPBACK}:{self.port}"
         self.events = Events()
-        self._private = tempfile.TemporaryDirectory(prefix="course-")
+        self._opened: Path | None = None
         own = [
             Route("/enter", self._enter),
             Route("/events", self.events.stream),
@@ -81,13 +81,9 @@ class PageServer:
         return f"{self.origin}/enter?token={self.token}&place={place}"
 
     def open(self, place: str = "/") -> bool:
-        """Opens the page in a browser; False where there is none. A browser's command line is everybody's to read, so
-        that it gets a file that leads on, and only this user may read the file."""
-        file = Path(self._private.name) / "open.html"
-        file.touch(0o600)
-        leads_on = report_page.environment(TEMPLATES).get_template("open.html.j2").render(address=self.address(place))
-        file.write_text(leads_on, encoding="utf-8")
-        return report_page.show_in_browser(file)
+        """Opens the page in a browser; False where there is none."""
+        self._opened = open_private(self.address(place))
+        return self._opened is not None
 
     def close(self) -> None:
         """Ends the streams and the server."""
@@ -95,7 +91,8 @@ class PageServer:
         self._server.should_exit = True
         self._thread.join(3.0)
         self._listener.close()
-        self._private.cleanup()
+        if self._opened:
+            self._opened.unlink(missing_ok=True)
 
     async def _enter(self, request: Request) -> Response:
         """Lets a browser in. A cookie for this site alone is not sent with a redirect that a file began: so the page
