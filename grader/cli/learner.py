@@ -363,7 +363,12 @@ def _doctor(given: Namespace) -> int:
 
 
 COMMANDS = [
-    Subcommand("grade", N_("Grade a submission and say what to do next."), _grade_line, _grade),
+    Subcommand(
+        "grade", N_("Grade a submission and say what to do next."), _grade_line, _grade,
+        note=N_(
+            "The exit code is 0 whether the submission passes or not (--json says which), and 2 if nothing was graded."
+        ),
+    ),
     Subcommand("watch", N_("Grade each save as it happens, until q is pressed."), _watch_line, _watch),
     Subcommand("hint", N_("Give one more hint for a step."), _step_line, _hint),
     Subcommand("lesson", N_("Show the lesson of a step."), _lesson_line, _lesson),

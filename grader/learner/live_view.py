@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from grader.base import language
 from grader.base.language import gettext as _
+from grader.base.open_private import open_private
 from grader.base.results import Report, StepResult, leading, total
 from grader.base.syntax import parsed
 from grader.course import lessons, submissions
@@ -38,7 +39,7 @@ class LivePage:
         self.server = LiveServer(shell, press)
         board.address = self.server.address
         self.update()
-        page.open_address(board.address)
+        self.opened = open_private(board.address)
 
     def update(self) -> None:
         """Sends the board, if it has changed."""
@@ -56,6 +57,8 @@ class LivePage:
     def close(self) -> None:
         """Ends the server."""
         self.server.close()
+        if self.opened:
+            self.opened.unlink(missing_ok=True)
 
 
 def shell() -> tuple[str, str]:

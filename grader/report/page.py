@@ -183,13 +183,8 @@ def _filled(
 
 def show_in_browser(page: Path) -> bool:
     """Opens a page in a browser; False where there is none."""
-    return open_address(page.resolve().as_uri())
-
-
-def open_address(address: str) -> bool:
-    """Opens an address in a browser; False where there is none."""
     try:
-        return webbrowser.open(address)
+        return webbrowser.open(page.resolve().as_uri())
     except webbrowser.Error:
         return False
 
