@@ -22,7 +22,7 @@ from grader.checks.assertions import (
     unmodified,
     with_values,
 )
-from grader.checks.regimes import AskedFunction, AskedModule, every_regime
+from grader.checks.regimes import OF_A_MODEL, AskedFunction, AskedModule, every_regime
 
 OFF_LIMITS = {"GPT": ("transformer",)}
 
@@ -86,18 +86,19 @@ def ids_and_targets(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[
 
 
 CALLS = {
-    # With bias=False, whether ln_f keeps one is left open.
     "GPT": AskedModule(
-        lambda tokens: (11, tokens, 1, 2, 8, 0.5), ids_and_targets, terms=64, without=("bias",), grows=True
+        lambda tokens: (11, tokens, 1, 2, 8, 0.5), ids_and_targets, terms=64,
+        without={"bias": "whether ln_f keeps one is left open"}, grows=True
     ),
-    # The prompts are longer than block_size, which is 3. Lengths are asked of the model.
+    # The prompts are longer than block_size, which is 3.
     "generate": AskedFunction(
-        lambda draw, leading, tokens: (draw.integers(0, 16, 2, 9), 2, 0.0), axes=(), without=("length",),
+        lambda draw, leading, tokens: (draw.integers(0, 16, 2, 9), 2, 0.0), axes=(),
+        without=OF_A_MODEL | {"device": "asked of temperature 0 in a check of its own"},
         model=("GPT", 16, 3, 1, 2, 8, 0.5),
     ),
-    # It may read the ids' values and need not run on `meta`: long ids are asked here.
     "next_token_batches": AskedFunction(
-        lambda draw, leading, tokens: (draw.integers(0, 1000, 1100), 250, 2), axes=(), without=("length",)
+        lambda draw, leading, tokens: (draw.integers(0, 1000, 1100), 250, 2), axes=(),
+        without={"length": "long ids are asked here, with values", "device": "it may read its ids"},
     ),
 }  # fmt: skip
 
@@ -315,7 +316,10 @@ def test_sampling_follows_the_temperature(student: Implementation, reference: Im
     theirs, idx = two_wide(student), two_prompts()
     # The logits are (1, -1, 0) after token 0 and (-1, 1, 0) after token 1.
     # Both are asked before the first is judged, so that luck that all rows share is seldom taken for the largest logit.
-    first, again = student.generate(theirs, idx, 1, 2.0), student.generate(theirs, idx, 1, temperature=2.0)
+    first, again = (
+        student.generate(theirs, idx, 1, 2.0),
+        student.using(going_on=True).generate(theirs, idx, 1, temperature=2.0),
+    )
     require_rates(first, 2.0, {0: 0.5065, 1: 0.1863, 2: 0.3072}, {1: 0.5065, 0: 0.1863, 2: 0.3072})
     holds(
         not torch.equal(first.tensor(), again.tensor()),

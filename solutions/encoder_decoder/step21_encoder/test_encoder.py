@@ -18,7 +18,7 @@ from grader.checks.assertions import (
     unmodified,
     with_values,
 )
-from grader.checks.regimes import AskedModule, every_regime
+from grader.checks.regimes import AXES, NO_BIAS, AskedModule, every_regime
 
 BUILT_INS = ("transformer", "multi_head_attention")
 OFF_LIMITS = {
@@ -50,13 +50,13 @@ def ids_and_mask(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Ten
 
 
 CALLS = {
-    "FeedForward": AskedModule(lambda tokens: (4, 8, 0.5), stream, terms=64, axes=(2, 1, 3), without=("bias",)),
-    "TransformerBlock": AskedModule(lambda tokens: (4, 2, 8, 0.5), masked_stream, terms=256, without=("bias",)),
+    "FeedForward": AskedModule(lambda tokens: (4, 8, 0.5), stream, terms=64, axes=AXES, without=NO_BIAS),
+    "TransformerBlock": AskedModule(lambda tokens: (4, 2, 8, 0.5), masked_stream, terms=256, without=NO_BIAS),
     "SimpleTransformer": AskedModule(
-        lambda tokens: (VOCABULARY, 4, 2, 1, 8, tokens, 0.5), ids_and_padding, terms=1024, without=("bias",), grows=True
+        lambda tokens: (VOCABULARY, 4, 2, 1, 8, tokens, 0.5), ids_and_padding, terms=1024, without=NO_BIAS, grows=True
     ),
     "SentimentAnalyzer": AskedModule(
-        lambda tokens: (VOCABULARY, 4, 2, 1, 3, 8, tokens, 0.5), ids_and_mask, terms=1024, without=("bias",), grows=True
+        lambda tokens: (VOCABULARY, 4, 2, 1, 3, 8, tokens, 0.5), ids_and_mask, terms=1024, without=NO_BIAS, grows=True
     ),
 }
 

@@ -19,7 +19,7 @@ from grader.checks.assertions import (
     unmodified,
     with_values,
 )
-from grader.checks.regimes import AskedFunction, AskedModule, every_regime
+from grader.checks.regimes import NO_BIAS, OF_A_MODEL, AskedFunction, AskedModule, every_regime
 
 BUILT_INS = ("transformer", "multi_head_attention")
 OFF_LIMITS = {"DecoderBlock": BUILT_INS, "EncoderDecoderTransformer": BUILT_INS, "greedy_translate": BUILT_INS}
@@ -58,15 +58,14 @@ def ids_and_masks(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Te
 
 
 CALLS = {
-    "DecoderBlock": AskedModule(lambda tokens: (4, 2, 8, 0.5), streams, terms=256, without=("bias",)),
+    "DecoderBlock": AskedModule(lambda tokens: (4, 2, 8, 0.5), streams, terms=256, without=NO_BIAS),
     "EncoderDecoderTransformer": AskedModule(
-        lambda tokens: (SOURCES, TARGETS, 4, 2, 1, 8, tokens, 0.5), ids_and_masks, terms=1024, without=("bias",),
+        lambda tokens: (SOURCES, TARGETS, 4, 2, 1, 8, tokens, 0.5), ids_and_masks, terms=1024, without=NO_BIAS,
         grows=True,
     ),
-    # It may look at the ids' values and need not run on `meta`. Lengths are asked of the model.
     "greedy_translate": AskedFunction(
         lambda draw, leading, tokens: (draw.integers(0, SOURCES, 3, 5), BOS, 1, 4, draw.mask(3, 1, 1, 5)), axes=(),
-        without=("length",), model=("EncoderDecoderTransformer", SOURCES, TARGETS, 4, 2, 1, 8, 5, 0.5),
+        without=OF_A_MODEL, model=("EncoderDecoderTransformer", SOURCES, TARGETS, 4, 2, 1, 8, 5, 0.5),
     ),
 }  # fmt: skip
 
