@@ -14,7 +14,7 @@ import msgspec
 Status = Literal["pass", "fail", "error", "timeout", "skipped", "todo"]
 
 VERSION = 1  # of the report's form; `SCHEMA` counts further: a new key its second number, a corrected text its third
-SCHEMA = "1.1.0"
+SCHEMA = "1.2.0"
 # What a terminal obeys or does not show: C1 controls, marks of direction, letters without a width.
 OBEYED = re.compile(
     r"[\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
@@ -43,8 +43,8 @@ class CheckResult(msgspec.Struct, kw_only=True):
 
     `points` and `max_points` are this device's share: a check that ran on two devices appears twice, and either both
     shares are given or none. `off_limits`: it is refused for a built-in that was used; `unwritten`: for what is not
-    written yet; `about` is the public name that it is about, `called` are all those that it called, and `refused` is
-    the one whose answer failed it.
+    written yet, and `waits_for` the other step in which that is; `about` is the public name that it is about, `called`
+    are all those that it called, and `refused` is the one whose answer failed it.
     """
 
     name: str
@@ -62,6 +62,7 @@ class CheckResult(msgspec.Struct, kw_only=True):
     about: str = ""
     called: list[str] = []
     refused: str = ""
+    waits_for: str = ""
 
 
 class StepResult(msgspec.Struct, kw_only=True):

@@ -166,7 +166,7 @@ class Grader:
             graded[name].undiagnosed = False
             sources = follow_through.with_references(request.sources, found.names)
             if sources is None:
-                graded[name].result = follow_through.without_points(known[name], found)
+                graded[name].result = follow_through.without_points(known[name], found, request.sources)
                 continue
             problems = {step: problem for step, problem in request.problems.items() if step not in found.names}
             again = msgspec.structs.replace(request, sources=sources, problems=problems, quiet=True)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 
 import msgspec
 
 from grader.base.language import gettext as _
 from grader.base.limits import Limits
+from grader.base.paths import STEP_NAME
 from grader.base.results import CheckResult, Reproduction, Status, StepResult, leading, step_status
-from grader.calls.call import Load
+from grader.calls.call import Load, Raised
 from grader.checks import reproduction
 from grader.checks.backends import Oracle
 from grader.checks.catalogue import Misconception
@@ -163,6 +166,8 @@ class DeviceRun:
         for name, matching in self._diagnoses().items():
             by_name[name].misconception = name_of(matching)
             by_name[name].hint = nudge_of(matching)
+            if len(replaced := self._own_names & matching[0].replaced.keys()) == 1:
+                by_name[name].about = replaced.pop()
             by_name[name].message += "\n" + "\n".join(explained(matching))
         for place, text in small_cases.told(self.step, self.verdicts, self._small) if self.shows_values else ():
             results[place].message += "\n" + text
@@ -179,8 +184,8 @@ class DeviceRun:
         return CheckResult(
             name=check.name, title=_(check.title), device=self.device, status=verdict.status,
             points=share if verdict.status == "pass" else 0.0, max_points=share, message=verdict.message,
-            parting=verdict.parting, unwritten=_is_unwritten(verdict), about=_about(verdict),
-            called=sorted(verdict.called), refused=_refused(verdict),
+            parting=verdict.parting, unwritten=self._is_unwritten(verdict), about=self._about(verdict),
+            called=sorted(verdict.called), refused=_refused(verdict), waits_for=_waits_for(verdict, self.step.name),
         )  # fmt: skip
 
     def _diagnoses(self) -> dict[str, list[Misconception]]:
@@ -188,15 +193,41 @@ class DeviceRun:
         questions = [
             self._question(check, verdict, self.answers.seed)
             for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
-            if verdict.status == "fail" and not verdict.off_limits and not _is_unwritten(verdict)
+            if verdict.status == "fail" and not verdict.off_limits and not self._is_unwritten(verdict)
         ]
         unwritten = {
-            check.name for check, verdict in zip(self.step.checks, self.verdicts, strict=True) if _is_unwritten(verdict)
+            check.name
+            for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
+            if self._is_unwritten(verdict)
         }
         if not questions:
             return {}
         diagnostician = Diagnostician(self.step.misconceptions, self.answers.witness, self.step.pairs)
         return diagnostician.diagnose(questions, self._ask_again, unwritten)
+
+    @cached_property
+    def _own_names(self) -> set[str]:
+        """The public names that the step asks for; what its file imports is none of them."""
+        return {name.partition(".")[0] for name in stubs.arguments(stubs.original(self.step.folder))}
+
+    def _is_unwritten(self, verdict: Verdict) -> bool:
+        """Whether a check fails only since what it calls is not written yet, or is not in the file at all."""
+        if verdict.status == "todo":
+            return True
+        raised = _raised(verdict)
+        missing = raised is not None and (raised.type, raised.message) == MISSING
+        return verdict.status == "fail" and missing and verdict.exchanges[-1].name in self._own_names
+
+    def _about(self, verdict: Verdict) -> str:
+        """The public name of the step that a check is about: the one that is not written yet, that was wrong, or that
+        it called last. Another one may only be used beside it."""
+        raised, own = _raised(verdict), self._own_names
+        if self._is_unwritten(verdict):
+            return raised.function if raised and raised.function in own else verdict.exchanges[-1].name
+        if verdict.status != "pass" and (refused := _refused(verdict)) in own:
+            return refused
+        called = [exchange.name for exchange in verdict.exchanges if exchange.is_asked and exchange.name in own]
+        return called[-1] if called else verdict.exchanges[0].name if verdict.exchanges else ""
 
     def _ask_again(self, question: Question, further: int) -> Question | None:
         """Runs a failing check under another seed; None where it does not fail there."""
@@ -214,18 +245,16 @@ class DeviceRun:
         )
 
 
-def _is_unwritten(verdict: Verdict) -> bool:
-    """Whether a check fails only since what it calls is not written yet, or is not in the file at all."""
-    if verdict.status == "todo":
-        return True
+def _raised(verdict: Verdict) -> Raised | None:
     outcome = verdict.exchanges[-1].outcome if verdict.exchanges else None
-    raised = outcome.raised if outcome else None
-    return verdict.status == "fail" and raised is not None and (raised.type, raised.message) == MISSING
+    return outcome.raised if outcome else None
 
 
-def _about(verdict: Verdict) -> str:
-    """The public name that a check is about: the first it called, or the one that is not written yet."""
-    return verdict.exchanges[-1 if _is_unwritten(verdict) else 0].name if verdict.exchanges else ""
+def _waits_for(verdict: Verdict, step: str) -> str:
+    """The other step of the submission that is not written where a check met that."""
+    raised = _raised(verdict)
+    other = Path(raised.file).stem if raised and verdict.status == "todo" else ""
+    return other if other != step and STEP_NAME.fullmatch(other) else ""
 
 
 def _refused(verdict: Verdict) -> str:

@@ -202,7 +202,7 @@ def detail(step: StepResult) -> RenderableType:
 def parts(step: StepResult) -> str:
     """How far a step is that is written in part: "attention ✓ 7 of 9 · SelfAttention: not written yet"; else nothing.
 
-    The points of a name are those of the checks that call it first.
+    The points of a name are those of the checks that are about it.
     """
     unwritten = dict.fromkeys(check.about for check in step.checks if check.unwritten and check.about)
     if not unwritten or all(check.unwritten for check in step.checks):
@@ -210,7 +210,9 @@ def parts(step: StepResult) -> str:
     said = []
     for name in dict.fromkeys(check.about for check in step.checks if check.about):
         if name in unwritten:
-            said.append(_("{name}: not written yet").format(name=plain(name)))
+            waits = next((check.waits_for for check in step.checks if check.about == name and check.waits_for), "")
+            sentence = _("{name}: waits for {step}") if waits else _("{name}: not written yet")
+            said.append(sentence.format(name=plain(name), step=waits))
             continue
         own = [check for check in step.checks if check.about == name]
         mark, _style = MARKS["pass" if all(check.status == "pass" for check in own) else "fail"]

@@ -19,7 +19,16 @@ from grader.checks.assertions import (
     twins,
     unmodified,
 )
-from grader.checks.regimes import LONG, NO_DROPOUT, NUMBERS, OF_A_MODEL, AskedFunction, AskedModule, every_regime, not_asked
+from grader.checks.regimes import (
+    LONG,
+    NO_DROPOUT,
+    NUMBERS,
+    OF_A_MODEL,
+    AskedFunction,
+    AskedModule,
+    every_regime,
+    not_asked,
+)
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {}
 VOCABULARY, BLOCK, LAYERS, HEADS, WIDTH = 11, 32, 2, 2, 16
