@@ -174,9 +174,11 @@ def test_dropout_acts_on_weights(student: Implementation, reference: Implementat
     values = {"W_q.weight": nothing, "W_k.weight": nothing, "W_v.weight": one, "W_o.weight": one}
     x = torch.eye(keys).repeat(16, 1, 2 * heads)
     plain = torch.full((16, heads, keys, keys), 1 / keys)
+    sides = student, reference
     for rate, given in ((DROPPED, (DROPPED,)), (0.1, ())):  # 0.1 when it is not given
-        theirs = with_values(student, values, "MultiHeadAttention", width, heads, *given).train()
-        got = theirs(x, x, x).tensors(2)[0]
+        theirs, ours = (with_values(side, values, "MultiHeadAttention", width, heads, *given) for side in sides)
+        agree(theirs(x, x, x), ours(x, x, x), terms=4 * width)  # where this is wrong, no rate says anything
+        got = theirs.train()(x, x, x).tensors(2)[0]
         holds(
             got.shape == x.shape,
             _("In training the result has shape {got}, and it should have {expected}.").format(

@@ -25,6 +25,7 @@ BUILT_INS = ("transformer", "multi_head_attention")
 OFF_LIMITS = {"DecoderBlock": BUILT_INS, "EncoderDecoderTransformer": BUILT_INS, "greedy_translate": BUILT_INS}
 
 SOURCES, TARGETS = 9, 7  # sizes of the two vocabularies
+EXACT_ENOUGH = 10**8  # `terms` beside numbers that a norm makes 0: what is left of them is rounding
 WIDE = 32  # numbers per token where dropout is counted: that none or all of them fall is out of the question
 ROWS = 600
 BOS = 2
@@ -387,7 +388,11 @@ def _block_drops(student: Implementation, reference: Implementation, draw: Draw,
         (_attention("cross_attention") | _zeros("ln1"), _("what cross attention adds"), weights),
         (_feed_forward("") | _zeros("ln2"), _("what the feed-forward adds"), _("the feed-forward's hidden numbers")),
     ):
-        theirs = with_values(student, silent | heard, "DecoderBlock", WIDE, 1, 1, rate).train()
+        theirs, ours = (
+            with_values(side, silent | heard, "DecoderBlock", WIDE, 1, 1, rate) for side in (student, reference)
+        )
+        agree(theirs(x, x), ours(x, x), terms=EXACT_ENOUGH)  # where this is wrong, no rate says anything
+        theirs.train()
         first, second = (
             _of_shape(theirs.using(seed=draw.seed())(x, x).tensor(), (ROWS, 1, WIDE)) for _call in range(2)
         )
@@ -409,7 +414,12 @@ def _model_drops(student: Implementation, reference: Implementation, draw: Draw,
         (summands, _("the sum of the target's embeddings"), ""),
         (block, _("what the feed-forward of a block adds"), _("the hidden numbers of the feed-forward of a block")),
     ):
-        theirs = with_values(student, silent | heard, "EncoderDecoderTransformer", *given, rate).train()
+        theirs, ours = (
+            with_values(side, silent | heard, "EncoderDecoderTransformer", *given, rate)
+            for side in (student, reference)
+        )
+        agree(theirs(ids, ids), ours(ids, ids), terms=EXACT_ENOUGH)  # where this is wrong, no rate says anything
+        theirs.train()
         first, second = (
             _of_shape(theirs.using(seed=draw.seed())(ids, ids).tensor(), (ROWS, 1, WIDE)) for _call in range(2)
         )
@@ -460,6 +470,8 @@ def _of_shape(got: Tensor, shape: tuple[int, ...]) -> Tensor:
 def _drops(first: Tensor, second: Tensor, rate: float, what: str, inner: str) -> None:
     # Fails unless columns fall at the rate, and whole tokens where there is something inside that drops them.
     lost = (first.abs() < 1e-3).all(dim=-1)
+    sentence = _("In training mode with dropout = {rate:.2f} nothing is dropped from {what} in front of the norm.")
+    holds(not bool(lost.all()), sentence.format(rate=rate, what=what))
     if inner:
         _share_is(lost, rate, rate, inner)
     _share_is(first[~lost] < -1e-3, rate, rate, what)

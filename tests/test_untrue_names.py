@@ -1,0 +1,84 @@
+"""What is said of a wrong file is true of it: of what it raises itself, and of rates where values are wrong as well."""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.base import paths
+from grader.base.results import CheckResult, StepResult, leading
+from grader.course import stubs, submissions
+from grader.judge.grader import Grader
+
+FOLDERS = {folder.name: folder for folder in paths.SOLUTIONS.glob("*/step*")}
+
+
+def graded(grader: Grader, number: int, *changes: tuple[str, str]) -> StepResult:
+    """A step's result, its reference changed in some places and the steps before it right."""
+    name = next(name for name in FOLDERS if name.startswith(f"step{number:02}_"))
+    solved = {
+        before: stubs.solved_of((folder / "reference.py").read_text(encoding="utf-8"))
+        for before, folder in FOLDERS.items()
+        if before <= name
+    }
+    for right, wrong in changes:
+        assert right in solved[name], "the reference has changed"
+        solved[name] = solved[name].replace(right, wrong)
+    sources = {before: (f"{before}.py", source) for before, source in solved.items()}
+    (step,) = grader.grade(submissions.Submission("wrong", sources), [name], device="cpu", seed=3).steps
+    return step
+
+
+def told(step: StepResult) -> CheckResult:
+    check = leading(step.checks)
+    assert check is not None
+    return check
+
+
+def named(step: StepResult) -> set[str]:
+    return {name for check in step.checks for name in (check.misconception or "").split(" | ") if name}
+
+
+def test_too_many_tokens_refused_one_too_early(grader: Grader) -> None:
+    """It was never given more than block_size tokens: `generate` cuts the text off, and the model refuses what fits."""
+    step = graded(grader, 12, ("num_tokens > self.block_size", "num_tokens >= self.block_size"))
+    assert "context_not_cropped" not in named(step)
+    said = "\n".join(check.message for check in step.checks)
+    assert "also when there were more than block_size" not in said
+    assert "raise ValueError" in said
+
+
+def test_a_context_that_is_not_cropped_keeps_its_name(grader: Grader) -> None:
+    """Though what is raised on purpose is raised by the model, beneath."""
+    step = graded(grader, 12, ("idx[:, -block_size:]  #", "idx  #"))
+    assert "context_not_cropped" in named(step)
+
+
+def test_an_assertion_on_square_images(grader: Grader) -> None:
+    """Width and height were not taken for each other."""
+    source = next(folder for name, folder in FOLDERS.items() if "step23" in name) / "reference.py"
+    line = next(text + "\n" for text in source.read_text(encoding="utf-8").splitlines() if "= images.shape" in text)
+    step = graded(grader, 23, (line, line + "    assert images.shape[-1] == images.shape[-2]\n"))
+    assert not {name for name in named(step) if "height" in name or "width" in name}, named(step)
+    assert any("assert images.shape" in check.message for check in step.checks)
+
+
+def test_whole_rows_dropped_is_no_repeated_draw(grader: Grader) -> None:
+    """Of many rows two calls drop others."""
+    whole = "kept = torch.bernoulli(torch.full(x.shape[:-1], 1 - p, device=x.device))[..., None].bool().expand_as(x)"
+    step = graded(grader, 5, ("kept = torch.rand(x.shape, device=x.device) >= p", whole))
+    said = "\n".join(check.message for check in step.checks)
+    assert "depend on each other" in said
+    assert "Each call has to draw anew" not in said
+
+
+@pytest.mark.parametrize(
+    ("number", "right", "wrong"),
+    [
+        (8, "self.W_query(x)", "self.W_value(x)"),
+        (21, "self.ln1(x + self.dropout(attended))", "self.dropout(self.ln1(x + attended))"),
+    ],
+)
+def test_no_rates_of_wrong_values(grader: Grader, number: int, right: str, wrong: str) -> None:
+    step = graded(grader, number, (right, wrong))
+    said = "\n".join(check.message for check in step.checks)
+    assert "share of 1.000" not in said
