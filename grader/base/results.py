@@ -111,6 +111,7 @@ class StepResult(msgspec.Struct, kw_only=True):
             return False
         said = min((check.message for check in self.checks), key=len)
         same = all(check.message == said or check.message.startswith(f"{said}\n") for check in self.checks)
+        same = same and not any(check.parting for check in self.checks)  # an answer was compared
         return bool(said) and same and all(check.status == "fail" and not check.off_limits for check in self.checks)
 
 

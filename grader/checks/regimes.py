@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
@@ -31,7 +32,7 @@ from grader.checks.implementation import Answer, Handle, Implementation, OffLimi
 LONG = 1030  # tokens, beyond the 1,024 that a fixed buffer often has
 AXES = (2, 3, 2)  # none of size 1, which would let `view` merge it with its neighbour
 
-# Each regime, and a pattern that the stub has to hold (without regard to case) where a check asks for it.
+# Each regime, and a pattern that the stub has to hold (in any case) where a check asks for it.
 REGIMES: dict[str, str] = {
     "views": r"\bviews?\b",
     "length": r"1,024",
@@ -52,8 +53,25 @@ Returned = TypeVar("Returned")
 Inputs = Callable[[Any, tuple[int, ...], int], tuple[Any, ...]]
 
 
+class _Asked:
+    axes: tuple[int, ...]
+    without: Mapping[str, str]
+
+    @property
+    def gaps(self) -> dict[str, str]:
+        """The regimes that do not apply, with the reasons."""
+        few = {} if len(self.axes) == len(AXES) else {"axes": "the contract fixes the number of dimensions"}
+        function = {} if isinstance(self, AskedModule) else dict.fromkeys(OF_MODULES, "a function")
+        return function | few | dict(self.without)
+
+    @property
+    def regimes(self) -> list[str]:
+        """The regimes that apply."""
+        return [name for name in REGIMES if name not in self.gaps]
+
+
 @dataclass(frozen=True)
-class AskedFunction:
+class AskedFunction(_Asked):
     """How a function is called: `inputs(draw, leading, tokens)` gives its arguments, `options` those by name.
 
     `terms` as for `agree`, or `judged(got, inputs)` in its place where the answer is random. `model` names a class and
@@ -70,19 +88,9 @@ class AskedFunction:
     judged: Callable[[Answer, tuple[Any, ...]], None] | None = None
     model: tuple[Any, ...] = ()
 
-    @property
-    def gaps(self) -> dict[str, str]:
-        """The regimes that do not apply, with the reasons."""
-        return dict.fromkeys(OF_MODULES, "a function") | _few_axes(self.axes) | dict(self.without)
-
-    @property
-    def regimes(self) -> list[str]:
-        """The regimes that apply."""
-        return [name for name in REGIMES if name not in self.gaps]
-
 
 @dataclass(frozen=True)
-class AskedModule:
+class AskedModule(_Asked):
     """How a module is made, `made(tokens)` gives its arguments, and called: `inputs(draw, leading, tokens)`.
 
     It is made with dropout of one half where it has any, else `without` names NO_DROPOUT; and with the arguments by
@@ -100,26 +108,15 @@ class AskedModule:
     grows: bool = False
 
     @property
-    def gaps(self) -> dict[str, str]:
-        """The regimes that do not apply, with the reasons."""
-        return _few_axes(self.axes) | dict(self.without)
-
-    @property
-    def regimes(self) -> list[str]:
-        """The regimes that apply."""
-        return [name for name in REGIMES if name not in self.gaps]
-
-    @property
     def drops(self) -> bool:
         """Whether it has dropout."""
         return "modes" not in self.without
 
 
-def _few_axes(axes: tuple[int, ...]) -> dict[str, str]:
-    return {} if len(axes) == len(AXES) else {"axes": "the contract fixes the number of dimensions"}
+nothing: Inputs = lambda draw, leading, tokens: ()  # noqa: E731  # the inputs of a name that has no small cases
 
 
-def not_asked(reason: str, inputs: Inputs = lambda draw, leading, tokens: ()) -> AskedFunction:
+def not_asked(reason: str, inputs: Inputs = nothing) -> AskedFunction:
     """A name to which no regime applies. `inputs` are for its small cases, where it has any."""
     return AskedFunction(inputs, without=dict.fromkeys(REGIMES, reason))
 
@@ -295,8 +292,15 @@ def _module(student: Implementation, reference: Implementation, draw: Draw, name
         for module in (theirs, ours):
             module.eval().to(device="meta")
         agree(theirs(*inputs), ours(*inputs), note=moved())
-    if "length" not in how.regimes:
-        return
+    if "length" in how.regimes:
+        _long_module(student, reference, name, how, theirs, ours, values)
+
+
+def _long_module(
+    student: Implementation, reference: Implementation, name: str, how: AskedModule, theirs: Handle, ours: Handle,
+    values: dict[str, Tensor],
+) -> None:  # fmt: skip
+    """On `meta` with many tokens: the modules themselves, or others where they are made for a number of tokens."""
     if how.made(LONG) != how.made(how.tokens):
         # Made on the CPU, and filled where it can be: a lazy layer is lost when it moves before it has its width.
         theirs, ours = (side._make(name, how.made(LONG), dict(how.unbiased)) for side in (student, reference))

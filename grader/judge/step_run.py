@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +14,7 @@ from grader.base.language import gettext as _
 from grader.base.limits import Limits
 from grader.base.paths import STEP_NAME
 from grader.base.results import CheckResult, Reproduction, Status, StepResult, leading, step_status
+from grader.base.syntax import invalid
 from grader.calls.call import Load, Raised
 from grader.checks import reproduction
 from grader.checks.backends import Oracle
@@ -32,6 +34,7 @@ from grader.oracle.witness import Question, Witness
 from grader.sandbox.environment import NO_TERMINAL
 from grader.sandbox.process import Launcher
 
+NO_PYTHON = re.compile(r"\b(SyntaxError|IndentationError|TabError)\b")
 MISSING = ("NotThere", "undefined")  # the responder's error for a public name that the file does not define
 
 
@@ -79,6 +82,7 @@ class StepRun:
         self._load = Load(step.name, request.sources, step.off_limits)
         self._results: list[CheckResult] = []
         self._verdicts: list[Verdict] = []
+        self._smaller: dict[int, Verdict] = {}
         self._output: list[str] = []
         self._imported: set[str] = set()
         self._odd = False
@@ -89,6 +93,7 @@ class StepRun:
             self._run_on(device, len(devices))
         _refuse_off_limits(self._results, self._verdicts)
         _need_every_device(self._results)
+        self._say_where_it_does_not_parse()
         status = step_status(self._results)
         score = None if status == "error" else round(sum(check.points for check in self._results), 6)
         result = StepResult(
@@ -99,12 +104,24 @@ class StepRun:
         program = self._reproduction() if self._request.reproduce else None
         return StepGraded(result, sorted(self._imported), program, self._undiagnosed)
 
+    def _say_where_it_does_not_parse(self) -> None:
+        """Once for all checks, as watch mode does."""
+        shown, source = self._load.sources[self._step.name]
+        if len(source) > stubs.MAX_STUB or any(result.status != "fail" for result in self._results):
+            return
+        if said := invalid(source, shown):
+            for result in self._results:
+                lines = result.message.splitlines()
+                error = next((place for place, line in enumerate(lines) if NO_PYTHON.search(line)), len(lines))
+                result.message = "\n".join([said, *lines[error + 2 :]])  # behind the error and its line: a likely cause
+
     def _reproduction(self) -> Reproduction | None:
-        """The call that the leading failure is about, as a program."""
+        """The call that the leading failure is about, as a program: of the smallest case, where one was found."""
         told = leading(self._results)
         if told is None or told.unwritten:
             return None
-        verdict = next(verdict for result, verdict in zip(self._results, self._verdicts, strict=True) if result is told)
+        place = next(place for place, result in enumerate(self._results) if result is told)
+        verdict = self._smaller.get(place, self._verdicts[place])
         about = verdict.about or next(reversed(verdict.exchanges), None)
         if about is None:
             return None
@@ -120,11 +137,13 @@ class StepRun:
         try:
             run = DeviceRun(self._step, student, self._answers, device, shows_values=not self._quiet)
             results = run.results(devices)
+            before = len(self._verdicts)
             self._verdicts += run.verdicts
             if any(result.status != "pass" for result in results):
                 self._undiagnosed = self._request.in_order and bool(imported_steps(self._step.name, self._load.sources))
                 if not self._undiagnosed:
                     run.diagnose(results)
+                    self._smaller |= {before + place: verdict for place, verdict in run.smaller.items()}
             if self._quiet:
                 quiet.silence(results, run.verdicts, self._load.sources[self._step.name][1])
             else:
@@ -148,6 +167,7 @@ class DeviceRun:
     device: str
     shows_values: bool = True
     verdicts: list[Verdict] = field(default_factory=list)
+    smaller: dict[int, Verdict] = field(default_factory=dict)  # by the place of the check that it is a small case of
     _again: dict[tuple[str, int], Question | None] = field(default_factory=dict)
 
     def results(self, devices: int) -> list[CheckResult]:
@@ -169,8 +189,10 @@ class DeviceRun:
             if len(replaced := self._own_names & matching[0].replaced.keys()) == 1:
                 by_name[name].about = replaced.pop()
             by_name[name].message += "\n" + "\n".join(explained(matching))
-        for place, text in small_cases.told(self.step, self.verdicts, self._small) if self.shows_values else ():
+        for place, text, small in small_cases.told(self.step, self.verdicts, self._small) if self.shows_values else ():
             results[place].message += "\n" + text
+            results[place].parting = small.parting  # the numbers of the other case are too many to be looked at
+            self.smaller[place] = small
 
     def _verdict(self, check: Check, seed: int) -> Verdict:
         self.student.allow(check.deadline)

@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Iterator
 
+import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -13,7 +14,7 @@ from rich.text import Text
 
 from grader.base import language
 from grader.base.language import gettext as _
-from grader.base.results import OBEYED, CheckResult, Parting, Report, Status, StepResult, TrackResult, leading
+from grader.base.results import OBEYED, CheckResult, Parting, Report, Status, StepResult, TrackResult, precedence
 
 CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f]|{OBEYED.pattern}")
 COMMAND = re.compile(r"^(\s*)(::|##\[)", re.MULTILINE)  # a runner of workflows obeys it
@@ -165,10 +166,10 @@ def detail(step: StepResult) -> RenderableType:
     """The first failing check of a step in full, how many others fail, and what the code printed."""
     mark, style = MARKS[step.status]
     shown: list[RenderableType] = []
-    failing = [check for check in step.checks if check.status != "pass"]
+    failing = failing_checks(step)
     if step.without_score:
         return Text(f"{mark} {step.name}", f"bold {style}").append(f"  {plain(step.message)}", "not bold default")
-    check = leading(step.checks)
+    check = failing[0] if failing else None
     if step.note and not check:
         shown.append(Text(f"{mark} {step.name}", f"bold {style}"))
     if check:
@@ -177,7 +178,7 @@ def detail(step: StepResult) -> RenderableType:
             shown.append(Padding(_matrices(check.parting), (0, 0, 0, 2)))
         if check.hint:
             shown.append(Padding(Text(f"→ {check.hint}", "bold"), (0, 0, 0, 2)))
-        if BY_HAND in check.name and not check.unwritten:
+        if BY_HAND in check.name and not check.unwritten and not step.stuck:
             said = _("The lesson works such a case by hand: make lesson STEP={number}")
             shown.append(Padding(Text(said.format(number=int(step.name[4:6])), "dim"), (0, 0, 0, 2)))
         others = sum(not other.unwritten for other in failing if other is not check)
@@ -197,6 +198,17 @@ def detail(step: StepResult) -> RenderableType:
         printed = "\n".join([*lines[:OUTPUT_LINES], *(["…"] if len(lines) > OUTPUT_LINES else [])])
         shown.append(Padding(Text(_("Your code printed:"), "dim").append("\n" + printed, "not dim"), (0, 0, 0, 2)))
     return Group(*shown)
+
+
+def failing_checks(step: StepResult) -> list[CheckResult]:
+    """The checks of a step that do not pass, the one to tell of first. Where nothing of the file could be run, one
+    stands for all of them."""
+    if not step.stuck:
+        return sorted((check for check in step.checks if check.status != "pass"), key=precedence)
+    most = sum(check.max_points for check in step.checks)
+    first = min(step.checks, key=lambda check: len(check.message))
+    title = _("The file can't be run.")
+    return [msgspec.structs.replace(first, name=f"{step.name}.py", title=title, max_points=most)]
 
 
 def parts(step: StepResult) -> str:
@@ -250,7 +262,8 @@ def _matrices(parting: Parting) -> Table:
         for value, apart in zip(row, differs, strict=True):
             share = (value - low) / (high - low) if value is not None and high > low else 0.0
             shade = SHADES[min(int(share * len(SHADES)), len(SHADES) - 1)]
-            line.append(f"{_cell(value) + ('*' if apart else ' '):>8}", f"{'bold ' if apart else ''}white on {shade}")
+            cell = _cell(value) + ("*" if apart else " ")
+            line.append(f"{cell:>8}", f"{'bold ' if apart else ''}white on {shade}").append(" ")
         return line
 
     for number_of_row, (wanted, got, differs) in enumerate(rows):
