@@ -194,6 +194,7 @@ class OnDevice(torch.Tensor):
 
     @staticmethod
     def __new__(cls, raw: torch.Tensor) -> OnDevice:
+        raw = raw.resolve_conj().resolve_neg()
         made: OnDevice = torch.Tensor._make_wrapper_subclass(
             cls, raw.size(), strides=raw.stride(), storage_offset=raw.storage_offset(), dtype=raw.dtype, device=DEVICE
         )
@@ -281,7 +282,14 @@ def run(func: Any, *args: Any, **kwargs: Any) -> Any:
         result = result.clone()  # between devices a copy is one, also where nothing changes
     if name == "copy_" and not isinstance(args[1], OnDevice):
         args[0].is_new = True
-    made = _mapped(OnDevice, result)
+    if any(tensor.shape != tensor.raw.shape for tensor in here) and torch.Tag.inplace_view not in func.tags:
+        raise NotImplementedError(f"a tensor on {NAME} keeps its size, and {name} changes it")
+    # A view of an ordinary tensor is one, too, in inference mode.
+    is_ordinary = func.is_view and bool(here) and not here[0].is_inference()
+    with torch.inference_mode(False) if is_ordinary else nullcontext():
+        made = _mapped(OnDevice, result)
+    if torch.is_inference_mode_enabled():  # which keeps no record of views
+        return args[0] if func._schema.is_mutable and isinstance(args[0], OnDevice) else made
     return return_and_correct_aliasing(func, args, kwargs, made)
 
 
@@ -373,8 +381,10 @@ def install() -> None:
     torch.Generator = Generator  # type: ignore[misc,assignment]
     every, aten = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
     every.fallback(run_below, KEY)
-    # torch.tensor makes a tensor on the CPU and moves it, with Python's kernels switched off but for these.
-    for op in (torch.ops.aten.empty_strided.default, torch.ops.aten.copy_.default):
+    # torch.tensor makes a tensor on the CPU and moves it, with Python's kernels switched off but for these; the
+    # others make an empty tensor and resize it.
+    resized = (ATEN.arange.default, ATEN.arange.start, ATEN.arange.start_step, ATEN.eye.default, ATEN.eye.m)
+    for op in (ATEN.empty_strided.default, ATEN.copy_.default, *resized):
         aten.impl(op, functools.partial(run, op), KEY)
     every.fallback(torch.library.fallthrough_kernel, f"Autocast{KEY}")
     for op in (*NARROW, *WIDE):
