@@ -33,6 +33,7 @@ class Verdict:
     parting: Parting | None = None
     exchanges: list[Exchange] = field(default_factory=list)
     about: Exchange | None = None  # the call that was refused
+    blames: str = ""  # the public name that was wrong, where the answer of another shows it
     due: Due | None = None
     drawn: bool = True
     raised: Raised | None = None  # by the learner's code, where that is why the check failed
@@ -56,7 +57,7 @@ class Trial:
         status: Status = "pass"
         message, off_limits = "", None
         by_code, parting = False, None
-        about, due, raised = None, None, None
+        about, due, blames, raised = None, None, "", None
         try:
             with BoundedArithmetic():
                 function(**given)
@@ -66,7 +67,7 @@ class Trial:
             message = failure.message if isinstance(failure, OffLimits) else self._worded(failure)
             off_limits = failure.name if isinstance(failure, OffLimits) else None
             by_code, parting = failure.by_code, failure.parting
-            about, due, raised = failure.about, failure.due, failure.raised
+            about, due, blames, raised = failure.about, failure.due, failure.blames, failure.raised
         except Exception:
             # An unforeseen answer must not count as a fault of the grader: the check is tried on right answers to tell.
             status, message = "error", ours_failed()
@@ -78,7 +79,7 @@ class Trial:
         called = frozenset(exchange.name for exchange in exchanges)
         drawn = self.draw.taken
         return Verdict(
-            status, _cut(message), called, off_limits, by_code, parting, exchanges, about, due, drawn, raised
+            status, _cut(message), called, off_limits, by_code, parting, exchanges, about, blames, due, drawn, raised
         )
 
     def _runs_on_right_answers(self, function: Callable[..., None]) -> bool:
