@@ -77,6 +77,12 @@ def test_help_is_in_the_language_in_use() -> None:
     assert "Give one more hint for a step." in run("-m", "grader", "hint", "--help").stdout.decode()
 
 
+def test_the_help_of_grade_says_what_its_exit_code_means() -> None:
+    """0 with a failing submission as well."""
+    said = " ".join(run("-m", "grader", "grade", "--help").stdout.decode().split())
+    assert "The exit code is 0 whether the submission passes or not" in said
+
+
 def test_korean_help_is_korean_throughout() -> None:
     """Every command's, its headings too; and no line is wider than the terminal."""
     for command in [one.name for group in main.GROUPS for one in main.commands(group)]:
@@ -101,6 +107,8 @@ def test_a_value_is_not_an_option() -> None:
     assert "--seed: must be at least 0" in said
     assert "The option --step needs a value." in run("-m", "grader", "grade", "--step", "--seed", "1").stderr.decode()
     assert "There is no step ''." in run("-m", "grader", "grade", "--step=").stderr.decode()
+    for wanted in ("-1", "3-"):  # half a range is shown as it was typed
+        assert f"There is no step {wanted}." in run("-m", "grader", "grade", f"--step={wanted}").stderr.decode()
 
 
 @pytest.mark.parametrize("line", ["grade --help", "grade --what", "--help"])

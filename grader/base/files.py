@@ -48,7 +48,7 @@ def write(path: Path, content: str | bytes, *, private: bool = False) -> None:
             unfinished.touch(0o600)
         unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
         unfinished.replace(path)
-    except OSError:
+    except BaseException:  # Ctrl-C too
         with contextlib.suppress(OSError):  # a read-only folder does not allow removal either
             unfinished.unlink(missing_ok=True)
         raise

@@ -56,7 +56,8 @@ def run(words: Sequence[str]) -> int:
 
 def parser_of(command: Subcommand) -> Parser:
     """What reads the line of a command."""
-    parser = Parser(f"{CALLED} {command.name}", _(command.summary))
+    described = [_(sentence) for sentence in (command.summary, command.note) if sentence]
+    parser = Parser(f"{CALLED} {command.name}", " ".join(described))
     command.declare(parser)
     return parser
 

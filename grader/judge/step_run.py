@@ -209,7 +209,9 @@ class DeviceRun:
         return self._again[question.name, further]
 
     def _question(self, check: Check, verdict: Verdict, seed: int) -> Question:
-        return Question(check.function, seed, self.device, verdict.exchanges, verdict.called, verdict.about)
+        return Question(
+            check.function, seed, self.device, verdict.exchanges, verdict.called, verdict.about, verdict.blames
+        )
 
 
 def _is_unwritten(verdict: Verdict) -> bool:
@@ -230,7 +232,7 @@ def _refused(verdict: Verdict) -> str:
     """The public name whose answer failed the check: the call that was refused, or the last one."""
     if verdict.status == "pass" or not verdict.exchanges:
         return ""
-    return verdict.off_limits or (verdict.about or verdict.exchanges[-1]).name
+    return verdict.off_limits or verdict.blames or (verdict.about or verdict.exchanges[-1]).name
 
 
 def _not_run(
