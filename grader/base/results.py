@@ -70,8 +70,9 @@ class StepResult(msgspec.Struct, kw_only=True):
     `references`: the earlier steps whose reference was in place. `odd`: its process ended by itself, sent what is no
     answer, or met what the sandbox forbids.
 
-    Where the grader itself failed (`error`), or a package is missing that the step needs (`skipped`), there is no
-    score: it neither costs nor earns points.
+    Where the grader itself failed (`error`), what was handed in can't be read (`fail`), or a package is missing that
+    the step needs (`skipped`), there is no score: it neither costs nor earns points. In the first two a person must
+    look.
     """
 
     name: str
@@ -101,7 +102,7 @@ class StepResult(msgspec.Struct, kw_only=True):
 
     @property
     def unusable(self) -> str:
-        """Why the submitted file could not be run: damaged, two answers, …; empty where it could."""
+        """Why the submitted file can't be read, and has no score: damaged, two answers, …; empty where it can."""
         return self.message if self.status == "fail" else ""
 
     @property
@@ -207,6 +208,11 @@ class Graded(msgspec.Struct, kw_only=True):
     late: bool = False
     labs: tuple[str, ...] = ()
     mark: AssignmentMark | None = None
+
+
+def is_open(step: StepResult) -> bool:
+    """Whether a step has no mark yet: what was handed in can't be read, or the grader failed. A person must look."""
+    return step.score is None and step.status in ("fail", "error")
 
 
 def total(steps: Iterable[StepResult]) -> tuple[float, float]:

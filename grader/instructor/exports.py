@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree
 
+from grader.base.downloads import MOODLE_FOLDER
 from grader.base.results import CheckResult, Graded, Report, Status, StepResult
-from grader.instructor.roster import MOODLE_FOLDER
 from grader.instructor.standings import Standing
 from grader.report.terminal import number, plain, quoted, unread
 
@@ -52,11 +52,12 @@ def class_csv(standings: Sequence[Standing], steps: Sequence[str]) -> str:
             f"{step.name}: {' | '.join(names)}" for step in standing.steps for names in step.diagnoses
         ]  # fmt: skip
         unusable = dict.fromkeys(step.unusable for step in standing.steps if step.unusable)
+        said = standing.error or " ".join([*unusable, *standing.taken])
         rows.append([
             standing.student, "error" if standing.score is None else "graded", _score(standing),
             "" if standing.score is None else number(standing.max_score),
             *(number(standing.by_track[track]) if track in standing.by_track else "" for track in tracks),
-            *(scores.get(step, "") for step in steps), "; ".join(diagnoses), standing.error or " ".join(unusable),
+            *(scores.get(step, "") for step in steps), "; ".join(diagnoses), said,
             "; ".join(f"{file}: {reason}" for file, reason in standing.unread), "late" if standing.late else "",
             "; ".join(step.resting for step in standing.steps if step.resting),
         ])  # fmt: skip

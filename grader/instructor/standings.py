@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from grader.base.language import gettext as _
 from grader.base.results import Graded, Status, StepResult
 from grader.marks.marking import marked
+from grader.report.terminal import why_open
 
 INVALID = re.compile(r"\b(SyntaxError|IndentationError|TabError)\b")  # as Python says of a file that does not parse
 
@@ -60,6 +60,7 @@ class Standing:
     late: bool = False
     labs: tuple[str, ...] = ()
     seed: int | None = None
+    taken: tuple[str, ...] = ()  # sentences about files that were taken for a step
 
     @property
     def by_track(self) -> dict[str, float]:
@@ -84,14 +85,11 @@ def standing(graded: Graded) -> Standing:
         )  # fmt: skip
     steps = tuple(_step(step) for step in report.steps)
     unread = tuple(report.unread.items())
-    failed = [step.name for step in report.steps if step.status == "error"]
-    score: float | None = report.score
-    error = ""
-    if failed:  # a mark without these steps would cost points that nobody took
-        score, error = None, _("The grader itself failed in {steps}.").format(steps=", ".join(failed))
+    error = why_open(report)  # a mark without these steps would cost points that nobody took
+    score = None if error else report.score
     return Standing(
         graded.student, graded.file, score, report.max_score, steps, error, unread, graded.canvas_id, graded.late,
-        graded.labs, report.seed,
+        graded.labs, report.seed, tuple(graded.report.notes) if graded.report else (),
     )  # fmt: skip
 
 

@@ -125,6 +125,7 @@ class Grader:
             tracks=tracks.totals(results),
             steps=results,
             unread=dict(submission.unread),
+            notes=[said for step, said in submission.taken.items() if step in wanted],
         )
 
     def _graded(

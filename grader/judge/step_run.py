@@ -50,7 +50,7 @@ def without_running(step: Solution, devices: Sequence[str], request: GradeReques
         )
         return _not_run(step, devices, "skipped", said.format(package=step.lacking), score=None)
     if step.name in request.problems:
-        return _not_run(step, devices, "fail", request.problems[step.name])
+        return _not_run(step, devices, "fail", request.problems[step.name], score=None)
     if source is None or is_untouched(source[1]):
         missing = _("There is no file {file} in this submission.").format(file=f"{step.name}.py")
         return _not_run(step, devices, "todo", "" if source else missing)
@@ -241,7 +241,7 @@ def _not_run(
         CheckResult(
             name=check.name, title=_(check.title), device=device, status=status, points=0.0,
             max_points=0.0 if score is None else check.points / max(len(devices), 1),
-            message=message if index == 0 or score is None else "",
+            message=message if index == 0 or status == "skipped" else "",
         )
         for device in devices or ["cpu"]
         for index, check in enumerate(step.checks)
