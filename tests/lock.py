@@ -31,6 +31,7 @@ def main(python: str) -> None:
     sets = {
         "requirements.lock": [TORCH, *project["dependencies"]],
         "requirements-lab.lock": extras["lab"],
+        "requirements-page.lock": extras["page"],
         "requirements-instructor.lock": extras["instructor"],
         "requirements-site.lock": extras["site"],
         "requirements-test.lock": [*extras["cluster"], *extras["postgresql"], *extras["test"]],

@@ -85,9 +85,13 @@ def _for_the_wheel(kit_zip: Path) -> Iterator[tuple[str, bytes, int]]:
 
 
 def _pyproject() -> str:
-    """What flit builds the wheel by. What labs draw with is not optional there: nobody could add it later."""
+    """What flit builds the wheel by. What labs and the page need is not optional there: nobody could add it later."""
     project = metadata()
-    needed = [*project["dependencies"], *project["optional-dependencies"]["lab"]]
+    needed = [
+        *project["dependencies"],
+        *project["optional-dependencies"]["lab"],
+        *project["optional-dependencies"]["page"],
+    ]
     scripts = [f'{command} = "{PACKAGE}.console:main"' for command in COMMANDS]
     return "\n".join(
         [
