@@ -46,10 +46,19 @@ help: ## learn: Show this list (ALL=1: and what only those who maintain the kit 
 	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-lab.lock
 	@touch $@
 
-.venv/ready-test: .venv/ready-instructor .venv/ready-lab .venv/ready-site requirements-test.lock
+.venv/ready-page: .venv/ready-lab requirements-page.lock
+	@echo "Adding what the course's page is served with"
+	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-page.lock
+	@touch $@
+
+.venv/ready-test: .venv/ready-instructor .venv/ready-page .venv/ready-site requirements-test.lock
 	@echo "Adding what the tests need"
 	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-test.lock
 	@touch $@
+
+.PHONY: course
+course: .venv/ready-page ## daily: Open the course in the browser: lessons, labs, and each save's verdict (STEP=4 opens there)
+	@$(RUN) course $(STEP)
 
 .PHONY: grade
 grade: .venv/ready ## daily: Grade your exercises
@@ -61,7 +70,7 @@ report: .venv/ready ## learn: Grade, and open the report as a page in the browse
 	@$(RUN) grade $(CHOICE) --html dist/report.html --open
 
 .PHONY: watch
-watch: .venv/ready ## daily: Grade each save as it happens (STEP=4 begins there, PAGE=1 shows it in the browser)
+watch: $(if $(PAGE),.venv/ready-page,.venv/ready) ## daily: Grade each save as it happens (STEP=4 begins there, PAGE=1 shows it in the browser)
 	@$(RUN) watch $(STEP) $(if $(TRACK),--track $(TRACK)) $(if $(PAGE),--page)
 
 .PHONY: hint
@@ -73,9 +82,8 @@ repro: .venv/ready ## learn: Run the failing call in a process of your own, wher
 	@$(RUN) repro $(STEP)
 
 .PHONY: lesson
-lesson: .venv/ready ## daily: Read the lesson of the current step, or of STEP=4 (PAGE=1: in the browser, pictures drawn)
-	@$(if $(PAGE),mkdir -p dist)
-	@$(RUN) lesson $(STEP) $(if $(PAGE),--html dist/lesson.html --open)
+lesson: $(if $(PAGE),.venv/ready-page,.venv/ready) ## daily: Read the lesson of the current step, or of STEP=4 (PAGE=1: in the browser, pictures drawn)
+	@$(RUN) $(if $(PAGE),course,lesson) $(STEP)
 
 .PHONY: solution
 solution: .venv/ready ## daily: After green: the reference and other right ways, with what they trade: STEP=4

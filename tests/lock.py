@@ -30,8 +30,12 @@ def main(python: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     sets = {
-        "requirements.lock": [TORCH, *(range for range in project["dependencies"] if range not in extras["lab"])],
+        "requirements.lock": [
+            TORCH,
+            *(each for each in project["dependencies"] if each not in [*extras["lab"], *extras["page"]]),
+        ],
         "requirements-lab.lock": extras["lab"],
+        "requirements-page.lock": extras["page"],
         "requirements-instructor.lock": extras["instructor"],
         "requirements-site.lock": extras["site"],
         "requirements-test.lock": [*extras["cluster"], *extras["postgresql"], *extras["test"]],

@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.base.results import CheckResult, Parting, Report, StepResult, precedence
-from grader.report import pictures
+from grader.report import pictures, svg
 from grader.report import terminal as reports
 from grader.report.heat_map import NUMBERED, drawing, written
 
@@ -64,7 +64,7 @@ class FurtherPictures:
     @property
     def images(self) -> list[str]:
         """The panels as addresses of images."""
-        return [pictures.standalone(panel) for panel in self.panels]
+        return [svg.standalone(panel) for panel in self.panels]
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class HeatMap:
     @property
     def images(self) -> list[str]:
         """The pictures as addresses of images, on white: an untrusted notebook shows no SVG of its own."""
-        return [pictures.standalone(svg) for svg in (*self.panels, self.scale)]
+        return [svg.standalone(panel) for panel in (*self.panels, self.scale)]
 
     @property
     def wide(self) -> bool:
