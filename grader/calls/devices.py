@@ -84,6 +84,16 @@ def synchronise(name: str) -> None:
         torch.get_device_module(name).synchronize()
 
 
+def works(name: str) -> bool:
+    """Whether the device still computes: after some errors, a process gets nothing more from its accelerator."""
+    if name in (CPU, META):
+        return True
+    try:
+        return bool(torch.ones(1, device=name).item())
+    except Exception:
+        return False
+
+
 def counts_memory(name: str) -> bool:
     """Whether the device tells the peak of the memory in use."""
     return name != CPU and hasattr(torch.get_device_module(name), "max_memory_allocated")

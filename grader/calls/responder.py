@@ -87,6 +87,18 @@ class Responder:
 
         `begins` is called before the call itself. `due` gives a call with its arguments, right before it is made.
         """
+        device = call.options.device or devices.CPU
+        try:
+            outcome = self._responded(call, begins, due)
+        except Exception as error:
+            # An error on an accelerator, such as an index out of range, shows at whatever is asked of it next.
+            if device in (devices.CPU, devices.META):
+                raise
+            outcome = Outcome(raised=self.describe(error))
+        outcome.is_last = outcome.raised is not None and not devices.works(device)
+        return outcome
+
+    def _responded(self, call: Call, begins: Callable[[], None], due: Callable[[Call], Call]) -> Outcome:
         devices.prepare(call.options.device or devices.CPU)
         if call.begin is not None:
             self.begin_check(call.begin)

@@ -66,6 +66,7 @@ class Use:
     __slots__ = ("key", "memory")
 
     def __init__(self, memory: Memory, raw: torch.Tensor) -> None:
+        MODULE.init()
         self.memory, self.key = memory, memory.take(raw)
 
     def __del__(self) -> None:
@@ -111,16 +112,18 @@ class Memory:
 class Module:
     """What `torch.sim` is: the functions that torch and programs ask a device's module for."""
 
-    _initialized = True
-
     def __init__(self) -> None:
         self.memory = Memory()
         self.generator = torch.Generator()
         self.synchronised = 0  # times that somebody waited for it
         self.lost = False
+        self._initialized = False  # torch reads it, too
+
+    def init(self) -> None:
+        self._initialized = True
 
     def is_initialized(self) -> bool:
-        return True
+        return self._initialized
 
     def is_available(self) -> bool:
         return not self.lost
@@ -273,7 +276,12 @@ def run(func: Any, *args: Any, **kwargs: Any) -> Any:
     if name in PRODUCTS and _rounds_to_tf32(name):
         raw_args = _mapped(_as_tf32, raw_args)
     with _own_random_numbers(raw_kwargs) if torch.Tag.nondeterministic_seeded in func.tags else nullcontext():
-        result = func(*raw_args, **raw_kwargs)
+        try:
+            result = func(*raw_args, **raw_kwargs)
+        except RuntimeError as error:
+            if is_here and "can't allocate memory" in str(error):
+                raise torch.OutOfMemoryError(f"{NAME} out of memory ({name})") from None
+            raise
     if name == "_local_scalar_dense":
         MODULE.synchronised += 1
     if not is_here or result is None:
@@ -340,7 +348,7 @@ def _as_tf32(tensor: torch.Tensor) -> torch.Tensor:
 def _own_random_numbers(kwargs: dict[str, Any]) -> Iterator[None]:
     """Has an op draw from a generator of the device: its own, or the one that was given."""
     given = kwargs.pop("generator", None)
-    if given is not None and not isinstance(given, Generator):
+    if given is not None and given._cdata not in Generator.made:
         raise RuntimeError(f"Expected a '{NAME}' device type for generator but found '{given.device}'")
     source = given or MODULE.generator
     before = torch.default_generator.get_state()
@@ -355,14 +363,22 @@ def _own_random_numbers(kwargs: dict[str, Any]) -> Iterator[None]:
 class Generator(torch._C.Generator):
     """`torch.Generator`, for this device too."""
 
+    made: set[int] = set()
+
     def __new__(cls, device: Any = "cpu") -> Any:
         if torch.device(device).type != NAME:
             return torch._C.Generator(device)
-        return super().__new__(cls, "cpu")
+        made = super().__new__(cls, "cpu")
+        cls.made.add(made._cdata)  # an op gets it in another object
+        return made
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]
         return DEVICE
+
+    def manual_seed(self, seed: int) -> Generator:
+        super().manual_seed(seed)
+        return self
 
 
 _kept: list[Any] = []  # a library ends with its object
