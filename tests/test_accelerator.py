@@ -214,7 +214,7 @@ def test_a_class_is_graded_there(python: Path, solved: Path, tmp_path: Path) -> 
     text = (solved / "step01_scores.py").read_text(encoding="utf-8")
     (tmp_path / "submissions" / "ada" / "step01_scores.py").write_text(text, encoding="utf-8")
     run(python, "class", str(tmp_path / "submissions"), "--step", "1", "--out", str(tmp_path / "results"))
-    assert "6" in (tmp_path / "results" / "results.csv").read_text(encoding="utf-8-sig")
+    assert "6" in (tmp_path / "results" / "marks.csv").read_text(encoding="utf-8-sig")
 
 
 def test_repro_makes_the_failing_call_there(python: Path, step4: Any) -> None:
@@ -222,6 +222,20 @@ def test_repro_makes_the_failing_call_there(python: Path, step4: Any) -> None:
     mine = step4("return scores.masked_fill(~mask.cpu(), -torch.inf).softmax(-1)")
     said = run(python, "repro", "4", "--submission", str(mine), "--device", "sim", "--write-only")
     assert ".py" in said
+
+
+def test_what_only_a_gpu_shows_ends_with_a_page(python: Path, tmp_path: Path) -> None:
+    """`make cuda` on this device: every part, in little. The kernel of step 29 has no driver here, which is a line."""
+    command = [python, "-m", "tests.cuda", "--device", "sim", "--quick", "--seconds", "60", "--out", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert "Traceback" not in done.stderr
+    assert "Simulated accelerator" in done.stderr.splitlines()[0]
+    assert "TF32 off" in done.stderr.splitlines()[0]
+    (page,) = tmp_path.glob("*.en.html")
+    found = json.loads(page.with_name(page.name.replace(".en.html", ".json")).read_text(encoding="utf-8"))
+    assert found["failed"] == []
+    assert {one["status"] for one in found["graded"]} <= {"pass", "skipped"}
+    assert found["halves"]["overflow"]["parameters_kept"]
 
 
 def test_labs_and_training_run_there(python: Path, tmp_path: Path) -> None:
