@@ -18,6 +18,7 @@ from grader.learner.background import Key
 from grader.learner.watch import Watch
 from grader.report import page as report_page
 from grader.web import explore, overview, verdict
+from grader.web.explore_process import GPTProcess
 from grader.web.server import TEMPLATES, PageServer
 from grader.web.texts import texts
 
@@ -30,12 +31,13 @@ class CoursePage:
     def __init__(self, session: Watch, place: str = "", *, opens: bool = True) -> None:
         self.session, self.board = session, session.board
         self.shown = overview.Shown(self.board)
+        self.gpt = GPTProcess(self.board.folder, self._right)
         routes = [Route(place, self._shell) for place in PLACES]
         routes += [
             Route("/data/lesson/{step}", self._lesson),
             Route("/data/verdict/{step}", self._verdict),
             Route("/do/{what}/{step}", self._do, methods=["POST"]),
-            *explore.ROUTES,
+            *explore.routes(self.gpt),
         ]
         self.server = PageServer(routes)
         self.board.address = self.server.address(place or self._first())
@@ -52,6 +54,11 @@ class CoursePage:
     def close(self) -> None:
         """Ends the server."""
         self.server.close()
+        self.gpt.close()
+
+    def _right(self) -> frozenset[str]:
+        """The steps that passed when they were last graded."""
+        return frozenset(name for name in self.board.names if self.board.passes(name))
 
     def _first(self) -> str:
         return f"/step/{int((self.board.current or self.board.names[0])[4:6])}"
