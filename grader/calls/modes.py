@@ -47,6 +47,7 @@ class Circumstances(ExitStack):
             self.enter_context(torch.no_grad())
         if self._options.made_on_meta:
             self.enter_context(torch.device("meta"))
+            self.enter_context(CopiesStay())
         if self._options.device == "meta":
             self.enter_context(OneDevice())  # type: ignore[no-untyped-call]  # torch gives it no types
         if "triton" in sys.modules:
@@ -79,6 +80,22 @@ class Circumstances(ExitStack):
             outcome.launches = self._launches.count
         if self._peak is not None:
             outcome.peak = self._peak.bytes
+
+
+class CopiesStay(TorchFunctionMode):
+    """Makes a tensor from a tensor where that lies, as in every process whose default device is the CPU: there torch
+    moves to a default device only what comes from numbers."""
+
+    MAKERS = (torch.tensor, torch.as_tensor, torch.asarray)
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        given = args[0] if args else kwargs.get("data", kwargs.get("obj"))
+        if func in self.MAKERS and isinstance(given, Tensor) and kwargs.get("device") is None:
+            kwargs = kwargs | {"device": given.device}
+        return func(*args, **kwargs)
 
 
 class UnwrittenIsNan(TorchFunctionMode):
