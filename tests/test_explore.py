@@ -13,7 +13,7 @@ import torch
 from grader.base import paths
 from grader.labs import parts
 from grader.web import explore
-from grader.web.explore_process import GPTProcess, NoAnswer
+from grader.web.explore_process import GPTProcess, GPTSilent
 from grader.web.texts import texts
 from solutions.capstone.lab_explore import code, weights
 from solutions.capstone.lab_explore.engine import Engine, View
@@ -236,7 +236,7 @@ def test_an_endless_loop_is_ended(written: Path) -> None:
     (written / "step03_attention.py").write_text("while True:\n    pass\n", encoding="utf-8")
     process = GPTProcess(written, lambda: ALL, seconds=6.0)
     try:
-        with pytest.raises(NoAnswer, match="didn't answer within 6 s"):
+        with pytest.raises(GPTSilent, match="didn't answer within 6 s"):
             asked(process)
         (written / "step03_attention.py").unlink()
         process.seconds = 60.0

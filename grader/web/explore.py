@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from grader.base.language import N_
-from grader.web.explore_process import GPTProcess, NoAnswer
+from grader.web.explore_process import GPTProcess, GPTSilent
 
 MOST_WRITTEN = 400  # tokens at once
 BINARY, LINES = "application/octet-stream", "application/x-ndjson"
@@ -84,7 +84,7 @@ def _framed(gpt: GPTProcess, question: dict[str, Any]) -> bytes:
     """The length of the answer's JSON in four bytes, the JSON, and what comes with it."""
     try:
         header, body = gpt.ask(question)
-    except NoAnswer as error:
+    except GPTSilent as error:
         header, body = {"error": str(error)}, b""
     said = json.dumps(header).encode()
     return struct.pack("<I", len(said)) + said + body
@@ -96,7 +96,7 @@ def _written(gpt: GPTProcess, asked: dict[str, Any]) -> Iterator[str]:
     for _token in range(min(MOST_WRITTEN, int(asked.pop("count", MOST_WRITTEN)))):
         try:
             header, _body = gpt.ask({"ask": "next", "ids": ids} | asked)
-        except NoAnswer as error:
+        except GPTSilent as error:
             header = {"error": str(error)}
         ids = header.pop("ids", [])
         yield json.dumps(header) + "\n"

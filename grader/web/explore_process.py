@@ -23,7 +23,7 @@ MOST_LINE = 32 << 20  # bytes of an answer's header
 READ = 1 << 20
 
 
-class NoAnswer(Exception):
+class GPTSilent(Exception):
     """The process did not answer: one sentence."""
 
 
@@ -38,7 +38,7 @@ class GPTProcess:
         self.starts = 0
 
     def ask(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """The answer and what comes with it. Raises NoAnswer."""
+        """The answer and what comes with it. Raises GPTSilent."""
         with self._lock:
             process = self._current()
             try:
@@ -49,10 +49,10 @@ class GPTProcess:
             except TimeoutError:
                 self._end()
                 sentence = _("Your GPT didn't answer within {seconds:.0f} s and was stopped.")
-                raise NoAnswer(sentence.format(seconds=self.seconds)) from None
+                raise GPTSilent(sentence.format(seconds=self.seconds)) from None
             except (OSError, EOFError):
                 self._end()
-                raise NoAnswer(
+                raise GPTSilent(
                     _("The process in which your GPT runs has ended. Change the text to try again.")
                 ) from None
         return header | {"start": self.starts}, body
