@@ -42,7 +42,7 @@ def _watch(given: Namespace) -> None:
 
 def _show_course(
     folder: Path, start: str | None, device: str, required: tuple[str, ...] = (), names: Sequence[str] = (),
-    *, place: str = "",
+    *, place: str = "/",
 ) -> None:  # fmt: skip
     """The page of the course, until it is ended. Raises BadInput where its packages are missing."""
     try:
@@ -52,7 +52,7 @@ def _show_course(
             raise
         said = _("The page needs packages that are not here. Type: {command}")
         raise BadInput(said.format(command=f"{sys.executable} -m pip install -r requirements-page.lock")) from None
-    course.run(folder, start, device, required, names, place=place or (f"/step/{int(start[4:6])}" if start else ""))
+    course.run(folder, start, device, required, names, place=f"/step/{int(start[4:6])}" if start else place)
 
 
 def _course_line(parser: Parser) -> None:
@@ -79,7 +79,7 @@ def _explore(given: Namespace) -> None:
         _begin_course(given, "explore", None, "/explore")
 
 
-def _begin_course(given: Namespace, command: str, start: str | None, place: str = "") -> None:
+def _begin_course(given: Namespace, command: str, start: str | None, place: str = "/") -> None:
     common.require_folder(given.submission, command)
     if sys.stdout.isatty():
         print(_("Loading torch, once …"), flush=True)

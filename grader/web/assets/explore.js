@@ -48,7 +48,7 @@ class Explore {
     this.text = el("textarea", { id: "look-text", rows: 3, spellcheck: "false", oninput: () => this.#soon("typing", TYPING, () => this.#refresh()) });
     this.note = el("p", { class: "look-note", role: "status" });
     this.whose = el("details", { class: "look-whose" });
-    this.write = el("button", { type: "button", class: "look-write", onclick: () => this.#write() }, t("Generate"));
+    this.write = el("button", { type: "button", class: "primary", onclick: () => this.#write() }, t("Generate"));
     this.written = el("div", { class: "look-written", "aria-live": "off" });
     this.arcs = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     this.arcs.setAttribute("aria-hidden", "true");
@@ -77,7 +77,9 @@ class Explore {
     this.line.addEventListener("pointerover", ({ target }) => target.dataset.place && this.#at([Number(target.dataset.place), null]));
     this.size = new ResizeObserver(() => this.#draw());
     this.size.observe(this.maps);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.looks.length && this.#drawAll());
+    const again = () => this.looks.length && this.#drawAll(); // in the other colours
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+    new MutationObserver(again).observe(document.documentElement, { attributeFilter: ["data-theme"] });
   }
 
   async #begin() {
@@ -246,7 +248,7 @@ class Explore {
       const name = t("layer {layer}, head {head}", { layer: layer, head });
       const effect = this.effects?.[place];
       buttons.push(el("button", { type: "button", "aria-pressed": String(here), "aria-label": name, title: name, tabindex: here ? 0 : -1, onclick: () => this.#choose(layer, head), onkeydown: (event) => this.#moveHead(event, place) },
-        canvas, el("span", {}, `${layer}.${head}`), effect != null && el("b", { class: Math.abs(effect) < 0.05 ? "small" : "" }, signed(effect))));
+        canvas, el("span", {}, `${layer}.${head}`), effect != null && el("b", { class: Math.abs(effect) < 0.05 && "look-little" }, signed(effect))));
     }
     const focused = this.heads.contains(document.activeElement);
     this.heads.replaceChildren(...buttons);
@@ -301,7 +303,7 @@ class Explore {
     const n = first.tokens.length;
     const query = this.cell?.[0] ?? -1;
     const row = (look) => this.#weights(look).subarray(query * n, (query + 1) * n);
-    const rows = query < 0 ? [] : this.looks.map((look, which) => [row(look), which ? "second" : "first"]);
+    const rows = query < 0 ? [] : this.looks.map((look, which) => [row(look), which ? "look-b" : "look-a"]);
     this.chips.forEach((chip, place) => {
       chip.classList.toggle("here", place === query);
       chip.style.setProperty("--weight", rows.length ? rows[0][0][place] : 0);

@@ -77,11 +77,11 @@ export class Next {
       return [bar, el("span", { class: "look-figure" }, percent(left))];
     };
     this.rows.replaceChildren(...rows.map(({ id, text }) => {
-      const pair = [first, second].filter(Boolean).map((look, which) => el("span", { class: which ? "second" : "first" }, ...bars(look, id)));
+      const pair = [first, second].filter(Boolean).map((look, which) => el("span", { class: which ? "look-b" : "look-a" }, ...bars(look, id)));
       return el("button", { type: "button", class: "look-row", onclick: () => this.taken(text) }, el("span", { class: "look-name" }, shown(text)), el("span", { class: "look-pair" }, ...pair));
     }));
     this.layers.replaceChildren(...first.guesses.map(([text, chance], layer) => {
-      const others = second ? [" · ", el("span", { class: "second" }, `${shown(second.guesses[layer][0])} ${percent(second.guesses[layer][1])}`)] : [];
+      const others = second ? [" · ", el("span", { class: "look-b" }, `${shown(second.guesses[layer][0])} ${percent(second.guesses[layer][1])}`)] : [];
       return el("li", {}, el("span", {}, `${shown(text)} ${percent(chance)}`), ...others);
     }));
   }
