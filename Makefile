@@ -12,9 +12,17 @@ ASSIGNED = $(if $(ASSIGNMENT),--assignment $(ASSIGNMENT))
 .DEFAULT_GOAL := help
 
 .PHONY: help
-help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
-	@echo "  STEP=4, STEP=1-6,13 or TRACK=positions chooses steps, e.g. make grade STEP=4; KIT_LANG=ko speaks Korean"
+help: ## learn: Show this list (ALL=1: and what only those who maintain the kit need)
+	@awk -F ':.*## ' -v all="$(ALL)" ' \
+	  function show(heading, group) { if (lines[group] != "") printf "%s%s", heading, lines[group] } \
+	  /^[a-z0-9-]+:.*## [a-z]+: / { \
+	    group = text = $$2; sub(/:.*/, "", group); sub(/^[a-z]+: /, "", text); \
+	    lines[group] = lines[group] sprintf("  make %-15s %s\n", $$1, text) } \
+	  END { show("Learn, every day\n", "daily"); show("Learn\n", "learn"); show("Teach\n", "teach"); \
+	    show("Make: write steps, change the kit\n", "make"); \
+	    if (all) show("Maintain the kit\n", "kit"); \
+	    else if (lines["kit"] != "") print "make help ALL=1 lists what else those who maintain the kit use" }' $(MAKEFILE_LIST)
+	@echo "STEP=4, STEP=1-6,13 or TRACK=positions chooses steps, e.g. make grade STEP=4; KIT_LANG=ko speaks Korean"
 
 .venv/ready: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -38,125 +46,133 @@ help: ## Show this list
 	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-lab.lock
 	@touch $@
 
-.venv/ready-test: .venv/ready-instructor .venv/ready-lab .venv/ready-site requirements-test.lock
+.venv/ready-page: .venv/ready-lab requirements-page.lock
+	@echo "Adding what the course's page is served with"
+	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-page.lock
+	@touch $@
+
+.venv/ready-test: .venv/ready-instructor .venv/ready-page .venv/ready-site requirements-test.lock
 	@echo "Adding what the tests need"
 	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-test.lock
 	@touch $@
 
+.PHONY: course
+course: .venv/ready-page ## daily: Open the course in the browser: lessons, labs, and each save's verdict (STEP=4 opens there)
+	@$(RUN) course $(STEP)
+
 .PHONY: grade
-grade: .venv/ready ## Grade your exercises
+grade: .venv/ready ## daily: Grade your exercises
 	@$(RUN) grade $(CHOICE)
 
 .PHONY: report
-report: .venv/ready ## Grade, and open the report as a page in the browser
+report: .venv/ready ## learn: Grade, and open the report as a page in the browser
 	@mkdir -p dist
 	@$(RUN) grade $(CHOICE) --html dist/report.html --open
 
 .PHONY: watch
-watch: .venv/ready ## Grade each save as it happens (STEP=4 begins there, PAGE=1 shows it in the browser)
+watch: $(if $(PAGE),.venv/ready-page,.venv/ready) ## daily: Grade each save as it happens (STEP=4 begins there, PAGE=1 shows it in the browser)
 	@$(RUN) watch $(STEP) $(if $(TRACK),--track $(TRACK)) $(if $(PAGE),--page)
 
 .PHONY: hint
-hint: .venv/ready ## One hint more for the current step, or for STEP=4
+hint: .venv/ready ## daily: One hint more for the current step, or for STEP=4
 	@$(RUN) hint $(STEP)
 
 .PHONY: repro
-repro: .venv/ready ## Run the failing call in a process of your own, where breakpoint() works: STEP=4
+repro: .venv/ready ## learn: Run the failing call in a process of your own, where breakpoint() works: STEP=4
 	@$(RUN) repro $(STEP)
 
 .PHONY: lesson
-lesson: .venv/ready ## Read the lesson of the current step, or of STEP=4 (PAGE=1: in the browser, pictures drawn)
-	@$(if $(PAGE),mkdir -p dist)
-	@$(RUN) lesson $(STEP) $(if $(PAGE),--html dist/lesson.html --open)
+lesson: $(if $(PAGE),.venv/ready-page,.venv/ready) ## daily: Read the lesson of the current step, or of STEP=4 (PAGE=1: in the browser, pictures drawn)
+	@$(RUN) $(if $(PAGE),course,lesson) $(STEP)
 
 .PHONY: solution
-solution: .venv/ready ## After green: the reference and other right ways, with what they trade: STEP=4
+solution: .venv/ready ## daily: After green: the reference and other right ways, with what they trade: STEP=4
 	@$(RUN) solution $(STEP)
 
 .PHONY: reset
-reset: .venv/ready ## Back to the stub, your work kept beside it: STEP=4
+reset: .venv/ready ## learn: Back to the stub, your work kept beside it: STEP=4
 	@$(RUN) reset $(STEP)
 
 .PHONY: tracks
-tracks: .venv/ready ## List the tracks: what each needs and how far you are
+tracks: .venv/ready ## learn: List the tracks: what each needs and how far you are
 	@$(RUN) tracks
 
 .PHONY: begin
-begin: .venv/ready ## Write the stubs of a track into exercises/: TRACK=positions
+begin: .venv/ready ## learn: Write the stubs of a track into exercises/: TRACK=positions
 	@$(RUN) begin $(CHOICE)
 
 .PHONY: doctor
-doctor: .venv/ready ## What works here, what does not, and how to fix it
+doctor: .venv/ready ## learn: What works here, what does not, and how to fix it
 	@$(RUN) doctor
 
 .PHONY: lab
-lab: .venv/ready-lab ## Labs: experiments with your own code (NAME=flash runs one)
+lab: .venv/ready-lab ## learn: Labs: experiments with your own code (NAME=flash runs one)
 	@$(RUN) lab $(NAME) $(LAB_OPTIONS) $(if $(PREDICT),--predict "$(PREDICT)") $(if $(LOG),--log $(LOG))
 
 .PHONY: triton
-triton: .venv/ready ## Add Triton, which step 29 needs (Linux, 300 MB)
+triton: .venv/ready ## learn: Add Triton, which step 29 needs (Linux, 300 MB)
 	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-triton.lock
 	@$(RUN) doctor
 
 .PHONY: train
-train: .venv/ready-lab ## Train your own GPT (TEXT=file, SECONDS=120, RESUME=1)
+train: .venv/ready-lab ## learn: Train your own GPT (TEXT=file, SECONDS=120, RESUME=1)
 	@$(RUN) train $(LAB_OPTIONS) $(if $(RESUME),--resume)
 
 .PHONY: generate
-generate: .venv/ready ## Have the trained GPT go on with a text (TEXT="...", TEMPERATURE=0.8, TOP_K=20)
+generate: .venv/ready ## learn: Have the trained GPT go on with a text (TEXT="...", TEMPERATURE=0.8, TOP_K=20)
 	@$(RUN) generate $(LAB_OPTIONS) $(DRAWING)
 
 .PHONY: gpt2
-gpt2: .venv/ready ## Load GPT-2's weights into your GPT (TEXT="...", FOLDER=where the files are)
+gpt2: .venv/ready ## learn: Load GPT-2's weights into your GPT (TEXT="...", FOLDER=where the files are)
 	@$(RUN) gpt2 $(LAB_OPTIONS) $(DRAWING) $(if $(FOLDER),--folder "$(FOLDER)")
 
 .PHONY: demo
-demo: .venv/ready-lab ## Tokenise a text and let a small GPT go on with it (TEXT="...", MODEL=mine)
+demo: .venv/ready-lab ## learn: Tokenise a text and let a small GPT go on with it (TEXT="...", MODEL=mine)
 	@$(RUN) lab generate --predict "" $(LAB_OPTIONS)
 
 .PHONY: test
-test: .venv/ready-test ## Run the kit's own tests: few seeds, a sample of the attacks; make check tries all
+test: .venv/ready-test ## make: Run the kit's own tests: few seeds, a sample of the attacks
 	@$(VENV) -m pytest -q -p no:cacheprovider -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: prove
-prove: .venv/ready-test ## Prove one step while you write it: STEP=4
+prove: .venv/ready-test ## make: Prove one step while you write it: STEP=4
 	@$(RUN) lint $(STEP)
 	@KIT_ONLY=$(STEP) $(VENV) -m pytest -q -p no:cacheprovider -o python_files=truth.py tests/test_course.py solutions
 
 .PHONY: check
 check: export KIT_WHOLE ?= 1
-check: .venv/ready-test lint fresh docs test ## Everything that must hold before a change lands
+check: .venv/ready-test lint fresh docs test ## make: Everything that must hold before a change lands
 
 .PHONY: lint
-lint: .venv/ready-test ## Format, lint, types, and which room imports which
+lint: .venv/ready-test ## make: Format, lint, types, and which room imports which
 	@$(VENV) -m ruff format --check .
 	@$(VENV) -m ruff check .
 	@$(VENV) -m mypy
 	@.venv/bin/lint-imports --no-cache 2>&1 | sed -n '/^Contracts/,$$p'; exit $${PIPESTATUS[0]}
 
 .PHONY: fresh
-fresh: .venv/ready-test ## Nothing generated is stale, and nothing of a reference stands outside solutions/
+fresh: .venv/ready-test ## make: Nothing generated is stale, and nothing of a reference stands outside solutions/
 	@$(VENV) -m tests.fresh
 
 .PHONY: exercises
-exercises: .venv/ready ## Write the stubs again; a file you have worked on is left alone
+exercises: .venv/ready ## learn: Write the stubs again; a file you have worked on is left alone
 	@$(RUN) exercises
 
 .PHONY: messages
-messages: .venv/ready-test ## Collect new sentences for translation
-	@$(RUN) messages
+messages: .venv/ready-test ## make: Collect new sentences for translation (STEP=13: those of one step)
+	@$(RUN) messages $(STEP)
 
 .PHONY: readme
-readme: .venv/ready-test ## Update what is generated in the READMEs and docs/
+readme: .venv/ready-test ## make: Update what is generated in the READMEs and docs/
 	@$(VENV) -m tests.floors
 	@$(VENV) -c "from grader.author import pages; pages.write()"
 
 .PHONY: record
-record: .venv/ready ## Record what a learner's copy answers from; `make kit` does it for itself
+record: .venv/ready ## kit: Record what a learner's copy answers from; `make kit` does it for itself
 	@$(RUN) record $(CHOICE)
 
 .PHONY: kit
-kit: .venv/ready ## Build the learner's copy: dist/kit/ and dist/kit.zip (SOLUTIONS=1: make solution works in it)
+kit: .venv/ready ## teach: Build the learner's copy: dist/kit/ and dist/kit.zip (SOLUTIONS=1: make solution works in it)
 	@$(RUN) kit $(CHOICE) $(ASSIGNED) $(if $(SOLUTIONS),--solutions)
 
 .venv/ready-site: .venv/ready-instructor requirements-site.lock
@@ -165,94 +181,94 @@ kit: .venv/ready ## Build the learner's copy: dist/kit/ and dist/kit.zip (SOLUTI
 	@touch $@
 
 .PHONY: site
-site: .venv/ready-site ## Build the site, in both languages: dist/site/index.html
+site: .venv/ready-site ## make: Build the site, in both languages: dist/site/index.html
 	@$(RUN) site
 
 .PHONY: release-kit
-release-kit: .venv/ready-test ## Build what is released: the kit's zip, a wheel, the instructor's bundle: dist/release/
+release-kit: .venv/ready-test ## kit: Build what is released: the kit's zip, a wheel, the instructor's bundle: dist/release/
 	@$(RUN) release-kit
 
 .PHONY: release
-release: .venv/ready-instructor ## Build a course for nbgrader: dist/nbgrader/ (KIT_LANG=ko for Korean)
+release: .venv/ready-instructor ## teach: Build a course for nbgrader: dist/nbgrader/ (KIT_LANG=ko for Korean)
 	@$(RUN) release $(CHOICE) $(ASSIGNED)
 
 .PHONY: class
-class: .venv/ready ## Grade a class, one folder per student: SUBMISSIONS=examples/course/submissions (ASSIGNMENT=scores)
+class: .venv/ready ## teach: Grade a class, one folder per student: SUBMISSIONS=examples/course/submissions (ASSIGNMENT=scores)
 	@$(RUN) class $(if $(SUBMISSIONS),"$(SUBMISSIONS)") $(CHOICE) $(ASSIGNED)
 
 .PHONY: term
-term: .venv/ready ## Check assignments.toml, and put the marks of all its assignments into one table
+term: .venv/ready ## teach: Check assignments.toml, and put the marks of all its assignments into one table
 	@$(RUN) term
 
 .PHONY: project
-project: .venv/ready ## What to project tomorrow, without names, and for staff the code beside it (RESULTS=dist/class)
+project: .venv/ready ## teach: What to project tomorrow, without names, and for staff the code beside it (RESULTS=dist/class)
 	@$(RUN) project $(if $(RESULTS),"$(RESULTS)")
 
 .PHONY: items
-items: .venv/ready ## How each check did in a class, and wrong answers without a name (RESULTS=dist/class, DRAFT=1)
+items: .venv/ready ## teach: How each check did in a class, and wrong answers without a name (RESULTS=dist/class, DRAFT=1)
 	@$(RUN) items $(if $(RESULTS),"$(RESULTS)") $(if $(DRAFT),--draft $(DRAFT))
 
 .PHONY: similar
-similar: .venv/ready ## Pairs of submissions more alike than chance: SUBMISSIONS=folder (KNOWN=last-year, RESULTS=dist/class)
+similar: .venv/ready ## teach: Pairs of submissions more alike than chance: SUBMISSIONS=folder (KNOWN=last-year, RESULTS=dist/class)
 	@$(RUN) similar $(if $(SUBMISSIONS),"$(SUBMISSIONS)") $(if $(KNOWN),--known "$(KNOWN)") \
 	  $(if $(RESULTS),--results "$(RESULTS)") $(CHOICE) $(ASSIGNED)
 
 .PHONY: feedback
-feedback: .venv/ready ## The students' pages as a zip file for Moodle or Canvas (RESULTS=dist/class, TO=canvas)
+feedback: .venv/ready ## teach: The students' pages as a zip file for Moodle or Canvas (RESULTS=dist/class, TO=canvas)
 	@$(RUN) feedback $(if $(RESULTS),"$(RESULTS)") $(if $(TO),--to $(TO))
 
 .PHONY: gradescope
-gradescope: .venv/ready ## Build the autograder for Gradescope: dist/gradescope.zip
+gradescope: .venv/ready ## teach: Build the autograder for Gradescope: dist/gradescope.zip
 	@$(RUN) gradescope $(CHOICE) $(ASSIGNED)
 
 .PHONY: docs
-docs: .venv/ready-test ## Build the pages made of code and of recorded runs: dist/docs/
+docs: .venv/ready-test ## make: Build the pages made of code and of recorded runs: dist/docs/
 	@$(VENV) -m grader.publish.mistakes_page
 	@$(VENV) -m tests.security_page pages
 	@echo "dist/docs/ has the catalogue of mistakes and what isolation was shown to hold, in English and Korean"
 
 .PHONY: security
-security: .venv/ready-test ## Every attack against every set of layers, and dist/docs/security.md from it (ATTACKS="..." for some)
+security: .venv/ready-test ## kit: Every attack against every set of layers, and dist/docs/security.md from it (ATTACKS="..." for some)
 	@$(VENV) -m tests.security_page $(ATTACKS)
 
 .PHONY: soak
-soak: .venv/ready-test ## 500 submissions, right, wrong and hostile, through one warm grader (COUNT=500; FULL=1: a full disk)
+soak: .venv/ready-test ## kit: 500 submissions, right, wrong and hostile, through one warm grader (COUNT=500; FULL=1: a full disk)
 	@$(VENV) -m tests.soak $(COUNT) $(if $(FULL),--nearly-full)
 
 .PHONY: fuzz
-fuzz: .venv/ready-test ## Seek bytes that break the decoder of answers, guided by coverage (EXAMPLES=20000)
+fuzz: .venv/ready-test ## kit: Seek bytes that break the decoder of answers, guided by coverage (EXAMPLES=20000)
 	@KIT_FUZZ=$(or $(EXAMPLES),20000) $(VENV) -m pytest -q tests/test_messages.py -k guided
 
 .PHONY: bench-grade
-bench-grade: .venv/ready ## How fast grading is, as ratios to importing torch
+bench-grade: .venv/ready ## kit: How fast grading is, as ratios to importing torch
 	@$(VENV) -m tests.bench_grade
 
 .PHONY: bench-class
-bench-class: .venv/ready-instructor ## A class through nbgrader and through this kit, side by side (takes minutes)
+bench-class: .venv/ready-instructor ## kit: A class through nbgrader and through this kit, side by side (takes minutes)
 	@$(VENV) -m tests.bench_class
 
 .PHONY: bench-watch
-bench-watch: .venv/ready ## How soon a save has its verdict, as a ratio to importing torch
+bench-watch: .venv/ready ## kit: How soon a save has its verdict, as a ratio to importing torch
 	@$(VENV) -m tests.bench_watch
 
 .PHONY: screenshots
-screenshots: .venv/ready-test ## The pictures of the README, from real runs
+screenshots: .venv/ready-test ## kit: The pictures of the README, from real runs
 	@$(VENV) -m tests.screenshots
 
 .PHONY: format
-format: .venv/ready-test ## Format the code
+format: .venv/ready-test ## make: Format the code
 	@$(VENV) -m ruff format .
 	@$(VENV) -m ruff check --fix .
 
 .PHONY: lock
-lock: ## Pin anew what pip picks today
+lock: ## kit: Pin anew what pip picks today
 	@tools=$$(mktemp -d) && $(PYTHON) -m venv $$tools && $(PYTHON) tests/lock.py $$tools/bin/python && rm -r $$tools
 
 .PHONY: bench-diagnosis
-bench-diagnosis: .venv/ready ## How many wrong ways are named, under 50 seeds (takes minutes; STEP=step04 for one)
+bench-diagnosis: .venv/ready ## kit: How many wrong ways are named, under 50 seeds (takes minutes; STEP=step04 for one)
 	@$(VENV) -m tests.bench_diagnosis 50 $(STEP)
 
 # It takes the Python of the machine, whose torch has CUDA; .venv has one that may not.
 .PHONY: cuda
-cuda: $(if $(filter cpu,$(DEVICE)),.venv/ready-lab) ## On a GPU: what no CPU can show, in 8 minutes (DEVICE=cpu tries its parts)
+cuda: $(if $(filter cpu,$(DEVICE)),.venv/ready-lab) ## kit: On a GPU: what no CPU can show, in 8 minutes (DEVICE=cpu tries its parts)
 	@$(if $(filter cpu,$(DEVICE)),$(VENV),$(PYTHON)) -m tests.cuda $(if $(DEVICE),--device $(DEVICE)) $(if $(filter cpu,$(DEVICE)),--quick)

@@ -73,6 +73,7 @@ def next_token_batches(token_ids: Tensor, context_length: int, batch_size: int) 
 
     token_ids: (N,). Window i starts at i * T, in order, and there are (N - 1) // T of them: each token of a window
     needs the token that follows it, since targets are the inputs shifted by one. The last batch may be smaller.
-    The ids may be read as numbers, into lists say; what is yielded lies on the device of token_ids.
+    The ids may be read as numbers, into lists say. What is yielded lies on the device of token_ids, in a process whose
+    default device is the CPU: torch.as_tensor(token_ids) is right, and a tensor made of numbers has to be told where.
     """
     raise NotImplementedError

@@ -1,12 +1,22 @@
 """`python -m grader`, with the packages of `.venv` also where that is not the Python that was called."""
 
+# ruff: noqa: E402  the process that loads torch is started before anything else is imported
+import sys
+
+from grader.judge import zygote_process
+
+if sys.argv[1:2] == ["grade"] and "--help" not in sys.argv:
+    zygote_process.start_early()
+
+import atexit
 import importlib.util
 import os
-import sys
 from pathlib import Path
 
 from grader.base import language
 from grader.base.language import gettext as _
+
+atexit.register(zygote_process.discard)
 
 HOME = Path(__file__).resolve().parent.parent / ".venv"
 PYTHON = HOME / "bin" / "python"
@@ -24,6 +34,6 @@ if lacks_packages():
         print(_("The packages of the kit are not installed for this Python. Type: make grade"), file=sys.stderr)
     sys.exit(2)
 
-from grader.cli.main import main  # noqa: E402  only now can it be imported
+from grader.cli.main import main  # only now can it be imported
 
 sys.exit(main())

@@ -36,13 +36,13 @@ BOUNDS = {
 }
 UPTO = {"warm, steps 1 to 18": 18, "warm, steps 1 to 24": 24, "warm, all but Triton's": 28}
 MOST_OVERHEAD = 0.15  # of a warm grade of twelve steps
-MOST_BEFORE_TORCH = 25.0  # milliseconds of processor time
+MOST_BEFORE_TORCH = 5.0  # milliseconds of processor time
 # Python's own start, and what comes after it until another process is started: the one that loads torch.
 BEFORE_TORCH = """
 import os, runpy, sys, time
 started = time.process_time()
 def spent(event, _arguments):
-    if event == "subprocess.Popen":
+    if event == "os.posix_spawn":
         os.write(1, str(time.process_time() - started).encode())
         os._exit(0)
 sys.addaudithook(spent)

@@ -555,7 +555,7 @@ def test_what_was_handed_in_packed_or_beside_the_folders_is_told_of(tmp_path: Pa
     assert [(one.student, one.score, one.error) for one in done.standings] == [
         ("ada", 6.0, ""), ("bob", None, "bob holds an archive and no answer: unpack mine.ZIP there."),
     ]  # fmt: skip
-    assert done.left_out == ["carl_12_attention.ipynb", "dora.tar.gz"]
+    assert done.left_out == ["carl_12_attention.ipynb", "dora.tar.gz", "notes.txt"]
     for folder in ("ada", "bob"):
         shutil.rmtree(tmp_path / "in" / folder)
     with pytest.raises(roster.Impossible, match="each student needs a folder"):
@@ -564,15 +564,15 @@ def test_what_was_handed_in_packed_or_beside_the_folders_is_told_of(tmp_path: Pa
 
 @pytest.mark.parametrize(
     "file",
-    ["step01_scores.py.txt", "step01_score.py", "a/b/c/d/step01_scores.py",
-     "report.docx", "other.ipynb"],
-)  # fmt: skip
+    ["a/b/c/d/step01_scores.py", "report.docx", "other.ipynb", ".hidden/step01_scores.py"],
+)
 def test_files_and_no_answer_are_no_zero(file: str, tmp_path: Path) -> None:
     """They may be everything, under a name that a browser gave them: an error that says what is there."""
     (tmp_path / "bob" / file).parent.mkdir(parents=True)
     (tmp_path / "bob" / file).write_text('{"cells": []}' if file.endswith(".ipynb") else RIGHT)
     problem = found(tmp_path)["bob"].problem
-    assert problem.startswith(f"No answer was found in bob, only {Path(file).name}. Put the notebook")
+    named = {"a": "d/", ".hidden": ".hidden/"}.get(Path(file).parts[0], file)
+    assert problem.startswith(f"No answer was found in bob, only {named} (it ")
 
 
 def test_an_empty_folder_is_a_zero(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def report(*steps: StepResult) -> Report:
     """A report of these steps."""
     return Report(
         submission="ada", seed=7, isolation=["process"], devices={"cpu": "checked"},
-        score=sum(one.score for one in steps), max_score=sum(one.max_score for one in steps), steps=list(steps),
+        score=sum(one.score or 0.0 for one in steps), max_score=sum(one.max_score for one in steps), steps=list(steps),
     )  # fmt: skip
 
 
@@ -258,7 +258,8 @@ class Failing:
 
     def grade(self, handed_in: submissions.Submission, steps: list[str] | None = None) -> Report:
         """A report with a step that is an error."""
-        return report(step(STEPS[0], check("error", 0.0), status="error"))
+        failed = msgspec.structs.replace(step(STEPS[0], check("error", 0.0), status="error"), score=None)
+        return report(failed)
 
 
 def test_a_fault_of_the_grader_is_no_zero_on_gradescope(

@@ -21,7 +21,10 @@ PUBLISHED = {
     150: (146, 140, 120), 170: (165, 156, 116), 190: (186, 172, 109), 210: (207, 189, 98), 230: (229, 207, 82),
     250: (252, 226, 54),
 }  # fmt: skip
-COLOURS = [heat_map.colour(number) for number in range(256)]
+CIVIDIS = [heat_map.colour(number) for number in range(256)]
+SIGNED = [heat_map.colour(number) for number in range(256, 512)]
+LOWEST, HIGHEST = "#00224e", "#fee838"
+NEGATIVE, POSITIVE = "#093e78", "#863404"
 
 
 def parting(expected: heat_map.Matrix, got: heat_map.Matrix, differs: list[list[bool]] | None = None) -> Parting:
@@ -58,22 +61,31 @@ def luminance(colour: heat_map.Colour) -> float:
 
 def test_colours_are_those_published() -> None:
     """At both ends, and within one level in between."""
-    assert COLOURS[0] == (0, 34, 78)
-    assert COLOURS[-1] == (254, 232, 56)
+    assert CIVIDIS[0] == (0, 34, 78)
+    assert CIVIDIS[-1] == (254, 232, 56)
     for number, published in PUBLISHED.items():
-        assert max(abs(a - b) for a, b in zip(COLOURS[number], published, strict=True)) <= 1, number
+        assert max(abs(a - b) for a, b in zip(CIVIDIS[number], published, strict=True)) <= 1, number
 
 
 def test_larger_values_are_lighter() -> None:
     """On grey paper too; those next to each other may be alike, or differ by a rounding."""
-    lights = [luminance(colour) for colour in COLOURS]
+    lights = [luminance(colour) for colour in CIVIDIS]
     assert all(after > before for before, after in zip(lights, lights[3:], strict=False))
     assert all(after > before - 0.0005 for before, after in pairwise(lights))
 
 
+def test_signed_numbers_are_lightest_at_zero() -> None:
+    """On both sides darker with the distance from 0, blue below it and orange above."""
+    lights = [luminance(colour) for colour in SIGNED]
+    assert all(before < after for before, after in pairwise(lights[:128]))
+    assert all(before > after for before, after in pairwise(lights[128:]))
+    assert all(colour[2] > colour[0] for colour in SIGNED[:100])
+    assert all(colour[0] > colour[2] for colour in SIGNED[156:])
+
+
 def test_numbers_can_be_read_on_every_colour() -> None:
     """Black or white, whichever has more contrast, and enough of it."""
-    for colour in COLOURS:
+    for colour in [*CIVIDIS, *SIGNED]:
         light = luminance(colour)
         contrasts = {"#000000": (light + 0.05) / 0.05, "#ffffff": 1.05 / (light + 0.05)}
         chosen = contrasts[heat_map.ink(colour)]
@@ -83,13 +95,14 @@ def test_numbers_can_be_read_on_every_colour() -> None:
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (3, 4), (8, 8), (9, 1), (1, 30), (12, 12), (32, 32)])
 def test_every_cell_has_one_colour(rows: int, columns: int) -> None:
-    """Drawn numbers: the smallest and the largest have the ends of the scale, a cell without a number has no colour."""
+    """Drawn numbers: the farthest from 0 has an end of the scale, a cell without a number has no colour."""
     draw = random.Random(rows * columns)
     expected: heat_map.Matrix = [[draw.gauss() for _column in range(columns)] for _row in range(rows)]
     got: heat_map.Matrix = [[None if draw.random() < 0.1 else draw.gauss() for _value in line] for line in expected]
     drawing = drawn(expected, got)
     values = [value for matrix in (expected, got) for line in matrix for value in line if value is not None]
-    ends = {min(values): "#00224e", max(values): "#fee838"} if len(values) > 1 else {}
+    farthest = max(values, key=abs)
+    ends = {farthest: POSITIVE if farthest > 0 else NEGATIVE} if min(values) < 0 else {}
     for matrix, panel in zip((expected, got), drawing.panels, strict=True):
         coloured = cells(panel)
         for row, line in enumerate(matrix):
@@ -104,38 +117,51 @@ def test_every_cell_has_one_colour(rows: int, columns: int) -> None:
 
 
 def test_the_scale_shows_its_colours_and_both_ends() -> None:
-    """From dark to light when values differ, one colour when they do not or when there is none."""
-    scale = drawn([[-1.0, 0.5]], [[0.0, 2.0]])
-    bar = cells(Panel(scale.bar, {}))
-    assert (scale.low, scale.high) == ("-1", "2")
-    assert len(bar) == heat_map.BAR
-    assert (bar[0, 0], bar[0, heat_map.BAR - 1]) == ("#00224e", "#fee838")
-    for value, text in ((2.5, "2.5"), (True, "1"), (None, "0")):
-        same = drawn([[value]], [[value]])
-        assert (same.low, same.high) == (text, text)
-        assert set(same.bar) == {"#00224e"}
+    """Weights from 0 to 1, signed numbers as far to both sides, others from the smallest to the largest; one colour
+    where there is one number above 1."""
+    for expected, ends, colours in (
+        ([[0.25, 0.5]], ("0", "1"), (LOWEST, HIGHEST)),
+        ([[-1.0, 0.5, 2.0]], ("-2", "2"), (NEGATIVE, POSITIVE)),
+        ([[3.0, 7.0]], ("3", "7"), (LOWEST, HIGHEST)),
+        ([[2.5]], ("2.5", "2.5"), (LOWEST, LOWEST)),
+        ([[True]], ("0", "1"), (LOWEST, HIGHEST)),
+        ([[None]], ("0", "1"), (LOWEST, HIGHEST)),
+    ):
+        scale = drawn(expected, expected)
+        bar = cells(Panel(scale.bar, {}))
+        assert (scale.low, scale.high) == ends
+        assert len(bar) == heat_map.BAR
+        assert (bar[0, 0], bar[0, heat_map.BAR - 1]) == colours
+
+
+def test_a_weight_has_the_same_colour_wherever_it_stands() -> None:
+    """Whatever is beside it."""
+    alone, beside = cells(drawn([[0.3]], [[0.3]]).panels[0]), cells(drawn([[0.3, 0.9]], [[0.0, 0.1]]).panels[0])
+    assert alone[0, 0] == beside[0, 0]
 
 
 @pytest.mark.parametrize("size", [LARGEST, 1e300, 1.0, 1e-30, 1e-300])
 def test_colours_of_huge_and_tiny_numbers(size: float) -> None:
     """The middle of a scale is in its middle, however long the scale is."""
     coloured = cells(drawn([[-size, 0.0, size]], [[0.0, 0.0, 0.0]]).panels[0])
-    middle = "#{:02x}{:02x}{:02x}".format(*heat_map.colour(128))
-    assert [coloured[0, column] for column in range(3)] == ["#00224e", middle, "#fee838"]
+    middle = "#" + bytes(heat_map.colour(384)).hex()
+    assert [coloured[0, column] for column in range(3)] == [NEGATIVE, middle, POSITIVE]
 
 
 def test_numbers_too_small_to_be_halved() -> None:
     """Drawn as if they were equal, and told apart by what is written."""
-    drawing = drawn([[5e-324]], [[0.0]])
-    assert [list(panel.areas) for panel in drawing.panels] == [["#00224e"]] * 2
-    assert (drawing.low, drawing.high) == ("0", "5e-324")
+    drawing = drawn([[-5e-324]], [[0.0]])
+    first, second = (
+        [number.text for numbers in panel.numbers.values() for number in numbers] for panel in drawing.panels
+    )
+    assert (first, second) == (["-5e-324"], ["0"])
 
 
 def test_numbers_are_short() -> None:
     """Five characters, or seven where an exponent has three digits: a cell and the ends of the scale have room."""
     for value, text in {
         0.0: "0", -0.25: "-0.25", 1234567.0: "1.2e6", 0.000123: "1e-4", -99999.0: "-1e5", 1e-10: "1e-10",
-        -2e-308: "-2e-308", -LARGEST: "-2e308", 123.456: "123", -0.0456: "-5e-2",
+        -2e-308: "-2e-308", -LARGEST: "-2e308", 123.456: "123", -0.0456: "-0.05",
     }.items():  # fmt: skip
         assert heat_map.short(value) == text
 

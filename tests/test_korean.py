@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.base import language
+from grader.author import translations
+from grader.base import files, language
 from grader.base.paths import ROOT, SOLUTIONS
 
 CATALOGUES = sorted(SOLUTIONS.glob("*/*/ko.po"))
@@ -66,3 +67,41 @@ def test_particles_of_a_text(path: Path) -> None:
 def test_a_score_is_no_mark(path: Path) -> None:
     """점수 is what a check gives; what a query and a key make is a 스코어."""
     assert not [english for english, said in language.catalogue(path).items() if "점수" in said]
+
+
+# --- how catalogues are kept -----------------------------------------------------------------------------------------
+
+
+def test_one_step_is_collected_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make messages STEP=4` reads and writes that step's folder and no other."""
+    read: list[str] = []
+    collected = translations.step_messages
+    monkeypatch.setattr(translations, "step_messages", lambda folder: read.append(folder.name) or collected(folder))
+    monkeypatch.setattr(translations, "engine_messages", lambda: pytest.fail("the engine's sentences were collected"))
+    written: list[Path] = []
+    monkeypatch.setattr(files, "write", lambda path, content: written.append(path))
+    assert len(list(translations.update(["step04_causal_mask"]))) == 1
+    assert read == ["step04_causal_mask"] and [path.parent.name for path in written] == read
+
+
+@pytest.mark.parametrize("stopped_by", [KeyboardInterrupt, OSError])
+def test_a_file_is_written_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped_by: type[BaseException]
+) -> None:
+    """A catalogue too: Ctrl-C while it is written leaves the old one, and nothing beside it."""
+
+    def half(path: Path, content: bytes) -> None:
+        with path.open("wb") as file:
+            file.write(content[: len(content) // 2])
+        raise stopped_by
+
+    catalogue = tmp_path / "ko.po"
+    catalogue.write_bytes((language.CATALOGUES / "ko.po").read_bytes())
+    monkeypatch.setattr(translations, "CATALOGUES", tmp_path)
+    monkeypatch.setattr(translations.paths, "ROOT", tmp_path)
+    monkeypatch.setattr(translations, "engine_messages", lambda: iter(["One sentence."]))
+    monkeypatch.setattr(Path, "write_bytes", half)
+    with pytest.raises(stopped_by):
+        next(translations.update())
+    assert catalogue.read_bytes() == (language.CATALOGUES / "ko.po").read_bytes()
+    assert list(tmp_path.iterdir()) == [catalogue]

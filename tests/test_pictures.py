@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -19,9 +20,11 @@ from grader.course import lessons
 from grader.course.steps import Step
 from grader.instructor import release
 from grader.oracle import pictures as drawn_by
-from grader.report import lesson_page, page, pictures
+from grader.report import lesson_page, page, pictures, svg
+from tests import test_browser as browser
 
-PICTURED = [folder for folder in paths.step_folders() if (folder / "pictures.py").is_file()]
+PICTURED = paths.step_folders()
+PHRASE = re.compile(r">([a-z]+(?: [a-z]+)+)</text>")  # of English, in a picture
 each_pictured = pytest.mark.parametrize("folder", PICTURED, ids=lambda folder: folder.name)
 
 
@@ -44,33 +47,37 @@ def parting(expected: torch.Tensor, got: torch.Tensor, drawn_as: str) -> Parting
 
 @each_pictured
 def test_a_lesson_shows_each_of_its_pictures(folder: Path) -> None:
-    """In both languages, in the same order; nothing is drawn for nobody."""
+    """One or more, in both languages, in the same order; nothing is drawn for nobody."""
     english, korean = (named(folder, spoken) for spoken in language.LANGUAGES)
     assert english == korean
-    assert set(english) == drawn_by.pictures(folder).keys()
+    assert set(english) == drawn_by.pictures(folder).keys() != set()
 
 
-@pytest.mark.parametrize("folder", [folder for folder in paths.step_folders() if folder not in PICTURED],
-                         ids=lambda folder: folder.name)  # fmt: skip
-def test_no_lesson_names_a_picture_that_nobody_draws(folder: Path) -> None:
-    assert all(not named(folder, spoken) for spoken in language.LANGUAGES)
+@each_pictured
+def test_pictures_speak_korean(folder: Path) -> None:
+    """Titles, axes and labels are translated, and so is what is told to who can't see them."""
+    with language.use("ko"):
+        shown = [lesson_page.figure(picture, name) for name, picture in drawn_by.pictures(folder).items()]
+    assert [phrase for picture in shown for phrase in PHRASE.findall(picture)] == []
 
 
 @each_pictured
 def test_a_page_of_a_lesson_needs_nothing_else(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its pictures are in it, in the page's colours, and it has no script."""
+    """Its pictures are in it, in the page's colours, and no script but the one that moves sliders."""
     file = tmp_path / "lesson.html"
     monkeypatch.setattr("sys.argv", ["grader", "lesson", folder.name, "--html", str(file), "--lang", "ko"])
     assert main.main() == 0
     text = file.read_text(encoding="utf-8")
     assert str(file) in capsys.readouterr().out
     assert '<html lang="ko">' in text
-    assert text.count("<figure>") == len(named(folder, "ko"))
-    assert text.count("<svg") >= text.count("<figure>")
+    assert text.count("<figure ") == len(named(folder, "ko"))
+    assert text.count("<svg") >= text.count("<figure ")
     assert "picture:" not in text
-    assert "<script" not in text
+    (script,) = re.findall(r"<script[^>]*>(.*?)</script>", text, re.DOTALL)
+    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{allowed}'" in text
     assert not re.search(r'<(img|link)\b|src="http', text)
 
 
@@ -81,7 +88,7 @@ def test_what_a_learners_copy_keeps_is_what_is_drawn(folder: Path) -> None:
     assert len(kept) < 40_000
     read = msgspec.json.decode(kept, type=dict[str, pictures.Picture])
     for name, picture in made.items():
-        assert lesson_page.panels(read[name], name) == lesson_page.panels(picture, name)
+        assert lesson_page.figure(read[name], "words") == lesson_page.figure(picture, "words")
 
 
 def test_a_copy_without_references_draws_what_it_keeps(tmp_path: Path) -> None:
@@ -94,12 +101,49 @@ def test_a_copy_without_references_draws_what_it_keeps(tmp_path: Path) -> None:
     assert drawn_by.pictures(folder).keys() == drawn_by.pictures(PICTURED[0]).keys()
 
 
+def frames(folder: Path) -> list[pictures.Still]:
+    """All that the pictures of a step can show."""
+    found: list[pictures.Still] = []
+    for picture in drawn_by.pictures(folder).values():
+        found += (
+            [still for frame in picture.frames for still in frame]
+            if isinstance(picture, pictures.Slider)
+            else [picture]
+        )
+    return found
+
+
+@each_pictured
+def test_no_picture_is_wider_than_a_phone(folder: Path) -> None:
+    """Panels wrap, and none is cut or scrolls."""
+    for still in frames(folder):
+        for panel in lesson_page.panels(still):
+            assert int(re.search(r'<svg width="(\d+)"', panel)[1]) <= svg.WIDEST  # type: ignore[index]
+
+
+@each_pictured
+def test_a_slider_shows_one_frame_and_says_its_value(folder: Path) -> None:
+    """Without scripts one frame stands there; a frame each for the values that the slider goes through."""
+    for name, picture in drawn_by.pictures(folder).items():
+        shown = lesson_page.figure(picture, name)
+        if isinstance(picture, pictures.Slider):
+            assert len(picture.frames) == len(picture.values) > 1
+            assert shown.count('class="frame"') - shown.count(" hidden>") == 1
+            assert f'max="{len(picture.frames) - 1}"' in shown
+            assert len({str(lesson_page.figure(picture, name)) for picture in map(_only, picture.frames)}) > 1
+        else:
+            assert "slider" not in shown
+
+
+def _only(frame: list[pictures.Still]) -> pictures.Slider:
+    return pictures.Slider(label="", values=["0"], frames=[frame])
+
+
 def test_a_terminal_shows_no_line_for_a_picture() -> None:
     """But the command that draws it."""
     text = lessons.reading("step13_patterns")
     assert "picture:" not in text
     assert "make lesson STEP=13 PAGE=1" in text
-    assert "PAGE=1" not in lessons.reading("step01_scores")
 
 
 def test_a_notebook_has_the_pictures_of_its_lessons() -> None:
@@ -188,3 +232,44 @@ def test_ticks_are_round_numbers() -> None:
     assert axes.ticks(0.0, 47.0) == [0, 10, 20, 30, 40]
     assert axes.ticks(-0.99, 1.0) == [-0.5, 0, 0.5, 1]
     assert pictures._Axes(0, 1, 1e6, 1, 1e6, logarithmic=True).ticks(1, 1e6) == [1, 100, 10_000, 1_000_000]
+
+
+# --- in a browser ----------------------------------------------------------------------------------------------------
+
+MOVED = """
+<script>
+addEventListener("load", () => {
+  const figure = document.querySelector("figure"), range = figure.querySelector("input");
+  const seen = () =>
+    [...figure.querySelectorAll(".frame")].filter(one => one.offsetHeight > 0).map(one => one.dataset.value);
+  const before = seen();
+  range.value = 0;
+  range.dispatchEvent(new Event("input", { bubbles: true }));
+  document.body.dataset.measured = JSON.stringify({
+    before, after: seen(), said: figure.querySelector("output").value, slider: range.offsetWidth,
+    wide: document.documentElement.clientWidth, whole: document.documentElement.scrollWidth,
+  });
+});
+</script>
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(browser.BROWSER is None, reason="no Chromium was found on the path: nothing to look with")
+@pytest.mark.parametrize("width", [1200, 390])
+def test_a_slider_moves(width: int, tmp_path: Path) -> None:
+    """To its first frame and no other, with the value said; nothing makes the page wider than a phone."""
+    seen = browser.measured(page_of_step_2().replace("</body>", MOVED + "</body>"), width, tmp_path)
+    assert seen["before"] == ["1"]
+    assert seen["after"] == ["0.1"]
+    assert seen["said"] == "0.1"
+    assert seen["slider"] > 80
+    assert seen["whole"] <= seen["wide"]
+
+
+def page_of_step_2() -> str:
+    """Its lesson, without the line that keeps other scripts out."""
+    folder = paths.step_folder("step02_softmax")
+    text = (folder / "lesson.en.md").read_text(encoding="utf-8")
+    made = lesson_page.html("Softmax", text, drawn_by.pictures(folder))
+    return re.sub(r"<meta http-equiv[^>]*>", "", made)

@@ -10,6 +10,7 @@ import pytest
 
 from grader.base.paths import ROOT
 from grader.course.submissions import Submission
+from grader.judge import zygote_process
 from grader.judge.grader import Grader
 from grader.sandbox import cpus
 from tests.hostile import eventually
@@ -46,7 +47,7 @@ def test_for_a_while() -> None:
 
 def test_judges_keep_off_each_others_cpu() -> None:
     """Also when the system has put both on one; and who ends, however it ends, leaves its CPU to others."""
-    cpu_claims, before = cpus.cpu_claims(), cpus.allowed()
+    cpu_claims, before = zygote_process.cpu_claims(), cpus.allowed()
 
     def chosen_from(current: int) -> set[int]:
         cpus.pin({current})
@@ -68,7 +69,8 @@ def test_judges_keep_off_each_others_cpu() -> None:
 def test_a_python_without_files_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that was built for old systems: the claims are in a temporary file."""
     monkeypatch.delattr(os, "memfd_create")
-    cpu_claims = cpus.cpu_claims.__wrapped__()
+    monkeypatch.setattr(zygote_process, "_claims", [])
+    cpu_claims = zygote_process.cpu_claims()
     with cpus.pinned_to_one_cpu(cpu_claims):
         assert len(cpus.allowed()) == 1
     os.close(cpu_claims)
@@ -87,3 +89,24 @@ def test_a_worker_runs_where_its_judge_does() -> None:
     with Grader(1) as grader:
         (step,) = grader.grade(submitted, ["step01_scores"], device="cpu").steps
     assert step.output.startswith("may run on 1")
+
+
+def test_a_line_that_is_refused_leaves_no_process_behind() -> None:
+    """The process that loads torch is started before the command line is read, and ended where nothing is graded."""
+    code = (
+        "import sys; sys.argv = ['grader', 'grade', '--step', '99']\n"
+        "from grader.judge import zygote_process as early\n"
+        "start, pids = early.ZygoteProcess, []\n"
+        "class Noted(start):\n"
+        "    def __init__(self, many): super().__init__(many); pids.append(self.pid)\n"
+        "early.ZygoteProcess = Noted\n"
+        "import atexit, os, runpy\n"
+        "def gone():\n"
+        "    (pid,) = pids\n"
+        "    print(os.path.exists(f'/proc/{pid}'))\n"
+        "atexit.register(gone)\n"
+        "runpy.run_module('grader', run_name='__main__', alter_sys=True)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 2
+    assert done.stdout == "False\n"

@@ -96,10 +96,40 @@ torch.func.grad(lambda x: x.sum())(torch.ones(2))
 from grader.calls.modes import OneDevice
 with OneDevice():  # a decomposition in Python, which torch puts there, would import all of it
     nn.functional.cross_entropy(torch.ones(2, 3, device="meta"), torch.zeros(2, dtype=torch.long, device="meta"))
-assert isinstance(torch._dynamo, no_compiler.NoCompiler)
+assert isinstance(torch._dynamo, no_compiler.Deferred)
 from torch._dynamo import config, external_utils
-assert external_utils.__spec__ and not isinstance(sys.modules["torch._dynamo"], no_compiler.NoCompiler)
+assert external_utils.__spec__ and not isinstance(sys.modules["torch._dynamo"], no_compiler.Deferred)
 torch._dynamo.reset()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parent.parent)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "import sympy; assert str(sympy.Symbol('n') + 1) == 'n + 1'",
+        "from sympy import *; assert Integer(4) ** Rational(1, 2) == 2",
+        "from sympy.core import numbers; assert numbers.pi",
+        "from torch.fx.experimental.symbolic_shapes import ShapeEnv; assert ShapeEnv()",
+        "from torch._subclasses import FakeTensorMode\nwith FakeTensorMode(): assert (torch.ones(2) @ torch.ones(2)).ndim == 0",  # noqa: E501
+    ],
+)
+def test_sympy_is_imported_when_it_is_used(use: str) -> None:
+    """The ops of attention on `meta`, and their gradients, leave sympy alone; what needs it gets it."""
+    code = f"""
+import sys, torch
+from grader.sandbox import no_compiler, preload
+preload.load_torch()
+preload.warm_up()
+from grader.sandbox import worker
+worker.rehearse()
+x = torch.ones(2, 3, device="meta", requires_grad=True)
+torch.where(x > 0, x.softmax(-1), x.cumsum(-1)).sum().backward()
+names = {{no_compiler.SYMBOLS, no_compiler.SHAPES}}
+assert all(isinstance(sys.modules[name], no_compiler.Deferred) for name in names)
+{use}
+assert not any(isinstance(sys.modules[name], no_compiler.Deferred) for name in names)
+x.exp().sum().backward()
 """
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parent.parent)
 

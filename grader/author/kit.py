@@ -23,12 +23,12 @@ from grader.oracle import pictures
 # Rooms of the engine that only an author, an instructor or a publisher needs.
 NOT_FOR_LEARNERS = ("author", "instructor", "marks", "publish", "term")
 DOORS = ("nbgrader.py",)  # into those rooms
-ENGINE_FILES = ("*.py", "templates/*")
+ENGINE_FILES = ("*.py", "templates/*", "assets/*")
 LAB_FILES = ("*.py", "lesson.*.md", "*.safetensors", "data/*")
 NOT_OF_A_LAB = ("ship.py",)  # makes what is shipped
 TEMPLATES = Path(__file__).parent / "templates"
 OF_EDITORS = (".vscode/launch.json", ".vscode/tasks.json")
-PINS = ("requirements.lock", "requirements-lab.lock", "requirements-triton.lock")
+PINS = ("requirements.lock", "requirements-lab.lock", "requirements-page.lock", "requirements-triton.lock")
 PLAIN = ("LICENSE", "conftest.py", *PINS, *OF_EDITORS)
 FROM_TEMPLATES = {
     "README.md": "kit_readme.en.md",
@@ -38,7 +38,8 @@ FROM_TEMPLATES = {
 }
 TARGETS = (
     "help", ".venv/ready", "grade", "report", "watch", "hint", "repro", "lesson", "solution", "reset", "tracks",
-    "begin", "exercises", "doctor", ".venv/ready-lab", "lab", "demo", "train", "generate", "gpt2", "triton",
+    "begin", "exercises", "doctor", ".venv/ready-lab", ".venv/ready-page", "course", "lab", "demo", "train", "generate",
+    "gpt2", "triton",
 )  # fmt: skip
 # What the READMEs say, and what they say where the kit holds solutions.
 WITHOUT_AND_WITH = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import io
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,23 +20,25 @@ from babel.messages.pofile import read_po, write_po
 from jinja2.ext import babel_extract
 
 from grader.author import kit
-from grader.base import paths
+from grader.base import files, paths
 from grader.base.language import CATALOGUES
-from grader.course import solutions, steps
+from grader.course import solutions
 
 ENGINE = paths.ROOT / "grader"
 DOMAIN = "kit"
 
 
-def catalogue_files() -> list[tuple[Path, list[str]]]:
-    """Every catalogue with the sentences that belong in it."""
-    engine = (CATALOGUES / "ko.po", list(dict.fromkeys(engine_messages())))
-    found = [engine, *((step.folder / "ko.po", step_messages(step.folder)) for step in steps.steps())]
-    for folder in kit.lab_folders():
+def catalogue_files(chosen: Collection[str] = ()) -> Iterator[tuple[Path, list[str]]]:
+    """Every catalogue, or those of the chosen steps, with the sentences that belong in it."""
+    if not chosen:
+        yield CATALOGUES / "ko.po", list(dict.fromkeys(engine_messages()))
+    for folder in paths.step_folders(paths.SOLUTIONS):
+        if not chosen or folder.name in chosen:
+            yield folder / "ko.po", step_messages(folder)
+    for folder in () if chosen else kit.lab_folders():
         messages = [message for path in sorted(folder.glob("*.py")) for message in _marked(path)]
         if messages:
-            found.append((folder / "ko.po", list(dict.fromkeys(messages))))
-    return found
+            yield folder / "ko.po", list(dict.fromkeys(messages))
 
 
 def engine_messages() -> Iterator[str]:
@@ -82,20 +84,17 @@ def _docstrings(path: Path, prefix: str = "") -> Iterator[str]:
                 yield inspect.cleandoc(text)
 
 
-def update(folder: Path | None = None) -> Iterator[str]:
-    """Adds new sentences to the catalogues (or the one in `folder`), drops old ones, keeps the other translations;
-    yields one line per catalogue."""
-    for path, messages in catalogue_files():
-        if folder is not None and path.parent.resolve() != folder.resolve():
-            continue
+def update(chosen: Collection[str] = ()) -> Iterator[str]:
+    """Adds new sentences to the catalogues, or to those of the chosen steps, drops old ones, keeps the other
+    translations; yields one line per catalogue."""
+    for path, messages in catalogue_files(chosen):
         old = _read(path)
         catalog = _empty_catalogue()
         for message in messages:
             catalog.add(message, string=old.get(message, ""))
         buffer = io.BytesIO()
         write_po(buffer, catalog, width=110, no_location=True, omit_header=False)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(buffer.getvalue())
+        files.write(path, buffer.getvalue())
         empty = sum(not old.get(message) for message in messages)
         yield f"{path.relative_to(paths.ROOT)}: {len(messages)} sentences, {empty} to translate"
 

@@ -35,6 +35,11 @@ def walk(folder: Path, skip: Iterable[str] = ()) -> Iterator[os.DirEntry[str]]:
                     waiting.append((entry.path, depth + 1))
 
 
+def holds_any(folder: Path) -> bool:
+    """Whether there is a file anywhere in a folder, a hidden one too."""
+    return any(names for _place, _folders, names in os.walk(folder))
+
+
 def write(path: Path, content: str | bytes, *, private: bool = False) -> None:
     """Writes a file whole or not at all, `private`: for its owner alone. Raises OSError; the file is then as it was."""
     unfinished = path.parent / f".{os.getpid()}.unfinished"
@@ -43,7 +48,7 @@ def write(path: Path, content: str | bytes, *, private: bool = False) -> None:
             unfinished.touch(0o600)
         unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
         unfinished.replace(path)
-    except OSError:
+    except BaseException:  # Ctrl-C too
         with contextlib.suppress(OSError):  # a read-only folder does not allow removal either
             unfinished.unlink(missing_ok=True)
         raise

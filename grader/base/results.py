@@ -14,7 +14,7 @@ import msgspec
 Status = Literal["pass", "fail", "error", "timeout", "skipped", "todo"]
 
 VERSION = 1  # of the report's form; `SCHEMA` counts further: a new key its second number, a corrected text its third
-SCHEMA = "1.1.0"
+SCHEMA = "1.2.0"
 # What a terminal obeys or does not show: C1 controls, marks of direction, letters without a width.
 OBEYED = re.compile(
     r"[\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
@@ -66,11 +66,13 @@ class CheckResult(msgspec.Struct, kw_only=True):
 
 class StepResult(msgspec.Struct, kw_only=True):
     """One step; `output` is what the learner's code printed, truncated; `blocked_by` names an earlier step, and `note`
-    says what the points stand for then, or that a reference took the place of a step that was not handed in. `odd`: its
-    process ended by itself, sent what is no answer, or met what the sandbox forbids.
+    says what the points stand for then, or that a reference took the place of a step that was not handed in.
+    `references`: the earlier steps whose reference was in place. `odd`: its process ended by itself, sent what is no
+    answer, or met what the sandbox forbids.
 
-    Where the grader itself failed (`error`), or a package is missing that the step needs (`skipped`), there is no
-    score: it neither costs nor earns points.
+    Where the grader itself failed (`error`), what was handed in can't be read (`fail`), or a package is missing that
+    the step needs (`skipped`), there is no score: it neither costs nor earns points. In the first two a person must
+    look.
     """
 
     name: str
@@ -85,6 +87,7 @@ class StepResult(msgspec.Struct, kw_only=True):
     output: str = ""
     blocked_by: str | None = None
     note: str = ""
+    references: list[str] = []
     odd: bool = False
 
     @property
@@ -99,7 +102,7 @@ class StepResult(msgspec.Struct, kw_only=True):
 
     @property
     def unusable(self) -> str:
-        """Why the submitted file could not be run: damaged, two answers, …; empty where it could."""
+        """Why the submitted file can't be read, and has no score: damaged, two answers, …; empty where it can."""
         return self.message if self.status == "fail" else ""
 
     @property
@@ -205,6 +208,11 @@ class Graded(msgspec.Struct, kw_only=True):
     late: bool = False
     labs: tuple[str, ...] = ()
     mark: AssignmentMark | None = None
+
+
+def is_open(step: StepResult) -> bool:
+    """Whether a step has no mark yet: what was handed in can't be read, or the grader failed. A person must look."""
+    return step.score is None and step.status in ("fail", "error")
 
 
 def total(steps: Iterable[StepResult]) -> tuple[float, float]:

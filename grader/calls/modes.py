@@ -47,6 +47,7 @@ class Circumstances(ExitStack):
             self.enter_context(torch.no_grad())
         if self._options.made_on_meta:
             self.enter_context(torch.device("meta"))
+            self.enter_context(CopiesStay())
         if self._options.device == "meta":
             self.enter_context(OneDevice())  # type: ignore[no-untyped-call]  # torch gives it no types
         if "triton" in sys.modules:
@@ -81,6 +82,22 @@ class Circumstances(ExitStack):
             outcome.peak = self._peak.bytes
 
 
+class CopiesStay(TorchFunctionMode):
+    """Makes a tensor from a tensor where that lies, as in every process whose default device is the CPU: there torch
+    moves to a default device only what comes from numbers."""
+
+    MAKERS = (torch.tensor, torch.as_tensor, torch.asarray)
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        given = args[0] if args else kwargs.get("data", kwargs.get("obj"))
+        if func in self.MAKERS and isinstance(given, Tensor) and kwargs.get("device") is None:
+            kwargs = kwargs | {"device": given.device}
+        return func(*args, **kwargs)
+
+
 class UnwrittenIsNan(TorchFunctionMode):
     """Fills with NaN what is made without values, where kernels are to write it: memory holds what was there before,
     another number in each run, and now and then the right one."""
@@ -91,7 +108,10 @@ class UnwrittenIsNan(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         made = func(*args, **(kwargs or {}))
-        return made.fill_(math.nan) if func in self.MAKERS and made.is_floating_point() else made
+        if func in self.MAKERS and made.is_floating_point():
+            with torch.no_grad():  # a leaf with gradients refuses
+                made.fill_(math.nan)
+        return made
 
 
 class OneDevice(UncompiledMode):

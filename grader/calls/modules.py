@@ -28,10 +28,29 @@ def method(module: nn.Module, name: str) -> Callable[..., Any]:
         "is_training": lambda: all(part.training for part in module.modules()),
         "is_evaluating": lambda: not any(part.training for part in module.modules()),
         "shares": lambda first, second: attribute(module, first) is attribute(module, second),
+        "optimizer": lambda: optimizer(module),
     }
     if name not in methods:
         raise NotThere(f"a module has no {name} here")
     return methods[name]
+
+
+def optimizer(module: nn.Module) -> torch.optim.Optimizer:
+    """An ordinary optimizer of the module, for what takes one and is not about it: in two groups, which share the
+    parameters alternately."""
+    parameters = list(module.parameters())
+    groups = [{"params": parameters[::2]}, {"params": parameters[1::2]}]
+    return torch.optim.AdamW(groups, lr=1.0, weight_decay=0.1)
+
+
+def step_by(kept: object, learning_rate: float) -> None:
+    """A step of an optimizer at this learning rate, from the gradients that are there. Raises NotThere for what is
+    none."""
+    if not isinstance(kept, torch.optim.Optimizer):
+        raise NotThere("no optimizer")
+    for group in kept.param_groups:
+        group["lr"] = learning_rate
+    kept.step()
 
 
 def outline(module: nn.Module) -> dict[str, Tensor]:

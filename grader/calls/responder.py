@@ -173,6 +173,8 @@ class Responder:
         if call.name == "__call__":
             forward: Any = module
             return forward  # type: ignore[no-any-return]  # a module: calling it is its forward
+        if call.name == "step_by":
+            return partial(modules.step_by, module)
         if not isinstance(module, nn.Module):
             raise NotThere("no module")
         return modules.method(module, call.name)

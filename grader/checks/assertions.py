@@ -97,15 +97,20 @@ def _above_zero(name: str, number: object) -> None:
         raise ValueError(f"@{name}(…) takes a number above 0, and not {got}")
 
 
-def agree(got: Answer, expected: Any, *, terms: int = 1, note: str | None = None) -> None:
+def agree(got: Answer, expected: Any, *, terms: int = 1, note: str | None = None, shows: Answer | None = None) -> None:
     """Fails unless `got` agrees with `expected` in structure, shape, dtype, device and values, then in gradients.
 
     `terms` is the length of the longest sum behind a value: with the dtype, it sets the tolerance. `expected` is an
     answer of the reference, or a value: a tensor, an array, tuples and dicts of them. `note` is added when it fails.
-    Of a call with `using(part=…)` only this one of the values returned is compared, with that of the reference's, or
-    with a value; no gradients then.
+    `shows`: the answer of the call that is judged, where `got` only shows what it did, as a model's logits do of the
+    step that trained it. Of a call with `using(part=…)` only this one of the values returned is compared, with that of
+    the reference's, or with a value; no gradients then.
     """
-    _compare(got, expected, Tolerance(terms), note)
+    try:
+        _compare(got, expected, Tolerance(terms), note)
+    except CheckFailed as failure:
+        failure.blames = shows.exchange.name if shows else ""
+        raise
 
 
 def exactly(got: Answer, expected: Any, *, note: str | None = None) -> None:

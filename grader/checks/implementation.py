@@ -303,6 +303,14 @@ class Handle(Answer):
         self._do(f"nested_{mode}")
         return self
 
+    def optimizer(self) -> Handle:
+        """An ordinary optimizer of the module, where a check is about something else that takes one."""
+        return self._ask("optimizer", options=Options(device=self.device, keep=True))  # type: ignore[return-value]  # kept
+
+    def step_by(self, learning_rate: float) -> None:
+        """A step of an optimizer, from the gradients that the last call of its model left."""
+        self._ask("step_by", (learning_rate,))
+
     def to(self, device: str | None = None, dtype: torch.dtype | None = None) -> Handle:
         """Moves the module; the tensors of its later calls are moved to the same device."""
         name = None if dtype is None else str(dtype).removeprefix("torch.")

@@ -142,6 +142,13 @@ class _Program:
             self.lines.append(f"{model}{path}.{call.name}()")
         elif call.name in ("nested_train", "nested_eval"):
             self.lines.append(f"torch.nn.ModuleList([{model}]).{call.name.removeprefix('nested_')}()")
+        elif call.name == "optimizer":
+            made = self.models[call.new_handle] = self._free("optimizer")
+            groups = f'[{{"params": list({model}.parameters())[place::2]}} for place in (0, 1)]'
+            self.lines.append(f"{made} = torch.optim.AdamW({groups}, lr=1.0, weight_decay=0.1)")
+        elif call.name == "step_by":
+            self.lines += [f"for group in {model}.param_groups:", f'    group["lr"] = {plain(call.args[0])}', ""]
+            self.lines.append(f"{model}.step()")
         else:
             self.lines.append(f"{model}({self._arguments(call)})")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from pathlib import Path
 
 from grader.base import language
 from grader.base.language import gettext as _
@@ -44,12 +43,14 @@ def _lint(given: Namespace) -> int:
 
 
 def _messages_line(parser: Parser) -> None:
-    parser.argument("FOLDER", help=_("Only the catalogue in the folder of one step."))
+    parser.argument("STEPS", help=_("Only these steps: 4, step04, a name, 1-6 or 1-6,13."))
     parser.flag("--check", help=_("Change nothing; say what is missing or stale, and exit with 1 if anything is."))
 
 
 def _messages(given: Namespace) -> int:
     _require_checkout()
+    given.step, given.track = [given.steps] if given.steps else [], []
+    names = common.chosen_steps(given, "messages")
     from grader.author import lint, translations
 
     if given.check:
@@ -59,7 +60,7 @@ def _messages(given: Namespace) -> int:
     if unread := lint.unparsed():
         print("\n".join(unread), file=sys.stderr)
         return 2
-    for line in translations.update(Path(given.folder) if given.folder else None):
+    for line in translations.update(names):
         print(line)
     return 0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from grader.base import files, language, paths
 from grader.base.language import gettext as _
-from grader.cli import common
+from grader.cli import common, watch
 from grader.cli.common import EXERCISES, N_
 from grader.cli.parser import BadInput, Parser, Subcommand
 
@@ -190,32 +190,6 @@ def _tracks(given: Namespace) -> None:
         console.say(track_list.terminal(tracks.overview(read.sources)))
 
 
-# --- watch -----------------------------------------------------------------------------------------------------------
-
-
-def _watch_line(parser: Parser) -> None:
-    parser.argument("STEP", into="step_name", help=_("Start with this step."))
-    common.choice_options(parser)
-    common.submission_option(parser)
-    common.device_option(parser, "cpu")
-    parser.flag("--page", help=_("Also show the session as a page in the browser."))
-    common.language_option(parser)
-    common.isolation_option(parser)
-
-
-def _watch(given: Namespace) -> None:
-    with language.use(common.chosen_language(given.lang, "watch")):
-        names = common.chosen_steps(given, "watch")
-        start = common.one_step(given.step_name, "watch") if given.step_name else next(iter(names), None)
-        common.require_folder(given.submission, "watch")
-        limits = common.limits(given, "watch")
-        if sys.stdout.isatty():  # the imports below take half a second
-            print(_("Loading torch, once …"), flush=True)
-        from grader.learner import watch as watching
-
-        watching.run(given.submission, start, given.device, limits.required, names, in_browser=given.page)
-
-
 # --- one step --------------------------------------------------------------------------------------------------------
 
 
@@ -363,8 +337,14 @@ def _doctor(given: Namespace) -> int:
 
 
 COMMANDS = [
-    Subcommand("grade", N_("Grade a submission and say what to do next."), _grade_line, _grade),
-    Subcommand("watch", N_("Grade each save as it happens, until q is pressed."), _watch_line, _watch),
+    watch.COURSE,
+    Subcommand(
+        "grade", N_("Grade a submission and say what to do next."), _grade_line, _grade,
+        note=N_(
+            "The exit code is 0 whether the submission passes or not (--json says which), and 2 if nothing was graded."
+        ),
+    ),
+    watch.WATCH,
     Subcommand("hint", N_("Give one more hint for a step."), _step_line, _hint),
     Subcommand("lesson", N_("Show the lesson of a step."), _lesson_line, _lesson),
     Subcommand("repro", N_("Run the first failing call of a step in a process of your own."), _repro_line, _repro),

@@ -31,16 +31,18 @@ class Unfit(ValueError):
 
 
 class Subcommand:
-    """One command: its line in --help (marked by N_), its options and arguments, and what runs it.
+    """One command: its line in --help and a further note in its own --help (both marked by N_), its options and
+    arguments, and what runs it.
 
     `run` may return an exit code; None is 0.
     """
 
     def __init__(
         self, name: str, summary: str, declare: Callable[[Parser], None],
-        run: Callable[[argparse.Namespace], int | None], *, hidden: bool = False,
+        run: Callable[[argparse.Namespace], int | None], *, note: str = "", hidden: bool = False,
     ) -> None:  # fmt: skip
-        self.name, self.summary, self.declare, self.run, self.hidden = name, summary, declare, run, hidden
+        self.name, self.summary, self.note, self.hidden = name, summary, note, hidden
+        self.declare, self.run = declare, run
 
 
 class Parser(argparse.ArgumentParser):

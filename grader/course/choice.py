@@ -104,7 +104,7 @@ def by_default(sources: TEXTS, problems: Mapping[str, str], solutions: Path | No
 def _in_range(part: str, names: list[str]) -> list[str]:
     """The steps of `4`, of a name, or of `1-6`. Raises Unknown."""
     first, dash, last = (word.strip() for word in part.partition("-"))
-    if not dash:
+    if not (first and dash and last):
         return [_match(part, names)]
     start, end = names.index(_match(first, names)), names.index(_match(last, names))
     if start > end:

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from grader.base import files, language
+from grader.base.downloads import left_out
 from grader.base.language import gettext as _
 from grader.base.limits import Limits
 from grader.base.paths import typed
@@ -20,7 +21,7 @@ from grader.course import choice
 from grader.course.submissions import Submission
 from grader.instructor import class_page, exports, fingerprint
 from grader.instructor import pool as pools
-from grader.instructor.roster import Impossible, Student, class_folders, file_name, left_out, students
+from grader.instructor.roster import Impossible, Student, class_folders, file_name, students
 from grader.instructor.standings import Standing, standing
 from grader.judge import grader
 from grader.marks.assignments import BadTerm
@@ -231,10 +232,9 @@ def grade(
         on_student(graded, kept)
 
     def tasks() -> Iterator[tuple[str, pools.Task]]:
-        handed_in = students(request.submissions, names, plan.assignment, request.earlier)
-        for name, student in zip(names, handed_in, strict=True):
+        for student in students(request.submissions, names, plan.assignment, request.earlier):
             known = load(request.out, student.file)
-            ledger.expect(student.file, request.submissions / name, student.submission, known.mark if known else None)
+            ledger.expect(student.file, student.folder, student.submission, known.mark if known else None)
             key = _key(student, _of_its_round(plan, None if request.again else known), request.limits)
             graded = _ungraded(student, key)
             if student.problem:

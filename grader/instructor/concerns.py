@@ -31,10 +31,11 @@ def _named(standings: Sequence[Standing], about: Callable[[Standing], str | None
 def _reasons() -> list[tuple[str, Callable[[Standing], str | None]]]:
     """What there is to look for: a sentence, and what gives a student's particulars, None where it is not so."""
     return [
-        (_("Could not be graded, and has no score"), lambda one: one.error if one.score is None else None),
+        (_("No mark yet: a person must look"), lambda one: one.error if one.score is None else None),
         (_("No step was begun"), lambda one: "" if one.nothing_handed_in else None),
         (_("Files that were not read"), _unread),
-        (_("Files that can't be used as they are"), _unusable),
+        (_("Files that can't be read, and for which a person decided"), _unusable),
+        (_("Files graded as a step by what they define"), lambda one: " ".join(one.taken) or None),
         (_("The file is not valid Python, so nothing of it was graded"), _steps(lambda step: step.invalid)),
         (_("The file can't be imported, so nothing of it was graded"), _steps(lambda step: step.not_imported)),
         (_("A built-in that is off limits was used"), _steps(lambda step: step.off_limits)),
@@ -43,6 +44,7 @@ def _reasons() -> list[tuple[str, Callable[[Standing], str | None]]]:
               "mistake or on purpose"),
             _steps(lambda step: step.odd),
         ),
+        (_("Graded with the reference in place of an earlier step that was wrong or not handed in"), _resting),
         (_("The code timed out"), _steps(lambda step: step.status == "timeout")),
     ]  # fmt: skip
 
@@ -52,9 +54,15 @@ def _steps(is_meant: Callable[[StepStanding], bool]) -> Callable[[Standing], str
     return lambda one: ", ".join(step.name for step in one.steps if is_meant(step)) or None
 
 
+def _resting(one: Standing) -> str | None:
+    return ", ".join(step.resting for step in one.steps if step.resting) or None
+
+
 def _unread(one: Standing) -> str | None:
     return "; ".join(f"{file} ({reason})" for file, reason in one.unread) or None
 
 
 def _unusable(one: Standing) -> str | None:
-    return " ".join(dict.fromkeys(step.unusable for step in one.steps if step.unusable)) or None
+    """What a person has decided about already."""
+    said = dict.fromkeys(step.unusable for step in one.steps if step.unusable and step.score is not None)
+    return " ".join(said) or None

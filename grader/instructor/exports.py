@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree
 
+from grader.base.downloads import MOODLE_FOLDER
 from grader.base.results import CheckResult, Graded, Report, Status, StepResult
-from grader.instructor.roster import MOODLE_FOLDER
 from grader.instructor.standings import Standing
 from grader.report.terminal import number, plain, quoted, unread
 
@@ -25,13 +25,26 @@ JUNIT_TAGS: dict[Status, str] = {
 def class_csv(standings: Sequence[Standing], steps: Sequence[str]) -> str:
     """One row a student. A student who could not be graded has no score, and the reason in the column `error`.
 
-    So has a file that could not be run, beside the points of the others. `unread` names the files that were not read.
-    Where steps of several tracks were graded, each track has a column with its points.
+    So has a file that could not be run, beside the points of the others. `unread` names the files that were not read,
+    `references` the steps that were graded with the reference in place of earlier ones. Where steps of several tracks
+    were graded, each track has a column with its points.
     """
     tracks = list(dict.fromkeys(track for standing in standings for track in standing.by_track))
     tracks = tracks if len(tracks) > 1 else []
     rows: list[list[str]] = [
-        ["student", "status", "score", "max_score", *tracks, *steps, "diagnoses", "error", "unread", "late"]
+        [
+            "student",
+            "status",
+            "score",
+            "max_score",
+            *tracks,
+            *steps,
+            "diagnoses",
+            "error",
+            "unread",
+            "late",
+            "references",
+        ]
     ]
     for standing in standings:
         scores = {step.name: number(step.score) for step in standing.steps}
@@ -39,12 +52,14 @@ def class_csv(standings: Sequence[Standing], steps: Sequence[str]) -> str:
             f"{step.name}: {' | '.join(names)}" for step in standing.steps for names in step.diagnoses
         ]  # fmt: skip
         unusable = dict.fromkeys(step.unusable for step in standing.steps if step.unusable)
+        said = standing.error or " ".join([*unusable, *standing.taken])
         rows.append([
             standing.student, "error" if standing.score is None else "graded", _score(standing),
             "" if standing.score is None else number(standing.max_score),
             *(number(standing.by_track[track]) if track in standing.by_track else "" for track in tracks),
-            *(scores.get(step, "") for step in steps), "; ".join(diagnoses), standing.error or " ".join(unusable),
+            *(scores.get(step, "") for step in steps), "; ".join(diagnoses), said,
             "; ".join(f"{file}: {reason}" for file, reason in standing.unread), "late" if standing.late else "",
+            "; ".join(step.resting for step in standing.steps if step.resting),
         ])  # fmt: skip
     return _csv(rows)
 

@@ -36,15 +36,10 @@ class NoGradebook(RuntimeError):
 
 @dataclass(frozen=True)
 class Mark:
-    """What the gradebook says of one step.
-
-    `share` is the part of its points, None when nothing could be graded. `needs_person`: the points stand, and nbgrader
-    asks somebody to look, since the code was never run.
-    """
+    """What the gradebook says of one step; `share` is the part of its points, None while a person must look."""
 
     share: float | None
     comment: str
-    needs_person: bool = False
 
 
 def save(
@@ -63,7 +58,8 @@ def save(
             if report is None:
                 marks = dict.fromkeys(steps, ungraded(error))
             else:
-                marks = {step.name: mark(step, reports.unread(report)) for step in report.steps if step.name in steps}
+                said = [*report.notes, *reports.unread(report)]
+                marks = {step.name: mark(step, said) for step in report.steps if step.name in steps}
             gradebook.update_or_create_student(student)
             gradebook.update_or_create_submission(assignment, student)
             write(gradebook, marks, steps, assignment, student)
@@ -80,13 +76,13 @@ def mark(step: StepResult, unread: Sequence[str] = ()) -> Mark:
     said = "\n".join([reports.as_text(step), *(unread if step.status != "pass" else ())])
     if step.score is None:
         return ungraded(said)
-    return Mark(step.score / step.max_score if step.max_score else 0.0, _comment(said), bool(step.unusable))
+    return Mark(step.score / step.max_score if step.max_score else 0.0, _comment(said))
 
 
 def ungraded(reason: str) -> Mark:
     """The mark of what could not be graded."""
     said = _("This could not be graded and has no score. A person has to look at it.")
-    return Mark(None, _comment(f"{said}\n{reason}"), needs_person=True)
+    return Mark(None, _comment(f"{said}\n{reason}"))
 
 
 def write(
@@ -102,7 +98,7 @@ def write(
     for step, mark in marks.items():
         grade = grades[places[step], POINTS_CELL.format(step=step)]
         grade.auto_score = None if mark.share is None else score(mark, grade.max_score)
-        grade.needs_manual_grade = mark.needs_person or grade.manual_score is not None or grade.auto_score is None
+        grade.needs_manual_grade = grade.manual_score is not None or grade.auto_score is None
         comments[places[step], step].auto_comment = mark.comment
 
 

@@ -25,6 +25,7 @@ from grader.marks import assignments, moments, sheets
 from grader.marks import marking as marks
 from grader.marks.assignments import FILE
 from grader.marks.marking import Marking
+from grader.report.terminal import why_open
 
 SCRIPTS = {"setup.sh": "gradescope_setup.sh", "run_autograder": "gradescope_run.sh"}
 PARTS = ("grader/**/*", "solutions/**/*", "requirements.lock", "LICENSE")
@@ -68,11 +69,10 @@ def grade(folder: Path, results: Path) -> None:
     handed_in = submissions.read(roster.step_folder(folder, "attention"))
     with grading.Grader() as grader:
         report = grader.grade(handed_in, _chosen())
-    failed = [step.name for step in report.steps if step.status == "error"]
-    if failed:
-        raise NotGraded(_("The grader itself failed in {steps}.").format(steps=", ".join(failed)))
     if (ROOT / NAMED).is_file():
         report = _marked(report, folder.parent / ABOUT)
+    if said := why_open(report):
+        raise NotGraded(said)
     results.parent.mkdir(parents=True, exist_ok=True)
     results.write_bytes(msgspec.json.encode(exports.gradescope(report)))
 

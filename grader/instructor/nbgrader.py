@@ -31,6 +31,7 @@ from grader.base.language import gettext as _
 from grader.base.limits import Limits
 from grader.base.paths import ROOT
 from grader.base.results import AssignmentMark, Report, StepResult
+from grader.base.untrusted import Unusable
 from grader.course import earlier, submissions
 from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA, Cell, one_budget
 from grader.instructor import fingerprint, gradebook, markup
@@ -297,7 +298,7 @@ def _mark(report: Report | str, step: str) -> Mark:
     """The mark for a step, out of the report, or out of the reason why there is none."""
     if isinstance(report, str):
         return gradebook.ungraded(report)
-    return gradebook.mark(_result(report, step), reports.unread(report))
+    return gradebook.mark(_result(report, step), [*report.notes, *reports.unread(report)])
 
 
 def _result(report: Report, step: str) -> StepResult:
@@ -353,8 +354,8 @@ def _rebuilt(path: Path, about: Any) -> NotebookNode:
     with Gradebook(about["db_url"]) as book:
         known = _known_cells(book, about)
     cells = list(known.values())
-    with suppress(submissions.Unusable), one_budget():  # the report says so
-        cells = _put_together(known, submissions.notebook_answers(path), submissions.notebook_cells(path))
+    with suppress(Unusable), one_budget():  # the report says so
+        cells = _put_together(known, submissions.notebook_answers(path)[0], submissions.notebook_cells(path))
     note = _("The notebook that was handed in could not be read as is. This one was rebuilt from its answers.")
     made = v4.new_notebook(cells=[v4.new_markdown_cell(note), *cells], metadata={"kernelspec": KERNEL, **REBUILT})
     return NotebookNode(made)

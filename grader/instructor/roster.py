@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from grader.base.downloads import NOT_STUDENTS, BadDownload, Person, left_out, people
 from grader.base.files import walk
 from grader.base.language import gettext as _
 from grader.base.paths import step_folders, typed
 from grader.course import earlier, lab_log
-from grader.course.submissions import ARCHIVE, Submission, read, readable
+from grader.course.submissions import ARCHIVE, Submission, cut, note_left, read, readable
 
 STEP_FILE = re.compile(r".*step\d{2}_\w+.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too
-# How Moodle names the folder of a student: full name, number of the submission, kind.
-MOODLE_FOLDER = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+)\w*")
-# How it names a file where the teacher's download has no folders: the folder's name in front.
-MOODLE_FILE = re.compile(r"(?P<folder>.+?_\d+_assignsubmission_file)_(?P<file>.+)")
-# How Canvas names a file of a download: who, whether late, the student's ID, that of the file, its own name. A name may
-# hold `_`; of an anonymous assignment it is `LATE_anon_x7Ab2_98766_`, where no ID of the gradebook stands.
-CANVAS_FILE = re.compile(
-    r"(?:(?P<early>LATE_)?(?P<anonymous>anon_[A-Za-z0-9]{5})|(?P<login>[^_.].*?)(?P<late>_LATE)?_(?P<id>\d+))_\d+_(?P<file>.+)"
-)
 KNOWN = ("exercises", "submission")  # where a learner's files stand inside what was handed in
-NOT_STUDENTS = ("__MACOSX", "__pycache__")
-BY_NBGRADER = ("timestamp.txt", "submission_secret.txt")  # what it puts beside a submission
+OF_A_KIT = (
+    "grader", "steps", "classroom50", "dist", ".venv", ".vscode", "Makefile", "README.md", "README.ko.md", "LICENSE",
+    "conftest.py", "pytest.ini", "requirements.lock", "requirements-lab.lock", "requirements-triton.lock",
+)  # fmt: skip
 MAX_NAMED = 3  # of the files of a folder that holds no answer
 DEEPEST = 3  # folders inside a student's own
 NOT_IN_NAMES = re.compile(r'[<>:"/\\|?*%~\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]')
@@ -49,8 +44,8 @@ class NoStudents(ValueError):
 class Student:
     """One subfolder: whose it is, what the files about it are called, and what was handed in.
 
-    `problem` says why nothing can be read there; the student is then an error, and not a zero. `canvas_id` and `late`
-    are what Canvas says in the names of the files of its download.
+    `problem` says why nothing can be read there; the student is then an error, and not a zero. `canvas_id`, `late`,
+    `login` and `handed_in` are what the learning platform says; `folder` is where the student's files are.
     """
 
     name: str
@@ -60,15 +55,14 @@ class Student:
     canvas_id: str = ""
     late: bool = False
     labs: tuple[str, ...] = ()  # that the student's own list names
+    login: str = ""
+    handed_in: str = ""
+    folder: Path = Path()
 
 
 def folders(submissions: Path) -> list[str]:
-    """The names of the students' folders, links to folders included, and of the students of a flat download of Canvas;
-    in order. Raises NoStudents."""
-    found = [name for name in os.listdir(submissions) if not name.startswith(".") and name not in NOT_STUDENTS]
-    there = [name for name in found if _may_be_folder(submissions / name)]
-    online = {text for texts in _online_texts(there).values() for text in texts}
-    found = sorted({*there, *_downloaded(submissions)} - online)
+    """What the students of a class are called, in order. Raises NoStudents, BadDownload."""
+    found = list(people(submissions))
     if not found:
         raise NoStudents(str(submissions))
     return found
@@ -95,11 +89,13 @@ def class_folders(submissions: Path, out: Path, earlier: Sequence[Path]) -> list
         loose = left_out(submissions)
         if any(name.endswith(".py") for name in loose) or len(loose) == 1 and loose[0].endswith(".ipynb"):
             problem = _("{folder} is a single submission. Type: python -m grader grade --submission {folder}")
-        elif loose:
+        elif any(STEP_FILE.fullmatch(name) or ARCHIVE.fullmatch(name) for name in loose):
             problem = _(
                 "{folder} holds loose files, but each student needs a folder: put what each handed in, "
                 "unpacked, into one. Type: python -m grader class {folder}"
             )
+    except BadDownload as bad:
+        raise Impossible(_("{problem} Type: {command}").format(problem=bad, command="make release")) from None
     except FileNotFoundError:
         problem = _("There is no folder {folder}. Type: python -m grader class FOLDER")
     except OSError:
@@ -107,74 +103,26 @@ def class_folders(submissions: Path, out: Path, earlier: Sequence[Path]) -> list
     raise Impossible(problem.format(folder=typed(submissions)))
 
 
-def _online_texts(names: list[str]) -> dict[str, list[str]]:
-    """What Moodle puts into further folders for somebody who has one with files: by that one."""
-    found: dict[str, list[str]] = {}
-    known = [(name, match) for name in names if (match := MOODLE_FOLDER.fullmatch(name))]
-    files = {(match["name"], match["number"]): name for name, match in known if match["kind"] == "file"}
-    for name, match in known:
-        own = files.get((match["name"], match["number"]))
-        if own is not None and name != own:
-            found.setdefault(own, []).append(name)
-    return found
-
-
-def _downloaded(submissions: Path) -> dict[str, list[str]]:
-    """The files of a flat download, by student. Canvas's: the login, with the ID behind it where two have the same;
-    Moodle's: what it would call the folder."""
-    files: dict[tuple[str, str], list[str]] = {}
-    for name in sorted(os.listdir(submissions)):
-        if moodle := MOODLE_FILE.fullmatch(name):
-            if not (submissions / name).is_dir():
-                files.setdefault((moodle["folder"], ""), []).append(name)
-        elif (match := CANVAS_FILE.fullmatch(name)) and (STEP_FILE.fullmatch(name) or ARCHIVE.fullmatch(name)):
-            files.setdefault((_canvas_name(match), match["id"] or ""), []).append(name)
-    logins = [login for login, _id in files]
-    taken = {login for login in logins if logins.count(login) > 1 or (submissions / login).exists()}
-    return {f"{login}_{number}" if login in taken else login: names for (login, number), names in files.items()}
-
-
-def canvas_names(match: re.Match[str]) -> list[str]:
-    """What the student of a file of Canvas's may be called here."""
-    return [_canvas_name(match), f"{_canvas_name(match)}_{match['id'] or ''}"]
-
-
-def _canvas_name(match: re.Match[str]) -> str:
-    return str(match["anonymous"] or match["login"])
-
-
-def _may_be_folder(path: Path) -> bool:
-    """Whether it is a folder, or a link that leads where nobody may look: its student is named and not left out."""
-    try:
-        return path.is_dir()
-    except OSError:
-        return True
-
-
-def left_out(submissions: Path) -> list[str]:
-    """The files beside the students' folders that somebody may have handed in, in order."""
-    loose = (name for name in os.listdir(submissions) if not name.startswith("."))
-    handed_in = (name for name in loose if STEP_FILE.fullmatch(name) or ARCHIVE.fullmatch(name))
-    read = {name for names in _downloaded(submissions).values() for name in names}
-    return sorted(name for name in handed_in if name not in read and os.path.isfile(submissions / name))
-
-
 def students(submissions: Path, names: list[str], assignment: str, before: Sequence[Path] = ()) -> Iterator[Student]:
     """Each student with what was handed in, read as it is asked for; `before` are the folders of earlier assignments of
     the same class, the last one last."""
-    downloaded, online = _downloaded(submissions), _online_texts(os.listdir(submissions))
+    everybody = people(submissions)
     classes = [EarlierClass(folder) for folder in before]
-    others = _other_assignments(submissions, names, assignment)
-    for folder in names:
-        if folder in downloaded:
-            student = _from_download(submissions, folder, downloaded[folder])
-        elif others and _holds_only(submissions / folder, others):  # this one was not handed in
-            student = Student(readable(folder), file_name(folder), Submission(readable(folder)))
+    others = _other_assignments(submissions, [one.folder for one in everybody.values() if one.folder], assignment)
+    for name in names:
+        person = everybody[name]
+        if person.files:
+            student = _from_download(submissions, person)
+        elif others and _holds_only(submissions / person.folder, others):  # this one was not handed in
+            student = Student(readable(name), file_name(name), Submission(readable(name)))
         else:
-            student = _from_folder(submissions, folder, assignment, online.get(folder, ()))
+            student = _from_folder(submissions, person, assignment, others)
         for one in classes:
-            one.add_to(student.submission, folder, assignment)
-        yield student
+            one.add_to(student.submission, person, assignment)
+        yield dataclasses.replace(
+            student, canvas_id=person.canvas_id, late=person.late, login=person.login, handed_in=person.handed_in,
+            folder=submissions / (person.folder or person.name),
+        )  # fmt: skip
 
 
 def _other_assignments(submissions: Path, names: list[str], assignment: str) -> set[str]:
@@ -205,56 +153,62 @@ class EarlierClass:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._downloaded = _downloaded(path)
-        names = [*self._downloaded, *(name for name in os.listdir(path) if _may_be_folder(path / name))]
-        people = [_person(name) for name in names]
-        self._folders = {person: name for person, name in zip(people, names, strict=True) if people.count(person) == 1}
+        everybody = list(people(path).values())
+        keys = [person.key for person in everybody]
+        self._people = {one.key: one for one in everybody if keys.count(one.key) == 1}
 
-    def add_to(self, submission: Submission, folder: str, assignment: str) -> None:
+    def add_to(self, submission: Submission, person: Person, assignment: str) -> None:
         """Adds what this student handed in there; what can't be read there is no answer."""
-        name = self._folders.get(_person(folder))
-        if name is None:
+        own = self._people.get(person.key)
+        if own is None:
             return
         with suppress(OSError):
-            files = self._downloaded.get(name)
-            found = read(self._path, files) if files else _handed_in(self._path / name, assignment)
+            found = read(self._path, own.files) if own.files else _handed_in(self._path / own.folder, assignment)
             submission.add_earlier(found, readable(self._path.name))
 
 
-def _person(name: str) -> str:
-    """Who a folder belongs to: Moodle's number in its name is another one in each assignment."""
-    match = MOODLE_FOLDER.fullmatch(name)
-    return match["name"] if match else name
-
-
-def _from_folder(submissions: Path, folder: str, assignment: str, online: Sequence[str]) -> Student:
-    name, problem = readable(folder), ""
+def _from_folder(submissions: Path, person: Person, assignment: str, others: Collection[str]) -> Student:
+    name, problem, folder = readable(person.name), "", submissions / person.folder
     labs: tuple[str, ...] = ()
     try:
-        handed_in = _handed_in(submissions / folder, assignment)
-        problem = _without_answer(submissions / folder, name, handed_in)
-        labs = lab_log.names(step_folder(submissions / folder, assignment))
+        handed_in = _handed_in(folder, assignment)
+        handed_in.name = name  # and not that of a folder inside the student's own
+        place = step_folder(folder, assignment)
+        labs = lab_log.names(place)
+        _note_beside(handed_in, folder, place, others)
     except Exception as error:  # whatever is wrong with one folder is nobody else's problem
         handed_in = Submission(name)
         reason = getattr(error, "strerror", None) or error or type(error).__name__
         problem = _("{folder} can't be read ({reason}).").format(folder=name, reason=reason)
-    for text in online:
-        handed_in.unread[f"{readable(text)}/"] = _("it is a text that was typed into Moodle")
-    handed_in.name = name  # and not that of a folder inside the student's own
-    return Student(name, file_name(folder), handed_in, problem, labs=labs)
+    for text in person.texts:
+        handed_in.leave(f"{readable(text)}/", _("it is a text that was typed into Moodle"))
+    return Student(name, file_name(person.name), handed_in, problem or _without_answer(handed_in), labs=labs)
 
 
-def _from_download(submissions: Path, name: str, files: list[str]) -> Student:
+def _from_download(submissions: Path, person: Person) -> Student:
     """A student of a flat download, of Moodle's too."""
-    matches = [match for match in map(CANVAS_FILE.fullmatch, files) if match and not MOODLE_FILE.fullmatch(match[0])]
-    handed_in = read(submissions, files)
-    handed_in.name, problem = readable(name), ""
-    if not {step.name for step in step_folders()} & (handed_in.sources.keys() | handed_in.problems.keys()):
-        said = _("No answer was found in {files}.")
-        problem = said.format(files=", ".join(map(readable, files[:MAX_NAMED])))
-    late = any(match["late"] or match["early"] for match in matches)
-    number = (matches[0]["id"] or "") if matches else ""
-    return Student(handed_in.name, file_name(name), handed_in, problem, number, late)
+    handed_in = read(submissions, person.files)
+    handed_in.name = readable(person.name)
+    return Student(handed_in.name, file_name(person.name), handed_in, _without_answer(handed_in))
+
+
+def _note_beside(handed_in: Submission, folder: Path, place: Path, others: Collection[str]) -> None:
+    """Names what lies in a student's folder outside of the one that was read: on the way to it, folder by folder."""
+    while place != folder:
+        place, inside = place.parent, place.name
+        kit = (place / "grader").is_dir() and (place / "steps").is_dir()  # the student's copy of the whole kit
+        for name in sorted(os.listdir(place)):
+            shown = readable((place / name).relative_to(folder).as_posix())
+            if name == inside or place == folder and name in others:
+                continue
+            if kit and name in OF_A_KIT:
+                handed_in.files[f"{shown}/" if (place / name).is_dir() else shown] = _(
+                    "part of what everybody was given"
+                )
+            else:
+                said = _("it is outside of {folder}, where the answers are").format(folder=f"{inside}/")
+                note_left(handed_in, place / name, shown, said)
+    cut(handed_in)
 
 
 def file_name(name: str) -> str:
@@ -279,28 +233,23 @@ def _handed_in(folder: Path, assignment: str) -> Submission:
     return handed_in
 
 
-def _without_answer(folder: Path, name: str, handed_in: Submission) -> str:
-    """Why a folder that holds files and no answer can't be graded: they may well be everything. Else nothing."""
+def _without_answer(handed_in: Submission) -> str:
+    """Why what holds files and no answer can't be graded: they may well be everything. Else nothing."""
     if {step.name for step in step_folders()} & (handed_in.sources.keys() | handed_in.problems.keys()):
         return ""
-    there = sorted(_files(folder))
-    for file in there:
+    if not handed_in.unread:
+        return ""
+    for file in handed_in.unread:
         if ARCHIVE.fullmatch(file):
             said = _("{folder} holds an archive and no answer: unpack {file} there.")
-            return said.format(folder=name, file=readable(file))
-    if not there:
-        return ""
-    files = ", ".join([readable(file) for file in there[:MAX_NAMED]] + ["…"] * (len(there) > MAX_NAMED))
+            return said.format(folder=handed_in.name, file=file)
+    there = [f"{file} ({reason})" for file, reason in handed_in.unread.items()]
+    files = ", ".join(there[:MAX_NAMED] + ["…"] * (len(there) > MAX_NAMED))
     said = _(
         "No answer was found in {folder}, only {files}. Put the notebook, or step files with names like "
         "{step}.py, directly into that folder."
     )
-    return said.format(folder=name, files=files, step=step_folders()[0].name)
-
-
-def _files(folder: Path) -> Iterator[str]:
-    """The names of the files in a student's folder, at any depth, that a person may have put there."""
-    return (entry.name for entry in walk(folder, NOT_STUDENTS) if entry.name not in BY_NBGRADER)
+    return said.format(folder=handed_in.name, files=files, step=step_folders()[0].name)
 
 
 def step_folder(folder: Path, assignment: str) -> Path:
@@ -310,6 +259,7 @@ def step_folder(folder: Path, assignment: str) -> Path:
             entries = list(listing)
         if any(STEP_FILE.fullmatch(entry.name) for entry in entries):
             break
+        loose = any(entry.name.endswith(".py") for entry in entries)
         inside = [
             entry.name for entry in entries
             if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".") and entry.name not in NOT_STUDENTS
@@ -317,5 +267,8 @@ def step_folder(folder: Path, assignment: str) -> Path:
         known = [name for name in (assignment, *KNOWN) if name in inside]
         if not known and len(inside) != 1:
             break
-        folder /= known[0] if known else inside[0]
+        further = folder / (known[0] if known else inside[0])
+        if loose and not any(STEP_FILE.fullmatch(entry.name) for entry in walk(further, NOT_STUDENTS)):
+            break  # the answers may be here, under names of their own
+        folder = further
     return folder

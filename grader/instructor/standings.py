@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from grader.base.language import gettext as _
 from grader.base.results import Graded, Status, StepResult
 from grader.marks.marking import marked
+from grader.report.terminal import why_open
 
 INVALID = re.compile(r"\b(SyntaxError|IndentationError|TabError)\b")  # as Python says of a file that does not parse
 
@@ -20,7 +20,7 @@ class StepStanding:
     `diagnoses` are the names of what went wrong: each a tuple of one, or of several that can't be told apart.
     `unexplained` is the title of the first check that fails, where no diagnosis says why. `unusable` says why what was
     handed in could not be run; `invalid` and `not_imported`: no check of it got beyond its import. `odd`: its process
-    did what no answer does.
+    did what no answer does. `references`: the earlier steps whose reference was in place when it was graded.
     """
 
     name: str
@@ -37,6 +37,12 @@ class StepStanding:
     invalid: bool = False
     not_imported: bool = False
     odd: bool = False
+    references: tuple[str, ...] = ()
+
+    @property
+    def resting(self) -> str:
+        """The step, and the references that it rests on; empty without any."""
+        return f"{self.name} ({', '.join(self.references)})" if self.references else ""
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,7 @@ class Standing:
     late: bool = False
     labs: tuple[str, ...] = ()
     seed: int | None = None
+    taken: tuple[str, ...] = ()  # sentences about files that were taken for a step
 
     @property
     def by_track(self) -> dict[str, float]:
@@ -78,14 +85,11 @@ def standing(graded: Graded) -> Standing:
         )  # fmt: skip
     steps = tuple(_step(step) for step in report.steps)
     unread = tuple(report.unread.items())
-    failed = [step.name for step in report.steps if step.status == "error"]
-    score: float | None = report.score
-    error = ""
-    if failed:  # a mark without these steps would cost points that nobody took
-        score, error = None, _("The grader itself failed in {steps}.").format(steps=", ".join(failed))
+    error = why_open(report)  # a mark without these steps would cost points that nobody took
+    score = None if error else report.score
     return Standing(
         graded.student, graded.file, score, report.max_score, steps, error, unread, graded.canvas_id, graded.late,
-        graded.labs, report.seed,
+        graded.labs, report.seed, tuple(graded.report.notes) if graded.report else (),
     )  # fmt: skip
 
 
@@ -99,6 +103,7 @@ def _step(step: StepResult) -> StepStanding:
         step.name, step.title, step.status, step.score, step.max_score, _diagnoses(named),
         () if explained else tuple(failing[:1]), any(check.off_limits for check in step.checks), step.blocked_by,
         step.unusable, step.track, invalid=invalid, not_imported=stuck and not invalid, odd=step.odd,
+        references=tuple(step.references),
     )  # fmt: skip
 
 

@@ -1,7 +1,6 @@
 """Starts judges: forked from one warm process, or spawned as new interpreters.
 
-The command line imports this module first, so that torch loads in that process while it imports everything else here.
-Everything not needed to start it is imported in functions.
+A process that loads torch is started first, and everything not needed for that is imported in functions.
 """
 
 from __future__ import annotations
@@ -16,14 +15,12 @@ import threading
 
 from grader.base.language import gettext as _
 from grader.base.paths import ROOT
-from grader.sandbox import cpus
+from grader.judge import zygote_process
 from grader.sandbox.environment import clean_environment
 
 TYPE_CHECKING = False  # importing it from `typing` takes longer than everything else in this module
 if TYPE_CHECKING:
     from grader.judge.messages import Channel
-
-BORN_HUGE = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}  # glibc then starts its heap in huge pages
 
 
 class GraderError(RuntimeError):
@@ -43,26 +40,11 @@ class Forked:
     """Judges forked from one zygote, which is started at once and warms up in the background."""
 
     def __init__(self, many: bool) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # Python's after-fork handlers (locks, loggers) are for programs with threads. After forking a process with a
-        # single thread they are useless, and the first to dirty pages: a millisecond. Random numbers are the exception:
-        # the zygote's children reseed them.
-        start = (
-            "import os, sys; root, control, cpu_claims, many = sys.argv[1:]; sys.path.insert(0, root)\n"
-            "os.register_at_fork = lambda **calls: None\n"
-            "from grader.judge import zygote; zygote.main(int(control), root, int(cpu_claims), many == 'many')"
-        )
-        claims = cpus.cpu_claims()
-        self.process = subprocess.Popen(
-            [sys.executable, "-I", "-c", start, str(ROOT), str(theirs.fileno()), str(claims), "many" if many else ""],
-            pass_fds=[theirs.fileno(), claims], env=clean_environment() | BORN_HUGE, cwd="/",
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=None if os.environ.get("KIT_DEBUG") else subprocess.DEVNULL,
-        )  # fmt: skip
-        theirs.close()
+        self.process = zygote_process.started(many)
+        control = socket.socket(fileno=self.process.control)
         from grader.sandbox.forked import ForkLauncher
 
-        self.launcher = ForkLauncher(ours)
+        self.launcher = ForkLauncher(control)
         self.ready = False
         self.asking = threading.Lock()
 
@@ -92,7 +74,7 @@ class Forked:
     @property
     def alive(self) -> bool:
         """Whether the zygote still runs."""
-        return self.process.poll() is None
+        return not self.process.poll()
 
     def stop(self) -> None:
         """Tells the zygote that its owner is gone: it kills everything it forked."""
@@ -104,11 +86,7 @@ class Forked:
         self.launcher.control.close()
         if not self.ready:  # it is still importing torch: it has forked nothing and does not listen yet
             self.process.kill()
-        try:
-            self.process.wait(5.0)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        self.process.wait(5.0)
 
 
 class Spawned:

@@ -50,7 +50,7 @@ def without_running(step: Solution, devices: Sequence[str], request: GradeReques
         )
         return _not_run(step, devices, "skipped", said.format(package=step.lacking), score=None)
     if step.name in request.problems:
-        return _not_run(step, devices, "fail", request.problems[step.name])
+        return _not_run(step, devices, "fail", request.problems[step.name], score=None)
     if source is None or is_untouched(source[1]):
         missing = _("There is no file {file} in this submission.").format(file=f"{step.name}.py")
         return _not_run(step, devices, "todo", "" if source else missing)
@@ -69,11 +69,10 @@ class StepRun:
 
     def __init__(self, step: Solution, request: GradeRequest, launcher: Launcher, answers: Answers) -> None:
         self._step, self._launcher, self._answers = step, launcher, answers
-        self._quiet = request.quiet
         self._limits = request.limits.of_step(step.deadline)
         self._request = request
         self._undiagnosed = False
-        self._load = Load(step.name, request.sources, step.off_limits)
+        self._load = Load(step.name, request.sources, step.off_limits, request.references)
         self._results: list[CheckResult] = []
         self._verdicts: list[Verdict] = []
         self._output: list[str] = []
@@ -111,18 +110,18 @@ class StepRun:
         )
 
     def _run_on(self, device: str, devices: int) -> None:
-        kernels = "triton" in self._step.required
+        kernels = any(name.startswith("triton") for name in self._step.required)
         limits = limits_on(device, self._limits)
         student = WorkerBackend(self._launcher, self._load, limits, runs_kernels=kernels)
         try:
-            run = DeviceRun(self._step, student, self._answers, device, shows_values=not self._quiet)
+            run = DeviceRun(self._step, student, self._answers, device, shows_values=not self._load.public)
             results = run.results(devices)
             self._verdicts += run.verdicts
             if any(result.status != "pass" for result in results):
                 self._undiagnosed = self._request.in_order and bool(imported_steps(self._step.name, self._load.sources))
                 if not self._undiagnosed:
                     run.diagnose(results)
-            if self._quiet:
+            if self._load.public:
                 quiet.silence(results, run.verdicts, self._load.sources[self._step.name][1])
             else:
                 no_terminal = _("breakpoint() does not stop here: there is no keyboard. Type: make repro")
@@ -209,7 +208,9 @@ class DeviceRun:
         return self._again[question.name, further]
 
     def _question(self, check: Check, verdict: Verdict, seed: int) -> Question:
-        return Question(check.function, seed, self.device, verdict.exchanges, verdict.called, verdict.about)
+        return Question(
+            check.function, seed, self.device, verdict.exchanges, verdict.called, verdict.about, verdict.blames
+        )
 
 
 def _is_unwritten(verdict: Verdict) -> bool:
@@ -230,7 +231,7 @@ def _refused(verdict: Verdict) -> str:
     """The public name whose answer failed the check: the call that was refused, or the last one."""
     if verdict.status == "pass" or not verdict.exchanges:
         return ""
-    return verdict.off_limits or (verdict.about or verdict.exchanges[-1]).name
+    return verdict.off_limits or verdict.blames or (verdict.about or verdict.exchanges[-1]).name
 
 
 def _not_run(
@@ -240,7 +241,7 @@ def _not_run(
         CheckResult(
             name=check.name, title=_(check.title), device=device, status=status, points=0.0,
             max_points=0.0 if score is None else check.points / max(len(devices), 1),
-            message=message if index == 0 or score is None else "",
+            message=message if index == 0 or status == "skipped" else "",
         )
         for device in devices or ["cpu"]
         for index, check in enumerate(step.checks)

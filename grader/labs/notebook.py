@@ -16,7 +16,7 @@ from grader.base.language import gettext as _
 from grader.course import answer_cells, submissions
 from grader.labs import command, parts
 from grader.labs import lab as labs
-from grader.report import pictures
+from grader.report import svg
 
 NAMED = "answers"
 COLOUR = re.compile(r"var\(--([\w-]+)\)")
@@ -49,7 +49,7 @@ class ShownLab:
                 Markup("</ul>"),
             ]
             for plot in module.pictures(results):
-                address = pictures.standalone(COLOUR.sub(lambda found: COLOURS[found[1]], plot.svg))
+                address = svg.standalone(COLOUR.sub(lambda found: COLOURS[found[1]], plot.svg))
                 shown.append(Markup("<h4>{}</h4><img src='{}' alt='{}'>").format(plot.title, address, plot.alt))
             shown += [_table(table) for table in module.tables(results)]
             shown.append(Markup("<p>{}</p>").format(" ".join(self.outcome.whose)))

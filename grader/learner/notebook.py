@@ -77,7 +77,7 @@ def points(step: str | int, worth: float | None = None) -> float:
     `worth` is what the step counts in an assignment, where that differs from its own points."""
     with language.use(language.choose()):
         result = _warm_grader().known(_step_name(str(step))).steps[0]
-        if result.without_score:
+        if result.without_score or result.unusable:
             raise Refusal(result.message)
         if result.score is None:
             raise Refusal(_("Something failed in the grader itself. Run this cell again."))

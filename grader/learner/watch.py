@@ -11,8 +11,9 @@ import queue
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from rich.console import Console
 from rich.control import Control
@@ -21,7 +22,7 @@ from grader.base.language import gettext as _
 from grader.base.results import StepResult
 from grader.course import choice, lessons, submissions
 from grader.judge import grader
-from grader.learner import keyboard, live_view, saves, syntax
+from grader.learner import keyboard, saves, syntax
 from grader.learner import watch_view as boards
 from grader.learner.background import BackgroundGrader, Dropped, Event, Key, Look, NothingGraded, StepDone
 from grader.report import console as screen
@@ -34,19 +35,29 @@ DIGITS_SECONDS = 1.0  # after which a number is complete: 1 may be the first dig
 ENTER = ("\n", "\r")
 
 
+class Page(Protocol):
+    """A page in the browser that shows a session beside the terminal."""
+
+    def update(self) -> None:
+        """Shows what has changed."""
+
+    def close(self) -> None:
+        """Ends it."""
+
+
 class Watch:
     """One session: the queue of steps, what is shown, and what each event does."""
 
     def __init__(
         self, folder: Path, start: str | None, device: str, console: Console, required: tuple[str, ...] = (),
-        names: Sequence[str] = (), *, in_browser: bool = False,
+        names: Sequence[str] = (), *, page: Callable[[Watch], Page] | None = None,
     ) -> None:  # fmt: skip
         # Steps of other tracks: one that is begun meanwhile joins, unless steps were chosen.
         self.elsewhere = [] if names else choice.step_names()
         names = _watched(folder, start, names)
         self.board = boards.Board(folder, list(names), current=start, seed=grader.new_seed())
-        self.console, self.device, self.required, self.in_browser = console, device, required, in_browser
-        self.live: live_view.LivePage | None = None
+        self.console, self.device, self.required, self.opens = console, device, required, page
+        self.page: Page | None = None
         self.redraws = console.is_terminal and not console.is_dumb_terminal
         self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self.folder = saves.Folder(folder)
@@ -65,9 +76,9 @@ class Watch:
             stack.enter_context(_ended_by_signals())
             background = BackgroundGrader(self.events.put, self.device, self.required)
             stack.callback(background.close)
-            if self.in_browser:
-                self.live = live_view.LivePage(self.board, lambda key: self.events.put(Key(key)))
-                stack.callback(self.live.close)
+            if self.opens:
+                self.page = self.opens(self)
+                stack.callback(self.page.close)
                 if not self.redraws:
                     self.console.print(_("The page is {file}").format(file=self.board.address), soft_wrap=True)
             self.board.keys = stack.enter_context(keyboard.listening(lambda key: self.events.put(Key(key))))
@@ -78,8 +89,8 @@ class Watch:
                 if isinstance(event, Key) and keyboard.meaning(event.name) == "q":
                     return
                 self.take(event)
-                if self.live:
-                    self.live.update()
+                if self.page:
+                    self.page.update()
 
     def take(self, event: Event) -> None:
         """Handles an event. Raises NotIsolated when the grader has refused."""
@@ -361,12 +372,12 @@ def _ended_by_signals() -> Iterator[None]:
 
 def run(
     folder: Path, start: str | None, device: str = "cpu", required: tuple[str, ...] = (), names: Sequence[str] = (),
-    *, in_browser: bool = False,
+    *, page: Callable[[Watch], Page] | None = None,
 ) -> None:  # fmt: skip
     """Watches a folder of step files until `q`, Ctrl-C or a signal; then ends every process and restores the terminal.
 
-    The session covers the steps in `names`, by default the core and whatever else was begun; `in_browser`: it is also
-    shown as a page, on the loopback.
+    The session covers the steps in `names`, by default the core and whatever else was begun; `page` makes the page
+    that shows it, too.
 
     Raises submissions.NoSubmission when there is no such folder, and NotIsolated where one of the `required` layers is
     missing, before any code of a submission runs.
@@ -374,7 +385,7 @@ def run(
     if not folder.is_dir():
         raise submissions.NoSubmission(str(folder))
     console = screen.console()
-    session = Watch(folder, start, device, console, required, names, in_browser=in_browser)
+    session = Watch(folder, start, device, console, required, names, page=page)
     with contextlib.suppress(KeyboardInterrupt):
         session.run()
     console.print(_("To continue, type: make watch"))

@@ -27,7 +27,8 @@ ALONE = 2  # a file in which nothing else uses what is replaced
 class Question:
     """One failing check under one seed, the student's answers in it, and the public names it called.
 
-    `refused` is the call whose answer failed it, where the check says so; else it was the last one.
+    `refused` is the call whose answer failed it, where the check says so; else it was the last one. `blames`: the name
+    that was wrong, where the answer of another shows it.
     """
 
     check: Callable[..., None]
@@ -36,6 +37,7 @@ class Question:
     answers: list[Exchange]
     called: frozenset[str]
     refused: Exchange | None = None
+    blames: str = ""
     alike: dict[str, bool] = field(default_factory=dict)  # what was found, by the misconception's name
 
     @property
@@ -46,7 +48,7 @@ class Question:
     @property
     def about(self) -> str:
         """The public name whose answer failed the check."""
-        return name_refused(self.answers, self.refused)
+        return self.blames or name_refused(self.answers, self.refused)
 
     def counts(self, place: int, replaced: Collection[str]) -> bool:
         """Whether the student's answer at this place says something about what replaces these names: an answer of one
@@ -191,7 +193,7 @@ class AskedHere(Witness):
             verdict = trial.run(check, student=trial.student, reference=trial.reference, draw=trial.draw)
             known.refused = verdict.status != "pass"
             known.size = size_measured(verdict.exchanges)
-            known.about = name_refused(verdict.exchanges, verdict.about)
+            known.about = verdict.blames or name_refused(verdict.exchanges, verdict.about)
         known.outcomes = asked.outcomes
 
 

@@ -7,7 +7,6 @@ disk: no font, script or count comes from elsewhere, and the search index lies b
 from __future__ import annotations
 
 import contextlib
-import html
 import re
 import shutil
 import subprocess
@@ -27,14 +26,14 @@ from grader.course import steps, tracks
 from grader.oracle import pictures
 from grader.publish import mistakes_page
 from grader.report import lesson_page
-from grader.report.pictures import Picture, on_white
+from grader.report.page import TEMPLATES as PICTURES
+from grader.report.pictures import Picture
 
 DOCUMENTS = ("instructor", "design", "security", "torch_in_the_sandbox", "benchmarks", "cuda")
 TEMPLATES = Path(__file__).parent / "templates"
 # mkdocs-material would fetch this from another machine, at every page.
 SHIM = "https://unpkg.com/iframe-worker/shim"
 LINK = re.compile(r"(?<!\!)\[([^\]]+)\]\((?!https?:|#|mailto:)([^)\s]+)\)")
-PICTURE = re.compile(r"!\[(?P<caption>[^\]]*)\]\(picture:(?P<name>\w+)\)")
 IMAGE = re.compile(r"!\[([^\]]*)\]\((?!https?:)([^)\s]+)\)")
 OTHER_LANGUAGE = re.compile(r"(?m)^(# .*?) · \[[^\]]+\]\([^)]*\)$")
 
@@ -99,6 +98,8 @@ def collect(spoken: str, folder: Path) -> Pages:
     pages.menu.append((_("Home"), pages.add("index.md", home.read_text(encoding="utf-8"), home)))
     for name in ("site.css", "site_worker.js"):
         shutil.copy2(TEMPLATES / name, folder / name)
+    for name in ("pictures.css", "pictures.js"):
+        shutil.copy2(PICTURES / name, folder / name)
     for track in tracks.tracks():
         own = [step for step in steps.steps() if step.track == track.name]
         lessons = [
@@ -116,19 +117,14 @@ def collect(spoken: str, folder: Path) -> Pages:
 def _copied(pages: Pages, name: str, folder: Path, spoken: str) -> str:
     lesson = folder / f"lesson.{spoken}.md"
     drawn = pictures.pictures(folder) if folder.name.startswith("step") else {}
-    text = PICTURE.sub(lambda found: _drawn(pages, folder.name, found, drawn), lesson.read_text(encoding="utf-8"))
+    text = lesson_page.PLACE.sub(lambda found: _drawn(found, drawn), lesson.read_text(encoding="utf-8"))
     return pages.add(name, text, lesson)
 
 
-def _drawn(pages: Pages, step: str, found: re.Match[str], drawn: Mapping[str, Picture]) -> str:
-    """The picture that a lesson names, drawn by the reference: an image for each panel, and what to see in it."""
-    shown = []
-    for number, panel in enumerate(lesson_page.panels(drawn[found["name"]], found["name"])):
-        file = pages.folder / "images" / f"{step}-{found['name']}-{number}.svg"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(on_white(panel), encoding="utf-8")
-        shown.append(f'<img src="../images/{file.name}" alt="{html.escape(found["caption"])}">')
-    return f"{' '.join(shown)}\n\n*{found['caption']}*"
+def _drawn(found: re.Match[str], drawn: Mapping[str, Picture]) -> str:
+    """The picture that a lesson names, drawn by the reference: HTML within Markdown, so without an empty line."""
+    shown = lesson_page.figure(drawn[found["name"]], found["caption"])
+    return "\n".join(line for line in shown.splitlines() if line.strip()) + "\n"
 
 
 def _lab(pages: Pages, folder: Path, spoken: str) -> tuple[str, str]:
@@ -175,7 +171,8 @@ def _configuration(pages: Pages) -> str:
         "theme": {"name": "material", "language": pages.language, "font": False, "palette": scheme,
                   "features": ["navigation.indexes", "content.code.copy", "search.highlight"]},
         "extra": {"alternate": other, "generator": False},
-        "extra_css": ["site.css"],
+        "extra_css": ["site.css", "pictures.css"],
+        "extra_javascript": ["pictures.js"],  # as a plain script: a page opened from disk may load no module
         "plugins": [{"search": {"lang": [pages.language, "en"] if pages.language != "en" else ["en"]}}, "offline"],
         "markdown_extensions": ["tables", "admonition", "attr_list", "def_list", "pymdownx.superfences"],
         "nav": _nav(pages.menu),

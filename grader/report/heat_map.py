@@ -6,6 +6,7 @@ pixels, paths of colours in cells.
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections import defaultdict
@@ -25,6 +26,15 @@ CIVIDIS = (
     (224, (222, 201, 88)), (242, (242, 218, 68)), (251, (253, 227, 52)), (255, (254, 232, 56)),
 )  # fmt: skip
 LAST = CIVIDIS[-1][0]
+# Numbers of both signs, as far from white as from 0: below it blue, above it orange, which everybody tells apart. Their
+# colours are numbered on from those of cividis.
+SIGNED = (
+    (256, (9, 62, 120)),
+    (320, (92, 146, 200)),
+    (384, (245, 243, 239)),
+    (448, (226, 140, 70)),
+    (511, (134, 52, 4)),
+)
 NUMBERED = 8  # most rows and columns of a matrix whose cells show numbers
 NUMBER_WIDTH = 5  # characters that fit into a cell
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 60, 30  # space around a matrix for labels
@@ -79,16 +89,28 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Scale:
-    """The smallest and the largest finite value of both matrices, and the colours between them."""
+    """The colours from one value to another: weights from 0 to 1, numbers of both signs from −x to x, and else from the
+    smallest finite value of both matrices to the largest."""
 
     low: float
     high: float
 
+    @property
+    def first(self) -> int:
+        """The number of the colour of `low`."""
+        return SIGNED[0][0] if self.low < 0 else 0
+
     def shade(self, value: float) -> int:
-        """The number of the value's colour; 0 for all of them when they are equal."""
+        """The number of the value's colour; the first for all of them when they are equal."""
         whole = self.high / 2 - self.low / 2  # halved: the difference of the largest floats would overflow
         part = (value / 2 - self.low / 2) / whole if whole else 0.0
-        return min(int(part * (LAST + 1)), LAST)
+        return self.first + min(int(part * (LAST + 1)), LAST) if math.isfinite(part) else self.first
+
+    @property
+    def bar(self) -> dict[str, str]:
+        """The scale itself: the path of the cells of each colour."""
+        steps = range(BAR)
+        return _areas([[self.first + (LAST * step // (BAR - 1) if self.high > self.low else 0) for step in steps]])
 
 
 def drawing(parting: Parting) -> Drawing:
@@ -97,29 +119,14 @@ def drawing(parting: Parting) -> Drawing:
     rows, columns = len(parting.expected), len(parting.expected[0])
     largest = max(rows, columns)
     cell = _cell(largest)
-    scale = _scale(both)
+    scale = scale_of(both)
     return Drawing(
         width=LEFT + max(columns * cell, NARROWEST) + RIGHT, height=TOP + rows * cell + BOTTOM, left=LEFT, top=TOP,
         rows=rows, columns=columns, cell=cell,
         every=1 if largest <= 2 * NUMBERED else 4,
         panels=[_panel(matrix, scale, cell) for matrix in both],
         outline=_outline(parting.differs, cell),
-        bar=_areas([[LAST * step // (BAR - 1) if scale.high > scale.low else 0 for step in range(BAR)]]),
-        low=short(scale.low), high=short(scale.high),
-    )  # fmt: skip
-
-
-def single(matrix: Matrix, among: Sequence[Matrix]) -> Drawing:
-    """One matrix, on the colour scale of all that it stands `among`, with nothing outlined."""
-    rows, columns = len(matrix), len(matrix[0])
-    largest = max(rows, columns)
-    cell = _cell(largest)
-    scale = _scale(among)
-    return Drawing(
-        width=LEFT + max(columns * cell, NARROWEST) + RIGHT, height=TOP + rows * cell + BOTTOM, left=LEFT, top=TOP,
-        rows=rows, columns=columns, cell=cell, every=1 if largest <= 2 * NUMBERED else 4,
-        panels=[_panel(matrix, scale, cell)], outline="",
-        bar=_areas([[LAST * step // (BAR - 1) if scale.high > scale.low else 0 for step in range(BAR)]]),
+        bar=scale.bar,
         low=short(scale.low), high=short(scale.high),
     )  # fmt: skip
 
@@ -135,13 +142,15 @@ def short(value: Value) -> str:
     """A value as text that fits into a cell of the picture."""
     if value is None or isinstance(value, bool):
         return written(value)
-    texts = [re.sub(r"e\+?(-?)0*", r"e\1", format(value, form)) for form in (".3g", ".2g", ".0e")]
+    texts = [re.sub(r"e\+?(-?)0*", r"e\1", format(value, form)) for form in (".3g", ".2g", ".1g", ".0e")]
     return next((text for text in texts if len(text) <= NUMBER_WIDTH), texts[-1])
 
 
 def colour(number: int) -> Colour:
-    """A colour of cividis, from 0 for the smallest value to 255 for the largest: red, green and blue up to 255."""
-    (low, start), (high, end) = next(pair for pair in pairwise(CIVIDIS) if number <= pair[1][0])
+    """A colour of cividis, from 0 for the smallest value to 255 for the largest, or of signed numbers, from 256 to 511:
+    red, green and blue up to 255."""
+    stops = CIVIDIS if number <= LAST else SIGNED
+    (low, start), (high, end) = next(pair for pair in pairwise(stops) if number <= pair[1][0])
     red, green, blue = (round(a + (b - a) * (number - low) / (high - low)) for a, b in zip(start, end, strict=True))
     return red, green, blue
 
@@ -161,9 +170,14 @@ def _cell(largest: int) -> int:
     return 28 if largest <= 2 * NUMBERED else 16
 
 
-def _scale(both: Sequence[Matrix]) -> Scale:
-    values = [float(value) for matrix in both for line in matrix for value in line if value is not None] or [0.0]
-    return Scale(min(values), max(values))
+def scale_of(matrices: Iterable[Matrix]) -> Scale:
+    """The scale that suits all of these."""
+    values = [float(value) for matrix in matrices for line in matrix for value in line if value is not None] or [0.0]
+    low, high = min(values), max(values)
+    if low < 0:
+        farthest = max(-low, high)
+        return Scale(-farthest, farthest)
+    return Scale(0.0, 1.0) if high <= 1 else Scale(low, high)
 
 
 def _panel(matrix: Matrix, scale: Scale, cell: int) -> Panel:

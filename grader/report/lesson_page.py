@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from markdown_it import MarkdownIt
@@ -12,52 +13,94 @@ from markupsafe import Markup
 
 from grader.base import language
 from grader.base.language import gettext as _
-from grader.report import heat_map
-from grader.report.page import environment
-from grader.report.pictures import Matrices, Picture, drawn, on_white
+from grader.report import diagrams, grids
+from grader.report.page import TEMPLATES, environment
+from grader.report.pictures import Bars, Matrices, Picture, Sheet, Slider, Still, Stream, WeightedSum, drawn
+from grader.report.svg import on_white
 
 PLACE = re.compile(r"^!\[(?P<caption>[^\]]+)\]\(picture:(?P<name>\w+)\)\n", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture in its panels, and what to see in it."""
+    """A picture in its frames, each of stills in panels, and what to see in it; where there are several, a slider goes
+    through their `values` and begins `at` one of them."""
 
-    panels: list[Markup]
+    frames: list[list[list[Markup]]]
     caption: Markup
+    label: str = ""
+    values: Sequence[str] = ()
+    at: int = 0
 
 
 def html(title: str, lesson: str, pictures: Mapping[str, Picture]) -> str:
     """The page of a lesson, in the language in use."""
-    parts: list[Markup | Figure] = []
+    template = environment().get_template("lesson.html.j2")
+    script = (TEMPLATES / "pictures.js").read_text(encoding="utf-8")
+    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return template.render(
+        language=language.current(), title=title, lesson=fragment(lesson, pictures), style=style(),
+        script=Markup(script), allowed=allowed,
+    )  # fmt: skip
+
+
+def fragment(lesson: str, pictures: Mapping[str, Picture]) -> Markup:
+    """A lesson for a page that has pictures.css and pictures.js: its text, and its pictures drawn where it has them."""
+    parts = []
     place = 0
     for match in PLACE.finditer(lesson):
-        parts.append(_markdown(lesson[place : match.start()]))
+        parts.append(_part(lesson[place : match.start()]))
         if match["name"] in pictures:
-            parts.append(Figure(panels(pictures[match["name"]], match["name"]), _inline(match["caption"])))
+            parts.append(figure(pictures[match["name"]], match["caption"]))
         place = match.end()
-    parts.append(_markdown(lesson[place:]))
-    template = environment().get_template("lesson.html.j2")
-    return template.render(language=language.current(), title=title, parts=parts)
+    parts.append(_part(lesson[place:]))
+    return Markup("\n").join(parts)
 
 
-def panels(picture: Picture, name: str) -> list[Markup]:
-    """A picture as SVG, panel by panel; `name` is unique on the page."""
-    if not isinstance(picture, Matrices):
-        return drawn(picture)
-    among = [matrix for _title, matrix in picture.panels]
-    template = environment().get_template("heat_map.svg.j2")
-    words = {"row": _(picture.row), "column": _(picture.column)}
-    drawings = [heat_map.single(matrix, among) for matrix in among]
-    shown = [
-        template.render(
-            drawing=drawing, panel=drawing.panels[0], name=f"{name}-{number}", title=_(title), words=words,
-            description=_("A matrix as colours, from the smallest value to the largest."),
-        )
-        for number, (drawing, (title, _matrix)) in enumerate(zip(drawings, picture.panels, strict=True))
-    ]  # fmt: skip
-    scale = environment().get_template("heat_scale.svg.j2").render(drawing=drawings[0])
-    return [Markup(panel) for panel in (*shown, scale)]
+def style() -> Markup:
+    """What pictures.css says."""
+    return Markup((TEMPLATES / "pictures.css").read_text(encoding="utf-8"))
+
+
+def figure(picture: Picture, caption: str) -> Markup:
+    """A picture, and what to see in it as Markdown."""
+    shown = Figure([_frame(picture, 0)], _inline(caption))
+    if isinstance(picture, Slider):
+        drawn = [_frame(picture, number) for number in range(len(picture.frames))]
+        values = [_(value) for value in picture.values]
+        shown = Figure(drawn, shown.caption, _(picture.label), values, picture.at)
+    return Markup(environment().get_template("picture.html.j2").render(figure=shown))
+
+
+def panels(picture: Picture) -> list[Markup]:
+    """A picture as SVG, panel by panel; of several frames, the one that stands first."""
+    return [panel for still in _frame(picture, picture.at if isinstance(picture, Slider) else 0) for panel in still]
+
+
+def _frame(picture: Picture, number: int) -> list[list[Markup]]:
+    """One frame, still by still; matrices are on the scale of those in their place in the other frames."""
+    if isinstance(picture, Sheet):
+        return [_still(still, []) for still in picture.stills]
+    if not isinstance(picture, Slider):
+        return [_still(picture, [])]
+    made = []
+    for place, still in enumerate(picture.frames[number]):
+        among = [frame[place] for frame in picture.frames if place < len(frame)]
+        made.append(_still(still, [one for one in among if isinstance(one, Matrices)]))
+    return made
+
+
+def _still(picture: Still, among: Sequence[Matrices]) -> list[Markup]:
+    match picture:
+        case Matrices():
+            return grids.panels(picture, among)
+        case Bars():
+            return diagrams.bars(picture)
+        case WeightedSum():
+            return diagrams.weighted_sum(picture)
+        case Stream():
+            return diagrams.stream(picture)
+    return drawn(picture)
 
 
 def in_a_cell(lesson: str, pictures: Mapping[str, Picture]) -> tuple[str, dict[str, dict[str, str]]]:
@@ -68,13 +111,18 @@ def in_a_cell(lesson: str, pictures: Mapping[str, Picture]) -> tuple[str, dict[s
         if match["name"] not in pictures:
             return ""
         images = []
-        for number, panel in enumerate(panels(pictures[match["name"]], match["name"])):
+        for number, panel in enumerate(panels(pictures[match["name"]])):
             file = f"{match['name']}-{number}.svg"
             attached[file] = {"image/svg+xml": base64.b64encode(on_white(panel).encode()).decode()}
             images.append(f"![{match['caption']}](attachment:{file})")
         return f"{' '.join(images)}\n\n*{match['caption']}*\n"
 
     return PLACE.sub(shown, lesson), attached
+
+
+def _part(text: str) -> Markup:
+    """Text between two pictures: what in it is too wide scrolls by itself."""
+    return Markup('<div class="part">\n{}</div>').format(_markdown(text))
 
 
 def _markdown(text: str) -> Markup:

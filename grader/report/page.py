@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.base.results import CheckResult, Parting, Report, StepResult, precedence
-from grader.report import pictures
+from grader.report import pictures, svg
 from grader.report import terminal as reports
 from grader.report.heat_map import NUMBERED, drawing, written
 
@@ -64,7 +64,7 @@ class FurtherPictures:
     @property
     def images(self) -> list[str]:
         """The panels as addresses of images."""
-        return [pictures.standalone(panel) for panel in self.panels]
+        return [svg.standalone(panel) for panel in self.panels]
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class HeatMap:
     @property
     def images(self) -> list[str]:
         """The pictures as addresses of images, on white: an untrusted notebook shows no SVG of its own."""
-        return [pictures.standalone(svg) for svg in (*self.panels, self.scale)]
+        return [svg.standalone(panel) for panel in (*self.panels, self.scale)]
 
     @property
     def wide(self) -> bool:
@@ -125,11 +125,22 @@ def html(report: Report, *, every_picture: bool = True, of_class: bool = False, 
     return _filled("report.html.j2", report, every_picture, of_class, hints)
 
 
-def fragment(report: Report, hints: Hints | None = None, *, as_images: bool = True) -> str:
-    """The steps in detail, to embed in another page: what a notebook shows, with heat maps as images, or watch mode's
-    page."""
-    template = "verdict.html.j2" if as_images else "live_verdict.html.j2"
-    return _filled(template, report, hints=hints)
+def fragment(report: Report, hints: Hints | None = None) -> str:
+    """The steps in detail, to embed in another page: what a notebook shows, with heat maps as images."""
+    return _filled("verdict.html.j2", report, hints=hints)
+
+
+def view(step: StepResult) -> StepView:
+    """A step as the pieces of a report show it."""
+    return _steps([step], every_picture=True, hints={})[0]
+
+
+def of_pieces() -> dict[str, Any]:
+    """What a template gives to the pieces of a report that it shows."""
+    return {
+        "language": language.current(), "as_images": False, "number": reports.number, "coded": coded,
+        "marks": {status: mark for status, (mark, _style) in reports.MARKS.items()}, "status_word": reports.status_word,
+    }  # fmt: skip
 
 
 def formatted(markdown: str) -> Markup:
@@ -159,7 +170,7 @@ def _filled(
 ) -> str:
     following = reports.next_step(report)
     given = {name: [formatted(hint) for hint in ones] for name, ones in (hints or {}).items()}
-    steps = _steps(report, every_picture, given)
+    steps = _steps(report.steps, every_picture, given)
     in_detail = {step.result.name for step in steps if step.detailed}
     title = _("Attention from scratch")
     to_do = following.name if following and following.name not in in_detail else ""
@@ -183,13 +194,8 @@ def _filled(
 
 def show_in_browser(page: Path) -> bool:
     """Opens a page in a browser; False where there is none."""
-    return open_address(page.resolve().as_uri())
-
-
-def open_address(address: str) -> bool:
-    """Opens an address in a browser; False where there is none."""
     try:
-        return webbrowser.open(address)
+        return webbrowser.open(page.resolve().as_uri())
     except webbrowser.Error:
         return False
 
@@ -283,7 +289,7 @@ def _facts(report: Report, of_class: bool) -> list[tuple[str, str]]:
     ]
 
 
-def _steps(report: Report, every_picture: bool, hints: Mapping[str, list[Markup]]) -> list[StepView]:
+def _steps(steps: Sequence[StepResult], every_picture: bool, hints: Mapping[str, list[Markup]]) -> list[StepView]:
     return [
         StepView(
             result=step,
@@ -294,7 +300,7 @@ def _steps(report: Report, every_picture: bool, hints: Mapping[str, list[Markup]
             parts=reports.parts(step),
             hints=hints.get(step.name, []) if step.status in ("fail", "timeout") else [],
         )
-        for step in report.steps
+        for step in steps
     ]
 
 

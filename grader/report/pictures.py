@@ -1,15 +1,17 @@
-"""Pictures of numbers for lessons and reports: matrices, curves, and pairs of columns as arrows.
+"""Pictures of numbers for lessons and reports, as data, and those of them that are curves or arrows as SVG.
 
-Pure functions to SVG that stands inside a page, in the page's own colours; `standalone` makes an image of it. A picture
-is data and can be kept as JSON: a learner's copy of the kit has the pictures of its lessons so. Titles and labels are
-English and translated when they are drawn.
+A picture can be kept as JSON: a learner's copy of the kit has the pictures of its lessons so. Titles and labels are
+English and translated when they are drawn: matrices by `grids.py`, the others by `diagrams.py` and here.
+
+One vocabulary of marks: what attends is a row, what is attended to a column; weights from 0 to 1 have one scale of
+colours, signed numbers another; what is outlined differs.
 """
 
 from __future__ import annotations
 
-import base64
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 from markupsafe import Markup
@@ -17,32 +19,72 @@ from markupsafe import Markup
 from grader.base.language import N_
 from grader.base.language import gettext as _
 from grader.base.results import Parting
+from grader.report import svg
 from grader.report.heat_map import short
+from grader.report.svg import Point
 
 Numbers = list[float | bool | None]
 Grid = list[Numbers]
-Point = tuple[float, float]
 
-COLOURS = ("#0b62b0", "#b8500b", "#12784f", "#8c2f9b", "#7a5c00", "#b3123f")  # a page may have others: --series-1, …
-DASHES = ("", "6 4", "2 3", "8 3 2 3", "10 3", "4 2")
-FONT = "system-ui, 'Apple SD Gothic Neo', 'Malgun Gothic', 'Noto Sans KR', 'Noto Sans CJK KR', sans-serif"
 WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM = 340, 170, 52, 16, 44  # of a panel of curves, without what stands above it
 SIDE, REACH = 230, 78  # of a panel of arrows: its side, and the radius of its circle
 MOST_PANELS, MOST_ARROWS = 4, 8  # of one answer in a report
 TICKS = 5
 CLOSEST = 10  # two labels
-AXES = N_("query"), N_("key"), N_("position"), N_("row"), N_("column")  # what a picture may name its axes
+# What pictures of several steps name their axes, titles and series.
+NAMES = (
+    N_("query"), N_("key"), N_("value"), N_("position"), N_("row"), N_("column"), N_("head"), N_("token"), N_("tokens"),
+    N_("scores"), N_("weights"), N_("mask"), N_("width"), N_("context"), N_("temperature"), N_("weight"),
+)  # fmt: skip
 
 
-class Matrices(msgspec.Struct, tag="matrices", kw_only=True):
-    """Matrices side by side on one scale of colours, each with its title; `row` and `column` name its axes."""
+class Matrices(msgspec.Struct, tag="matrices", kw_only=True, omit_defaults=True):
+    """Matrices side by side on one scale of colours, each with its title; `row` and `column` name its axes.
+
+    `rows` and `columns` are labels in place of numbers; `cut` is the size of blocks of rows and columns, with a gap
+    between them; `differs` has the places that are outlined, for each panel; a None is a × or, with `blank`, nothing.
+    """
 
     panels: list[tuple[str, Grid]]
     row: str = "query"
     column: str = "key"
+    rows: list[str] = []
+    columns: list[str] = []
+    cut: tuple[int, int] = (0, 0)
+    differs: list[list[tuple[int, int]]] = []
+    blank: bool = False
 
 
-class Curves(msgspec.Struct, tag="curves", kw_only=True):
+class Bars(msgspec.Struct, tag="bars", kw_only=True, omit_defaults=True):
+    """Panels of bars, each with its title and the values of each of `names`; `labels` are those of the bars. The
+    longest stands for `most`, or for the largest value of the panel. A None has no bar but `missing`."""
+
+    panels: list[tuple[str, list[Numbers]]]
+    labels: list[str]
+    names: list[str] = []
+    most: float = 0.0
+    missing: str = "×"
+
+
+class WeightedSum(msgspec.Struct, tag="sum", kw_only=True, omit_defaults=True):
+    """Panels of a sum: an arrow from each value to the result, as thick as its weight."""
+
+    panels: list[tuple[str, list[float]]]
+    labels: list[str]
+    values: list[list[float]]
+    results: list[list[float]]
+    names: tuple[str, str] = ("value", "context")
+
+
+class Stream(msgspec.Struct, tag="stream", kw_only=True, omit_defaults=True):
+    """Panels of a stream that branches read and add to: what goes in, and for each branch its name, the size of what
+    it adds and that of the stream behind it. The widest stream has the size `most`, or the largest there is."""
+
+    panels: list[tuple[str, float, list[tuple[str, float, float]]]]
+    most: float = 0.0
+
+
+class Curves(msgspec.Struct, tag="curves", kw_only=True, omit_defaults=True):
     """Panels of curves over the same `x`, each with its title; `names` are those of the curves of every panel."""
 
     x: list[float]
@@ -62,7 +104,36 @@ class Arrows(msgspec.Struct, tag="arrows", kw_only=True):
     labels: list[str]
 
 
-Picture = Matrices | Curves | Arrows
+Still = Matrices | Bars | WeightedSum | Stream | Curves | Arrows
+
+
+class Slider(msgspec.Struct, tag="slider", kw_only=True, omit_defaults=True):
+    """A picture for each value of one number, which the page's reader moves; `at` is the one that is shown first."""
+
+    label: str
+    values: list[str]
+    frames: list[list[Still]]
+    at: int = 0
+
+
+class Sheet(msgspec.Struct, tag="sheet", kw_only=True):
+    """Several pictures beside each other."""
+
+    stills: list[Still]
+
+
+Picture = Still | Sheet | Slider
+
+
+def rounded(numbers: Any, digits: int = 4) -> Any:
+    """Numbers of a tensor or an array as lists, as many digits as a picture can show; what is not finite is None."""
+    if hasattr(numbers, "tolist"):
+        numbers = numbers.tolist()
+    if isinstance(numbers, list | tuple):
+        return [rounded(one, digits) for one in numbers]
+    if isinstance(numbers, bool | int):
+        return numbers
+    return float(f"{numbers:.{digits}g}") + 0.0 if math.isfinite(numbers) else None
 
 
 def of_parting(parting: Parting) -> Curves | Arrows | None:
@@ -112,59 +183,6 @@ def drawn(picture: Curves | Arrows, titled: str = "{title}") -> list[Markup]:
     return [_arrows(picture, titled.format(title=_(title)), sets) for title, sets in picture.panels]
 
 
-def standalone(svg: str) -> str:
-    """The picture as the address of an image, on white: an untrusted notebook shows no SVG of its own."""
-    return f"data:image/svg+xml;base64,{base64.b64encode(on_white(svg).encode()).decode()}"
-
-
-def on_white(svg: str) -> str:
-    """The picture as a file of its own."""
-    head, rest = str(svg).strip().split(">", 1)
-    head = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg" color="#1b1f24"', 1)
-    return f'{head}><rect width="100%" height="100%" fill="#ffffff"/>{rest}'
-
-
-def _svg(width: int, height: int, title: str, inside: Iterable[Markup]) -> Markup:
-    head = Markup(
-        '<svg width="{w}" height="{h}" viewBox="0 0 {w} {h}" fill="currentColor" font-family="{font}" font-size="12" '
-        'text-anchor="middle" role="img" aria-label="{title}">\n<title>{title}</title>\n'
-    )
-    return head.format(w=width, h=height, font=FONT, title=title) + Markup("\n").join(inside) + Markup("\n</svg>")
-
-
-def _text(x: float, y: float, text: str, more: str = "") -> Markup:
-    return Markup('<text x="{}" y="{}"{}>{}</text>').format(_short(x), _short(y), Markup(more), text)
-
-
-def _line(points: Sequence[Point], number: int, more: str = "") -> Markup:
-    """A line through the points, in the colour and the dashes of this number."""
-    path = "M" + "L".join(f"{_short(x)} {_short(y)}" for x, y in points)
-    return Markup('<path d="{}" fill="none" style="stroke:{}" stroke-width="2" stroke-dasharray="{}"{}/>').format(
-        path, _colour(number), DASHES[number % len(DASHES)] or "none", Markup(more)
-    )
-
-
-def _colour(number: int) -> str:
-    place = number % len(COLOURS)
-    return f"var(--series-{place + 1}, {COLOURS[place]})"
-
-
-def _short(number: float) -> str:
-    return f"{number:.1f}".removesuffix(".0")
-
-
-def _legend(names: Sequence[str], top: int) -> list[Markup]:
-    made = []
-    for number, name in enumerate(names):
-        y = top + 16 * number
-        made += [_line([(8, y), (36, y)], number), _text(42, y + 4, _(name), ' text-anchor="start"')]
-    return made
-
-
-def _title(text: str) -> Markup:
-    return _text(4, 16, text, ' text-anchor="start" font-size="14" font-weight="bold"')
-
-
 def _curves(picture: Curves, title: str, lines: Sequence[Numbers]) -> Markup:
     values = [float(value) for line in lines for value in line if value is not None]
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
@@ -175,22 +193,22 @@ def _curves(picture: Curves, title: str, lines: Sequence[Numbers]) -> Markup:
     named = picture.names if len(picture.names) > 1 else []
     top = 34 + 16 * len(named)
     axis = _Axes(top, picture.x[0], picture.x[-1], low, high, picture.logarithmic)
-    inside = [_title(title), *_legend(named, 30)]
+    inside = [svg.title(title), *svg.legend(named, 30)]
     for value in axis.ticks(low, high):
         y = axis.y(value)
         inside.append(
             Markup('<path d="M{} {}H{}" stroke="currentColor" stroke-opacity=".2"/>').format(
-                LEFT, _short(y), WIDTH - RIGHT
+                LEFT, svg.number(y), WIDTH - RIGHT
             )
         )
-        inside.append(_text(LEFT - 6, y + 4, short(value), ' text-anchor="end"'))
+        inside.append(svg.text(LEFT - 6, y + 4, short(value), ' text-anchor="end"'))
     for value in axis.ticks(picture.x[0], picture.x[-1]):
-        inside.append(_text(axis.x(value), top + HEIGHT + 16, short(value)))
-    inside.append(_text((LEFT + WIDTH - RIGHT) / 2, top + HEIGHT + 36, _(picture.across)))
+        inside.append(svg.text(axis.x(value), top + HEIGHT + 16, short(value)))
+    inside.append(svg.text((LEFT + WIDTH - RIGHT) / 2, top + HEIGHT + 36, _(picture.across)))
     for number, line in enumerate(lines):
         points = [(axis.x(x), axis.y(float(y))) for x, y in zip(picture.x, line, strict=True) if y is not None]
-        inside.append(_line(points, number))
-    return _svg(WIDTH, top + HEIGHT + BOTTOM, title, inside)
+        inside.append(svg.line(points, number))
+    return svg.svg(WIDTH, top + HEIGHT + BOTTOM, title, inside)
 
 
 class _Axes:
@@ -229,27 +247,29 @@ def _arrows(picture: Arrows, title: str, sets: Sequence[Sequence[Point]]) -> Mar
     top = 22 + 16 * len(named)
     middle = SIDE / 2, top + SIDE / 2
     inside = [
-        _title(title),
-        *_legend(named, 30),
+        svg.title(title),
+        *svg.legend(named, 30),
         Markup('<circle cx="{0}" cy="{1}" r="{2}" fill="none" stroke="currentColor" stroke-opacity=".25"/>').format(
-            _short(middle[0]), _short(middle[1]), REACH
+            svg.number(middle[0]), svg.number(middle[1]), REACH
         ),
     ]
     labelled: list[Point] = []
     for number, points in enumerate(sets):
         for place, (u, v) in enumerate(points):
             end = middle[0] + REACH * u / longest, middle[1] - REACH * v / longest
-            inside.append(_line([middle, end], number, ' stroke-linecap="round"'))
+            inside.append(svg.line([middle, end], number, ' stroke-linecap="round"'))
             inside.append(_tip(end, number))
             away = (14 if number == 0 else 26) / (math.hypot(u, v) / longest * REACH or 1)
             label = end[0] + (end[0] - middle[0]) * away, end[1] + (end[1] - middle[1]) * away + 4
             if all(math.dist(label, other) > CLOSEST for other in labelled):
                 labelled.append(label)
-                inside.append(_text(*label, picture.labels[place], f' style="fill:{_colour(number)}" font-size="11"'))
-    return _svg(SIDE, top + SIDE, title, inside)
+                inside.append(
+                    svg.text(*label, picture.labels[place], f' style="fill:{svg.colour(number)}" font-size="11"')
+                )
+    return svg.svg(SIDE, top + SIDE, title, inside)
 
 
 def _tip(end: Point, number: int) -> Markup:
     return Markup('<circle cx="{}" cy="{}" r="3.5" style="fill:{}"/>').format(
-        _short(end[0]), _short(end[1]), _colour(number)
+        svg.number(end[0]), svg.number(end[1]), svg.colour(number)
     )

@@ -5,30 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 
 with suppress(ImportError):  # Windows has none, and nothing is claimed there
     import fcntl
 
 
-@cache
-def cpu_claims() -> int:
-    """An anonymous file in which each judge started by this process locks the byte whose offset is its CPU.
-
-    The kernel drops the lock with its process, however that ends.
-    """
-    if hasattr(os, "memfd_create"):
-        with suppress(OSError):  # a sandbox around the grader may refuse it
-            return os.memfd_create("cpu_claims")
-    import tempfile
-
-    with tempfile.TemporaryFile() as file:  # a Python built for old systems, as conda's and uv's were until 2026
-        return os.dup(file.fileno())
-
-
 @contextmanager
 def pinned_to_one_cpu(cpu_claims: int | None = None) -> Iterator[None]:
-    """Pins this process to a CPU that no other judge has claimed in `cpu_claims`, if there is one.
+    """Pins this process to a CPU that no other judge has claimed in the file `cpu_claims`, if there is one.
 
     A judge and its worker never work at the same time. A message to another CPU has to wake it up and finds its cache
     cold: on one CPU, grading takes about a sixth less time. Left alone, the scheduler now and then puts two judges on
@@ -79,7 +63,7 @@ def pin(numbers: set[int]) -> None:
 
 
 def _current() -> int:
-    from grader.sandbox.kernel import libc  # the command line imports this module before anything else
+    from grader.sandbox.kernel import libc
 
     with suppress(OSError, AttributeError):  # a C library without it
         return int(libc().sched_getcpu())

@@ -1,23 +1,29 @@
-"""Takes the place of torch's compiler until something is to be compiled.
+"""Takes the place of torch's compiler, and of sympy, until something is to be compiled.
 
 Much of torch tells its compiler to keep out before it does its own work: an optimiser's step, `checkpoint` and
 `torch.func` import all of `torch._dynamo` for that, which takes as long as torch itself and wants a folder for a cache.
+Its Python kernels for `meta` ask whether a size is symbolic, which only the compiler has, and import sympy for that: a
+fifth of the time that loading torch takes.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
+import operator
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 NAME = "torch._dynamo"
 CONFIG = f"{NAME}.config"  # a file of settings that needs none of the rest
+SHAPES = "torch.fx.experimental.symbolic_shapes"
+SYMBOLS = "sympy"
 
 # What torch tells its compiler in passing, by what is done here instead. Torch 2.6 to 2.13 read no other names where
 # nothing is compiled; a test looks for those that the installed version reads.
@@ -25,39 +31,31 @@ MARKS = ("disable", "allow_in_graph", "disallow_in_graph", "forbid_in_graph", "a
 NEWS = ("graph_break", "mark_dynamic", "maybe_mark_dynamic", "mark_static", "mark_static_address", "reset")
 
 
-class NoCompiler(types.ModuleType):
-    """A `torch._dynamo` that returns the functions that are to be marked for it, and holds its settings.
+class Deferred(types.ModuleType):
+    """Has the names that torch reads in passing. Any other name is one of the real module's, which is imported then."""
 
-    Any other name, and any of its modules, is one of the real compiler's, which is imported then.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(NAME)
-        self.__path__ = [str(folder)]
-        self.__spec__ = importlib.machinery.ModuleSpec(NAME, None, is_package=True)
-        for name in MARKS:
-            setattr(self, name, _as_it_is)
-        for name in NEWS:
-            setattr(self, name, _nothing)
-        self.is_compiling = _no
-        self.compiled_autograd = types.SimpleNamespace(_disable=contextlib.nullcontext)
+    def __init__(self, name: str, names: Mapping[str, Any]) -> None:
+        super().__init__(name)
+        self.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
+        vars(self).update(names)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") and name not in ("__all__", "__version__"):  # the import system asks for others
             raise AttributeError(name)
-        return getattr(real_compiler(), name)
+        return getattr(real(self.__name__), name)
 
 
 class Submodules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports the real compiler as soon as one of its modules is imported."""
+    """Imports the real module as soon as one of its submodules is imported."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The spec of a module of the real compiler, or None for all others."""
-        if not fullname.startswith(f"{NAME}.") or fullname == CONFIG:
+        """The spec of a submodule of a deferred module, or None for all others."""
+        parent = next((name for name in (NAME, SYMBOLS) if fullname.startswith(f"{name}.")), None)
+        if parent is None or fullname == CONFIG or not isinstance(sys.modules.get(parent), Deferred):
             return None
-        real_compiler()
+        real(parent)
         return importlib.machinery.ModuleSpec(fullname, self)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
@@ -69,27 +67,38 @@ class Submodules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def install() -> None:
-    """Puts it in place, unless the real one has been imported."""
-    if NAME in sys.modules:
-        return
+    """Puts them in place, unless the real ones have been imported."""
     import torch
 
-    sys.modules[NAME] = torch._dynamo = NoCompiler(Path(torch.__file__).parent / "_dynamo")
-    importlib.import_module(CONFIG)
     sys.meta_path.insert(0, Submodules())
+    if NAME not in sys.modules:
+        compiler = Deferred(NAME, dict.fromkeys(MARKS, _as_it_is) | dict.fromkeys(NEWS, _nothing))
+        compiler.__path__ = [str(Path(torch.__file__).parent / "_dynamo")]
+        compiler.is_compiling = _no  # type: ignore[attr-defined]
+        compiler.compiled_autograd = types.SimpleNamespace(_disable=contextlib.nullcontext)  # type: ignore[attr-defined]
+        sys.modules[NAME] = torch._dynamo = compiler
+        importlib.import_module(CONFIG)
+    if SYMBOLS not in sys.modules and SHAPES not in sys.modules:
+        sys.modules[SYMBOLS] = Deferred(SYMBOLS, {"__path__": [], "Basic": type("Basic", (), {})})  # nothing is one
+        shapes = sys.modules[SHAPES] = Deferred(SHAPES, {name: _of_numbers(name) for name in OF_NUMBERS})
+        package, _dot, name = SHAPES.rpartition(".")
+        setattr(importlib.import_module(package), name, shapes)
 
 
-def real_compiler() -> types.ModuleType:
-    """Torch's own `torch._dynamo`, put where it belongs."""
-    import torch
+def real(name: str) -> types.ModuleType:
+    """Torch's compiler, or sympy and what torch builds on it, put where it belongs."""
+    if isinstance(sys.modules.get(name), Deferred):
+        together = (SYMBOLS, SHAPES) if name != NAME else (NAME, CONFIG)
+        for each in together:
+            sys.modules.pop(each, None)
+        if name == NAME:
+            import torch
 
-    if isinstance(sys.modules.get(NAME), NoCompiler):
-        sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Submodules)]
-        for name in (NAME, CONFIG):
-            sys.modules.pop(name, None)
-        del torch._dynamo
-        torch._dynamo = importlib.import_module(NAME)
-    return sys.modules[NAME]
+            del torch._dynamo
+            torch._dynamo = importlib.import_module(NAME)
+        else:
+            importlib.import_module(SHAPES)
+    return importlib.import_module(name)
 
 
 def _as_it_is(function: Callable[..., Any] | None = None, *_rest: Any, **_options: Any) -> Any:
@@ -104,3 +113,39 @@ def _nothing(*_args: Any, **_options: Any) -> None:
 def _no(*_args: Any, **_options: Any) -> bool:
     """Whether the compiler is at work."""
     return False
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+# What torch's functions of these names return where every argument is a plain number or a sequence of such.
+OF_NUMBERS: Mapping[str, Callable[..., Any]] = {
+    "expect_true": _itself,
+    "guard_or_false": _itself,
+    "guard_or_true": _itself,
+    "guard_size_oblivious": _itself,
+    "guarding_hint_or_throw": _itself,
+    "has_guarding_hint": lambda value: True,
+    "is_nested_int": lambda value: False,
+    "statically_known_true": _itself,
+    "sym_and": lambda *values: functools.reduce(operator.and_, values),
+    "sym_or": lambda *values: functools.reduce(operator.or_, values),
+    "sym_eq": lambda one, other: tuple(one) == tuple(other) if isinstance(one, tuple | list) else one == other,
+}
+
+
+def _of_numbers(name: str) -> Callable[..., Any]:
+    """Torch's function of this name, which is imported for the first argument that is more than a plain number."""
+
+    def function(*values: Any, **options: Any) -> Any:
+        if not options and all(map(_is_plain, values)):
+            return OF_NUMBERS[name](*values)
+        return getattr(real(SHAPES), name)(*values, **options)
+
+    return function
+
+
+def _is_plain(value: Any) -> bool:
+    kind = type(value)
+    return kind in (bool, int, float) or (kind in (tuple, list) and all(map(_is_plain, value)))

@@ -30,7 +30,6 @@ def load_torch() -> None:
     import torch
 
     torch.set_num_threads(1)
-    importlib.import_module("torch.fx.experimental.symbolic_shapes")
     for codec in CODECS:
         codecs.lookup(codec)
     if sys.platform != "win32":

@@ -15,7 +15,7 @@ import msgspec
 from grader.base.language import gettext as _
 from grader.base.results import CheckResult, Report, StepResult
 from grader.instructor.exports import gradescope
-from grader.report.terminal import as_text, plain, unread
+from grader.report.terminal import as_text, plain, unread, why_open
 
 
 class NoReport(ValueError):
@@ -23,7 +23,7 @@ class NoReport(ValueError):
 
 
 class OnlyAZero(ValueError):
-    """The grader itself failed in a step, and the results have no way to say so but a zero. One sentence."""
+    """A step has no mark yet, and the results have no way to say so but a zero. One sentence."""
 
 
 def converted(file: Path, to: str) -> str:
@@ -34,8 +34,8 @@ def converted(file: Path, to: str) -> str:
         raise NoReport(_("{file} can't be read ({reason}).").format(file=file, reason=error.strerror)) from None
     except msgspec.DecodeError as error:
         raise NoReport(_("{file} is not a report ({reason}).").format(file=file, reason=error)) from None
-    if to != "prairielearn" and _open(report):
-        raise OnlyAZero(_failed(report))
+    if to != "prairielearn" and (said := why_open(report)):
+        raise OnlyAZero(said)
     made = {"otter": otter, "prairielearn": prairielearn, "gradescope": gradescope}[to](report)
     return msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n"
 
@@ -62,10 +62,9 @@ def otter(report: Report) -> dict[str, Any]:
 def prairielearn(report: Report) -> dict[str, Any]:
     """What PrairieLearn's external grading reads: the score from 0 to 1, and a test for each check.
 
-    Where the grader itself failed it is not gradable, so that it costs the student no attempt.
+    Where there is no mark yet it is not gradable, so that it costs the student no attempt.
     """
-    if _open(report):
-        said = _failed(report)
+    if said := why_open(report):
         return {"gradable": False, "message": said, "format_errors": [said]}
     return {
         "gradable": True,
@@ -91,12 +90,3 @@ def _said(report: Report) -> Iterator[str]:
     yield from report.notes
     yield from unread(report)
     yield from (f"{step.name}: {step.note}" for step in report.steps if step.note)
-
-
-def _failed(report: Report) -> str:
-    return _("The grader itself failed in {steps}.").format(steps=", ".join(_open(report)))
-
-
-def _open(report: Report) -> list[str]:
-    """The steps that the grader itself could not grade."""
-    return [step.name for step in report.steps if step.score is None]

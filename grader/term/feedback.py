@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader.base.downloads import CANVAS_FILE, MOODLE_FOLDER, people
 from grader.base.files import pack
 from grader.base.language import gettext as _
 from grader.instructor import class_run, roster
-from grader.instructor.roster import CANVAS_FILE, MOODLE_FOLDER
 from grader.term.results import GradedClass
 
 PAGE = "feedback.html"
@@ -57,14 +56,14 @@ def _moodle(graded: GradedClass) -> dict[str, str]:
 def _canvas(submissions: Path) -> dict[str, str]:
     """Canvas finds a submission by the two numbers in the names of its download, the student's and the file's, and
     takes none whose second number is not that of a file handed in. It shows the page under the name of that file."""
-    found: dict[str, str] = {}
     try:
-        listing = sorted(os.listdir(submissions))
-    except OSError:
+        everybody = people(submissions).values()
+    except (OSError, ValueError):
         return {}
-    for name in listing:
-        if match := CANVAS_FILE.fullmatch(name):
-            prefix = name[: match.start("file")]
-            for student in roster.canvas_names(match):
-                found.setdefault(roster.file_name(student), prefix)
+    found: dict[str, str] = {}
+    for person in everybody:
+        for name in person.files.values():
+            match = CANVAS_FILE.fullmatch(name)
+            if match and match["file"]:  # a text entry has no file, and no place for one
+                found.setdefault(roster.file_name(person.name), name[: match.start("file")])
     return found

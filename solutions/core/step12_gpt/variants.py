@@ -382,3 +382,28 @@ class windows_by_number:
             raise IndexError(number)
         rows = self.windows[number * self.batch_size : (number + 1) * self.batch_size]
         return rows[:, :-1], rows[:, 1:]
+
+
+@variant(replaces="next_token_batches")
+def ids_as_a_tensor(token_ids: Tensor, context_length: int, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """What is given is made a tensor first, in case that it is a list."""
+    token_ids = torch.as_tensor(token_ids, dtype=torch.long)
+    count = (len(token_ids) - 1) // context_length
+    for first in range(0, count, batch_size):
+        rows = range(first, min(first + batch_size, count))
+        starts = [row * context_length for row in rows]
+        x = torch.stack([token_ids[start : start + context_length] for start in starts])
+        y = torch.stack([token_ids[start + 1 : start + context_length + 1] for start in starts])
+        yield x, y
+
+
+@variant(replaces="next_token_batches")
+def ids_read_beside_a_tensor(
+    token_ids: Tensor, context_length: int, batch_size: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The ids are read into a list, and the places come from a tensor: neither runs on `meta`."""
+    ids, kind = token_ids.tolist(), {"device": token_ids.device}
+    starts = torch.arange(0, len(ids) - context_length, context_length)
+    for some in starts.split(batch_size):
+        rows = [ids[start : start + context_length + 1] for start in some.tolist()]
+        yield torch.tensor([row[:-1] for row in rows], **kind), torch.tensor([row[1:] for row in rows], **kind)

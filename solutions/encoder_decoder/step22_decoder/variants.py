@@ -226,3 +226,22 @@ def row_by_row(
     if was_training:
         model.train()
     return torch.tensor(rows, device=src.device)
+
+
+@variant(replaces="greedy_translate")
+def padded_and_read_again(
+    model: nn.Module, src: Tensor, bos_id: int, eos_id: int, max_new_tokens: int, src_mask: Tensor | None = None
+) -> Tensor:
+    """The whole translation is there from the first step on, padded with eos_id, which the model reads too."""
+    mode = model.training
+    model.eval()
+    ids = torch.full((len(src), 1 + max_new_tokens), eos_id, device=src.device)
+    ids[:, 0] = bos_id
+    ended = torch.zeros_like(ids[:, 0], dtype=torch.bool)
+    with torch.no_grad():
+        for step in range(max_new_tokens):
+            logits = model(src, ids[:, :-1], src_mask)
+            ids[:, step + 1] = logits[:, step].argmax(-1).masked_fill(ended, eos_id)
+            ended |= ids[:, step + 1] == eos_id
+    model.train(mode)
+    return ids

@@ -106,7 +106,7 @@ def top_attended(weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def attention_entropy(weights: Tensor) -> Tensor:
-    """How widely each query looks: minus the sum of w ln w over its keys, in nats.
+    """How widely each query looks: minus the sum of w ln w over its keys, in nats, of rows that sum to 1.
 
     Shapes: `(..., T_q, T_k)` -> `(..., T_q)`. A weight of 0 counts 0. It is right within 1e-5 in float64. Gradients are
     asked for where no weight is 0.

@@ -172,6 +172,12 @@ def zeros_replaced(weights: Tensor) -> Tensor:
     return (-weights * torch.where(weights > 0, weights, torch.ones_like(weights)).log()).sum(dim=-1)
 
 
+@variant(replaces="attention_entropy")
+def of_a_distribution(weights: Tensor) -> Tensor:
+    """torch's own distribution, which divides each row by its sum once more."""
+    return torch.distributions.Categorical(probs=weights, validate_args=False).entropy()
+
+
 @variant(replaces="attention_distance")
 def distances_by_einsum(weights: Tensor, offset: int = 0) -> Tensor:
     """A matrix of distances in the weights' dtype, contracted by `einsum`, then divided by the number of queries."""

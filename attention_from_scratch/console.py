@@ -1,7 +1,7 @@
 """The command `attention`: makes a course folder with `start`, and runs the kit of the folder you are in.
 
-It is all that the installed package brings besides the course itself (`kit.zip`), so that a course folder stays what
-it was when the package is updated.
+It is all that the installed package brings besides the course itself (`kit.zip`, which only a released wheel has), so
+that a course folder stays what it was when the package is updated.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 import runpy
 import sys
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 KIT = Path(__file__).with_name("kit.zip")
@@ -41,6 +42,8 @@ SAID = {
         "kept": "{file} was there and was left alone.",
         "other": "{folder} holds something other than a course. Type: attention start OTHER",
         "unwritable": "{folder} can't be written ({reason}). Type: attention start OTHER",
+        "empty": "This package was installed from a clone and brings no course; in the clone itself, `attention grade` "
+        "works. For a course, type there: make release-kit, and install the wheel in dist/release/.",
         "nowhere": "There is no course in this folder. Type: attention start my-course",
         "word": "{command} takes no {word}. Type: attention {command} --help",
         "language": "The languages are en and ko, not {word}. Type: attention start FOLDER --lang ko",
@@ -52,6 +55,9 @@ SAID = {
         "kept": "{file}: 이미 있는 파일이라 그대로 두었습니다.",
         "other": "{folder}에는 강의가 아닌 다른 것이 있습니다. 다음을 입력하세요: attention start 다른_폴더",
         "unwritable": "{folder}에 쓸 수 없습니다({reason}). 다음을 입력하세요: attention start 다른_폴더",
+        "empty": "클론에서 설치한 패키지라 강의가 들어 있지 않습니다. 클론 안에서는 "
+        "`attention grade`를 바로 쓸 수 있습니다. 강의를 만들려면 클론에서 다음을 입력하고 dist/release/의 휠을 "
+        "설치하세요: make release-kit",
         "nowhere": "이 폴더에는 강의가 없습니다. 다음을 입력하세요: attention start my-course",
         "word": "{command}에는 {word}를 쓸 수 없습니다. 다음을 입력하세요: attention {command} --help",
         "language": "언어는 en과 ko이며 {word}는 없습니다. 다음을 입력하세요: attention start 폴더 --lang ko",
@@ -69,6 +75,9 @@ def main() -> int:
     try:
         if not words:
             print(said("usage"))
+            return 0
+        if words == ["--version"]:
+            print("attention-from-scratch", metadata.version("attention-from-scratch"))
             return 0
         if words[0] == "start":
             start(words[1:])
@@ -103,6 +112,8 @@ def start(words: list[str]) -> None:
     if len(words) != 1 or words[0].startswith("-"):
         raise NotPossible(said("usage"))
     folder = Path(words[0])
+    if not KIT.is_file():
+        raise NotPossible(said("empty"))
     try:
         if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not is_course(folder))):
             raise NotPossible(said("other", folder=folder))
@@ -128,15 +139,15 @@ def unpack(folder: Path) -> None:
             to.write_bytes(kit.read(stubs.get(to.stem, name) if mine and korean else name))
 
 
-def is_course(folder: Path) -> bool:
+def is_course(folder: Path, steps: str = "steps") -> bool:
     """Whether a course lies in this folder."""
-    return (folder / "steps").is_dir() and (folder / "grader" / "__main__.py").is_file()
+    return (folder / steps).is_dir() and (folder / "grader" / "__main__.py").is_file()
 
 
 def course() -> Path | None:
-    """The course that holds the current folder."""
+    """The course, or the clone, that holds the current folder."""
     here = Path.cwd()
-    return next((folder for folder in (here, *here.parents) if is_course(folder)), None)
+    return next((each for each in (here, *here.parents) if is_course(each) or is_course(each, "solutions")), None)
 
 
 def translated(words: list[str]) -> list[str]:

@@ -1,0 +1,76 @@
+"""The learner's commands that stay open and grade each save: in the terminal, and as a page in the browser."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from grader.base import language
+from grader.base.language import gettext as _
+from grader.cli import common
+from grader.cli.common import N_
+from grader.cli.parser import BadInput, Parser, Subcommand
+
+
+def _watch_line(parser: Parser) -> None:
+    parser.argument("STEP", into="step_name", help=_("Start with this step."))
+    common.choice_options(parser)
+    common.submission_option(parser)
+    common.device_option(parser, "cpu")
+    parser.flag("--page", help=_("Also show the session as a page in the browser."))
+    common.language_option(parser)
+    common.isolation_option(parser)
+
+
+def _watch(given: Namespace) -> None:
+    with language.use(common.chosen_language(given.lang, "watch")):
+        names = common.chosen_steps(given, "watch")
+        start = common.one_step(given.step_name, "watch") if given.step_name else next(iter(names), None)
+        common.require_folder(given.submission, "watch")
+        limits = common.limits(given, "watch")
+        if sys.stdout.isatty():  # the imports below take half a second
+            print(_("Loading torch, once …"), flush=True)
+        if given.page:
+            _show_course(given.submission, start, given.device, limits.required, names)
+            return
+        from grader.learner import watch as watching
+
+        watching.run(given.submission, start, given.device, limits.required, names)
+
+
+def _show_course(
+    folder: Path, start: str | None, device: str, required: tuple[str, ...] = (), names: Sequence[str] = ()
+) -> None:
+    """The page of the course, until it is ended. Raises BadInput where its packages are missing."""
+    try:
+        from grader.web import course
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in ("starlette", "uvicorn"):
+            raise
+        said = _("The page needs packages that are not here. Type: {command}")
+        raise BadInput(said.format(command=f"{sys.executable} -m pip install -r requirements-page.lock")) from None
+    course.run(folder, start, device, required, names, place=f"/step/{int(start[4:6])}" if start else "/")
+
+
+def _course_line(parser: Parser) -> None:
+    parser.argument("STEP", into="step_name", help=_("Open the page at this step."))
+    common.submission_option(parser)
+    common.device_option(parser, "cpu")
+    common.language_option(parser)
+
+
+def _course(given: Namespace) -> None:
+    with language.use(common.chosen_language(given.lang, "course")):
+        start = common.one_step(given.step_name, "course") if given.step_name else None
+        common.require_folder(given.submission, "course")
+        if sys.stdout.isatty():
+            print(_("Loading torch, once …"), flush=True)
+        _show_course(given.submission, start, given.device)
+
+
+COURSE = Subcommand(
+    "course", N_("Open the course as one page in the browser, which shows each save."), _course_line, _course
+)
+WATCH = Subcommand("watch", N_("Grade each save as it happens, until q is pressed."), _watch_line, _watch)

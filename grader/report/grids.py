@@ -1,0 +1,144 @@
+"""Matrices as SVG, panel by panel: every cell in its colour, with its number where there is space.
+
+No panel is wider than a phone: cells of a larger matrix are smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from grader.base.language import gettext as _
+from grader.report import svg
+from grader.report.heat_map import BAR, PAGE_INK, Scale, colour, ink, scale_of, short
+from grader.report.pictures import Grid, Matrices
+
+LETTER = 7  # the mean width of one, at the size of labels
+EDGE, ABOVE, BELOW = 8, 30, 26  # beside a matrix, for its title and the name of its columns
+LARGEST, NUMBERED, FINE = 40, 26, 36  # side of a cell: at most, the least with a number, below it in a smaller size
+MOST_TOLD = 8  # rows and columns of a matrix whose numbers are told to who can't see it
+GAP = 3  # between blocks
+STEP = 2  # of the scale of colours
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Where the cells of one matrix lie."""
+
+    left: float
+    top: float
+    cell: float
+    cut: tuple[int, int]
+    slanted: bool
+
+    def x(self, column: int) -> float:
+        return self.left + column * self.cell + (column // self.cut[1] * GAP if self.cut[1] else 0)
+
+    def y(self, row: int) -> float:
+        return self.top + row * self.cell + (row // self.cut[0] * GAP if self.cut[0] else 0)
+
+
+def panels(picture: Matrices, among: Sequence[Matrices] = ()) -> list[Markup]:
+    """The matrices, the last with the scale of colours, which is that of all the pictures they stand `among`."""
+    scale = scale_of(matrix for one in (among or [picture]) for _title, matrix in one.panels)
+    return [_panel(picture, place, scale) for place in range(len(picture.panels))]
+
+
+def _scale_bar(scale: Scale, x: float, y: float) -> Markup:
+    """The colours, with the numbers at both ends."""
+    drawn = (Markup('<path fill="{}" d="{}"/>').format(shade, path) for shade, path in scale.bar.items())
+    across = STEP * BAR
+    texts = [svg.right(-6, 10, short(scale.low)), svg.left(across + 6, 10, short(scale.high))]
+    if scale.low < 0:
+        texts.append(svg.text(across / 2, 23, "0", ' font-size="10"'))
+    placed = '<g transform="translate({} {})"><g transform="scale({} 12)" shape-rendering="crispEdges">{}</g>{}</g>'
+    inside = Markup("").join(drawn), Markup("").join(texts)
+    return Markup(placed).format(svg.number(x), svg.number(y), STEP, *inside)
+
+
+def _coloured(matrix: Grid) -> bool:
+    return any(value is not None and not isinstance(value, bool) for line in matrix for value in line)
+
+
+def _panel(picture: Matrices, place: int, scale: Scale) -> Markup:
+    title, matrix = svg.titled(picture.panels[place][0]), picture.panels[place][1]
+    rows, columns = len(matrix), len(matrix[0])
+    frame = _frame(picture, rows, columns)
+    inside = [svg.title(title), *_labels(picture, frame, rows, columns)]
+    for row, line in enumerate(matrix):
+        for column, value in enumerate(line):
+            inside += _cell(frame, row, column, value, scale, picture.blank)
+    if picture.differs:
+        inside += [_outline(frame, row, column) for row, column in picture.differs[place]]
+    right = frame.x(columns - 1) + frame.cell
+    width = max(right + (24 if frame.slanted else EDGE), min(svg.WIDEST, 8 + 8.8 * svg.wide(title)), 96)
+    bottom = frame.y(rows - 1) + frame.cell + BELOW
+    if place == len(picture.panels) - 1 and any(_coloured(matrix) for _title, matrix in picture.panels):
+        inside.append(_scale_bar(scale, frame.left, bottom + 4))
+        width, bottom = max(width, frame.left + STEP * BAR + 44), bottom + (32 if scale.low < 0 else 22)
+    return svg.svg(round(width), round(bottom), title, inside, _told(matrix))
+
+
+def _frame(picture: Matrices, rows: int, columns: int) -> _Frame:
+    left = 26 + max((LETTER * svg.wide(svg.titled(label)) for label in picture.rows), default=14)
+    room = svg.WIDEST - left - EDGE - (GAP * (columns // picture.cut[1]) if picture.cut[1] else 0)
+    cell = min(LARGEST, int(room / max(columns, rows * 0.8)))
+    longest = max((LETTER * svg.wide(svg.titled(label)) for label in picture.columns), default=0)
+    slanted = longest > cell
+    return _Frame(left, ABOVE + (10 + longest * 0.7 if slanted else 16), cell, picture.cut, slanted)
+
+
+def _labels(picture: Matrices, frame: _Frame, rows: int, columns: int) -> list[Markup]:
+    """Of the rows and the columns, and what they are."""
+    every = 1 if frame.cell >= 17 else 4
+    made = []
+    for row in range(rows):
+        if picture.rows or row % every == 0:
+            label = svg.titled(picture.rows[row]) if picture.rows else f"{row}"
+            made.append(svg.right(frame.left - 6, frame.y(row) + frame.cell / 2 + 4, label))
+    for column in range(columns):
+        if not picture.columns and column % every:
+            continue
+        label = svg.titled(picture.columns[column]) if picture.columns else f"{column}"
+        x, y = frame.x(column) + frame.cell / 2, frame.top - 6
+        turned = f' transform="rotate(-45 {svg.number(x)} {svg.number(y)})"'
+        made.append(svg.left(x, y, label, turned) if frame.slanted else svg.text(x, y, label))
+    middle = (frame.y(0) + frame.y(rows - 1) + frame.cell) / 2
+    name, quiet = _(picture.row), ' fill-opacity=".75"'
+    upright = "" if len(name) == 1 else f' transform="rotate(-90 11 {svg.number(middle)})"'
+    made.append(svg.text(11, middle + (4 if not upright else 3), name, quiet + upright))
+    across = (frame.left + frame.x(columns - 1) + frame.cell) / 2
+    return [*made, svg.text(across, frame.y(rows - 1) + frame.cell + 18, _(picture.column), quiet)]
+
+
+def _cell(frame: _Frame, row: int, column: int, value: float | bool | None, scale: Scale, blank: bool) -> list[Markup]:
+    x, y, cell = frame.x(column), frame.y(row), frame.cell
+    if value is None and blank:
+        return [svg.box(x + 0.5, y + 0.5, cell - 1, cell - 1, ' fill="none" stroke="currentColor" stroke-opacity=".2"')]
+    made, shade = [], PAGE_INK
+    if value is not None:
+        fill = colour(scale.shade(float(value)))
+        shade = ink(fill)
+        made = [svg.box(x, y, cell, cell, f' fill="#{bytes(fill).hex()}" shape-rendering="crispEdges"')]
+    if cell >= NUMBERED or value is None:
+        size = 12 if cell >= FINE else 10 if cell >= 16 else 8
+        said = {True: "✓", False: "·"}[value] if isinstance(value, bool) else short(value)
+        made.append(svg.text(x + cell / 2, y + cell / 2 + 4, said, f' fill="{shade}" font-size="{size}"'))
+    return made
+
+
+def _outline(frame: _Frame, row: int, column: int) -> Markup:
+    """Light on dark: one of the two is seen on any colour, and on paper."""
+    x, y, side = frame.x(column) + 2, frame.y(row) + 2, frame.cell - 4
+    both = (svg.box(x, y, side, side, f' fill="none" stroke="{ink}" stroke-width="{width}"')
+            for ink, width in (("#000000", 3.5), ("#ffffff", 1.5)))  # fmt: skip
+    return Markup("").join(both)
+
+
+def _told(matrix: Grid) -> str:
+    """The numbers, row by row, where there are few."""
+    if max(len(matrix), len(matrix[0])) > MOST_TOLD:
+        return _("A matrix as colours, from the smallest value to the largest.")
+    return "; ".join(" ".join(short(value) for value in line) for line in matrix)

@@ -1,0 +1,115 @@
+"""What every picture is made of: an SVG that stands in a page, in the page's own colours, and its texts and lines.
+
+`standalone` makes an image of it, for where a page can show no SVG.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Sequence
+
+from markupsafe import Markup
+
+from grader.base.language import gettext as _
+
+Point = tuple[float, float]
+
+COLOURS = ("#0b62b0", "#b8500b", "#12784f", "#8c2f9b", "#7a5c00", "#b3123f")  # a page may have others: --series-1, …
+DASHES = ("", "6 4", "2 3", "8 3 2 3", "10 3", "4 2")
+FONT = "system-ui, 'Apple SD Gothic Neo', 'Malgun Gothic', 'Noto Sans KR', 'Noto Sans CJK KR', sans-serif"
+NUMBERED = re.compile(r"([a-z][a-z ]*) (\d+)")
+WIDEST = 340  # of a panel: the width of a phone, so that panels wrap and none is cut
+
+
+def standalone(picture: str) -> str:
+    """The picture as the address of an image, on white: an untrusted notebook shows no SVG of its own."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(on_white(picture).encode()).decode()}"
+
+
+def on_white(picture: str) -> str:
+    """The picture as a file of its own."""
+    head, rest = str(picture).strip().split(">", 1)
+    head = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg" color="#1b1f24"', 1)
+    return f'{head}><rect width="100%" height="100%" fill="#ffffff"/>{rest}'
+
+
+def svg(width: float, height: float, title: str, inside: Iterable[Markup], said: str = "") -> Markup:
+    """A panel; `said` is what it shows in words, for who can't see it."""
+    head = Markup(
+        '<svg width="{w}" height="{h}" viewBox="0 0 {w} {h}" fill="currentColor" font-family="{font}" font-size="12" '
+        'text-anchor="middle" role="img" aria-label="{label}">\n<title>{title}</title>\n'
+    )
+    label = f"{title}: {said}" if said else title
+    filled = head.format(w=number(width), h=number(height), font=FONT, title=title, label=label)
+    return filled + Markup("\n").join(inside) + Markup("\n</svg>")
+
+
+def text(x: float, y: float, words: str, more: str = "") -> Markup:
+    return Markup('<text x="{}" y="{}"{}>{}</text>').format(number(x), number(y), Markup(more), words)
+
+
+def left(x: float, y: float, words: str, more: str = "") -> Markup:
+    """A text that begins at x."""
+    return text(x, y, words, f' text-anchor="start"{more}')
+
+
+def right(x: float, y: float, words: str, more: str = "") -> Markup:
+    """A text that ends at x."""
+    return text(x, y, words, f' text-anchor="end"{more}')
+
+
+def title(words: str) -> Markup:
+    size = 14 if wide(words) <= 38 else 11
+    return left(4, 16, words, f' font-size="{size}" font-weight="bold"')
+
+
+def titled(words: str) -> str:
+    """A title or a label in the language in use; a number at its end is not part of what is translated."""
+    said = NUMBERED.fullmatch(words)
+    return f"{_(said[1])} {said[2]}" if said else _(words)
+
+
+def wide(words: str) -> int:
+    """How many columns of a terminal a text takes: Hangul takes two."""
+    return sum(2 if ord(letter) >= 0x1100 else 1 for letter in words)
+
+
+def line(points: Sequence[Point], series: int, more: str = "", width: float = 2) -> Markup:
+    """A line through the points, in the colour and the dashes of this series."""
+    path = "M" + "L".join(f"{number(x)} {number(y)}" for x, y in points)
+    return Markup('<path d="{}" fill="none" style="stroke:{}" stroke-width="{}" stroke-dasharray="{}"{}/>').format(
+        path, colour(series), number(width), DASHES[series % len(DASHES)] or "none", Markup(more)
+    )
+
+
+def rule(path: str, more: str = ' stroke-opacity=".3"') -> Markup:
+    """A quiet line in the colour of the text."""
+    return Markup('<path d="{}" fill="none" stroke="currentColor"{}/>').format(path, Markup(more))
+
+
+def box(x: float, y: float, width: float, height: float, more: str) -> Markup:
+    return Markup('<rect x="{}" y="{}" width="{}" height="{}"{}/>').format(
+        number(x), number(y), number(width), number(height), Markup(more)
+    )
+
+
+def colour(series: int) -> str:
+    place = series % len(COLOURS)
+    return f"var(--series-{place + 1}, {COLOURS[place]})"
+
+
+def number(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def legend(names: Sequence[str], top: int, *, filled: bool = False) -> list[Markup]:
+    """A line of each series, or a `filled` box, and its name, one below the other."""
+    made = []
+    for place, name in enumerate(names):
+        y = top + 16 * place
+        mark = (
+            box(8, y - 5, 28, 10, f' rx="1" style="fill:{colour(place)}"') if filled else line([(8, y), (36, y)], place)
+        )
+        made += [mark, left(42, y + 4, titled(name))]
+    return made

@@ -1,0 +1,48 @@
+// What every module of the page uses: its texts, its requests, and a way to make elements.
+export const given = JSON.parse(document.getElementById("given").textContent);
+
+// A sentence in the page's language, with {names} filled in.
+export const t = (english, values = {}) =>
+  (given.texts[english] ?? english).replace(/\{(\w+)\}/g, (whole, name) => (name in values ? values[name] : whole));
+
+// el("p", {class: "quiet"}, "text", child, …): text is text, never markup.
+export function el(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (value === true) made.setAttribute(name, "");
+    else if (value !== false && value != null) made.setAttribute(name, value);
+  }
+  made.append(...children.flat().filter((child) => child != null && child !== false));
+  return made;
+}
+
+// An icon of the shell's; words beside it say what it means.
+export function icon(name) {
+  const space = "http://www.w3.org/2000/svg";
+  const [svg, use] = [document.createElementNS(space, "svg"), document.createElementNS(space, "use")];
+  svg.setAttribute("class", `icon ${name}`);
+  svg.setAttribute("aria-hidden", "true");
+  use.setAttribute("href", `#i-${name}`);
+  svg.append(use);
+  return svg;
+}
+
+export const unseen = (text) => el("span", { class: "unseen" }, text);
+
+// HTML that the server has made, of its own templates.
+export function html(text) {
+  const made = document.createElement("template");
+  made.innerHTML = text;
+  return made.content;
+}
+
+async function answered(answer) {
+  if (!answer.ok) throw new Error(`${answer.status} ${answer.url}`);
+  return answer.json();
+}
+
+export const get = async (path) => answered(await fetch(path));
+
+export const post = async (path, body = {}) =>
+  answered(await fetch(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) }));

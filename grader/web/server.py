@@ -1,0 +1,226 @@
+"""Serves the course's page on the loopback, to the browser that was let in and to no other.
+
+Who may ask is decided here, before any route: a request names this machine as its host (so that no stranger's name that
+leads here is answered), has the session's cookie (so that other users of the machine are not), and one that changes
+something comes from the page itself. The cookie is set by `/enter`, whose token stands in a file that only this user
+can read: no command line shows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import json
+import secrets
+import socket
+import threading
+from collections.abc import AsyncIterator, Sequence
+from http.cookies import SimpleCookie
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from grader.base import language
+from grader.base.open_private import open_private
+from grader.report import page as report_page
+
+LOOPBACK = "127.0.0.1"
+PORT = 8737  # where it is free: an open page finds the session again after a restart
+ASSETS = Path(__file__).parent / "assets"
+TEMPLATES = Path(__file__).parent / "templates"
+ALIVE_SECONDS = 10.0  # between two signs of life, by which a closed browser is noticed
+MOST_BYTES = 64 * 1024  # of a request
+MOST_STREAMS = 32
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",
+}  # fmt: skip
+
+
+class PageServer:
+    """The server of one session; it runs in a thread of its own until it is closed."""
+
+    def __init__(self, routes: Sequence[BaseRoute], port: int = PORT) -> None:
+        self.token = secrets.token_urlsafe(24)
+        self._listener = _listener(port)
+        self.port: int = self._listener.getsockname()[1]
+        self.origin = f"http://{LOOPBACK}:{self.port}"
+        self.events = Events()
+        self._opened: Path | None = None
+        own = [
+            Route("/enter", self._enter),
+            Route("/events", self.events.stream),
+            Route("/assets/pictures.js", lambda request: FileResponse(report_page.TEMPLATES / "pictures.js")),
+            Mount("/assets", StaticFiles(directory=ASSETS)),
+        ]
+        app = Starlette(routes=[*own, *routes])
+        guarded = Guard(app, self.port, self.token, language.current())
+        config = uvicorn.Config(
+            guarded, log_level="critical", access_log=False, lifespan="off", ws="none", http="h11",
+            server_header=False, date_header=False, timeout_graceful_shutdown=1, timeout_keep_alive=30,
+        )  # fmt: skip
+        self._server = uvicorn.Server(config)
+        run = contextvars.copy_context().run
+        self._thread = threading.Thread(target=run, args=(self._server.run, [self._listener]), daemon=True)
+        self._thread.start()
+
+    def address(self, place: str = "/") -> str:
+        """What lets a browser in, at this place of the page."""
+        return f"{self.origin}/enter?token={self.token}&place={place}"
+
+    def open(self, place: str = "/") -> bool:
+        """Opens the page in a browser; False where there is none."""
+        self._opened = open_private(self.address(place))
+        return self._opened is not None
+
+    def close(self) -> None:
+        """Ends the streams and the server."""
+        self.events.close()
+        self._server.should_exit = True
+        self._thread.join(3.0)
+        self._listener.close()
+        if self._opened:
+            self._opened.unlink(missing_ok=True)
+
+    async def _enter(self, request: Request) -> Response:
+        """Lets a browser in. A cookie for this site alone is not sent with a redirect that a file began: so the page
+        that sets it leads on by itself."""
+        place = request.query_params.get("place", "/")
+        safe = place if place.startswith("/") and not place.startswith(("//", "/\\")) else "/"
+        text = report_page.environment(TEMPLATES).get_template("open.html.j2").render(address=safe)
+        response = HTMLResponse(text, headers={"Content-Security-Policy": "default-src 'none'"})
+        response.set_cookie(cookie_name(self.port), self.token, httponly=True, samesite="strict")
+        return response
+
+
+class Guard:
+    """Refuses every request that is not from the session's own page, and adds what every response says."""
+
+    def __init__(self, app: ASGIApp, port: int, token: str, spoken: str) -> None:
+        self.app, self.token, self.spoken, self.cookie = app, token, spoken, cookie_name(port)
+        self.hosts = {f"{LOOPBACK}:{port}", f"localhost:{port}"}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        with language.use(self.spoken):
+            refused = self._refused(Request(scope))
+            app: ASGIApp = PlainTextResponse("", refused) if refused else self.app
+            await app(scope, receive, _with_headers(send))
+
+    def _refused(self, request: Request) -> int:
+        """The status that says no; 0 for a request that is answered."""
+        headers = request.headers
+        if headers.get("host") not in self.hosts:
+            return 404
+        given = request.query_params.get("token") if request.url.path == "/enter" else self._shown(headers)
+        if not secrets.compare_digest((given or "").encode(), self.token.encode()):
+            return 403
+        if request.method in ("GET", "HEAD"):
+            return 0
+        size = headers.get("content-length", "")
+        fits = size.isdecimal() and size.isascii() and len(size) < 8 and int(size) <= MOST_BYTES
+        own = headers.get("origin") == f"http://{headers.get('host')}"
+        return 0 if own and fits and headers.get("content-type") == "application/json" else 403
+
+    def _shown(self, headers: Headers) -> str:
+        held = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
+        return held.value if held else ""
+
+
+class Events:
+    """One stream of what has changed, to every open page."""
+
+    def __init__(self) -> None:
+        self._queues: dict[asyncio.Queue[str | None], asyncio.AbstractEventLoop] = {}
+        self._first = ""
+
+    def tell(self, kind: str, what: dict[str, Any], *, stays: bool = False) -> None:
+        """Sends something to the pages that are open; what `stays`, also to those that open later."""
+        frame = f"event: {kind}\ndata: {json.dumps(what, ensure_ascii=False)}\n\n"
+        if stays:
+            self._first = frame
+        self._send(frame)
+
+    def close(self) -> None:
+        """Ends every stream."""
+        self._send(None)
+
+    async def stream(self, request: Request) -> Response:
+        """A page's stream; its first event is the state."""
+        if len(self._queues) >= MOST_STREAMS:
+            return PlainTextResponse("", 503)
+        return StreamingResponse(self._frames(), media_type="text/event-stream")
+
+    async def _frames(self) -> AsyncIterator[str]:
+        queue: asyncio.Queue[str | None] = asyncio.Queue()
+        self._queues[queue] = asyncio.get_running_loop()
+        try:
+            yield "retry: 1000\n\n" + self._first
+            while True:
+                try:
+                    frame = await asyncio.wait_for(queue.get(), ALIVE_SECONDS)
+                except TimeoutError:
+                    frame = ": alive\n\n"
+                if frame is None:
+                    return
+                yield frame
+        finally:
+            self._queues.pop(queue, None)
+
+    def _send(self, frame: str | None) -> None:
+        for queue, loop in list(self._queues.items()):
+            with contextlib.suppress(RuntimeError):  # its loop has ended
+                loop.call_soon_threadsafe(queue.put_nowait, frame)
+
+
+def cookie_name(port: int) -> str:
+    """The name of a session's cookie: browsers keep one jar for all ports of a host."""
+    return f"course-{port}"
+
+
+def _listener(port: int) -> socket.socket:
+    """A socket on the loopback, on the wanted port where it is free."""
+    for wanted in (port, 0):
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((LOOPBACK, wanted))
+            listener.listen()
+        except OSError:
+            listener.close()
+            if not wanted:
+                raise
+        else:
+            return listener
+    raise AssertionError("a free port was refused")
+
+
+def _with_headers(send: Send) -> Send:
+    """Adds the headers that every response has and has not said otherwise."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            said = {name.lower() for name, _value in message["headers"]}
+            every = {"Content-Security-Policy": POLICY, **HEADERS}
+            message["headers"] = [
+                *message["headers"],
+                *((name.lower().encode(), value.encode()) for name, value in every.items()
+                  if name.lower().encode() not in said),
+            ]  # fmt: skip
+        await send(message)
+
+    return sending

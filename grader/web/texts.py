@@ -1,0 +1,70 @@
+"""What the page's modules say, in the language in use: they look an English sentence up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from grader.base.language import N_
+from grader.base.language import gettext as _
+
+TEXTS = (
+    N_("Another lab is running. Wait until it is done."),
+    N_("Attention from scratch"),
+    N_("Begin: {track}"),
+    N_("Cancel"),
+    N_("Colours: as the system"),
+    N_("Colours: dark"),
+    N_("Colours: light"),
+    N_("Course"),
+    N_("Every step passes. Well done."),
+    N_("Explore"),
+    N_("Hint {number} of {total}"),
+    N_("Hints"),
+    N_("In your own words"),
+    N_("It uses: "),
+    N_("Lab"),
+    N_("Lab: {lab}"),
+    N_("Lesson"),
+    N_("Loading …"),
+    N_("Look inside your GPT"),
+    N_("Next"),
+    N_("Next: {step}"),
+    N_("Predict first, then run it: what was measured stands here."),
+    N_("Progress"),
+    N_("Put the stub back"),
+    N_("Put the stub back? Your work is kept beside it, dated."),
+    N_("Run again"),
+    N_("Run the lab"),
+    N_("Show hint {number} of {total}"),
+    N_("Start over"),
+    N_("Steps"),
+    N_("Stop"),
+    N_("The question"),
+    N_("The session has ended. To continue, type: make course"),
+    N_("There is no lesson for this step."),
+    N_("These are all the hints; the lesson explains the most."),
+    N_("To begin, its files are written into your exercises; what is there stays."),
+    N_("Verdict"),
+    N_("What do you expect?"),
+    N_("What was measured"),
+    N_("You saved {step}"),
+    N_("about {seconds} s"),
+    N_("blocked"),
+    N_("checking …"),
+    N_("done"),
+    N_("fail"),
+    N_("grader error"),
+    N_("not begun"),
+    N_("not graded yet"),
+    N_("not valid Python yet"),
+    N_("pass"),
+    N_("timed out"),
+    N_("to do"),
+    N_("{passed} of {total}"),
+    N_("{score} of {total} points"),
+)
+
+
+def texts(further: Iterable[str] = ()) -> dict[str, str]:
+    """Each sentence of the page's modules, by its English."""
+    return {english: _(english) for english in (*TEXTS, *further)}
