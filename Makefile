@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv/bin/python
-RUN := $(VENV) -m grader
+RUN := KIT_MAKE=1 $(VENV) -m grader
 LAB_OPTIONS = $(if $(TEXT),--text "$(TEXT)") $(if $(DEVICE),--device $(DEVICE)) $(if $(SEED),--seed $(SEED)) \
   $(if $(SECONDS),--seconds $(SECONDS)) $(if $(MODEL),--model $(MODEL))
 DRAWING = $(if $(TOKENS),--tokens $(TOKENS)) $(if $(TEMPERATURE),--temperature $(TEMPERATURE)) $(if $(TOP_K),--top-k $(TOP_K))
