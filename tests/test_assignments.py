@@ -249,7 +249,7 @@ def test_decisions_count_where_nothing_could_be_graded(rows: str, points: float 
     (tmp_path / "assignments.toml").write_text(TOML, encoding="utf-8")
     (tmp_path / "overrides.csv").write_text(OVERRIDES + rows, encoding="utf-8")
     entry = Graded(student="ada", file="ada", key="", error="The archive is damaged.")
-    ledger.Ledger(marks.of(assignments.read(tmp_path / "assignments.toml"), "scores")).mark(entry)
+    ledger.Ledger(marks.of(assignments.read(tmp_path / "assignments.toml"), "scores")).mark("", entry)
     assert (entry.mark.points if entry.mark else None) == points
 
 

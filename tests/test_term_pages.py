@@ -16,7 +16,7 @@ import pytest
 from grader.base import language, paths
 from grader.base.results import CheckResult, Graded, Parting, Report, StepResult
 from grader.course import steps as course
-from grader.instructor.class_run import Plan
+from grader.instructor.one_round import Plan
 from grader.term import adapters, feedback, items, mistakes, pages, results, similarity
 
 STEP = "step04_causal_mask"

@@ -46,6 +46,10 @@ def _class_line(parser: Parser) -> None:
         "--earlier", Path, metavar="FOLDER", several=True,
         help=_("An earlier assignment's submissions: they stand in for steps that this one lacks. May be repeated."),
     )  # fmt: skip
+    parser.option(
+        "--student", metavar="NAME", several=True,
+        help=_("Grade this student again, into the same results. May be repeated."),
+    )  # fmt: skip
     parser.flag("--again", help=_("Grade everyone again, including unchanged submissions."))
     common.language_option(parser)
     common.isolation_option(parser)
@@ -67,20 +71,22 @@ def _class(given: Namespace) -> int:
 
             pool.begin(limits)
         common.require_solutions()
-        from grader.instructor import class_run, roster
+        from grader.instructor import class_run, one_round, roster
+        from grader.marks import changes
         from grader.report import console
 
-        request = class_run.Request(
+        request = one_round.Request(
             submissions=submissions, out=out, steps=steps, device=given.device, seed=given.seed, limits=limits,
             assignment=given.assignment, again=given.again, jobs=given.jobs, scheduler=given.scheduler,
             gradebook=given.gradebook, marking=marking, earlier=tuple(given.earlier),
+            only=tuple(given.student),
         )  # fmt: skip
         try:
             done = class_run.run(request, console.class_progress)
         except roster.Impossible as impossible:
             raise BadInput(str(impossible)) from None
         except class_run.Stopped as stopped:
-            print(stopped, file=sys.stderr)
+            print("\n".join([*changes.lines(stopped.changes), str(stopped)]), file=sys.stderr)
             return 130
         _say_class(done, out)
         if all(standing.score is not None for standing in done.standings):
@@ -113,6 +119,14 @@ def _say_class(done: Done, out: Path) -> None:
     if done.unknown:
         said = _("Named in assignments.toml or the tables beside it, but not in the class: {names}.")
         print(said.format(names=", ".join(done.unknown)), file=sys.stderr)
+    waiting = [standing.student for standing in done.standings if standing.waiting]
+    if waiting:
+        said = _("A second look was asked for, and nobody has answered: {names}.")
+        print(said.format(names=", ".join(waiting)), file=sys.stderr)
+    unread = [standing.student for standing in done.standings if standing.unread and standing.score is not None]
+    if unread:
+        said = _("Files of {count} students were not read: the class page and {table} name each, with the reason.")
+        print(said.format(count=len(unread), table=out / "files.csv"), file=sys.stderr)
     if done.left_out:
         said = _("Not graded, because each student needs a folder: {files}. Put each, unpacked, into one.")
         print(said.format(files=", ".join(map(readable, done.left_out))), file=sys.stderr)

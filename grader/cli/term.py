@@ -201,8 +201,11 @@ def _feedback(given: Namespace) -> None:
         except OSError as error:
             raise common.unwritable(out, error, f"{command} --out OTHER.zip") from None
         print(_("{count} pages are in {file}: upload it as it is.").format(count=packed.count, file=out))
+        if packed.ungraded:
+            said = _("Left out, because they could not be graded and have no page: {names}")
+            print(said.format(names=", ".join(packed.ungraded)), file=sys.stderr)
         if packed.nameless:
-            said = _("Left out, because {system} did not name their folders: {names}")
+            said = _("Left out, because {system} did not name what they handed in: {names}")
             print(said.format(system=given.to.title(), names=", ".join(packed.nameless)), file=sys.stderr)
 
 

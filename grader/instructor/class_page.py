@@ -75,8 +75,8 @@ class Bin:
     width: float
 
 
-def html(standings: Sequence[Standing], *, seed: int, submissions: str) -> str:
-    """The whole page, in the language in use. Links to `pages/` beside it."""
+def html(standings: Sequence[Standing], *, seed: int, submissions: str, nobodys: Sequence[str] = ()) -> str:
+    """The whole page, in the language in use. Links to `pages/` beside it; `nobodys` are files of no student."""
     graded = [standing for standing in standings if standing.score is not None]
     common = findings(graded)
     shown = min(SHOWN, sum(len(finding.students) > 1 for finding in common) or len(common))
@@ -88,6 +88,7 @@ def html(standings: Sequence[Standing], *, seed: int, submissions: str) -> str:
         ),
         common=common[:shown], others=common[shown:], unexplained=unexplained(graded), columns=columns(graded),
         tracks=_tracks(graded), labs=labs(standings), bins=bins(graded), concerns=concerns(standings),
+        nobodys=nobodys,
         standings=_by_score(standings), graded=graded,
         number=reports.number, coded=coded, link=_link, STATUSES=STATUSES,
         marks={status: mark for status, (mark, _style) in reports.MARKS.items()}, status_word=reports.status_word,

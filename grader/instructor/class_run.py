@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
+import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,47 +14,29 @@ import msgspec
 from grader.base import files, language
 from grader.base.downloads import left_out
 from grader.base.language import gettext as _
-from grader.base.limits import Limits
+from grader.base.names import Roll
 from grader.base.paths import typed
-from grader.base.results import Graded, Report
+from grader.base.results import Graded
 from grader.course import choice
-from grader.course.submissions import Submission
+from grader.course.submissions import readable
 from grader.instructor import class_page, exports, fingerprint
 from grader.instructor import pool as pools
-from grader.instructor.roster import Impossible, Student, class_folders, file_name, students
-from grader.instructor.standings import Standing, standing
+from grader.instructor.one_round import FOLDERS, OnStudent, Plan, Request, Round, load
+from grader.instructor.roster import Impossible, class_folders, logins
+from grader.instructor.standings import Standing
 from grader.judge import grader
 from grader.marks.assignments import BadTerm
 from grader.marks.changes import Change
 from grader.marks.ledger import Ledger
-from grader.marks.marking import Marking, marked, plain
-from grader.report import page as pages
-
-REPORTS, PAGES, GRADESCOPE, JUNIT = FOLDERS = ("reports", "pages", "gradescope", "junit")
-ENDINGS = {REPORTS: "json", PAGES: "html", GRADESCOPE: "json", JUNIT: "xml"}
+from grader.marks.marking import plain
 
 
 class Stopped(RuntimeError):
-    """The run was stopped. What was graded is kept. One line."""
+    """The run was stopped. What was graded is kept, the marks that it has changed among it. One line."""
 
-
-@dataclass(frozen=True)
-class Request:
-    """What was asked for: who, where the results go, and how; `earlier` are folders of earlier assignments."""
-
-    submissions: Path
-    out: Path
-    steps: list[str]
-    device: str
-    seed: int | None
-    limits: Limits
-    assignment: str = "attention"
-    again: bool = False
-    jobs: int | None = None
-    scheduler: str | None = None
-    gradebook: str | None = None
-    marking: Marking | None = None
-    earlier: tuple[Path, ...] = ()
+    def __init__(self, said: str, changes: Sequence[Change]) -> None:
+        super().__init__(said)
+        self.changes = changes
 
 
 @dataclass(frozen=True)
@@ -69,33 +51,11 @@ class Done:
     unknown: list[str]
 
 
-class Plan(msgspec.Struct, kw_only=True):
-    """How a class is graded: everyone in the same way, and a run that goes on in the same way too. `class.json`.
-
-    Once a run is `complete`, the next one is a new round: what has changed since meets new draws, as its author may
-    have read what was drawn before. What has not keeps its result, under one of the `earlier` seeds.
-    """
-
-    seed: int
-    steps: list[str]
-    device: str
-    language: str
-    kit: str
-    assignment: str
-    title: str = ""
-    submissions: str = ""
-    earlier: list[int] = []
-    complete: bool = False
-
-
-# What is told of each student as it is done, and whether it was kept from before.
-OnStudent = Callable[[Graded, bool], None]
-
-
 def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStudent]]) -> Done:
     """Grades a class and writes everything that is made of it. Raises Impossible and Stopped."""
     folders = class_folders(request.submissions, request.out, request.earlier)
-    counted = Counter[bool]()
+    request = _of_these(request)
+    counted, ledger = Counter[bool](), None
     try:
         with pools.stoppable(), _alone_in(request), progress(len(folders)) as on_student:
 
@@ -104,12 +64,15 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
                 on_student(graded, kept)
 
             last, plan = _last(request.out), _plan(request)
-            ledger = Ledger(request.marking or plain(plan.assignment, plan.steps), plan.kit)
+            marking = request.marking or plain(plan.assignment, plan.steps)
+            ledger = Ledger(marking.for_class(logins(request.submissions)), plan.kit)
+            this = Round(request, plan, ledger, note)
             with _pool(request) as pool:
-                standings = grade(request, folders, plan, pool, note, ledger)
-            plan = _completed(plan, None if request.seed is not None or counted[False] else last)
+                standings = this.grade(folders, pool)
+            if not request.only or (last and last.complete):
+                plan = _completed(plan, None if request.seed is not None or counted[False] else last)
             _write_plan(request.out, plan)
-            write_class(request, plan, standings)
+            write_class(request, plan, standings, this.files_of)
             ledger.write(request.out, (load(request.out, one.file) for one in standings), exports.harmless)
             if request.gradebook:
                 _save(request, standings)
@@ -117,8 +80,8 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
         raise Stopped(
             _("Stopped. {count} of {total} are graded and saved. Type the same command again to continue.").format(
                 count=counted.total(), total=len(folders)
-            )
-        ) from None
+            ), ledger.changes if ledger else ()
+        ) from None  # fmt: skip
     except BadTerm as bad:
         raise Impossible(_("{problem} Type: {command}").format(problem=bad, command="python -m grader term")) from None
     except OSError as error:
@@ -131,6 +94,18 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
         ) from None
     return Done(standings, counted[True], left_out(request.submissions), ledger.changes,
                 ledger.unknown(standing.student for standing in standings))  # fmt: skip
+
+
+def _of_these(request: Request) -> Request:
+    """The request with the students who are asked for by their own names. Raises Impossible."""
+    names = logins(request.submissions)
+    roll = Roll(names)
+    only = tuple(roll.own(name) for name in request.only)
+    for name in only:
+        if name not in names:
+            said = _("There is no student {name} in {folder}. Type: python -m grader class {folder}")
+            raise Impossible(said.format(name=name, folder=typed(request.submissions)))
+    return dataclasses.replace(request, only=only)
 
 
 @contextmanager
@@ -215,76 +190,22 @@ def _save(request: Request, standings: list[Standing]) -> None:
         ) from None
 
 
-def grade(
-    request: Request, names: list[str], plan: Plan, pool: pools.Pool, on_student: OnStudent, ledger: Ledger
-) -> list[Standing]:  # fmt: skip
-    """Grades what is missing or changed, or everyone when that is asked for, and writes the files about each student.
-
-    Gives everyone's standing in the order of the folders. Raises NobodyGraded when nobody can be graded so.
-    """
-    found: dict[str, Standing] = {}
-    waiting: dict[str, Graded] = {}
-
-    def done(graded: Graded, kept: bool = False, page: str = "") -> None:
-        if ledger.mark(graded) or not kept:
-            _write_student(request.out, graded, page)
-        found[graded.file] = standing(graded)
-        on_student(graded, kept)
-
-    def tasks() -> Iterator[tuple[str, pools.Task]]:
-        for student in students(request.submissions, names, plan.assignment, request.earlier):
-            known = load(request.out, student.file)
-            ledger.expect(student.file, student.folder, student.submission, known.mark if known else None)
-            key = _key(student, _of_its_round(plan, None if request.again else known), request.limits)
-            graded = _ungraded(student, key)
-            if student.problem:
-                done(graded)
-            elif known and not request.again and _stands(known, graded, plan, request.out):
-                known.labs = student.labs
-                done(known, kept=True)
-            else:
-                graded.key = _key(student, plan, request.limits)
-                waiting[student.file] = graded
-                yield student.file, _task(student.submission, plan, request.limits)
-
-    with closing(pools.answers(pool, tasks())) as answers:
-        for file, answer in answers:
-            graded = waiting.pop(file)
-            graded.error = answer.error
-            graded.report = msgspec.json.decode(answer.report, type=Report) if answer.report else None
-            done(graded, page=answer.page)
-    return [found[file_name(name)] for name in names]
-
-
 def _completed(plan: Plan, last: Plan | None) -> Plan:
     """The plan of a run that is complete; with the seeds of the `last` one where nobody has met the new draws."""
     return msgspec.structs.replace(plan, seed=(last or plan).seed, earlier=(last or plan).earlier, complete=True)
 
 
-def _ungraded(student: Student, key: str) -> Graded:
-    return Graded(
-        student=student.name, file=student.file, key=key, error=student.problem, canvas_id=student.canvas_id,
-        late=student.late, labs=student.labs,
-    )  # fmt: skip
-
-
-def _of_its_round(plan: Plan, known: Graded | None) -> Plan:
-    """The plan, with the seed of the earlier round in which somebody was graded."""
-    seed = known.report.seed if known and known.report else plan.seed
-    return msgspec.structs.replace(plan, seed=seed) if seed in plan.earlier else plan
-
-
-def _task(submission: Submission, plan: Plan, limits: Limits) -> pools.Task:
-    return pools.Task(submission, plan.steps, plan.device, plan.seed, plan.language, limits, plan.kit)
-
-
-def write_class(request: Request, plan: Plan, standings: list[Standing]) -> None:
+def write_class(
+    request: Request, plan: Plan, standings: list[Standing], files_of: Mapping[str, Mapping[str, str]]
+) -> None:
     """Writes what is made of the whole class: its page, and a table for each system that takes one."""
     points = next((one.max_score for one in standings if one.score is not None), 0.0)
-    page = class_page.html(standings, seed=plan.seed, submissions=_arguments(request))
+    nobodys = list(map(readable, left_out(request.submissions)))
+    page = class_page.html(standings, seed=plan.seed, submissions=_arguments(request), nobodys=nobodys)
     made = {
         "index.html": page.encode(),
         "class.csv": exports.class_csv(standings, plan.steps).encode("utf-8-sig"),  # a spreadsheet needs the mark
+        "files.csv": exports.files_csv(files_of, nobodys).encode("utf-8-sig"),
         "canvas.csv": exports.canvas_csv(standings, plan.assignment, points).encode(),
         "moodle.csv": exports.moodle_csv(standings).encode(),
     }
@@ -299,59 +220,3 @@ def _arguments(request: Request) -> str:
         steps = [f"--assignments {typed(request.marking.term.file)} --assignment {request.assignment}"]
     earlier = [f"--earlier {typed(folder)}" for folder in request.earlier]
     return " ".join([typed(request.submissions), f"--out {typed(request.out)}", *steps, *earlier])
-
-
-def _stands(known: Graded, graded: Graded, plan: Plan, out: Path) -> bool:
-    """Whether what is kept is about this student, what was handed in and all of the steps: anyone may edit a file."""
-    if not path(out, PAGES, known.file).is_file():
-        return False
-    if (known.student, known.file, known.key) != (graded.student, graded.file, graded.key) or known.report is None:
-        return False
-    return sorted(step.name for step in known.report.steps) == sorted(set(plan.steps))
-
-
-def path(out: Path, kind: str, file: str) -> Path:
-    """Where a file about a student stands; `kind` is one of FOLDERS."""
-    return out / kind / f"{file}.{ENDINGS[kind]}"
-
-
-def load(out: Path, file: str) -> Graded | None:
-    """What is kept of a student; None when there is nothing, or nothing that can be read."""
-    try:
-        return msgspec.json.decode(path(out, REPORTS, file).read_bytes(), type=Graded)
-    except (OSError, msgspec.DecodeError):
-        return None
-
-
-def _write_student(out: Path, graded: Graded, page: str = "") -> None:
-    """Writes the files about a student, the report last: where it is, the others are."""
-    report = marked(graded.report, graded.mark) if graded.report and graded.mark else graded.report
-    files.write(path(out, JUNIT, graded.file), exports.junit_xml(graded))
-    if report:
-        if report != graded.report or not page:
-            page = pages.html(report, every_picture=False, of_class=True)
-        files.write(path(out, PAGES, graded.file), page.encode())
-        files.write(path(out, GRADESCOPE, graded.file), msgspec.json.encode(exports.gradescope(report)))
-    else:
-        for kind in (PAGES, GRADESCOPE):  # of an earlier submission
-            path(out, kind, graded.file).unlink(missing_ok=True)
-    files.write(path(out, REPORTS, graded.file), msgspec.json.encode(graded))
-
-
-def _key(student: Student, plan: Plan, limits: Limits) -> str:
-    """A digest of all that a report depends on."""
-    handed_in = student.submission
-    parts: list[object] = [
-        student.canvas_id,
-        student.late,
-        handed_in.name,
-        handed_in.sources,
-        handed_in.problems,
-        handed_in.unread,
-        handed_in.earlier,
-        plan.seed,
-        plan.steps,
-        plan.device,
-        plan.language,
-    ]
-    return hashlib.sha256(msgspec.json.encode([*parts, plan.kit, limits], order="deterministic")).hexdigest()

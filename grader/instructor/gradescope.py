@@ -48,7 +48,7 @@ def build(archive: Path, chosen: Sequence[str] = (), marking: Marking | None = N
     if marking is not None:
         folder = marking.term.file.parent
         added |= {NAMED: marking.assignment.name.encode(), FILE.name: marking.term.file.read_bytes()}
-        tables = (folder / name for name in (sheets.OVERRIDES, sheets.HANDED_IN))
+        tables = (folder / name for name in sheets.TABLES)
         added |= {table.name: table.read_bytes() for table in tables if table.is_file()}
     pack(archive, [*_contents(), *((f"kit/{name}", content, 0o644) for name, content in added.items())])
 
