@@ -24,11 +24,11 @@ import pytest
 from grader.base import paths, syntax
 from grader.base.limits import Limits
 from grader.base.results import Graded
+from grader.classes import class_run, fingerprint, one_round, roster
+from grader.classes import pool as pools
+from grader.classes.one_round import Request
+from grader.classes.pool import Pool, Task, TaskResult
 from grader.course.submissions import Submission
-from grader.instructor import class_run, fingerprint, one_round, roster
-from grader.instructor import pool as pools
-from grader.instructor.one_round import Request
-from grader.instructor.pool import Pool, Task, TaskResult
 from grader.judge.launcher import GraderError
 
 STEP = "step01_scores"

@@ -21,9 +21,9 @@ from traitlets.config.loader import PyFileConfigLoader  # noqa: E402
 from grader.base import language  # noqa: E402
 from grader.base.limits import Limits  # noqa: E402
 from grader.base.results import StepResult  # noqa: E402
+from grader.classes import class_run, one_round, release  # noqa: E402
 from grader.course.answer_cells import POINTS_CELL  # noqa: E402
 from grader.course.steps import steps  # noqa: E402
-from grader.instructor import class_run, one_round, release  # noqa: E402
 from tests.whole import WHOLE  # noqa: E402
 
 pytestmark = pytest.mark.thorough

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from grader.instructor.class_run import Done
+    from grader.classes.class_run import Done
 
 OUT = Path("dist/class")
 PLAIN = "attention"  # the assignment of a class without assignments.toml
@@ -67,11 +67,11 @@ def _class(given: Namespace) -> int:
         limits = common.limits(given, command, given.patience)
         _require_class(submissions, out, given.earlier)  # before torch loads
         if given.scheduler is None and HAS_SOLUTIONS:
-            from grader.instructor import pool
+            from grader.classes import pool
 
             pool.begin(limits)
         common.require_solutions()
-        from grader.instructor import class_run, one_round, roster
+        from grader.classes import class_run, one_round, roster
         from grader.marks import changes
         from grader.report import console
 
@@ -97,7 +97,7 @@ def _class(given: Namespace) -> int:
 
 
 def _require_class(submissions: Path, out: Path, earlier: Sequence[Path]) -> None:
-    from grader.instructor import roster
+    from grader.classes import roster
 
     try:
         roster.class_folders(submissions, out, earlier)
@@ -107,7 +107,7 @@ def _require_class(submissions: Path, out: Path, earlier: Sequence[Path]) -> Non
 
 def _say_class(done: Done, out: Path) -> None:
     from grader.course.submissions import readable
-    from grader.instructor import class_table
+    from grader.feedback import class_table
     from grader.marks import changes
     from grader.report import console
 
@@ -154,7 +154,7 @@ def _release(given: Namespace) -> None:
         name = assignment_name(given.assignment or PLAIN)
         common.require_solutions()
         try:
-            from grader.instructor import release as releasing
+            from grader.classes import release as releasing
         except ModuleNotFoundError as missing:
             said = _("What instructors need is not installed ({reason}). Type: make release")
             raise BadInput(said.format(reason=missing)) from None
@@ -197,7 +197,7 @@ def _gradescope(given: Namespace) -> None:
         marking = assigned.marking(given, "gradescope")
         steps = marking.assignment.everything if marking else steps
         common.require_solutions()
-        from grader.instructor import gradescope as autograder
+        from grader.classes import gradescope as autograder
 
         try:
             autograder.build(given.out, steps, marking)

@@ -32,10 +32,10 @@ from grader.base.limits import Limits
 from grader.base.paths import ROOT
 from grader.base.results import AssignmentMark, Report, StepResult
 from grader.base.untrusted import Unusable
+from grader.classes import fingerprint, gradebook, markup
+from grader.classes.gradebook import Mark
 from grader.course import earlier, submissions
 from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA, Cell, one_budget
-from grader.instructor import fingerprint, gradebook, markup
-from grader.instructor.gradebook import Mark
 from grader.judge import grader
 from grader.judge.launcher import GraderError
 from grader.marks import assignments, ledger, moments
@@ -61,8 +61,8 @@ def configure(config: Any) -> None:
     config.Autograde.autograde_preprocessors = [ours.get(preprocessor, preprocessor) for preprocessor in usual]
     config.Autograde.exporter_class = SubmittedNotebooks
     config.HTMLExporter.filters = {  # formgrader, feedback
-        "markdown2html": "grader.instructor.markup.safe_markdown",
-        "clean_html": "grader.instructor.markup.safe_output",
+        "markdown2html": "grader.classes.markup.safe_markdown",
+        "clean_html": "grader.classes.markup.safe_output",
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from grader.base.language import gettext as _
-from grader.instructor.standings import Standing, StepStanding
+from grader.feedback.standings import Standing, StepStanding
 
 
 @dataclass

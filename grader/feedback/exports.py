@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from grader.base.downloads import MOODLE_FOLDER
 from grader.base.language import gettext as _
 from grader.base.results import CheckResult, Graded, Report, Status, StepResult
-from grader.instructor.standings import Standing
+from grader.feedback.standings import Standing
 from grader.report.terminal import number, plain, quoted, unread
 
 # A spreadsheet takes a cell that begins so for a formula; some take the wide forms of East Asian keyboards too.

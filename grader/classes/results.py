@@ -11,15 +11,15 @@ import msgspec
 from grader.base.language import gettext as _
 from grader.base.names import same
 from grader.base.results import Graded
+from grader.classes import roster
+from grader.classes.one_round import REPORTS, Plan
 from grader.course import steps as course
 from grader.course import stubs
-from grader.instructor import roster
-from grader.instructor.one_round import REPORTS, Plan
+from grader.feedback.items import wrong_answers
+from grader.feedback.similarity import Sources, Wrong, comparable
+from grader.feedback.table import Points
 from grader.marks import marking as marks
 from grader.marks.assignments import Term
-from grader.term.items import wrong_answers
-from grader.term.similarity import Sources, Wrong, comparable
-from grader.term.table import Points
 
 
 class NoResults(ValueError):

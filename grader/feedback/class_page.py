@@ -23,8 +23,8 @@ from grader.base.language import gettext as _
 from grader.base.paths import misconception_files, step_folder
 from grader.base.results import Status
 from grader.base.syntax import parsed
-from grader.instructor.concerns import concerns
-from grader.instructor.standings import Standing, StepStanding
+from grader.feedback.concerns import concerns
+from grader.feedback.standings import Standing, StepStanding
 from grader.report import terminal as reports
 from grader.report.page import coded, environment
 

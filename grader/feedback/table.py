@@ -12,7 +12,7 @@ from rich.text import Text
 
 from grader.base.language import gettext as _
 from grader.course import choice
-from grader.instructor.exports import harmless
+from grader.feedback.exports import harmless
 from grader.marks import moments
 from grader.marks.assignments import Term
 from grader.report.terminal import number, plain

@@ -14,11 +14,11 @@ from grader.base import files
 from grader.base.language import gettext as _
 from grader.base.limits import Limits
 from grader.base.results import Graded, Report
+from grader.classes import pool as pools
+from grader.classes.roster import Student, file_name, students
 from grader.course.submissions import Submission
-from grader.instructor import exports
-from grader.instructor import pool as pools
-from grader.instructor.roster import Student, file_name, students
-from grader.instructor.standings import Standing, standing
+from grader.feedback import exports
+from grader.feedback.standings import Standing, standing
 from grader.marks.ledger import CHANGES, ChangeList, Ledger
 from grader.marks.marking import Marking, marked
 from grader.report import page as pages

@@ -1,7 +1,7 @@
 """Gradescope: an autograder as one zip file, and what runs inside it.
 
 The zip file holds the whole kit, solutions included: it goes to Gradescope's machine, where only a learner's process is
-not trusted. `python -m grader.instructor.gradescope SUBMISSION RESULTS` is what its `run_autograder` calls.
+not trusted. `python -m grader.classes.gradescope SUBMISSION RESULTS` is what its `run_autograder` calls.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from grader.base.files import pack
 from grader.base.language import gettext as _
 from grader.base.paths import ROOT
 from grader.base.results import Report
+from grader.classes import roster
 from grader.course import choice, submissions
-from grader.instructor import exports, roster
+from grader.feedback import exports
 from grader.judge import grader as grading
 from grader.judge.launcher import GraderError
 from grader.marks import assignments, moments, sheets

@@ -17,13 +17,14 @@ from grader.base.language import gettext as _
 from grader.base.names import Roll
 from grader.base.paths import typed
 from grader.base.results import Graded
+from grader.classes import fingerprint
+from grader.classes import pool as pools
+from grader.classes.one_round import FOLDERS, OnStudent, Plan, Request, Round, load
+from grader.classes.roster import Impossible, class_folders, logins
 from grader.course import choice
 from grader.course.submissions import readable
-from grader.instructor import class_page, exports, fingerprint
-from grader.instructor import pool as pools
-from grader.instructor.one_round import FOLDERS, OnStudent, Plan, Request, Round, load
-from grader.instructor.roster import Impossible, class_folders, logins
-from grader.instructor.standings import Standing
+from grader.feedback import class_page, exports
+from grader.feedback.standings import Standing
 from grader.judge import grader
 from grader.marks.assignments import BadTerm
 from grader.marks.changes import Change
@@ -55,33 +56,15 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
     """Grades a class and writes everything that is made of it. Raises Impossible and Stopped."""
     folders = class_folders(request.submissions, request.out, request.earlier)
     request = _of_these(request)
-    counted, ledger = Counter[bool](), None
+    marking = request.marking or plain(request.assignment, request.steps or choice.step_names(None, choice.CORE))
+    ledger = Ledger(marking.for_class(logins(request.submissions)), fingerprint.fingerprint())
+    counted = Counter[bool]()
     try:
         with pools.stoppable(), _alone_in(request), progress(len(folders)) as on_student:
-
-            def note(graded: Graded, kept: bool) -> None:
-                counted[kept] += 1
-                on_student(graded, kept)
-
-            last, plan = _last(request.out), _plan(request)
-            marking = request.marking or plain(plan.assignment, plan.steps)
-            ledger = Ledger(marking.for_class(logins(request.submissions)), plan.kit)
-            this = Round(request, plan, ledger, note)
-            with _pool(request) as pool:
-                standings = this.grade(folders, pool)
-            if not request.only or (last and last.complete):
-                plan = _completed(plan, None if request.seed is not None or counted[False] else last)
-            _write_plan(request.out, plan)
-            write_class(request, plan, standings, this.files_of)
-            ledger.write(request.out, (load(request.out, one.file) for one in standings), exports.harmless)
-            if request.gradebook:
-                _save(request, standings)
+            standings = _graded(request, folders, ledger, counted, on_student)
     except KeyboardInterrupt:
-        raise Stopped(
-            _("Stopped. {count} of {total} are graded and saved. Type the same command again to continue.").format(
-                count=counted.total(), total=len(folders)
-            ), ledger.changes if ledger else ()
-        ) from None  # fmt: skip
+        said = _("Stopped. {count} of {total} are graded and saved. Type the same command again to continue.")
+        raise Stopped(said.format(count=counted.total(), total=len(folders)), ledger.changes) from None
     except BadTerm as bad:
         raise Impossible(_("{problem} Type: {command}").format(problem=bad, command="python -m grader term")) from None
     except OSError as error:
@@ -94,6 +77,29 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
         ) from None
     return Done(standings, counted[True], left_out(request.submissions), ledger.changes,
                 ledger.unknown(standing.student for standing in standings))  # fmt: skip
+
+
+def _graded(
+    request: Request, folders: list[str], ledger: Ledger, counted: Counter[bool], on_student: OnStudent
+) -> list[Standing]:  # fmt: skip
+    """Everybody's standing, with everything written; `counted` gets who was graded and who was kept."""
+
+    def note(graded: Graded, kept: bool) -> None:
+        counted[kept] += 1
+        on_student(graded, kept)
+
+    last, plan = _last(request.out), _plan(request)
+    this = Round(request, plan, ledger, note)
+    with _pool(request) as pool:
+        standings = this.grade(folders, pool)
+    if not request.only or (last and last.complete):
+        plan = _completed(plan, None if request.seed is not None or counted[False] else last)
+    _write_plan(request.out, plan)
+    write_class(request, plan, standings, this.files_of)
+    ledger.write(request.out, (load(request.out, one.file) for one in standings), exports.harmless)
+    if request.gradebook:
+        _save(request, standings)
+    return standings
 
 
 def _of_these(request: Request) -> Request:
@@ -172,7 +178,7 @@ def _pool(request: Request) -> Iterator[pools.Pool]:
 
 def _save(request: Request, standings: list[Standing]) -> None:
     """Writes nbgrader's gradebook."""
-    from grader.instructor import gradebook
+    from grader.classes import gradebook
 
     entries = (load(request.out, standing.file) for standing in standings)
     try:

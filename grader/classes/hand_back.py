@@ -8,8 +8,8 @@ from pathlib import Path
 from grader.base.downloads import CANVAS_FILE, MOODLE_FOLDER, people
 from grader.base.files import pack
 from grader.base.language import gettext as _
-from grader.instructor import one_round, roster
-from grader.term.results import GradedClass
+from grader.classes import one_round, roster
+from grader.classes.results import GradedClass
 
 PAGE = "feedback.html"
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.base.language import gettext as _
-from grader.instructor.standings import Standing
+from grader.feedback.standings import Standing
 from grader.report.terminal import MARKS, number, plain
 
 ROWS = 40  # students up to which each has a line

@@ -226,9 +226,11 @@ def _note_beside(handed_in: Submission, folder: Path, place: Path, others: Colle
         kit = (place / "grader").is_dir() and (place / "steps").is_dir()  # the student's copy of the whole kit
         for name in sorted(os.listdir(place)):
             shown = readable((place / name).relative_to(folder).as_posix())
-            if name == inside or place == folder and name in others:
+            if name == inside:
                 continue
-            if kit and name in OF_A_KIT:
+            if place == folder and name in others:
+                handed_in.files[f"{shown}/"] = _("another assignment")
+            elif kit and name in OF_A_KIT:
                 handed_in.files[f"{shown}/" if (place / name).is_dir() else shown] = _(
                     "part of what everybody was given"
                 )
