@@ -6,6 +6,7 @@ Run by `make lock` with the Python of a fresh virtual environment.
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import tomllib
@@ -29,7 +30,10 @@ def main(python: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     sets = {
-        "requirements.lock": [TORCH, *project["dependencies"]],
+        "requirements.lock": [
+            TORCH,
+            *(each for each in project["dependencies"] if each not in [*extras["lab"], *extras["page"]]),
+        ],
         "requirements-lab.lock": extras["lab"],
         "requirements-page.lock": extras["page"],
         "requirements-instructor.lock": extras["instructor"],
@@ -51,10 +55,12 @@ def main(python: str) -> None:
 
 
 def ranges() -> str:
-    """Every range of pyproject.toml but torch's, for an environment without pins."""
+    """Every range of pyproject.toml, for an environment without pins; but not torch's, nor Triton's, which each torch
+    for Linux pins for itself."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
-    return "\n".join(one for one in wanted if not one.startswith("torch>="))
+    extras = {name: wanted for name, wanted in project["optional-dependencies"].items() if name != "triton"}
+    ranges = itertools.chain(project["dependencies"], *extras.values())
+    return "\n".join(wanted for wanted in ranges if not wanted.startswith("torch>="))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from grader.classes import hand_back, results
 from grader.classes.one_round import Plan
 from grader.course import steps as course
 from grader.feedback import adapters, items, mistakes, pages, similarity
+from grader.oracle.live import Solution
 
 STEP = "step04_causal_mask"
 NAMES = ["ada", "brook", "chen wei", "dora", "emre", "fatima", "김민서"]
@@ -157,6 +158,10 @@ def ways(step: course.Step) -> dict[str, list[str]]:
                 if replaced:
                     node.decorator_list, node.name = [], replaced[0]
                     found.setdefault(replaced[0], []).append(ast.unparse(node))
+    documented = Solution(step.folder).wrong_ways
+    for entry in documented.document.entries.values() if documented else ():
+        for way in entry.ways if len(entry.ways[0].facts.names) == 1 else ():
+            found.setdefault(way.facts.names[0], []).append(ast.unparse(ast.parse(documented.text(way))))
     return found
 
 

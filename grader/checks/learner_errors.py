@@ -34,6 +34,13 @@ WRITTEN_OVER = "modified by an inplace operation"  # torch, of a tensor that a b
 
 
 def learners_error(raised: Raised, shown: str, device: str = "cpu") -> CheckFailed:
+    """`described`, with the error itself beside it."""
+    failure = _described(raised, shown, device)
+    failure.raised = raised
+    return failure
+
+
+def _described(raised: Raised, shown: str, device: str) -> CheckFailed:
     """The learner's own error as a failed check: their error, their line, the shapes there, no frame of ours.
 
     `device` is the device of the call's tensors.

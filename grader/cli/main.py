@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
+from grader import __version__
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.cli.common import N_, said_of_steps, speak, spoken
@@ -42,6 +43,9 @@ def main() -> int:
 def run(words: Sequence[str]) -> int:
     """Runs one command line, in the language in use, and returns its exit code. Raises BadInput."""
     if words[0].startswith("-"):
+        if words[0] == "--version":
+            print("attention-from-scratch", __version__)
+            return 0
         if "--help" not in words:
             raise Misunderstood(_("There is no option {option}.").format(option=words[0].partition("=")[0]))
         print(overview())
@@ -74,7 +78,8 @@ def overview() -> str:
         (_(heading), [(one.name, _(one.summary)) for one in commands(group) if not one.hidden])
         for group, heading in GROUPS.items()
     ]
-    sections.append((_("Options"), [("--help", _("Show this message and exit."))]))
+    options = [("--help", _("Show this message and exit.")), ("--version", _("Show the version and exit."))]
+    sections.append((_("Options"), options))
     usage = " ".join([_("Usage:"), CALLED, "COMMAND [OPTIONS] [ARGS]..."])
     return "\n".join(page(usage, _("Grade attention from scratch."), sections))
 

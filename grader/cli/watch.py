@@ -51,7 +51,7 @@ def _show_course(
             raise
         said = _("The page needs packages that are not here. Type: {command}")
         raise BadInput(said.format(command=f"{sys.executable} -m pip install -r requirements-page.lock")) from None
-    course.run(folder, start, device, required, names, place=f"/step/{int(start[4:6])}" if start else "")
+    course.run(folder, start, device, required, names, place=f"/step/{int(start[4:6])}" if start else "/")
 
 
 def _course_line(parser: Parser) -> None:

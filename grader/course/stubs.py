@@ -96,6 +96,24 @@ def solved_of(source: str) -> str:
     return with_exercise_imports("\n".join(lines) + "\n")
 
 
+def public_names(stub: str) -> list[str]:
+    """The names that a stub has at its top level: the file of a learner has them all."""
+    found: list[str] = []
+    for node in parsed(stub).body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                found.append(name)
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                found += [alias.asname or alias.name.partition(".")[0] for alias in names]
+            case ast.Assign() | ast.AnnAssign():
+                found += [inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and _is_bound(inner)]
+    return [name for name in found if not name.startswith("_")]
+
+
+def _is_bound(name: ast.Name) -> bool:
+    return isinstance(name.ctx, ast.Store)
+
+
 def arguments(stub: str) -> dict[str, list[str]]:
     """The names of the arguments of each function in a stub, and of each method as `Class.method`, without `self`."""
     found: dict[str, list[str]] = {}

@@ -36,6 +36,8 @@ def terminal(standings: Sequence[Standing], kept: int) -> RenderableType:
             )
         )  # fmt: skip
     closing = Text("\n".join(said), "bold")
+    if resting := sum(any(step.references for step in standing.steps) for standing in standings):
+        said.append(_("Students with a step graded on the reference of an earlier one: {count}.").format(count=resting))
     return Group(_table(shown), Text(), closing) if shown else closing
 
 

@@ -45,6 +45,7 @@ def _reasons() -> list[tuple[str, Callable[[Standing], str | None]]]:
               "mistake or on purpose"),
             _steps(lambda step: step.odd),
         ),
+        (_("Graded with the reference in place of an earlier step that was wrong or not handed in"), _resting),
         (_("The code timed out"), _steps(lambda step: step.status == "timeout")),
     ]  # fmt: skip
 
@@ -52,6 +53,10 @@ def _reasons() -> list[tuple[str, Callable[[Standing], str | None]]]:
 def _steps(is_meant: Callable[[StepStanding], bool]) -> Callable[[Standing], str | None]:
     """Names the steps of a student that are meant."""
     return lambda one: ", ".join(step.name for step in one.steps if is_meant(step)) or None
+
+
+def _resting(one: Standing) -> str | None:
+    return ", ".join(step.resting for step in one.steps if step.resting) or None
 
 
 def _unread(one: Standing) -> str | None:

@@ -27,14 +27,16 @@ JUNIT_TAGS: dict[Status, str] = {
 def class_csv(standings: Sequence[Standing], steps: Sequence[str]) -> str:
     """One row a student. A student who could not be graded has no score, and the reason in the column `error`.
 
-    So has a file that could not be run, beside the points of the others. `unread` names the files that were not read.
-    Where steps of several tracks were graded, each track has a column with its points.
+    So has a file that could not be run, beside the points of the others. `unread` names the files that were not read,
+    `references` the steps that were graded with the reference in place of earlier ones. Where steps of several tracks
+    were graded, each track has a column with its points.
     """
     tracks = list(dict.fromkeys(track for standing in standings for track in standing.by_track))
     tracks = tracks if len(tracks) > 1 else []
-    rows: list[list[str]] = [
-        ["student", "status", "score", "max_score", *tracks, *steps, "diagnoses", "error", "unread", "late"]
-    ]
+    rows: list[list[str]] = [[
+        "student", "status", "score", "max_score", *tracks, *steps, "diagnoses", "error", "unread", "late",
+        "references",
+    ]]  # fmt: skip
     for standing in standings:
         scores = {step.name: number(step.score) for step in standing.steps}
         diagnoses = [
@@ -49,6 +51,7 @@ def class_csv(standings: Sequence[Standing], steps: Sequence[str]) -> str:
             *(scores.get(step, "") for step in steps), "; ".join(diagnoses), said,
             "; ".join(f"{file}: {reason}" for file, reason in standing.unread),
             standing.lateness or ("late" if standing.late else ""),
+            "; ".join(step.resting for step in standing.steps if step.resting),
         ])  # fmt: skip
     return _csv(rows)
 

@@ -20,7 +20,7 @@ class StepStanding:
     `diagnoses` are the names of what went wrong: each a tuple of one, or of several that can't be told apart.
     `unexplained` is the title of the first check that fails, where no diagnosis says why. `unusable` says why what was
     handed in could not be run; `invalid` and `not_imported`: no check of it got beyond its import. `odd`: its process
-    did what no answer does.
+    did what no answer does. `references`: the earlier steps whose reference was in place when it was graded.
     """
 
     name: str
@@ -37,6 +37,12 @@ class StepStanding:
     invalid: bool = False
     not_imported: bool = False
     odd: bool = False
+    references: tuple[str, ...] = ()
+
+    @property
+    def resting(self) -> str:
+        """The step, and the references that it rests on; empty without any."""
+        return f"{self.name} ({', '.join(self.references)})" if self.references else ""
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,7 @@ def _step(step: StepResult) -> StepStanding:
         step.name, step.title, step.status, step.score, step.max_score, _diagnoses(named),
         () if explained else tuple(failing[:1]), any(check.off_limits for check in step.checks), step.blocked_by,
         step.unusable, step.track, invalid=invalid, not_imported=stuck and not invalid, odd=step.odd,
+        references=tuple(step.references),
     )  # fmt: skip
 
 

@@ -69,11 +69,10 @@ class StepRun:
 
     def __init__(self, step: Solution, request: GradeRequest, launcher: Launcher, answers: Answers) -> None:
         self._step, self._launcher, self._answers = step, launcher, answers
-        self._quiet = request.quiet
         self._limits = request.limits.of_step(step.deadline)
         self._request = request
         self._undiagnosed = False
-        self._load = Load(step.name, request.sources, step.off_limits)
+        self._load = Load(step.name, request.sources, step.off_limits, request.references)
         self._results: list[CheckResult] = []
         self._verdicts: list[Verdict] = []
         self._output: list[str] = []
@@ -111,18 +110,18 @@ class StepRun:
         )
 
     def _run_on(self, device: str, devices: int) -> None:
-        kernels = "triton" in self._step.required
+        kernels = any(name.startswith("triton") for name in self._step.required)
         limits = limits_on(device, self._limits)
         student = WorkerBackend(self._launcher, self._load, limits, runs_kernels=kernels)
         try:
-            run = DeviceRun(self._step, student, self._answers, device, shows_values=not self._quiet)
+            run = DeviceRun(self._step, student, self._answers, device, shows_values=not self._load.public)
             results = run.results(devices)
             self._verdicts += run.verdicts
             if any(result.status != "pass" for result in results):
                 self._undiagnosed = self._request.in_order and bool(imported_steps(self._step.name, self._load.sources))
                 if not self._undiagnosed:
                     run.diagnose(results)
-            if self._quiet:
+            if self._load.public:
                 quiet.silence(results, run.verdicts, self._load.sources[self._step.name][1])
             else:
                 no_terminal = _("breakpoint() does not stop here: there is no keyboard. Type: make repro")
