@@ -19,6 +19,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from grader.base import language
+from grader.base import mistakes as documents
 from grader.base.language import gettext as _
 from grader.base.paths import misconception_files, step_folder
 from grader.base.results import Status
@@ -182,7 +183,8 @@ def wordings_of(step: str, _language: str) -> dict[str, Wording]:
         folder = step_folder(step)
     except FileNotFoundError:
         return {}
-    found = {}
+    said = documents.texts(folder, documents.read(folder)).items()
+    found = {name: Wording(*map(language.gettext, lines)) for name, lines in said}
     for file in misconception_files(folder):
         for node in parsed(file.read_text(encoding="utf-8")).body if file.is_file() else ():
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and (text := ast.get_docstring(node)):
