@@ -16,10 +16,11 @@ from torch import Tensor
 
 from grader.base import files, language, paths
 from grader.base.results import Graded
+from grader.classes import release, roster
 from grader.cli import main as command_line
 from grader.course import lab_log
-from grader.instructor import class_page, release, roster
-from grader.instructor.standings import standing
+from grader.feedback import class_page
+from grader.feedback.standings import standing
 from grader.labs import command as lab_command
 from grader.labs import judged, lab, parts
 from grader.labs import notebook as lab_notebook

@@ -21,7 +21,7 @@ from grader.course.stubs import shipped
 from grader.oracle import pictures
 
 # Rooms of the engine that only an author, an instructor or a publisher needs.
-NOT_FOR_LEARNERS = ("author", "instructor", "marks", "publish", "term")
+NOT_FOR_LEARNERS = ("author", "classes", "feedback", "marks", "publish")
 DOORS = ("nbgrader.py",)  # into those rooms
 ENGINE_FILES = ("*.py", "templates/*", "assets/*")
 LAB_FILES = ("*.py", "lesson.*.md", "*.safetensors", "data/*")

@@ -32,13 +32,13 @@ from grader.base.limits import Limits
 from grader.base.paths import ROOT
 from grader.base.results import AssignmentMark, Report, StepResult
 from grader.base.untrusted import Unusable
+from grader.classes import fingerprint, gradebook, markup
+from grader.classes.gradebook import Mark
 from grader.course import earlier, submissions
 from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA, Cell, one_budget
-from grader.instructor import fingerprint, gradebook, markup
-from grader.instructor.gradebook import Mark
 from grader.judge import grader
 from grader.judge.launcher import GraderError
-from grader.marks import assignments, ledger
+from grader.marks import assignments, ledger, moments
 from grader.marks import marking as marks
 from grader.marks.changes import change, said
 from grader.report import page
@@ -61,8 +61,8 @@ def configure(config: Any) -> None:
     config.Autograde.autograde_preprocessors = [ours.get(preprocessor, preprocessor) for preprocessor in usual]
     config.Autograde.exporter_class = SubmittedNotebooks
     config.HTMLExporter.filters = {  # formgrader, feedback
-        "markdown2html": "grader.instructor.markup.safe_markdown",
-        "clean_html": "grader.instructor.markup.safe_output",
+        "markdown2html": "grader.classes.markup.safe_markdown",
+        "clean_html": "grader.classes.markup.safe_output",
     }
 
 
@@ -141,9 +141,14 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
             return None, report
         student, name, root = about["student"], about["assignment"], Path(self._converter.coursedir.root)
         file = root / MARKS_FOLDER / name / f"{student}.json"
-        stamp = marks.stamp([root / self._folder(about)], marking.term)
+        told = marks.stamp([root / self._folder(about)])
         work = ledger.digests(self._converter.attention_desk.submission)
-        mark = marking.mark(student, report, stamp, kit=fingerprint.fingerprint(), work=work)
+        try:
+            stamp, unclear = moments.moment(told, marking.term.local) if told else None, ""
+        except moments.NoMoment:
+            stamp, unclear = None, told
+        own = marking.for_class({student: ()})
+        mark = own.mark(student, report, stamp, unclear=unclear, kit=fingerprint.fingerprint(), work=work)
         if changed := change(student, ledger.load(file), mark):
             self.log.warning("%s", said(changed))
         ledger.save(file, mark)

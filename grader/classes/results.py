@@ -9,16 +9,17 @@ from pathlib import Path
 import msgspec
 
 from grader.base.language import gettext as _
+from grader.base.names import same
 from grader.base.results import Graded
+from grader.classes import roster
+from grader.classes.one_round import REPORTS, Plan
 from grader.course import steps as course
 from grader.course import stubs
-from grader.instructor import roster
-from grader.instructor.class_run import REPORTS, Plan
+from grader.feedback.items import wrong_answers
+from grader.feedback.similarity import Sources, Wrong, comparable
+from grader.feedback.table import Points
 from grader.marks import marking as marks
 from grader.marks.assignments import Term
-from grader.term.items import wrong_answers
-from grader.term.similarity import Sources, Wrong, comparable
-from grader.term.table import Points
 
 
 class NoResults(ValueError):
@@ -69,14 +70,17 @@ def read(folder: Path) -> GradedClass:
 
 def marks_of(folder: Path, term: Term) -> dict[str, dict[str, Points]]:
     """The marks of each assignment that was graded into a folder of its own name."""
-    found = {}
+    found, called = {}, dict[str, str]()  # as a name was written first
     for name in term.assignments:
         try:
             entries = read(folder / name).entries
         except NoResults:
             continue
         marked = ((entry.student, entry.mark) for entry in entries)
-        found[name] = {student: (mark.points, mark.out_of) if mark else (None, 0.0) for student, mark in marked}
+        found[name] = {
+            called.setdefault(same(student), student): (mark.points, mark.out_of) if mark else (None, 0.0)
+            for student, mark in marked
+        }
     return found
 
 
@@ -86,7 +90,8 @@ def totals(term: Term) -> dict[str, Points]:
     found: dict[str, Points] = {}
     for name, one in term.assignments.items():
         marking = marks.Marking(term, one)
-        found[name] = (None, float(sum(marking.worth(step, points[step]) for step in one.steps)))
+        own = sum(marking.worth(step, points[step]) for step in one.steps)
+        found[name] = (None, float(own + one.electives.count * one.electives.points))
     return found
 
 

@@ -17,10 +17,10 @@ from markupsafe import Markup
 
 from grader.base import language
 from grader.base.language import gettext as _
+from grader.feedback.items import Cluster, Item
+from grader.feedback.mistakes import Maker, Mistake
+from grader.feedback.similarity import HONEST, SameFile, SimilarPair, Sources
 from grader.report.page import HeatMap, coded, environment, heat_map
-from grader.term.items import Cluster, Item
-from grader.term.mistakes import Maker, Mistake
-from grader.term.similarity import HONEST, SameFile, SimilarPair, Sources
 
 TEMPLATES = Path(__file__).parent / "templates"
 AT_LEAST = 2  # students who made a mistake that is projected: of one alone, everybody would guess whose it is

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from grader.base.language import gettext as _
 from grader.course import choice
-from grader.instructor.exports import harmless
+from grader.feedback.exports import harmless
 from grader.marks import moments
 from grader.marks.assignments import Term
 from grader.report.terminal import number, plain
@@ -29,6 +29,10 @@ def overview(term: Term, totals: Mapping[str, Points]) -> RenderableType:
         steps = choice.numbers(one.steps)
         if one.extra:
             steps = _("{steps}, extra {extra}").format(steps=steps, extra=choice.numbers(one.extra))
+        if one.electives.steps:
+            listed = choice.numbers(one.electives.steps)
+            any_of = _("any {count} of {steps}").format(count=one.electives.count, steps=listed)
+            steps = f"{steps}; {any_of}" if steps else any_of
         late = _("{percent} % a day, at most {most} %").format(
             percent=f"{100 * one.per_day:g}", most=f"{100 * one.at_most:g}"
         )

@@ -1,7 +1,7 @@
 """Gradescope: an autograder as one zip file, and what runs inside it.
 
 The zip file holds the whole kit, solutions included: it goes to Gradescope's machine, where only a learner's process is
-not trusted. `python -m grader.instructor.gradescope SUBMISSION RESULTS` is what its `run_autograder` calls.
+not trusted. `python -m grader.classes.gradescope SUBMISSION RESULTS` is what its `run_autograder` calls.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from grader.base.files import pack
 from grader.base.language import gettext as _
 from grader.base.paths import ROOT
 from grader.base.results import Report
+from grader.classes import roster
 from grader.course import choice, submissions
-from grader.instructor import exports, roster
+from grader.feedback import exports
 from grader.judge import grader as grading
 from grader.judge.launcher import GraderError
 from grader.marks import assignments, moments, sheets
@@ -48,7 +49,7 @@ def build(archive: Path, chosen: Sequence[str] = (), marking: Marking | None = N
     if marking is not None:
         folder = marking.term.file.parent
         added |= {NAMED: marking.assignment.name.encode(), FILE.name: marking.term.file.read_bytes()}
-        tables = (folder / name for name in (sheets.OVERRIDES, sheets.HANDED_IN))
+        tables = (folder / name for name in sheets.TABLES)
         added |= {table.name: table.read_bytes() for table in tables if table.is_file()}
     pack(archive, [*_contents(), *((f"kit/{name}", content, 0o644) for name, content in added.items())])
 

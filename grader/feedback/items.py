@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from grader.base.language import gettext as _
 from grader.base.results import CheckResult, Graded, Report, StepResult, leading
-from grader.instructor.exports import harmless
+from grader.feedback.exports import harmless
 
 ENOUGH = 5  # who began a step, for a share or a correlation to say anything
 LOW = 0.1  # discrimination below which a check hardly tells strong work from weak

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from grader.base.results import Graded, Status, StepResult
-from grader.marks.marking import marked
+from grader.marks.marking import lateness, marked, unclear
 from grader.report.terminal import why_open
 
 INVALID = re.compile(r"\b(SyntaxError|IndentationError|TabError)\b")  # as Python says of a file that does not parse
@@ -61,6 +61,9 @@ class Standing:
     labs: tuple[str, ...] = ()
     seed: int | None = None
     taken: tuple[str, ...] = ()  # sentences about files that were taken for a step
+    lateness: str = ""  # what it took off
+    login: str = ""
+    waiting: str = ""  # requests for a second look that nobody has answered
 
     @property
     def by_track(self) -> dict[str, float]:
@@ -81,15 +84,18 @@ def standing(graded: Graded) -> Standing:
     report = marked(graded.report, graded.mark) if graded.report and graded.mark else graded.report
     if report is None:
         return Standing(
-            graded.student, graded.file, None, 0.0, (), graded.error, (), graded.canvas_id, graded.late, graded.labs
+            graded.student, graded.file, None, 0.0, (), graded.error, graded.unread, graded.canvas_id, graded.late,
+            graded.labs, login=graded.login,
         )  # fmt: skip
     steps = tuple(_step(step) for step in report.steps)
     unread = tuple(report.unread.items())
-    error = why_open(report)  # a mark without these steps would cost points that nobody took
+    # A mark without these steps would cost points that nobody took.
+    error = why_open(report) or (unclear(graded.mark) if graded.mark else "")
     score = None if error else report.score
     return Standing(
         graded.student, graded.file, score, report.max_score, steps, error, unread, graded.canvas_id, graded.late,
         graded.labs, report.seed, tuple(graded.report.notes) if graded.report else (),
+        lateness(graded.mark), graded.login, "; ".join(graded.mark.requests) if graded.mark else "",
     )  # fmt: skip
 
 

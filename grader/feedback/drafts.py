@@ -20,8 +20,8 @@ from grader.base.results import Graded
 from grader.base.syntax import parsed
 from grader.checks.catalogue import UNFINISHED
 from grader.course.answer_cells import public_names
-from grader.term import excision
-from grader.term.items import Cluster
+from grader.feedback import excision
+from grader.feedback.items import Cluster
 
 NAME = "draft_{number}"
 CATALOGUE = "from grader.checks.catalogue import misconception"

@@ -11,9 +11,9 @@ from grader.base import language
 from grader.base.results import CheckResult, Graded, StepResult, leading
 from grader.base.syntax import parsed
 from grader.course.stubs import MAX_STUB
-from grader.instructor.class_page import Wording, wordings_of
-from grader.instructor.standings import standing
-from grader.term.items import clusters
+from grader.feedback.class_page import Wording, wordings_of
+from grader.feedback.items import clusters
+from grader.feedback.standings import standing
 
 CALLED = re.compile(r"^\S+ {2,}(\w+\(.*)$", re.MULTILINE)
 BY_HAND = 16  # cells of a matrix up to which a case is small

@@ -14,7 +14,7 @@ import msgspec
 
 from grader.base.language import gettext as _
 from grader.base.results import CheckResult, Report, StepResult
-from grader.instructor.exports import gradescope
+from grader.feedback.exports import gradescope
 from grader.report.terminal import as_text, plain, unread, why_open
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from grader.base.downloads import CANVAS_FILE, MOODLE_FOLDER, people
 from grader.base.files import pack
 from grader.base.language import gettext as _
-from grader.instructor import class_run, roster
-from grader.term.results import GradedClass
+from grader.classes import one_round, roster
+from grader.classes.results import GradedClass
 
 PAGE = "feedback.html"
 
@@ -20,20 +20,25 @@ class NoNames(ValueError):
 
 @dataclass(frozen=True)
 class Packed:
-    """How many pages were packed, and of whom none was: the platform has not named their folders."""
+    """How many pages were packed, and of whom none was: of the `ungraded` there is none, and what the `nameless` handed
+    in was not named by the platform."""
 
     count: int
     nameless: list[str]
+    ungraded: list[str]
 
 
 def build(archive: Path, graded: GradedClass, to: str, submissions: Path | None = None) -> Packed:
     """Writes the zip file, whole or not at all. `submissions` is where the platform's own names are read from; by
     default where the class was graded from. Raises NoNames, OSError."""
     prefixes = _canvas(submissions or Path(graded.plan.submissions)) if to == "canvas" else _moodle(graded)
-    pages, nameless = [], []
+    pages: list[tuple[str, Path | bytes, int]] = []
+    nameless, ungraded = [], []
     for entry in graded.entries:
-        page = class_run.path(graded.folder, class_run.PAGES, entry.file)
-        if entry.file in prefixes and page.is_file():
+        page = one_round.path(graded.folder, one_round.PAGES, entry.file)
+        if not page.is_file():
+            ungraded.append(entry.student)
+        elif entry.file in prefixes:
             pages.append((f"{prefixes[entry.file]}{PAGE}", page, 0o644))
         else:
             nameless.append(entry.student)
@@ -41,7 +46,7 @@ def build(archive: Path, graded: GradedClass, to: str, submissions: Path | None 
         said = _("No student's folder has a name given by {system}, so no page could be matched to its student.")
         raise NoNames(said.format(system=to.title()))
     pack(archive, pages)
-    return Packed(len(pages), nameless)
+    return Packed(len(pages), nameless, ungraded)
 
 
 def _moodle(graded: GradedClass) -> dict[str, str]:

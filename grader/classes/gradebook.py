@@ -51,8 +51,11 @@ def save(
     An assignment that nbgrader has released is found by its name, another one is made, of the chosen steps or the core.
     Returns how many submissions were written. Raises NoGradebook.
     """
-    written = 0
+    written, failed = 0, dict[str, str]()
     with _opened(url) as gradebook:
+        from nbgrader.api import InvalidEntry
+        from sqlalchemy.exc import SQLAlchemyError
+
         steps = places(gradebook, assignment) or _made(gradebook, assignment, chosen)
         for student, report, error, counted in entries:
             if report is None:
@@ -60,13 +63,21 @@ def save(
             else:
                 said = [*report.notes, *reports.unread(report)]
                 marks = {step.name: mark(step, said) for step in report.steps if step.name in steps}
-            gradebook.update_or_create_student(student)
-            gradebook.update_or_create_submission(assignment, student)
-            write(gradebook, marks, steps, assignment, student)
-            if counted:
-                count(gradebook, counted, steps, assignment, student)
-            gradebook.db.commit()
+            try:
+                gradebook.update_or_create_student(student)
+                gradebook.update_or_create_submission(assignment, student)
+                write(gradebook, marks, steps, assignment, student)
+                if counted:
+                    count(gradebook, counted, steps, assignment, student)
+                gradebook.db.commit()
+            except (SQLAlchemyError, InvalidEntry) as refused:  # such as a name longer than its column: one student's
+                gradebook.db.rollback()
+                failed[student] = _reason(refused)
+                continue
             written += 1
+    if failed:
+        names = "; ".join(f"{student} ({reason})" for student, reason in failed.items())
+        raise NoGradebook(_("it has no marks of {names}; the others are there").format(names=names))
     return written
 
 
@@ -116,13 +127,14 @@ def count(
         if step.step not in places:
             continue
         place, name = places[step.step], POINTS_CELL.format(step=step.step)
-        gradebook.find_grade_cell(name, place, assignment).max_score = 0.0 if step.extra else step.worth
+        apart = step.extra or step.elective  # nbgrader's totals are the same for everybody
+        gradebook.find_grade_cell(name, place, assignment).max_score = 0.0 if apart else step.worth
         grade, comment = grades[place, name], comments[place, step.step]
         if step.reason:  # a person has looked
             grade.needs_manual_grade = grade.manual_score is not None
-        grade.auto_score = 0.0 if step.extra and step.points is not None else step.points
-        grade.extra_credit = step.points if step.extra else grade.extra_credit
-        said = [decision(step), *sentences(counted)] if step is counted.steps[0] else [decision(step)]
+        grade.auto_score = 0.0 if apart and step.points is not None else step.points
+        grade.extra_credit = (0.0 if step.dropped else step.points) if apart else grade.extra_credit
+        said = [decision(step), step.remark, *(sentences(counted) if step is counted.steps[0] else ())]
         comment.auto_comment = "\n".join(filter(None, [_comment("\n".join(filter(None, said))), comment.auto_comment]))
     gradebook.db.flush()
     penalise(submission, counted)

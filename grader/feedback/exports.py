@@ -5,17 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
 from grader.base.downloads import MOODLE_FOLDER
+from grader.base.language import gettext as _
 from grader.base.results import CheckResult, Graded, Report, Status, StepResult
-from grader.instructor.standings import Standing
+from grader.feedback.standings import Standing
 from grader.report.terminal import number, plain, quoted, unread
 
 # A spreadsheet takes a cell that begins so for a formula; some take the wide forms of East Asian keyboards too.
 FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+KEY = re.compile(r"[+\-@]?[\w.@+-]*")  # no `=`, no parenthesis: what a spreadsheet makes of it is at most a number
 NOT_IN_XML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")
 JUNIT_TAGS: dict[Status, str] = {
     "fail": "failure", "timeout": "failure", "error": "error", "skipped": "skipped", "todo": "skipped",
@@ -31,21 +33,10 @@ def class_csv(standings: Sequence[Standing], steps: Sequence[str]) -> str:
     """
     tracks = list(dict.fromkeys(track for standing in standings for track in standing.by_track))
     tracks = tracks if len(tracks) > 1 else []
-    rows: list[list[str]] = [
-        [
-            "student",
-            "status",
-            "score",
-            "max_score",
-            *tracks,
-            *steps,
-            "diagnoses",
-            "error",
-            "unread",
-            "late",
-            "references",
-        ]
-    ]
+    rows: list[list[str]] = [[
+        "student", "status", "score", "max_score", *tracks, *steps, "diagnoses", "error", "unread", "late",
+        "references",
+    ]]  # fmt: skip
     for standing in standings:
         scores = {step.name: number(step.score) for step in standing.steps}
         diagnoses = [
@@ -58,7 +49,8 @@ def class_csv(standings: Sequence[Standing], steps: Sequence[str]) -> str:
             "" if standing.score is None else number(standing.max_score),
             *(number(standing.by_track[track]) if track in standing.by_track else "" for track in tracks),
             *(scores.get(step, "") for step in steps), "; ".join(diagnoses), said,
-            "; ".join(f"{file}: {reason}" for file, reason in standing.unread), "late" if standing.late else "",
+            "; ".join(f"{file}: {reason}" for file, reason in standing.unread),
+            standing.lateness or ("late" if standing.late else ""),
             "; ".join(step.resting for step in standing.steps if step.resting),
         ])  # fmt: skip
     return _csv(rows)
@@ -66,13 +58,14 @@ def class_csv(standings: Sequence[Standing], steps: Sequence[str]) -> str:
 
 def canvas_csv(standings: Sequence[Standing], assignment: str, points: float) -> str:
     """What Canvas's gradebook imports, which finds a student by the ID where the submissions came out of its download,
-    else by the login, for which the folder's name is taken; an empty cell changes nothing there."""
+    else by the login, for which the folder's name is taken; an empty cell changes nothing there. Canvas has to find its
+    own words again, so that a login such as `-2+3` stays as it is: it computes something and calls nothing."""
     rows = [["Student", "ID", "SIS User ID", "SIS Login ID", "Section", assignment]]
     rows.append(["    Points Possible", "", "", "", "", number(points)])
     for standing in standings:
-        login = "" if standing.canvas_id else standing.student
+        login = "" if standing.canvas_id else standing.login or standing.student
         rows.append([standing.student, standing.canvas_id, "", login, "", _score(standing)])
-    return _csv(rows)
+    return _csv(rows, key)
 
 
 def moodle_csv(standings: Sequence[Standing]) -> str:
@@ -97,10 +90,23 @@ def _score(standing: Standing) -> str:
     return "" if standing.score is None else number(standing.score)
 
 
-def _csv(rows: list[list[str]]) -> str:
+def files_csv(files: Mapping[str, Mapping[str, str]], nobodys: Sequence[str]) -> str:
+    """A row for every file that was handed in, and what became of it; at the end those that are nobody's."""
+    rows = [["student", "file", "what became of it"]]
+    rows += [[student, file, said] for student, own in files.items() for file, said in own.items()]
+    rows += [["", file, _("not graded: it is in no student's folder")] for file in nobodys]
+    return _csv(rows)
+
+
+def _csv(rows: list[list[str]], quote: Callable[[str], str] | None = None) -> str:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows([[harmless(cell) for cell in row] for row in rows])
+    csv.writer(text, lineterminator="\r\n").writerows([[(quote or harmless)(cell) for cell in row] for row in rows])
     return text.getvalue()
+
+
+def key(cell: str) -> str:
+    """A cell by which a system finds somebody: unchanged where it can't be a formula that calls anything."""
+    return cell if KEY.fullmatch(cell) else harmless(cell)
 
 
 def harmless(cell: str) -> str:

@@ -3,4 +3,4 @@
 set -euo pipefail
 autograder="${AUTOGRADER:-/autograder}"
 cd "$autograder/source/kit"
-exec "$autograder/venv/bin/python" -m grader.instructor.gradescope "$autograder/submission" "$autograder/results/results.json"
+exec "$autograder/venv/bin/python" -m grader.classes.gradescope "$autograder/submission" "$autograder/results/results.json"

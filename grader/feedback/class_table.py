@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.base.language import gettext as _
-from grader.instructor.standings import Standing
+from grader.feedback.standings import Standing
 from grader.report.terminal import MARKS, number, plain
 
 ROWS = 40  # students up to which each has a line
@@ -20,7 +20,8 @@ def terminal(standings: Sequence[Standing], kept: int) -> RenderableType:
     """The students with their scores, or of a large class those without one, and how it went."""
     failed = [standing for standing in standings if standing.score is None]
     scores = [standing.score for standing in standings if standing.score is not None]
-    shown = standings if len(standings) <= ROWS else failed
+    others = [standing for standing in standings if standing.score is not None]
+    shown = [*failed, *others] if len(standings) <= ROWS else failed
     said = [
         _(
             "Students: {count}, of whom {graded} were graded ({kept} of them in an earlier run), and {failed} could "
@@ -53,5 +54,6 @@ def _table(standings: Sequence[Standing]) -> Table:
         marks = Text()
         for step in standing.steps:
             marks.append(*MARKS[step.status])
+        marks.append(f" {standing.lateness}" if standing.lateness else "", MARKS["skipped"][1])
         table.add_row(plain(standing.student), f"{number(standing.score)} / {number(standing.max_score)}", marks)
     return table

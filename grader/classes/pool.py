@@ -20,8 +20,8 @@ from grader.base import language
 from grader.base.language import gettext as _
 from grader.base.limits import Limits
 from grader.base.results import Report
+from grader.classes import fingerprint
 from grader.course.submissions import Submission
-from grader.instructor import fingerprint
 from grader.judge import launcher
 from grader.judge.grader import Grader, NotIsolated
 from grader.judge.launcher import GraderError

@@ -58,6 +58,7 @@ class Student:
     login: str = ""
     handed_in: str = ""
     folder: Path = Path()
+    before: tuple[Student, ...] = ()  # earlier attempts, the oldest first, where they were asked for
 
 
 def folders(submissions: Path) -> list[str]:
@@ -66,6 +67,11 @@ def folders(submissions: Path) -> list[str]:
     if not found:
         raise NoStudents(str(submissions))
     return found
+
+
+def logins(submissions: Path) -> dict[str, list[str]]:
+    """The logins that a learning platform gives for each student, by what the student is called."""
+    return {readable(name): [one.login] if one.login else [] for name, one in people(submissions).items()}
 
 
 def class_folders(submissions: Path, out: Path, earlier: Sequence[Path]) -> list[str]:
@@ -103,9 +109,11 @@ def class_folders(submissions: Path, out: Path, earlier: Sequence[Path]) -> list
     raise Impossible(problem.format(folder=typed(submissions)))
 
 
-def students(submissions: Path, names: list[str], assignment: str, before: Sequence[Path] = ()) -> Iterator[Student]:
+def students(
+    submissions: Path, names: list[str], assignment: str, before: Sequence[Path] = (), *, every_attempt: bool = False
+) -> Iterator[Student]:
     """Each student with what was handed in, read as it is asked for; `before` are the folders of earlier assignments of
-    the same class, the last one last."""
+    the same class, the last one last. Of several attempts it is the last, with `every_attempt` the others too."""
     everybody = people(submissions)
     classes = [EarlierClass(folder) for folder in before]
     others = _other_assignments(submissions, [one.folder for one in everybody.values() if one.folder], assignment)
@@ -116,12 +124,14 @@ def students(submissions: Path, names: list[str], assignment: str, before: Seque
         elif others and _holds_only(submissions / person.folder, others):  # this one was not handed in
             student = Student(readable(name), file_name(name), Submission(readable(name)))
         else:
-            student = _from_folder(submissions, person, assignment, others)
+            student = _last_attempt(submissions, person, assignment, others, every_attempt)
         for one in classes:
-            one.add_to(student.submission, person, assignment)
+            for attempt in (student, *student.before):
+                one.add_to(attempt.submission, person, assignment)
         yield dataclasses.replace(
-            student, canvas_id=person.canvas_id, late=person.late, login=person.login, handed_in=person.handed_in,
-            folder=submissions / (person.folder or person.name),
+            student, canvas_id=person.canvas_id, late=person.late, login=person.login, 
+            handed_in=student.handed_in or person.handed_in,
+            folder=student.folder if person.attempts else submissions / (person.folder or person.name),
         )  # fmt: skip
 
 
@@ -167,8 +177,24 @@ class EarlierClass:
             submission.add_earlier(found, readable(self._path.name))
 
 
-def _from_folder(submissions: Path, person: Person, assignment: str, others: Collection[str]) -> Student:
-    name, problem, folder = readable(person.name), "", submissions / person.folder
+def _last_attempt(
+    submissions: Path, person: Person, assignment: str, others: Collection[str], every: bool
+) -> Student:  # fmt: skip
+    """A student's last attempt; with `every` one, the others as well."""
+    folders = person.attempts or {person.folder: person.handed_in}
+    read = [
+        dataclasses.replace(_from_folder(submissions, person, folder, assignment, others), handed_in=when)
+        for folder, when in (folders if every else dict([list(folders.items())[-1]])).items()
+    ]
+    for folder in list(folders)[: -len(read)]:
+        read[-1].submission.files[f"{readable(folder.rpartition('/')[2])}/"] = _("an earlier attempt: the last counts")
+    return dataclasses.replace(read[-1], before=tuple(read[:-1]))
+
+
+def _from_folder(
+    submissions: Path, person: Person, where: str, assignment: str, others: Collection[str]
+) -> Student:  # fmt: skip
+    name, problem, folder = readable(person.name), "", submissions / where
     labs: tuple[str, ...] = ()
     try:
         handed_in = _handed_in(folder, assignment)
@@ -182,7 +208,8 @@ def _from_folder(submissions: Path, person: Person, assignment: str, others: Col
         problem = _("{folder} can't be read ({reason}).").format(folder=name, reason=reason)
     for text in person.texts:
         handed_in.leave(f"{readable(text)}/", _("it is a text that was typed into Moodle"))
-    return Student(name, file_name(person.name), handed_in, problem or _without_answer(handed_in), labs=labs)
+    problem = problem or _without_answer(handed_in)
+    return Student(name, file_name(person.name), handed_in, problem, labs=labs, folder=folder)
 
 
 def _from_download(submissions: Path, person: Person) -> Student:
@@ -199,9 +226,11 @@ def _note_beside(handed_in: Submission, folder: Path, place: Path, others: Colle
         kit = (place / "grader").is_dir() and (place / "steps").is_dir()  # the student's copy of the whole kit
         for name in sorted(os.listdir(place)):
             shown = readable((place / name).relative_to(folder).as_posix())
-            if name == inside or place == folder and name in others:
+            if name == inside:
                 continue
-            if kit and name in OF_A_KIT:
+            if place == folder and name in others:
+                handed_in.files[f"{shown}/"] = _("another assignment")
+            elif kit and name in OF_A_KIT:
                 handed_in.files[f"{shown}/" if (place / name).is_dir() else shown] = _(
                     "part of what everybody was given"
                 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from grader.base.language import gettext as _
-from grader.instructor.standings import Standing, StepStanding
+from grader.feedback.standings import Standing, StepStanding
 
 
 @dataclass
@@ -32,6 +32,7 @@ def _reasons() -> list[tuple[str, Callable[[Standing], str | None]]]:
     """What there is to look for: a sentence, and what gives a student's particulars, None where it is not so."""
     return [
         (_("No mark yet: a person must look"), lambda one: one.error if one.score is None else None),
+        (_("A second look was asked for, and nobody has answered"), lambda one: one.waiting or None),
         (_("No step was begun"), lambda one: "" if one.nothing_handed_in else None),
         (_("Files that were not read"), _unread),
         (_("Files that can't be read, and for which a person decided"), _unusable),

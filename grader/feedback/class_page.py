@@ -19,12 +19,13 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from grader.base import language
+from grader.base import mistakes as documents
 from grader.base.language import gettext as _
 from grader.base.paths import misconception_files, step_folder
 from grader.base.results import Status
 from grader.base.syntax import parsed
-from grader.instructor.concerns import concerns
-from grader.instructor.standings import Standing, StepStanding
+from grader.feedback.concerns import concerns
+from grader.feedback.standings import Standing, StepStanding
 from grader.report import terminal as reports
 from grader.report.page import coded, environment
 
@@ -75,8 +76,8 @@ class Bin:
     width: float
 
 
-def html(standings: Sequence[Standing], *, seed: int, submissions: str) -> str:
-    """The whole page, in the language in use. Links to `pages/` beside it."""
+def html(standings: Sequence[Standing], *, seed: int, submissions: str, nobodys: Sequence[str] = ()) -> str:
+    """The whole page, in the language in use. Links to `pages/` beside it; `nobodys` are files of no student."""
     graded = [standing for standing in standings if standing.score is not None]
     common = findings(graded)
     shown = min(SHOWN, sum(len(finding.students) > 1 for finding in common) or len(common))
@@ -88,6 +89,7 @@ def html(standings: Sequence[Standing], *, seed: int, submissions: str) -> str:
         ),
         common=common[:shown], others=common[shown:], unexplained=unexplained(graded), columns=columns(graded),
         tracks=_tracks(graded), labs=labs(standings), bins=bins(graded), concerns=concerns(standings),
+        nobodys=nobodys,
         standings=_by_score(standings), graded=graded,
         number=reports.number, coded=coded, link=_link, STATUSES=STATUSES,
         marks={status: mark for status, (mark, _style) in reports.MARKS.items()}, status_word=reports.status_word,
@@ -181,7 +183,8 @@ def wordings_of(step: str, _language: str) -> dict[str, Wording]:
         folder = step_folder(step)
     except FileNotFoundError:
         return {}
-    found = {}
+    said = documents.texts(folder, documents.read(folder)).items()
+    found = {name: Wording(*map(language.gettext, lines)) for name, lines in said}
     for file in misconception_files(folder):
         for node in parsed(file.read_text(encoding="utf-8")).body if file.is_file() else ():
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and (text := ast.get_docstring(node)):
