@@ -113,7 +113,15 @@ def test_no_line_of_a_solution_is_in_it(installed: Path) -> None:
     with zipfile.ZipFile(installed / wheel.PACKAGE / "kit.zip") as archive:
         names = archive.namelist()
         assert any(name.endswith("tape.safetensors") for name in names)
-        assert not [name for name in names if "reference" in name or "misconceptions" in name or "/author/" in name]
+        assert not [
+            name
+            for name in names
+            if "reference" in name
+            or "misconceptions" in name
+            or "mistakes.md" in name
+            or "/mistakes/" in name
+            or "/author/" in name
+        ]
         for name in names:
             lines = archive.read(name).decode("utf-8", "replace").splitlines()
             found = {line.partition("#")[0].strip() for line in lines} & telling
