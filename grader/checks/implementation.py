@@ -18,7 +18,7 @@ from torch import Tensor
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
 from grader.calls.call import Call, Options, Outcome
-from grader.calls.values import HandleId, Placed, bare, mapped
+from grader.calls.values import HandleId, Placed, bare, leaves, mapped
 from grader.checks.backends import Backend, Exchange
 from grader.checks.compare import returned_nothing
 from grader.checks.learner_errors import learners_error, parameters_misfit
@@ -201,17 +201,32 @@ class Answer:
     def largest(self) -> int:
         """The elements of the largest storage that an op of the call made."""
         self.exchange.measured = "largest"
-        return self.outcome.largest
+        own = [leaf.tensor.numel() for leaf in leaves(self.outcome.value) if isinstance(leaf, Placed)]
+        return self.not_below(self.outcome.largest, max(own, default=0))
 
     @property
     def peak(self) -> int:
         """The peak of what Python and NumPy allocated, in bytes, beyond what they held before the call."""
         self.exchange.measured = "peak"
+        own = [leaf.nbytes for leaf in leaves(self.outcome.value) if isinstance(leaf, np.ndarray)]
         if self.outcome.peak is None:
             raise CheckFailed(
                 _("The code changed how memory is measured. Leave `tracemalloc` alone."), called=self.shown
             )
-        return self.outcome.peak
+        return self.not_below(self.outcome.peak, max(own, default=0))
+
+    def not_below(self, measured: int, least: float) -> int:
+        """What was measured. Fails where that is below half of the `least` that any right way takes: then something
+        was done that was not seen."""
+        if 2 * measured < least:
+            raise CheckFailed(
+                _(
+                    "What was done could not be measured: {measured:,} were counted, and any right way takes {least:,} "
+                    "or more. Compute with torch's ordinary functions (or NumPy's, where the step asks for these)."
+                ).format(measured=measured, least=round(least)),
+                called=self.shown,
+            )
+        return measured
 
     @property
     def products(self) -> dict[str, int]:
@@ -306,6 +321,14 @@ class Handle(Answer):
     def optimizer(self) -> Handle:
         """An ordinary optimizer of the module, where a check is about something else that takes one."""
         return self._ask("optimizer", options=Options(device=self.device, keep=True))  # type: ignore[return-value]  # kept
+
+    def noting_model(self, *sizes: int) -> Handle:
+        """A model of ours in its place, whose layers note what they compute: see `calls.modules.NotingModel`."""
+        return self._ask("noting_model", sizes, options=Options(device=self.device))  # type: ignore[return-value]  # a module
+
+    def scaler(self, scale: float) -> Handle:
+        """A scaler of torch's, made by us, for the device of the module."""
+        return self._ask("scaler", (scale,), options=Options(device=self.device, keep=True))  # type: ignore[return-value]  # kept
 
     def step_by(self, learning_rate: float) -> None:
         """A step of an optimizer, from the gradients that the last call of its model left."""
