@@ -91,6 +91,11 @@ class _Fallback:
         cls.library.fallback(fallback, PLACE, **how)
 
 
+# `detach` does no work, and gives what is to become a parameter: that must not have been an object of Python's before.
+_DETACHED = torch.library.Library("aten", "IMPL")
+_DETACHED.impl("detach", torch.library.fallthrough_kernel, PLACE)
+
+
 def rest() -> None:
     """Nothing is done at our key."""
     if not EveryOp.watching:

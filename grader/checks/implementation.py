@@ -21,10 +21,9 @@ from grader.calls.call import Call, Options, Outcome
 from grader.calls.values import HandleId, Placed, bare, leaves, mapped
 from grader.checks.backends import Backend, Exchange
 from grader.checks.compare import returned_nothing
-from grader.checks.learner_errors import learners_error, parameters_misfit
+from grader.checks.learner_errors import learners_error, other_work, parameters_misfit, unmeasured
 from grader.checks.value_text import show_value
 
-MOST_NAMES = 5  # of functions in a message
 
 
 class How(TypedDict, total=False):
@@ -114,7 +113,7 @@ class Implementation:
         if outcome.raised is not None:
             raise learners_error(outcome.raised, exchange.shown, call.options.device)
         if outcome.elsewhere:
-            raise _other_work(exchange, outcome)
+            raise other_work(outcome.elsewhere, exchange.shown)
         if isinstance(outcome.value, HandleId):
             return Handle(self, exchange, outcome, call.options.device)
         return Answer(self, exchange, outcome)
@@ -219,13 +218,7 @@ class Answer:
         """What was measured. Fails where that is below half of the `least` that any right way takes: then something
         was done that was not seen."""
         if 2 * measured < least:
-            raise CheckFailed(
-                _(
-                    "What was done could not be measured: {measured:,} were counted, and any right way takes {least:,} "
-                    "or more. Compute with torch's ordinary functions (or NumPy's, where the step asks for these)."
-                ).format(measured=measured, least=round(least)),
-                called=self.shown,
-            )
+            raise unmeasured(measured, least, self.shown)
         return measured
 
     @property
@@ -381,17 +374,6 @@ def _not_done(exchange: Exchange, outcome: Outcome) -> CheckFailed:
     misfit = outcome.value if isinstance(outcome.value, dict) else {}
     wanted = exchange.call.args[0] if exchange.call.name == "load_parameters" else {}
     return CheckFailed(parameters_misfit(misfit, wanted), called=exchange.maker.shown if exchange.maker else "")
-
-
-def _other_work(exchange: Exchange, outcome: Outcome) -> CheckFailed:
-    names = ", ".join(f"`{name}`" for name in outcome.elsewhere[:MOST_NAMES])
-    return CheckFailed(
-        _(
-            "On the `meta` device the code does other work than on the CPU: only one of the two calls {functions}. The "
-            "device should make no difference."
-        ).format(functions=names),
-        called=exchange.shown,
-    )
 
 
 def _no_module(outcome: Outcome, shown: str) -> CheckFailed:
