@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv/bin/python
-RUN := $(VENV) -m grader
+RUN := KIT_MAKE=1 $(VENV) -m grader
 LAB_OPTIONS = $(if $(TEXT),--text "$(TEXT)") $(if $(DEVICE),--device $(DEVICE)) $(if $(SEED),--seed $(SEED)) \
   $(if $(SECONDS),--seconds $(SECONDS)) $(if $(MODEL),--model $(MODEL))
 DRAWING = $(if $(TOKENS),--tokens $(TOKENS)) $(if $(TEMPERATURE),--temperature $(TEMPERATURE)) $(if $(TOP_K),--top-k $(TOP_K))
@@ -59,6 +59,10 @@ help: ## learn: Show this list (ALL=1: and what only those who maintain the kit 
 .PHONY: course
 course: .venv/ready-page ## daily: Open the course in the browser: lessons, labs, and each save's verdict (STEP=4 opens there)
 	@$(RUN) course $(STEP)
+
+.PHONY: explore
+explore: .venv/ready-page ## daily: Look inside your own GPT: what each head attends to, and why it says what it says
+	@$(RUN) explore
 
 .PHONY: grade
 grade: .venv/ready ## daily: Grade your exercises

@@ -17,6 +17,7 @@ from grader.base import language, paths
 from grader.base.results import CheckResult, Graded, Parting, Report, StepResult
 from grader.course import steps as course
 from grader.instructor.class_run import Plan
+from grader.oracle.live import Solution
 from grader.term import adapters, feedback, items, mistakes, pages, results, similarity
 
 STEP = "step04_causal_mask"
@@ -156,6 +157,10 @@ def ways(step: course.Step) -> dict[str, list[str]]:
                 if replaced:
                     node.decorator_list, node.name = [], replaced[0]
                     found.setdefault(replaced[0], []).append(ast.unparse(node))
+    documented = Solution(step.folder).wrong_ways
+    for entry in documented.document.entries.values() if documented else ():
+        for way in entry.ways if len(entry.ways[0].facts.names) == 1 else ():
+            found.setdefault(way.facts.names[0], []).append(ast.unparse(ast.parse(documented.text(way))))
     return found
 
 

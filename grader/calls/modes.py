@@ -108,7 +108,10 @@ class UnwrittenIsNan(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         made = func(*args, **(kwargs or {}))
-        return made.fill_(math.nan) if func in self.MAKERS and made.is_floating_point() else made
+        if func in self.MAKERS and made.is_floating_point():
+            with torch.no_grad():  # a leaf with gradients refuses
+                made.fill_(math.nan)
+        return made
 
 
 class OneDevice(UncompiledMode):

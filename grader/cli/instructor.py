@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from grader.instructor.class_run import Done
 
 OUT = Path("dist/class")
+SQLITE = "sqlite:///"
 PLAIN = "attention"  # the assignment of a class without assignments.toml
 
 
@@ -62,6 +63,7 @@ def _class(given: Namespace) -> int:
         steps = marking.assignment.everything if marking else steps
         limits = common.limits(given, command, given.patience)
         _require_class(submissions, out, given.earlier)  # before torch loads
+        _require_told(given, command, is_marked=marking is not None)
         if given.scheduler is None and HAS_SOLUTIONS:
             from grader.instructor import pool
 
@@ -88,6 +90,16 @@ def _class(given: Namespace) -> int:
         if not common.said_of_steps():
             print(_("Type the same command again to retry those that could not be graded."), file=sys.stderr)
         return 1
+
+
+def _require_told(given: Namespace, command: str, *, is_marked: bool) -> None:
+    """Requires the folder of the gradebook; says what a name that no file describes is good for. Raises BadInput."""
+    if (given.gradebook or "").startswith(SQLITE):
+        gradebook = Path(given.gradebook.removeprefix(SQLITE))
+        common.require_parent(gradebook, f"{command} --gradebook {SQLITE}gradebook.db")
+    if not is_marked and given.assignment != PLAIN:
+        said = _("There is no assignments.toml here: {name} is only the name that tables get.")
+        print(said.format(name=given.assignment), file=sys.stderr)
 
 
 def _require_class(submissions: Path, out: Path, earlier: Sequence[Path]) -> None:

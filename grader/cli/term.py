@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from collections.abc import Iterable
 from pathlib import Path
 
 from grader.base import files, language, paths
@@ -140,6 +141,13 @@ def _similar_line(parser: Parser) -> None:
     common.language_option(parser)
 
 
+def _require_folders(folders: Iterable[Path]) -> None:
+    for folder in folders:
+        if not folder.is_dir():
+            said = _("There is no folder {folder}. Type: {command}")
+            raise BadInput(said.format(folder=folder, command="python -m grader similar SUBMISSIONS"))
+
+
 def _similar(given: Namespace) -> None:
     command = f"similar {paths.typed(Path(given.submissions))}"
     with language.use(common.chosen_language(given.lang, command)):
@@ -147,6 +155,7 @@ def _similar(given: Namespace) -> None:
         if given.assignment or given.assignments:
             marking = assigned.marking(given, command)
             steps = marking.assignment.everything if marking else steps
+        _require_folders([Path(given.submissions), *given.known])
         common.require_solutions()
         from grader.term import pages, results, similarity
 

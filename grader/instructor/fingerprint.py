@@ -11,7 +11,7 @@ from grader import __version__
 from grader.base.paths import ROOT, SOLUTIONS
 
 ENGINE_FILES = ("*.py", "*/*.py", "locale/*.po", "*/templates/*.j2")
-STEP_FILES = ("*/*/*.py", "*/*/*/*.py", "*/*/*.safetensors", "*/*/*.po")
+STEP_FILES = ("*/*/*.py", "*/*/*/*.py", "*/*/mistakes*.md", "*/*/mistakes/*.md", "*/*/*.safetensors", "*/*/*.po")
 
 
 @functools.cache

@@ -110,7 +110,7 @@ class StepRun:
         )
 
     def _run_on(self, device: str, devices: int) -> None:
-        kernels = "triton" in self._step.required
+        kernels = any(name.startswith("triton") for name in self._step.required)
         limits = limits_on(device, self._limits)
         student = WorkerBackend(self._launcher, self._load, limits, runs_kernels=kernels)
         try:

@@ -31,9 +31,11 @@ def text_of(asked: str | None) -> str | None:
         return None
     try:
         file = Path(asked)
-        is_file = len(asked) < 512 and file.is_file()
+        is_file, is_folder = len(asked) < 512 and file.is_file(), len(asked) < 512 and file.is_dir()
     except (OSError, ValueError):
-        is_file = False
+        is_file = is_folder = False
+    if is_folder:
+        raise parts.Stop(_("{file} is a folder, not a text. Type: TEXT=FILE, or TEXT='some words'").format(file=asked))
     if not is_file:
         if asked.endswith((".txt", ".md")) and "\n" not in asked:
             raise parts.Stop(_("There is no file {file}. Type: TEXT=FILE, or TEXT='some words'").format(file=asked))
