@@ -25,7 +25,6 @@ from grader.checks.learner_errors import learners_error, other_work, parameters_
 from grader.checks.value_text import show_value
 
 
-
 class How(TypedDict, total=False):
     """How calls are made, and what is recorded: the options of `using(…)`.
 
