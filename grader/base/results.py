@@ -175,6 +175,7 @@ class AssignmentMark(msgspec.Struct, kw_only=True):
 
     `handed_in` and `until` are moments in ISO 8601, empty where they are not known; `extended` says why `until` is not
     the assignment's. `kit` and `seed`: what graded. `unsure`: a system says that it is late, and not how much.
+    `said_by`: whose word `handed_in` is.
     """
 
     assignment: str
@@ -183,6 +184,7 @@ class AssignmentMark(msgspec.Struct, kw_only=True):
     out_of: float
     late: float = 0.0
     handed_in: str = ""
+    said_by: str = ""
     until: str = ""
     extended: str = ""
     unsure: bool = False

@@ -12,6 +12,9 @@ from types import TracebackType
 from typing import Any, ClassVar, Self
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes as beside_modes
+
+__all__ = ["EveryOp", "beside_modes", "rest", "run"]
 
 PLACE = "Fake"  # the key that comes after `Python` (not in old versions), and is otherwise unused
 COMPOSITE = "CompositeImplicitAutograd"

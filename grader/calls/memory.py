@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.attention.bias import CausalBias
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from grader.calls.below_modes import EveryOp
+from grader.calls.below_modes import EveryOp, beside_modes
 from grader.calls.values import leaves, mapped
 
 
@@ -30,7 +30,7 @@ class UncompiledMode(TorchDispatchMode):
 
 def _bias_beside_modes(kind: type, *sizes: Any) -> Any:
     """A `causal_lower_right(…)`, made while no dispatch mode looks: torch can't make one where a mode does."""
-    with _disable_current_modes():
+    with beside_modes():
         return Tensor.__new__(kind, *sizes)
 
 

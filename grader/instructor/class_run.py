@@ -234,7 +234,8 @@ def grade(
     def tasks() -> Iterator[tuple[str, pools.Task]]:
         for student in students(request.submissions, names, plan.assignment, request.earlier):
             known = load(request.out, student.file)
-            ledger.expect(student.file, student.folder, student.submission, known.mark if known else None)
+            before = known.mark if known else None
+            ledger.expect(student.file, student.folder, student.submission, before, student.handed_in)
             key = _key(student, _of_its_round(plan, None if request.again else known), request.limits)
             graded = _ungraded(student, key)
             if student.problem:

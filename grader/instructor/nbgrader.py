@@ -141,9 +141,9 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
             return None, report
         student, name, root = about["student"], about["assignment"], Path(self._converter.coursedir.root)
         file = root / MARKS_FOLDER / name / f"{student}.json"
-        stamp = marks.stamp([root / self._folder(about)], marking.term)
+        stamp = marks.stamp(root / self._folder(about), marking.term)
         work = ledger.digests(self._converter.attention_desk.submission)
-        mark = marking.mark(student, report, stamp, kit=fingerprint.fingerprint(), work=work)
+        mark = marking.mark(student, report, stamp, said_by="nbgrader", kit=fingerprint.fingerprint(), work=work)
         if changed := change(student, ledger.load(file), mark):
             self.log.warning("%s", said(changed))
         ledger.save(file, mark)

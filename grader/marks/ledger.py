@@ -13,11 +13,13 @@ from pathlib import Path
 import msgspec
 
 from grader.base import files
+from grader.base.language import gettext as _
 from grader.base.results import AssignmentMark, Graded, Report, StepResult
 from grader.course import steps as course
 from grader.course import submissions
 from grader.course.submissions import Submission
 from grader.marks import marking as marks
+from grader.marks import moments
 from grader.marks.changes import Change, change
 from grader.marks.marking import Marking
 
@@ -29,6 +31,7 @@ class Facts:
     """What is known of a student's submission before it is graded."""
 
     handed_in: datetime | None = None
+    said_by: str = ""
     work: Mapping[str, str] = field(default_factory=dict)
     before: AssignmentMark | None = None
 
@@ -42,17 +45,21 @@ class Ledger:
     facts: dict[str, Facts] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
 
-    def expect(self, file: str, folder: Path, handed_in: Submission, before: AssignmentMark | None) -> None:
-        """Notes a student before grading: `file` is what the files about them are called. Earlier hand-ins of their own
-        are added to the submission where the assignment says so."""
-        name, stamp = self.marking.assignment.name, None
+    def expect(
+        self, file: str, folder: Path, handed_in: Submission, before: AssignmentMark | None, said: str = ""
+    ) -> None:
+        """Notes a student before grading: `file` is what the files about them are called, `said` is when the learning
+        platform says that they handed in. Earlier hand-ins of their own are added to the submission where the
+        assignment says so."""
+        name, stamp, said_by = self.marking.assignment.name, _moment(said, self.marking), _("the learning platform")
         if self.marking.assignment.stand_ins != "own":
             handed_in.earlier.clear()
         if not folder.is_symlink():
             with contextlib.suppress(OSError):  # what is wrong with a folder is said where it is read
-                stamp = marks.stamp((folder, folder / name), self.marking.term)
+                if stamp is None and marks.is_nbgraders(folder / name):
+                    stamp, said_by = marks.stamp(folder / name, self.marking.term), "nbgrader"
                 with_own_earlier(handed_in, folder, self.marking)
-        self.facts[file] = Facts(stamp, digests(handed_in), before)
+        self.facts[file] = Facts(stamp, said_by, digests(handed_in), before)
 
     def mark(self, graded: Graded) -> bool:
         """Gives a graded student their mark; whether it is another one than what is written of them. Raises BadTerm."""
@@ -61,7 +68,13 @@ class Ledger:
         report = graded.report or self._without_scores(graded.student)
         if report is not None:
             graded.mark = self.marking.mark(
-                graded.student, report, facts.handed_in, late=graded.late, kit=self.kit, work=facts.work
+                graded.student,
+                report,
+                facts.handed_in,
+                said_by=facts.said_by,
+                late=graded.late,
+                kit=self.kit,
+                work=facts.work,
             )
         found = change(graded.student, facts.before, graded.mark)
         if found:
@@ -92,6 +105,12 @@ class Ledger:
         named = {student for student, _step in self.marking.overrides} | set(self.marking.times)
         about = (extra for extra in self.marking.term.extras if extra.assignment in ("", self.marking.assignment.name))
         return sorted((named | {extra.student for extra in about}) - set(students))
+
+
+def _moment(said: str, marking: Marking) -> datetime | None:
+    with contextlib.suppress(moments.NoMoment):
+        return moments.moment(said, marking.term.local) if said else None
+    return None
 
 
 def digests(submission: Submission) -> dict[str, str]:

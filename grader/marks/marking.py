@@ -22,6 +22,7 @@ from grader.marks.assignments import Assignment, BadTerm, Term, alone
 from grader.marks.sheets import Override
 
 STAMP = "timestamp.txt"  # what nbgrader puts beside a submission
+SUBMITTED, NBGRADERS = "submitted", ("nbgrader_config.py", "gradebook.db", "source")
 DAY = timedelta(days=1)
 ZONE = re.compile(r"[A-Za-z][\w+/-]*\Z")
 
@@ -42,10 +43,11 @@ class Marking:
         return not (one.weights or one.extra or one.due or self.overrides)
 
     def mark(
-        self, student: str, report: Report, handed_in: datetime | None = None, *, late: bool = False, kit: str = "",
-        work: Mapping[str, str] | None = None,
+        self, student: str, report: Report, handed_in: datetime | None = None, *, said_by: str = "",
+        late: bool = False, kit: str = "", work: Mapping[str, str] | None = None,
     ) -> AssignmentMark:  # fmt: skip
-        """The mark for a report. `handed_in` is what lies beside the submission; `handed_in.csv` counts before it.
+        """The mark for a report. `handed_in` is what a learning platform says, `said_by` which; `handed_in.csv` counts
+        before it.
 
         `late`: a system says so without a time. `work` is a digest of each step's text.
         """
@@ -55,13 +57,15 @@ class Marking:
         ]  # fmt: skip
         own = [step for step in steps if not step.extra]
         earned = None if any(step.points is None for step in steps) else sum(step.points or 0.0 for step in steps)
-        handed_in = self.times.get(student, handed_in)
+        if student in self.times:
+            handed_in, said_by = self.times[student], sheets.HANDED_IN
         deadline = self.term.deadline(self.assignment.name, student)
         share = 0.0 if deadline is None or handed_in is None else self._share(handed_in - deadline.until)
         return AssignmentMark(
             assignment=self.assignment.name, points=None if earned is None else _round(earned * (1 - share)),
             earned=None if earned is None else _round(earned), out_of=_round(sum(step.worth for step in own)),
-            late=share, handed_in=_iso(handed_in), until=_iso(deadline.until if deadline else None),
+            late=share, handed_in=_iso(handed_in), said_by=said_by if handed_in else "",
+            until=_iso(deadline.until if deadline else None),
             extended=deadline.reason if deadline else "",
             unsure=late and handed_in is None and deadline is not None and deadline.until == self.assignment.due,
             kit=kit, seed=report.seed, steps=steps,
@@ -107,20 +111,23 @@ def plain(name: str, steps: list[str]) -> Marking:
     return Marking(term, term.assignments[name])
 
 
-def stamp(folders: Iterable[Path], term: Term) -> datetime | None:
-    """The time in the first `timestamp.txt` of these folders, as nbgrader writes it; None without one that is a time.
+def stamp(folder: Path, term: Term) -> datetime | None:
+    """The time in the `timestamp.txt` that nbgrader has put into the folder of a submission; None without one that is a
+    time. Raises OSError."""
+    file = folder / STAMP
+    if not file.is_file() or file.is_symlink():
+        return None
+    try:
+        return moments.moment(file.read_text(encoding="utf-8", errors="replace")[:200].strip(), term.local)
+    except moments.NoMoment:
+        return None
 
-    Raises OSError.
-    """
-    for folder in folders:
-        file = folder / STAMP
-        if file.is_file() and not file.is_symlink():
-            text = file.read_text(encoding="utf-8", errors="replace")[:200].strip()
-            try:
-                return moments.moment(text, term.local)
-            except moments.NoMoment:
-                return None
-    return None
+
+def is_nbgraders(folder: Path) -> bool:
+    """Whether this is where nbgrader collects a submission, `submitted/STUDENT/ASSIGNMENT` of a course that has its own
+    files: anywhere else a `timestamp.txt` is what the student handed in."""
+    submitted = folder.absolute().parent.parent
+    return submitted.name == SUBMITTED and any((submitted.parent / name).exists() for name in NBGRADERS)
 
 
 def digest(text: str) -> str:
@@ -158,6 +165,9 @@ def sentences(mark: AssignmentMark) -> list[str]:
                 earned=_number(mark.earned), points=_number(mark.points),
             )
         )  # fmt: skip
+    if handed_in and until and mark.said_by:
+        text = _("Handed in {when}, as {source} says.")
+        said.append(text.format(when=moments.shown(handed_in), source=mark.said_by))
     if mark.unsure:
         said.append(_("The download says that this is late, but not when it was handed in: nothing was taken off."))
     extra = [step for step in mark.steps if step.extra]
