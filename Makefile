@@ -60,6 +60,10 @@ help: ## learn: Show this list (ALL=1: and what only those who maintain the kit 
 course: .venv/ready-page ## daily: Open the course in the browser: lessons, labs, and each save's verdict (STEP=4 opens there)
 	@$(RUN) course $(STEP)
 
+.PHONY: explore
+explore: .venv/ready-page ## daily: Look inside your own GPT: what each head attends to, and why it says what it says
+	@$(RUN) explore
+
 .PHONY: grade
 grade: .venv/ready ## daily: Grade your exercises
 	@$(RUN) grade $(CHOICE)

@@ -18,8 +18,8 @@ import pytest
 from grader.base import language
 from grader.base.results import CheckResult, Parting, Report, StepResult
 from grader.course import choice
-from grader.instructor import class_page
-from grader.instructor.standings import Standing
+from grader.feedback import class_page
+from grader.feedback.standings import Standing
 from grader.report import page
 from tests.test_class_page import DROPOUT, MASK, step, student
 

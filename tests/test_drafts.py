@@ -16,7 +16,7 @@ from grader.author import lint
 from grader.base import paths
 from grader.checks.catalogue import UNFINISHED
 from grader.course import steps as course
-from grader.term import drafts, excision, items
+from grader.feedback import drafts, excision, items
 from tests.test_term_pages import STEP, a_class
 
 WRITTEN = '''\

@@ -133,10 +133,10 @@ def test_it_holds_all_rooms_of_the_engine_but_three(built: Path) -> None:
     inside = {path.relative_to(built / "grader") for path in (built / "grader").rglob("*.py")}
     assert {path.parts[0] for path in engine - inside} == {
         "author",
-        "instructor",
+        "classes",
+        "feedback",
         "marks",
         "publish",
-        "term",
         "nbgrader.py",
     }
     assert not inside - engine

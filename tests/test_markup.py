@@ -15,8 +15,8 @@ pytest.importorskip("nbgrader")
 from nbconvert.exporters import HTMLExporter
 from traitlets.config import Config
 
-from grader.instructor import markup, nbgrader
-from grader.instructor.markup import cleaned
+from grader.classes import markup, nbgrader
+from grader.classes.markup import cleaned
 
 ACT = "document.title='acted'"
 ACTING = {

@@ -23,13 +23,13 @@ from nbgrader.api import Gradebook  # noqa: E402  # behind the check above
 
 from grader.base import files, language, paths  # noqa: E402
 from grader.base.results import Report  # noqa: E402
+from grader.classes import gradebook, release  # noqa: E402
+from grader.classes.markup import make_showable  # noqa: E402
+from grader.classes.nbgrader import SEED_FILE, kept_seed  # noqa: E402
 from grader.course import steps as course  # noqa: E402
 from grader.course import submissions  # noqa: E402
 from grader.course.answer_cells import ASSIGNMENT, POINTS_CELL  # noqa: E402
 from grader.course.choice import CORE  # noqa: E402
-from grader.instructor import gradebook, release  # noqa: E402
-from grader.instructor.markup import make_showable  # noqa: E402
-from grader.instructor.nbgrader import SEED_FILE, kept_seed  # noqa: E402
 from grader.judge import grader as grading  # noqa: E402
 from grader.report.terminal import as_text  # noqa: E402
 from tests.fresh import solution_lines  # noqa: E402

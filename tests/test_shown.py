@@ -21,7 +21,7 @@ from grader.checks.assertions import Draw, Implementation, holds
 from grader.checks.backends import LocalBackend
 from grader.checks.trial import run_check
 from grader.course import submissions
-from grader.instructor import exports
+from grader.feedback import exports
 from grader.labs import command as lab_command
 from grader.labs import parts
 from grader.learner import pytest_plugin, repro

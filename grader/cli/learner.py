@@ -341,6 +341,7 @@ def _doctor(given: Namespace) -> int:
 
 COMMANDS = [
     watch.COURSE,
+    watch.EXPLORE,
     Subcommand(
         "grade", N_("Grade a submission and say what to do next."), _grade_line, _grade,
         note=N_(
