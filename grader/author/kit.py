@@ -21,7 +21,7 @@ from grader.course.stubs import shipped
 from grader.oracle import pictures
 
 # Rooms of the engine that only an author, an instructor or a publisher needs.
-NOT_FOR_LEARNERS = ("author", "instructor", "marks", "publish", "term")
+NOT_FOR_LEARNERS = ("author", "classes", "feedback", "marks", "publish")
 DOORS = ("nbgrader.py",)  # into those rooms
 ENGINE_FILES = ("*.py", "templates/*", "assets/*")
 LAB_FILES = ("*.py", "lesson.*.md", "*.safetensors", "data/*")
@@ -136,6 +136,8 @@ def _copy_step(step: steps.Step, folder: Path, *, handed_out: bool) -> None:
         _copy(text, to.parent / text.name)
     for name in (step.check_file.name, *LESSONS):
         _copy(step.folder / name, to / name)
+    if (step.folder / "built.py").is_file():
+        _copy(step.folder / "built.py", to / "built.py")
     if drawn := pictures.kept(step.folder):
         (to / pictures.KEPT).write_bytes(drawn)
     for spoken in LANGUAGES:

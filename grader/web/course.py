@@ -129,7 +129,9 @@ class CoursePage:
         return {"html": lesson.solution(name) if self.board.passes(name) else ""}
 
     def _built(self, name: str, request: Request) -> dict[str, Any]:
-        return {"html": self.built.html(name) if self.board.passes(name) else ""}
+        return {
+            "html": self.built.html(name, request.query_params.get("text", "")[:200]) if self.board.passes(name) else ""
+        }
 
     def _again(self, name: str) -> dict[str, Any]:
         self.session.events.put(Key(name))
