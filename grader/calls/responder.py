@@ -160,6 +160,8 @@ class Responder:
     def _elsewhere(self, call: Call, given: list[int], used: FunctionNames | None, result: Any) -> list[str]:
         if self.is_trusted or used is None:
             return []
+        if hidden := sorted(FunctionNames.hidden):  # what was called then is not known
+            return hidden
         function = self.names.get(call.name) if call.handle is None else None
         return self._twins.differing(call, function, self.handles, given, Work(used.names, used.makers(result)))
 

@@ -141,14 +141,16 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
             return None, report
         student, name, root = about["student"], about["assignment"], Path(self._converter.coursedir.root)
         file = root / MARKS_FOLDER / name / f"{student}.json"
-        told = marks.stamp([root / self._folder(about)])
+        told = marks.stamp(root / self._folder(about))
         work = ledger.digests(self._converter.attention_desk.submission)
         try:
             stamp, unclear = moments.moment(told, marking.term.local) if told else None, ""
         except moments.NoMoment:
             stamp, unclear = None, told
         own = marking.for_class({student: ()})
-        mark = own.mark(student, report, stamp, unclear=unclear, kit=fingerprint.fingerprint(), work=work)
+        mark = own.mark(
+            student, report, stamp, said_by="nbgrader", unclear=unclear, kit=fingerprint.fingerprint(), work=work
+        )
         if changed := change(student, ledger.load(file), mark):
             self.log.warning("%s", said(changed))
         ledger.save(file, mark)
