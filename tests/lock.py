@@ -6,6 +6,7 @@ Run by `make lock` with the Python of a fresh virtual environment.
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import tomllib
@@ -15,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HEADER = "# Generated from pyproject.toml by `make lock`.\n"
 # A local version label (+cpu) names one machine's build; the pin is for every machine.
 TORCH = "torch==2.13.0"
+TRITON = "triton==3.7.1"  # which torch's usual build for Linux pins; its CPU build pins none
 
 
 def installed(python: str) -> list[str]:
@@ -29,7 +31,10 @@ def main(python: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     sets = {
-        "requirements.lock": [TORCH, *project["dependencies"]],
+        "requirements.lock": [
+            TORCH,
+            *(each for each in project["dependencies"] if each not in [*extras["lab"], *extras["page"]]),
+        ],
         "requirements-lab.lock": extras["lab"],
         "requirements-page.lock": extras["page"],
         "requirements-instructor.lock": extras["instructor"],
@@ -45,16 +50,18 @@ def main(python: str) -> None:
         pinned += new
         before = f"-r {file}\n"
     # Large, for Linux only, and needed by one step: no other set begins with it.
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *extras["triton"]], check=True)
+    subprocess.run([python, "-m", "pip", "install", "--quiet", TRITON], check=True)
     new = [f'{pin}; sys_platform == "linux"' for pin in installed(python) if pin not in pinned]
     (ROOT / "requirements-triton.lock").write_text(HEADER + "-r requirements.lock\n" + "\n".join(new) + "\n")
 
 
 def ranges() -> str:
-    """Every range of pyproject.toml but torch's, for an environment without pins."""
+    """Every range of pyproject.toml, for an environment without pins; but not torch's, nor Triton's, which each torch
+    for Linux pins for itself."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
-    return "\n".join(one for one in wanted if not one.startswith("torch>="))
+    extras = {name: wanted for name, wanted in project["optional-dependencies"].items() if name != "triton"}
+    ranges = itertools.chain(project["dependencies"], *extras.values())
+    return "\n".join(wanted for wanted in ranges if not wanted.startswith("torch>="))
 
 
 if __name__ == "__main__":

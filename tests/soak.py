@@ -30,6 +30,7 @@ import msgspec
 from grader.course.submissions import Submission
 from grader.judge.grader import Grader
 from grader.oracle.live import Solution, solutions
+from grader.oracle.wrong_ways import WrongWays
 from tests import hostile
 
 SEED = 11  # of the run and of all draws
@@ -147,10 +148,19 @@ def _drawn_wrong(draw: random.Random, steps: list[Solution], without: Without) -
     for step in itertools.cycle(draw.sample(steps, len(steps))):
         for misconception in draw.sample(step.misconceptions, len(step.misconceptions)):
             name, made = next(iter(misconception.replaced.items()))
-            written = _written(made, name, vars(step.reference)) if len(misconception.replaced) == 1 else None
+            if step.wrong_ways is not None:
+                written = _edited(step.wrong_ways, misconception.name)
+            else:
+                written = _written(made, name, vars(step.reference)) if len(misconception.replaced) == 1 else None
             if written:
                 yield wrong(step, misconception.name, f"{step.solved()}\n\n{written}\n", without)
                 break
+
+
+def _edited(ways: WrongWays, name: str) -> str | None:
+    """The text of a misconception that needs nothing else."""
+    way = next(way for entry in ways.document.entries.values() for way in entry.ways if way.name == name)
+    return ways.text(way) if way.language == "diff" and len(way.facts.names) == 1 else None
 
 
 def _written(made: Any, name: str, there: dict[str, Any]) -> str | None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.author import lint, pages, translations
-from grader.base import language, paths
+from grader.author import lint, pages
+from grader.base import language, mistakes, paths
 from grader.checks.assertions import deadline, points
 from grader.oracle.live import Solution
 from tests import fresh
@@ -67,18 +67,22 @@ def first_check(line: str) -> Mistake:
 
 
 def in_two_files(step: Path) -> None:
-    """Makes of the misconceptions a folder in which each is defined twice."""
-    for name in ("scores.py", "scores_again.py"):
-        (step / "misconceptions").mkdir(exist_ok=True)
-        shutil.copy(step / "misconceptions.py", step / "misconceptions" / name)
-    (step / "misconceptions.py").unlink()
+    """Copies the mistakes into a folder, so that each is there twice."""
+    (step / "mistakes").mkdir()
+    shutil.copy(step / "mistakes.md", step / "mistakes" / "scores.md")
 
 
-def beside_a_folder(step: Path) -> None:
-    """Adds a folder of misconceptions, and leaves the file."""
-    (step / "misconceptions").mkdir()
-    shutil.copy(step / "misconceptions.py", step / "misconceptions" / "scores.py")
+def with_pair(names: str) -> Mistake:
+    """Adds a pair."""
 
+    def make(step: Path) -> None:
+        with (step / "mistakes.md").open("a", encoding="utf-8") as file:
+            file.write(f"\n## Together\n- {names}\n")
+
+    return make
+
+
+TRANSPOSED = "The keys were dotted with the queries, so the result came out transposed.\n"
 
 MISTAKES: dict[str, tuple[Mistake, str]] = {
     "no reference": (lost("reference.py"), "reference.py is missing: write it."),
@@ -87,9 +91,31 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         lambda step: (step / "test_scores.py").rename(step / "test_score.py"),
         "test_score.py is not read: rename it to test_scores.py.",
     ),
-    "no misconceptions": (lost("misconceptions.py"), "misconceptions.py is missing"),
-    "one name in two files": (in_two_files, "misconceptions.scores and in "),
-    "a file beside the folder": (beside_a_folder, "misconceptions.py is not read, since there is a folder "),
+    "no mistakes": (lost("mistakes.md"), "mistakes.md is missing: write it."),
+    "one name in two files": (in_two_files, "keys_against_queries is there twice"),
+    "a block without an end": (put("mistakes.md", "\n```\nThe keys", "\nThe keys"), "this block has no end"),
+    "a block of another kind": (
+        put("mistakes.md", "```diff", "```text"),
+        "its first line is not ```diff or ```python.",
+    ),
+    "no block": (put("mistakes.md", "```diff\n- query @ key\n+ key @ query\n```\n", ""), "has no block of code"),
+    "no line of facts": (
+        put("mistakes.md", "`dot_product_scores` · caught by", "Caught by"),
+        "is no fact: write it like",
+    ),
+    "a fact that is none": (
+        put("mistakes.md", "caught by", "refused by"),
+        "“refused by `test_scores_by_hand`” is no fact",
+    ),
+    "words that the reference lacks": (
+        put("mistakes.md", "- query @ key", "- query * key"),
+        "there is no “query * key”",
+    ),
+    "code that is no Python": (put("mistakes.md", "+ key @ query", "+ key @ ("), "its code can't be run: SyntaxError"),
+    "no Korean text": (put("mistakes.ko.md", "## keys_against_queries\n", ""), "has no Korean text"),
+    "Korean of nothing": (put("mistakes.ko.md", "## ", "## no_mistake\n\n## "), "there is no such mistake in English"),
+    "a Korean line too few": (put("mistakes.ko.md", "\n> ", "\n"), "has other lines than the English text"),
+    "a pair of what is not there": (with_pair("`no_mistake` with `not_scaled`"), "a pair names no_mistake"),
     "no variants": (lost("variants.py"), "variants.py is missing"),
     "no Korean lesson": (lost("lesson.ko.md"), "lesson.ko.md is missing"),
     "no hints": (put("lesson.en.md", "## Hints", "## Tips"), "lesson.en.md has no hints"),
@@ -151,14 +177,14 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         first_check("OFF_LIMITS = {'dot_products': ('softmax',)}"),
         "OFF_LIMITS names dot_products, which the reference does not define: choose from dot_product_scores",
     ),
-    "caught by no check": (put("misconceptions.py", 'caught_by="test_', 'caught_by="tset_'), "there is no such check"),
+    "caught by no check": (put("mistakes.md", "caught by `test_", "caught by `tset_"), "there is no such check"),
     "replaces what is not there": (
-        put("misconceptions.py", 'replaces="', 'replaces="my_'),
-        "which the reference does not define",
+        put("mistakes.md", "`dot_product_scores` ·", "`dot_product` ·"),
+        "names dot_product, which the reference does not define",
     ),
-    "two paragraphs": (
-        put("misconceptions.py", '    """', '    """Wrong.\n\n    Why.\n    """\n\n    """'),
-        "the docstring needs three paragraphs, it has 2",
+    "two lines": (
+        put("mistakes.md", TRANSPOSED, ""),
+        "needs three lines",
     ),
 }
 
@@ -187,26 +213,46 @@ def test_a_mistake_is_one_line(step: Path, mistake: str) -> None:
     assert korean.startswith(str(step))
 
 
-def test_misconceptions_in_a_folder(step: Path) -> None:
-    """Each counts once, whichever file takes it from another, in the order of the names that they replace; pairs and
-    sentences are found in every file."""
-    before, said = Solution(paths.SOLUTIONS / "core" / MODEL).misconceptions, set(translations.step_messages(step))
-    first, *_others, last = before
-    (step / "misconceptions").mkdir()
-    (step / "misconceptions.py").rename(step / "misconceptions" / "scores.py")
-    (step / "misconceptions" / "again.py").write_text(
-        "from grader.checks.catalogue import another_form, together\n"
-        f"from solutions.core.{STEP}.misconceptions.scores import {first.name}, {last.name}\n"
-        f"another = another_form({last.name})(lambda *given: {last.name}(*given))\n"
-        f"PAIRS = together([{first.name}], [{last.name}])\n"
-    )
+def test_mistakes_in_a_folder(step: Path) -> None:
+    """They come in the order of the names that they replace, whichever file they are in; pairs may be of any."""
+    before = Solution(paths.SOLUTIONS / "core" / MODEL).misconceptions
+    (step / "mistakes").mkdir()
+    for language_of in ("md", "ko.md"):
+        text = (step / f"mistakes.{language_of}").read_text(encoding="utf-8")
+        first, second = text.split("## not_scaled\n")
+        (step / f"mistakes.{language_of}").unlink()
+        (step / "mistakes" / f"z.{language_of}").write_text(first, encoding="utf-8")
+        (step / "mistakes" / f"a.{language_of}").write_text(f"## not_scaled\n{second}", encoding="utf-8")
+    pairs = "## Together\n- `not_scaled`,\n  `divided_by_width` with `key_not_transposed`\n"
+    (step / "mistakes" / "pairs.md").write_text(pairs, encoding="utf-8")
     assert lint.problems("13") == []
     made = Solution(step)
-    assert sorted(wrong.name for wrong in made.misconceptions) == sorted(["another", *(wrong.name for wrong in before)])
+    assert sorted(wrong.name for wrong in made.misconceptions) == sorted(wrong.name for wrong in before)
     public = [next(iter(wrong.replaced)) for wrong in made.misconceptions]
     assert public == sorted(public, key=["dot_product_scores", "scaled_scores"].index)
-    assert [pair.name for pair in made.pairs] == [f"{first.name} + {last.name}"]
-    assert set(translations.step_messages(step)) == said
+    assert [pair.name for pair in made.pairs] == [
+        "not_scaled + key_not_transposed",
+        "divided_by_width + key_not_transposed",
+    ]
+    assert all(set(pair.replaced) == {"scaled_scores", "dot_product_scores"} for pair in made.pairs)
+
+
+def test_a_mistake_is_compiled_when_it_is_asked(step: Path) -> None:
+    """Reading a catalogue runs none of it: only the one whose answer is wanted."""
+    put("mistakes.md", "+ key @ query", "+ key @ (")(step)
+    broken, whole = Solution(step).misconceptions[:2]
+    assert callable(whole.replaced["dot_product_scores"])
+    assert broken.replaced.keys() == {"dot_product_scores"}
+    with pytest.raises(mistakes.Unreadable, match=r"mistakes\.md:\d+: keys_against_queries"):
+        broken.replaced["dot_product_scores"]
+
+
+def test_edits_of_the_same_words(step: Path) -> None:
+    """Two mistakes in the same words are no pair, and say so; those in different words of a line are."""
+    with_pair("`not_scaled` with `multiplied_by_root`")(step)
+    (line,) = lint.problems("13")
+    assert "not_scaled and " in line
+    assert "two of its edits change the same words." in line
 
 
 @pytest.mark.parametrize("name", ["step13-scores", "Step13_scores", "step9_scores", "13_scores"])
@@ -241,7 +287,7 @@ def test_prove_knows_a_step_by_its_number() -> None:
     """`make prove STEP=2` proves step 2 and not nothing."""
     listed = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "--collect-only", "tests/test_course.py"],
-        capture_output=True, text=True, cwd=paths.ROOT, env=os.environ | {"KIT_ONLY": "2"}, timeout=120,
+        capture_output=True, text=True, cwd=paths.ROOT, env=os.environ | {"KIT_ONLY": "2"}, timeout=600,
     )  # fmt: skip
     assert "step02_softmax" in listed.stdout
     assert "step01_scores" not in listed.stdout
@@ -287,7 +333,7 @@ def _start_again(step: Path) -> None:
 def _command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "grader", *arguments],
-        capture_output=True, text=True, cwd=folder, timeout=120, env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+        capture_output=True, text=True, cwd=folder, timeout=600, env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
     )  # fmt: skip
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from grader.base import language
 from grader.base.results import CheckResult, Graded, Report, Status, StepResult, step_status
-from grader.instructor import class_page, class_table
-from grader.instructor.standings import Standing, StepStanding, standing
+from grader.feedback import class_page, class_table
+from grader.feedback.standings import Standing, StepStanding, standing
 from grader.report.terminal import status_word
 
 MASK, DROPOUT = "step04_causal_mask", "step05_dropout"
@@ -99,13 +99,13 @@ def test_who_needs_a_look_is_named_with_the_reason() -> None:
     """An error, a timeout, something off limits or damaged, nothing handed in; and nobody else, each under a reason."""
     with language.use("en"):
         told = {
-            concern.reason: {one.student: about for one, about in concern.students}
+            concern.reason.partition(":")[0]: {one.student: about for one, about in concern.students}
             for concern in class_page.concerns(CLASS)
         }
     assert told == {
-        "Could not be graded, and has no score": {"broken": "its process was killed"},
+        "No mark yet": {"broken": "its process was killed"},
         "No step was begun": {"nobody": ""},
-        "Files that can't be used as they are": {"damaged": "attention.ipynb is damaged."},
+        "Files that can't be read, and for which a person decided": {"damaged": "attention.ipynb is damaged."},
         "A built-in that is off limits was used": {"=1+1": MASK},
         "The code timed out": {"<b>bob</b>": DROPOUT},
     }

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from grader.classes import roster
 from grader.course import submissions
 from grader.course.renamed import step_meant
-from grader.instructor import roster
 
 STEPS = ["step02_softmax", "step03_attention", "step06_causal_attention", "step11_gpt_block", "step12_gpt"]
 
@@ -46,6 +46,7 @@ def test_the_only_answer_is_read(tmp_path: Path) -> None:
     """Also beside an untouched stub of the right name."""
     stub = "def softmax(x):\n    raise NotImplementedError\n"
     read = write(tmp_path, **{"step02_softmax.py": stub, "step02_softmax-1.py": "x = 1\n"})
+    assert read.files == {"step02_softmax.py": "an untouched stub", "step02_softmax-1.py": "graded as step02_softmax"}
     assert read.sources["step02_softmax"] == (f"{tmp_path.name}/step02_softmax-1.py", "x = 1\n")
     assert not read.problems
     assert not read.unread
@@ -67,7 +68,7 @@ def test_what_is_not_read_is_named(tmp_path: Path) -> None:
 
 
 def test_many_are_named_in_short(tmp_path: Path) -> None:
-    read = write(tmp_path, **{f"{number}.zip": "" for number in range(40)})
+    read = write(tmp_path, **{f"{number}.zip": "" for number in range(60)})
     assert len(read.unread) == submissions.MAX_UNREAD + 1
 
 
@@ -94,4 +95,4 @@ def test_one_folder_is_nobody_elses_problem(tmp_path: Path) -> None:
 def test_a_document_is_named(tmp_path: Path) -> None:
     """It may hold an answer, which nobody reads there."""
     read = write(tmp_path, **{"step02_softmax.py": "x = 1\n", "report.docx": "", "photo.png": ""})
-    assert list(read.unread) == ["report.docx"]
+    assert list(read.unread) == ["photo.png", "report.docx"]

@@ -12,12 +12,14 @@ import subprocess
 import sys
 import types
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 import torch
 
 from grader.base import language
+from grader.base.paths import ROOT
 from grader.base.results import CheckResult, Graded, Report, StepResult, as_json, total
 from grader.calls import builtins
 from grader.calls.builtins import BuiltIns, banned
@@ -25,20 +27,32 @@ from grader.calls.call import Call, Options
 from grader.calls.counters import KernelLaunches
 from grader.calls.modes import UnwrittenIsNan
 from grader.calls.responder import Responder
+from grader.classes import gradebook
 from grader.course import tracks
 from grader.course.submissions import Submission
-from grader.instructor import class_page, exports, gradebook
-from grader.instructor.standings import standing
+from grader.feedback import class_page, exports
+from grader.feedback.standings import standing
 from grader.judge.grader import Grader
 from grader.oracle.live import Solution, solutions
 from grader.report import classroom50, page, terminal
 
 STEP: Solution = next(step for step in solutions() if step.number == 29)
-IS_THERE = importlib.util.find_spec("triton") is not None
+IS_THERE = not STEP.lacking
 with_triton = pytest.mark.skipif(not IS_THERE, reason="Triton is not installed")
 without_triton = pytest.mark.skipif(IS_THERE, reason="Triton is installed")
 REASON = "Triton is not installed: the points of this step don't count. To add it on Linux, type: make triton"
 KOREAN = "설치되지 않은 패키지: Triton. 이 단계의 배점은 계산에 넣지 않습니다."
+
+
+def test_the_pins_can_be_installed_together() -> None:
+    """Triton's is that of torch's usual build, where this is one."""
+    (torch_pin,) = re.findall(r"^torch==(\S+)$", (ROOT / "requirements.lock").read_text(encoding="utf-8"), re.MULTILINE)
+    lock = (ROOT / "requirements-triton.lock").read_text(encoding="utf-8")
+    (triton_pin,) = re.findall(r"^triton==([^\s;]+);", lock, re.MULTILINE)
+    assert f'TRITON = "triton=={triton_pin}"' in (ROOT / "tests" / "lock.py").read_text(encoding="utf-8")
+    wanted = [need for need in metadata.requires("torch") or [] if need.startswith("triton==")]
+    if metadata.version("torch").partition("+")[0] == torch_pin and wanted:
+        assert wanted[0].partition(";")[0] == f"triton=={triton_pin}"
 
 
 def submitted(source: str) -> Submission:
@@ -46,6 +60,14 @@ def submitted(source: str) -> Submission:
 
 
 # --- where it is missing ---
+
+
+@pytest.mark.parametrize(("version", "lacks"), [("3.2.0", "Triton >=3.3"), ("3.3.0", ""), ("3.10.1", "")])
+def test_an_old_triton_will_not_do(monkeypatch: pytest.MonkeyPatch, version: str, lacks: str) -> None:
+    """Torch 2.6 brings one whose interpreter fails with NumPy from 2.4 on: the step is skipped, not marked wrong."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(metadata, "version", lambda name: version)
+    assert Solution(STEP.folder).lacking == lacks
 
 
 def skipped() -> Report:
@@ -113,11 +135,12 @@ def test_graded_where_it_is_missing(grader: Grader) -> None:
     for source in (STEP.stub(), STEP.solved(), "raise SystemExit"):
         report = grader.grade(submitted(source), [STEP.name], device="cpu", seed=1)
         (result,) = report.steps
-        assert (result.status, result.score, result.message) == ("skipped", None, REASON)
+        assert (result.status, result.score) == ("skipped", None)
+        assert result.message == REASON.replace("Triton", STEP.lacking)
         assert (report.score, report.max_score) == (0.0, 0.0)
     with language.use("ko"):
         (result,) = grader.grade(submitted(STEP.stub()), [STEP.name], device="cpu", seed=1).steps
-    assert result.message.startswith(KOREAN)
+    assert result.message.startswith(KOREAN.replace("Triton", STEP.lacking))
 
 
 @pytest.mark.thorough
@@ -236,6 +259,7 @@ def test_what_no_kernel_writes_is_nan() -> None:
     with UnwrittenIsNan():
         x = torch.zeros(2)
         made = (torch.empty(3), torch.empty_like(x), x.new_empty(2, 2), torch.empty_strided((2,), (1,)))
+        made += (torch.empty(3, requires_grad=True),)  # as torch's own checkpoint() makes one
         counts, ones = torch.empty(2, dtype=torch.int64), torch.ones(2)
     assert all(bool(tensor.isnan().all()) for tensor in made)
     assert counts.dtype == torch.int64

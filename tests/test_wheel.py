@@ -7,16 +7,19 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from email import message_from_string
 from pathlib import Path
 
 import pytest
+import yaml
 
+from attention_from_scratch import console
+from grader import __version__
 from grader.author import kit
 from grader.base.language import use
 from grader.base.paths import ROOT
 from grader.oracle.live import solutions
 from grader.publish import colab, wheel
-from grader.publish.templates import attention_console as console
 from tests.fresh import solution_lines
 
 CHOSEN = ("step01_scores",)
@@ -110,11 +113,91 @@ def test_no_line_of_a_solution_is_in_it(installed: Path) -> None:
     with zipfile.ZipFile(installed / wheel.PACKAGE / "kit.zip") as archive:
         names = archive.namelist()
         assert any(name.endswith("tape.safetensors") for name in names)
-        assert not [name for name in names if "reference" in name or "misconceptions" in name or "/author/" in name]
+        assert not [
+            name
+            for name in names
+            if "reference" in name
+            or "misconceptions" in name
+            or "mistakes.md" in name
+            or "/mistakes/" in name
+            or "/author/" in name
+        ]
         for name in names:
             lines = archive.read(name).decode("utf-8", "replace").splitlines()
             found = {line.partition("#")[0].strip() for line in lines} & telling
             assert not found, (name, found)
+
+
+def test_what_a_package_index_shows(installed: Path) -> None:
+    """Who made it, what it needs, for which Python; the same for a clone, whose pyproject.toml it is."""
+    (folder,) = installed.glob("*.dist-info")
+    shown = message_from_string((folder / "METADATA").read_text(encoding="utf-8"))
+    assert shown["Author"] and shown["Keywords"] and shown["License-Expression"] == "MIT"
+    assert "Programming Language :: Python :: 3.13" in shown.get_all("Classifier", [])
+    assert "attention start my-course" in str(shown.get_payload())
+    needed = [range for range in shown.get_all("Requires-Dist", []) if "extra ==" not in range]
+    assert any(range.startswith("matplotlib") for range in needed) and any(
+        range.startswith("torch") for range in needed
+    )
+
+
+def test_a_release_knows_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The workflow's: for the index's links, and for the notebooks, which else take the wheel beside them."""
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+    assert wheel.urls() == "" and "or []" in colab.notebook("reading").cells[1].source
+    monkeypatch.setenv("GITHUB_REPOSITORY", "someone/attention")
+    monkeypatch.setenv("GITHUB_SERVER_URL", "https://git.example.org")
+    assert 'Issues = "https://git.example.org/someone/attention/issues"' in wheel.urls()
+    source = colab.notebook("reading").cells[1].source
+    version = wheel.metadata()["version"]
+    name = f"attention_from_scratch-{version}-py3-none-any.whl"
+    assert f"'https://git.example.org/someone/attention/releases/download/v{version}/{name}'" in source
+
+
+@pytest.mark.parametrize("how", [["."], ["-e", "."]], ids=["copied", "editable"])
+def test_a_clone_installs(tmp_path: Path, how: list[str]) -> None:
+    """As the wheel does, but for the course: the same commands, in every folder of a clone."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    get = ("import sysconfig; print(sysconfig.get_path('purelib'))",)
+    of_tests, of_venv = (
+        subprocess.run([program, "-c", *get], check=True, capture_output=True, text=True).stdout.strip()
+        for program in (sys.executable, str(python))
+    )
+    Path(of_venv, "packages.pth").write_text(of_tests, encoding="utf-8")
+    pip = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-build-isolation", *how]
+    subprocess.run(pip, cwd=ROOT, check=True)
+    attention = python.with_name("attention")
+
+    def typed(*words: str, here: Path) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {"KIT_LANG": "en"}
+        return subprocess.run([attention, *words], cwd=here, env=environment, capture_output=True, text=True)
+
+    version = f"attention-from-scratch {wheel.metadata()['version']}\n"
+    assert typed("--version", here=tmp_path).stdout == version
+    refused = typed("start", "course", here=tmp_path)
+    assert refused.returncode == 2 and "make release-kit" in refused.stderr and not (tmp_path / "course").exists()
+    told = typed("grade", "STEP=99", here=ROOT / "solutions")
+    assert told.returncode == 2 and "attention grade" in told.stderr
+
+
+def test_the_versions_agree() -> None:
+    """Of the package, of the engine, as it says itself, and of the citation."""
+    version = wheel.metadata()["version"]
+    said = subprocess.run([sys.executable, "-m", "grader", "--version"], cwd=ROOT, capture_output=True, text=True)
+    assert said.stdout == f"attention-from-scratch {version}\n" and __version__ == version
+    assert f"version: {version}" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_the_notes_of_a_release_are_its_section_of_the_changelog(tmp_path: Path) -> None:
+    """The workflow's own command."""
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8"))
+    (notes,) = [step["run"] for step in workflow["jobs"]["release"]["steps"] if step.get("name") == "Notes"]
+    (tmp_path / "dist").mkdir()
+    sections = "# Changelog\n\n## Next\n\n- Later.\n\n## 1.10.0\n\n- Ten.\n\n## 1.1.0\n\n- One.\n\n## 1.0.0\n\n- Old.\n"
+    (tmp_path / "CHANGELOG.md").write_text(sections, encoding="utf-8")
+    subprocess.run(["bash", "-c", notes], cwd=tmp_path, env=os.environ | {"GITHUB_REF_NAME": "v1.1.0"}, check=True)
+    assert (tmp_path / "dist" / "notes.md").read_text(encoding="utf-8").split() == ["-", "One."]
 
 
 def test_instructors_bundle_is_the_repository(tmp_path: Path) -> None:
@@ -141,7 +224,7 @@ def test_a_notebook_installs_the_wheel_and_grades(installed: Path, tmp_path: Pat
     # The packages that the wheel needs are here already; pip must not put the wheel among them.
     there = {"PIP_TARGET": str(tmp_path / "packages"), "PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1"}
     settings = os.environ | there | {"PYTHONPATH": str(tmp_path / "packages")}
-    client = nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}})
+    client = nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}})
     client.create_kernel_manager()
     client.start_new_kernel(env=settings)
     with client.setup_kernel():

@@ -17,10 +17,10 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grader.base import language
+from grader.base import language, mistakes
 from grader.base.language import LANGUAGES
 from grader.base.language import gettext as _
-from grader.base.paths import ROOT, SOLUTIONS, STEP_NAME, misconception_files, step_folders
+from grader.base.paths import SOLUTIONS, STEP_NAME, misconception_files, shown, step_folders
 from grader.checks.catalogue import UNFINISHED
 from grader.course import choice
 from grader.course.stubs import BEGIN, END, REFERENCE_IMPORT
@@ -72,13 +72,13 @@ def in_names() -> list[str]:
         if not folder.is_dir() or folder.name.startswith((".", "__", "lab_")):
             continue
         if STEP_NAME.fullmatch(folder.name):
-            numbers[folder.name[:6]].append(_shown(folder))
+            numbers[folder.name[:6]].append(shown(folder))
             continue
         sentence = _(
             "{folder} is not a step and is ignored: rename it like step13_name (two digits, then lower-case "
             "letters, digits and _)."
         )
-        found.append(sentence.format(folder=_shown(folder)))
+        found.append(sentence.format(folder=shown(folder)))
     sentence = _("{folders} have the same number: rename one of them.")
     return found + [sentence.format(folders=", ".join(same)) for same in numbers.values() if len(same) > 1]
 
@@ -100,7 +100,7 @@ def in_folder(folder: Path) -> Iterator[str]:
     checks = folder / f"test_{folder.name.partition('_')[2]}.py"
     others = [] if checks.is_file() else sorted(folder.glob("test_*.py"))
     if others:
-        yield _("{file} is not read: rename it to {name}.").format(file=_shown(others[0]), name=checks.name)
+        yield _("{file} is not read: rename it to {name}.").format(file=shown(others[0]), name=checks.name)
     else:
         yield from _unreadable(checks)
     yield from _in_catalogue(folder)
@@ -121,7 +121,8 @@ def in_modules(folder: Path) -> Iterator[str]:
     except Exception as error:
         yield _fault(step.check_file, error)
         return
-    for name in ("reference", step.check_file.stem, "misconceptions", "variants"):
+    catalogue = () if mistakes.files_of(folder) else ("misconceptions",)
+    for name in ("reference", step.check_file.stem, *catalogue, "variants"):
         try:
             importlib.import_module(f"{package}.{name}")
         except Exception as error:
@@ -133,6 +134,8 @@ def in_modules(folder: Path) -> Iterator[str]:
         if not checks:
             yield from _in_off_limits(step)
             yield from _in_misconceptions(step)
+    except mistakes.Unreadable as problem:
+        yield str(problem)
     except Exception as error:
         yield _fault(folder, error)
 
@@ -144,12 +147,12 @@ def _unreadable(file: Path) -> Iterator[str]:
     try:
         ast.parse(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        yield _("{file} is missing: write it.").format(file=_shown(file))
+        yield _("{file} is missing: write it.").format(file=shown(file))
     except UnicodeDecodeError:
-        yield _("{file} is not in UTF-8: save it again in this encoding.").format(file=_shown(file))
+        yield _("{file} is not in UTF-8: save it again in this encoding.").format(file=shown(file))
     except SyntaxError as error:
         yield _("{file}:{line}: not valid Python ({reason}): fix it.").format(
-            file=_shown(file), line=error.lineno, reason=error.msg
+            file=shown(file), line=error.lineno, reason=error.msg
         )
 
 
@@ -168,13 +171,13 @@ def _in_markers(file: Path, source: str) -> Iterator[str]:
         yield _alone(file, inside, BEGIN, END)
     if not begun:
         yield _("{file}: there is nothing for the learner to write: put {begin} and {end} around the solution.").format(
-            file=_shown(file), begin=BEGIN, end=END
+            file=shown(file), begin=BEGIN, end=END
         )
 
 
 def _alone(file: Path, line: int, marker: str, other: str) -> str:
     return _("{file}:{line}: this {marker} has no {other}: add it, on a line of its own.").format(
-        file=_shown(file), line=line, marker=marker, other=other
+        file=shown(file), line=line, marker=marker, other=other
     )
 
 
@@ -189,23 +192,58 @@ def _in_imports(file: Path, source: str) -> Iterator[str]:
         taken = REFERENCE_IMPORT.search(line)
         if taken is None:
             yield _("{file}:{line}: write it as from solutions.{step}.reference import …, by name.").format(
-                file=_shown(file), line=number, step=example
+                file=shown(file), line=number, step=example
             )
         elif taken[1] not in earlier:
             yield _("{file}:{line}: {step} is not an earlier step: import from one that is.").format(
-                file=_shown(file), line=number, step=taken[1]
+                file=shown(file), line=number, step=taken[1]
             )
 
 
 def _in_catalogue(folder: Path) -> Iterator[str]:
     """Misconceptions that can't be read, and a file beside a folder of them, of which Python reads the folder."""
+    if mistakes.files_of(folder):
+        yield from _in_documents(folder)
+        return
     whole, files = folder / "misconceptions.py", misconception_files(folder)
+    if not any(file.is_file() for file in files):
+        yield _("{file} is missing: write it.").format(file=shown(folder / "mistakes.md"))
+        return
     if whole not in files and whole.is_file():
         yield _("{file} is not read, since there is a folder {folder}: move into it what the file holds.").format(
-            file=_shown(whole), folder=_shown(files[0].parent)
+            file=shown(whole), folder=shown(files[0].parent)
         )
     for file in files:
         yield from _unreadable(file)
+
+
+def _in_documents(folder: Path) -> Iterator[str]:
+    """Entries that can't be read, and those without a translation."""
+    try:
+        english, korean = mistakes.read(folder), mistakes.read(folder, korean=True)
+        told = mistakes.texts(folder, english)
+        untold = [entry for name, entry in english.entries.items() if name in told and (entry.text or entry.nudge)]
+        pairs = list(mistakes.translations(folder))
+    except mistakes.Unreadable as problem:
+        yield str(problem)
+        return
+    for entry in untold:
+        there = korean.entries.get(entry.name)
+        if there is None:
+            yield _("{place} has no Korean text: write a heading ## {name} in the Korean file.").format(
+                place=entry.place, name=entry.name
+            )
+        elif (len(there.text), bool(there.nudge)) != (len(entry.text), bool(entry.nudge)):
+            yield _("{place} has other lines than the English text: translate each.").format(place=there.place)
+    for entry in korean.entries.values():
+        if entry.name not in english.entries:
+            yield _("{place}: there is no such mistake in English: remove it.").format(place=entry.place)
+    known: dict[str, str] = {}
+    for sentence, said in pairs:
+        if said and known.setdefault(sentence, said) != said:
+            yield _("{folder}: “{sentence}” is translated in two ways: choose one.").format(
+                folder=shown(folder), sentence=sentence
+            )
 
 
 def _in_lesson(folder: Path, spoken: str) -> Iterator[str]:
@@ -213,20 +251,20 @@ def _in_lesson(folder: Path, spoken: str) -> Iterator[str]:
 
     file = folder / f"lesson.{spoken}.md"
     if not file.is_file():
-        yield _("{file} is missing: write it.").format(file=_shown(file))
+        yield _("{file} is missing: write it.").format(file=shown(file))
         return
     try:
         with language.use(spoken):
             lessons.hints(folder.name, folder.parents[1])
     except lessons.NoLesson:
-        yield _("{file} has no hints: end it in a numbered list under ## Hints or ## 힌트.").format(file=_shown(file))
+        yield _("{file} has no hints: end it in a numbered list under ## Hints or ## 힌트.").format(file=shown(file))
 
 
 # --- found by importing ----------------------------------------------------------------------------------
 
 
 def _in_checks(step: Solution) -> Iterator[str]:
-    file = _shown(step.check_file)
+    file = shown(step.check_file)
     defined = [
         node
         for node in ast.parse(step.check_file.read_text(encoding="utf-8")).body
@@ -253,7 +291,7 @@ def _in_checks(step: Solution) -> Iterator[str]:
 def _in_off_limits(step: Solution) -> Iterator[str]:
     from grader.calls.builtins import FAMILIES
 
-    file, public = _shown(step.check_file), _public(step)
+    file, public = shown(step.check_file), _public(step)
     for name, families in getattr(step.checks_module, "OFF_LIMITS", {}).items():
         yield from _undefined(f"{file}: OFF_LIMITS", name, public)
         if isinstance(families, str):
@@ -269,24 +307,27 @@ def _in_off_limits(step: Solution) -> Iterator[str]:
 
 
 def _in_misconceptions(step: Solution) -> Iterator[str]:
-    files, public = misconception_files(step.folder), _public(step)
-    file = _shown(files[0] if len(files) == 1 else files[0].parent)
+    files, public = mistakes.files_of(step.folder) or misconception_files(step.folder), _public(step)
+    file = shown(files[0] if len(files) == 1 else files[0].parent)
     checks = [check.name for check in step.checks]
+    undefined: list[str] = []
     for wrong in step.misconceptions:
         if DRAFT.fullmatch(wrong.name) or {wrong.what, wrong.why, wrong.nudge} & set(UNFINISHED):
             yield _(
                 "{file}: {wrong} is a draft: give it a name, and write the three paragraphs of its docstring."
             ).format(file=file, wrong=wrong.name)
         for name in wrong.replaced:
-            yield from _undefined(f"{file}: {wrong.name}", name, public)
+            undefined += _undefined(f"{file}: {wrong.name}", name, public)
         if wrong.caught_by not in checks:
             yield _("{file}: {wrong} is caught by {check}, but there is no such check: choose from {known}.").format(
                 file=file, wrong=wrong.name, check=wrong.caught_by, known=", ".join(checks)
             )
     for variant in step.variants:
         for name in variant.replaced:
-            yield from _undefined(f"{_shown(step.folder / 'variants.py')}: {variant.name}", name, public)
-    _pairs = step.pairs  # read to find mistakes in them
+            yield from _undefined(f"{shown(step.folder / 'variants.py')}: {variant.name}", name, public)
+    yield from undefined
+    for wrong in () if undefined else (*step.misconceptions, *step.pairs):  # made, to find mistakes in them
+        dict(wrong.replaced)
 
 
 def _undefined(where: str, name: str, public: Collection[str]) -> Iterator[str]:
@@ -306,9 +347,9 @@ def _fault(file: Path, error: Exception) -> str:
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if Path(frame.filename).is_relative_to(SOLUTIONS):
             return _("{file}:{line}: {error}: fix it.").format(
-                file=_shown(Path(frame.filename)), line=frame.lineno, error=_said(error)
+                file=shown(Path(frame.filename)), line=frame.lineno, error=_said(error)
             )
-    return _("{file}: {error}: fix it.").format(file=_shown(file), error=_said(error))
+    return _("{file}: {error}: fix it.").format(file=shown(file), error=_said(error))
 
 
 def _said(error: Exception) -> str:
@@ -316,10 +357,6 @@ def _said(error: Exception) -> str:
 
 
 # --- the command -----------------------------------------------------------------------------------------------------
-
-
-def _shown(path: Path) -> str:
-    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 
 def main(wanted: str = "") -> int:

@@ -23,7 +23,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from grader import __version__
-from grader.base import files
+from grader.base import files, mistakes
 from grader.base.paths import ROOT, SOLUTIONS, TAPE
 from grader.calls.call import Call, Outcome, Raised
 from grader.calls.codec import packed, packed_outcome
@@ -65,7 +65,7 @@ def record_all(
     """
     chosen = [step for step in course.steps() if (not steps or step.name in steps) and not step.lacking]
     common = _digest([*(ROOT / "grader").rglob("*.py"), *SOLUTIONS.glob("*/*/reference.py")])
-    kept = {step.name: KEPT / f"{step.name}-{_digest(step.folder.rglob('*.py'), common)}" for step in chosen}
+    kept = {step.name: KEPT / f"{step.name}-{_digest(_sources(step.folder), common)}" for step in chosen}
     new = [step for step in reversed(chosen) if not kept[step.name].is_file()]  # the later, the longer it takes
     processes = multiprocessing.get_context("spawn")  # torch can't be forked once it is in use
     with ProcessPoolExecutor(min(2, os.cpu_count() or 1), processes) as pool:  # starts none where nothing is new
@@ -79,6 +79,11 @@ def record_all(
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(tape)
             on_step(step.name, len(tape))
+
+
+def _sources(folder: Path) -> list[Path]:
+    """What a step's tape is made of."""
+    return [*folder.rglob("*.py"), *mistakes.files_of(folder)]
 
 
 def _record(folder: Path) -> bytes:

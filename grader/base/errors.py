@@ -13,8 +13,8 @@ class CheckFailed(Exception):
     `status` is "fail" for a wrong answer, "timeout" past the deadline, "todo" for an untouched stub and "error" for a
     fault of the grader. `by_code`: the learner's own code raised, which `must_raise` accepts as an answer. `due` is
     what an answer was compared with, and `about` the exchange that gave it, where that is known; `blames` is the public
-    name that was wrong, where another one's answer shows it. `as_float32`: the numbers are as far off as those of a
-    float64 that was a float32 before.
+    name that was wrong, where another one's answer shows it. `raised`: the error of the called code, where that is why.
+    `as_float32`: the numbers are as far off as those of a float64 that was a float32 before.
     """
 
     def __init__(
@@ -29,6 +29,7 @@ class CheckFailed(Exception):
         self.parting = parting
         self.due: Any = None
         self.about: Any = None
+        self.raised: Any = None
         self.blames = ""
         self.as_float32 = False
 

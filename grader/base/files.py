@@ -35,6 +35,11 @@ def walk(folder: Path, skip: Iterable[str] = ()) -> Iterator[os.DirEntry[str]]:
                     waiting.append((entry.path, depth + 1))
 
 
+def holds_any(folder: Path) -> bool:
+    """Whether there is a file anywhere in a folder, a hidden one too."""
+    return any(names for _place, _folders, names in os.walk(folder))
+
+
 def write(path: Path, content: str | bytes, *, private: bool = False) -> None:
     """Writes a file whole or not at all, `private`: for its owner alone. Raises OSError; the file is then as it was."""
     unfinished = path.parent / f".{os.getpid()}.unfinished"

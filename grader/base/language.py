@@ -113,13 +113,21 @@ def messages(whose: str, language: str) -> dict[str, str]:
     """The engine's translations, or the steps': from the cache if it is up to date, else from the catalogues."""
     import json  # English needs none
 
-    sources = [CATALOGUES / f"{language}.po"] if whose == ENGINE else sorted(SOLUTIONS.glob(f"*/*/{language}.po"))
+    sources = [CATALOGUES / f"{language}.po"]
+    if whose == STEPS:
+        documents = [*SOLUTIONS.glob("*/*/mistakes*.md"), *SOLUTIONS.glob("*/*/mistakes/*.md")]
+        sources = [*sorted(SOLUTIONS.glob(f"*/*/{language}.po")), *sorted(documents)]
     stamps: list[list[Any]] = [[str(path.relative_to(ROOT)), *_stamp(path)] for path in sources if path.is_file()]
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         kept: dict[str, Any] = json.loads(cached(whose, language).read_bytes())
         if kept["sources"] == stamps:
             return dict(kept["messages"])
-    read = {english: said for path, *_stamps in stamps for english, said in catalogue(ROOT / path).items()}
+    read = {english: said for path in sources if path.suffix == ".po" for english, said in catalogue(path).items()}
+    if whose == STEPS:
+        from grader.base import mistakes
+
+        folders = sorted({path.parents[path.parent.name == "mistakes"] for path in sources if path.suffix == ".md"})
+        read |= {english: said for folder in folders for english, said in mistakes.translations(folder) if said}
     with contextlib.suppress(OSError):  # an installed kit may be read-only
         files.write(cached(whose, language), packed(read, stamps))
     return read

@@ -35,6 +35,11 @@ def misconception_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("misconceptions/*.py")) or [folder / "misconceptions.py"]
 
 
+def shown(path: Path) -> str:
+    """A path as it is told: from the root of the repository on, where it is in it."""
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+
+
 def typed(path: Path) -> str:
     """A path quoted for a shell."""
     return shlex.quote(str(path))

@@ -70,7 +70,8 @@ class Outcome(msgspec.Struct, array_like=True):
     `of` is the index in the call's `first` of the operation that failed; None when this is the call's own outcome.
     `peak` is None where it was not measured, or where the called code prevented that. `elsewhere`: of a call on `meta`,
     the torch functions that only one of the two calls used, on `meta` and on the CPU. `overwritten`: the call changed
-    the result of an earlier one. `narrowed`: a float32 or a half was computed in a call with a float64.
+    the result of an earlier one. `imported`: the steps of the course that imports asked for since the last
+    answer, here or not. `narrowed`: a float32 or a half was computed in a call with a float64.
     """
 
     value: Value = None
@@ -89,14 +90,17 @@ class Outcome(msgspec.Struct, array_like=True):
     overwritten: bool = False
     narrowed: bool = False
     launches: Size = 0  # of Triton's kernels
+    is_last: bool = False  # the accelerator is of no use to this process any more
 
 
 class Load(msgspec.Struct, array_like=True):
     """The first message to a worker: the learner's files, and which of them to import.
 
     `sources` maps a module name to (displayed file name, text). `off_limits` maps a public name to banned families.
+    `public`: of a module that is a reference, the names that others see.
     """
 
     module: str
     sources: dict[str, tuple[str, str]]
     off_limits: dict[str, tuple[str, ...]]
+    public: dict[str, list[str]] = {}

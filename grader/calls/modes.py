@@ -35,7 +35,7 @@ class Circumstances(ExitStack):
         on_meta = options.device == "meta" and not trusted
         self._functions = FunctionNames() if options.functions or on_meta else None
         self._largest = LargestStorage() if options.largest else None
-        self._products = MatrixProducts() if options.products else None
+        self._products = MatrixProducts(options.device == "meta") if options.products else None
         self._saved = SavedForBackward(called) if options.saved else None
         self._narrowed = Narrowed() if wide and not trusted else None
         self._launches = KernelLaunches() if options.launches else None
@@ -108,7 +108,10 @@ class UnwrittenIsNan(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         made = func(*args, **(kwargs or {}))
-        return made.fill_(math.nan) if func in self.MAKERS and made.is_floating_point() else made
+        if func in self.MAKERS and made.is_floating_point():
+            with torch.no_grad():  # a leaf with gradients refuses
+                made.fill_(math.nan)
+        return made
 
 
 class OneDevice(UncompiledMode):

@@ -33,7 +33,7 @@ class Misconception:
 
     name: str
     caught_by: str
-    replaced: dict[str, Any]
+    replaced: Mapping[str, Any]
     what: str
     why: str
     nudge: str
@@ -206,7 +206,7 @@ def pairs(module: ModuleType, single: Collection[Misconception]) -> list[Misconc
     ]
 
 
-def paired(first: Misconception, second: Misconception, replaced: dict[str, Any]) -> Misconception:
+def paired(first: Misconception, second: Misconception, replaced: Mapping[str, Any]) -> Misconception:
     """Two misconceptions as one."""
     called = f"{first.called} + {second.called}" if first.form_of or second.form_of else ""
     return Misconception(

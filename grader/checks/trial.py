@@ -10,6 +10,7 @@ from typing import Any
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
 from grader.base.results import Parting, Status
+from grader.calls.call import Raised
 from grader.checks.backends import Backend, Exchange, Oracle
 from grader.checks.bounded import BoundedArithmetic
 from grader.checks.draws import stream_seed
@@ -35,6 +36,7 @@ class Verdict:
     blames: str = ""  # the public name that was wrong, where the answer of another shows it
     due: Due | None = None
     drawn: bool = True
+    raised: Raised | None = None  # by the learner's code, where that is why the check failed
 
 
 class Trial:
@@ -55,7 +57,7 @@ class Trial:
         status: Status = "pass"
         message, off_limits = "", None
         by_code, parting = False, None
-        about, due, blames = None, None, ""
+        about, due, blames, raised = None, None, "", None
         try:
             with BoundedArithmetic():
                 function(**given)
@@ -65,7 +67,7 @@ class Trial:
             message = failure.message if isinstance(failure, OffLimits) else self._worded(failure)
             off_limits = failure.name if isinstance(failure, OffLimits) else None
             by_code, parting = failure.by_code, failure.parting
-            about, due, blames = failure.about, failure.due, failure.blames
+            about, due, blames, raised = failure.about, failure.due, failure.blames, failure.raised
         except Exception:
             # An unforeseen answer must not count as a fault of the grader: the check is tried on right answers to tell.
             status, message = "error", ours_failed()
@@ -77,7 +79,7 @@ class Trial:
         called = frozenset(exchange.name for exchange in exchanges)
         drawn = self.draw.taken
         return Verdict(
-            status, _cut(message), called, off_limits, by_code, parting, exchanges, about, blames, due, drawn
+            status, _cut(message), called, off_limits, by_code, parting, exchanges, about, blames, due, drawn, raised
         )
 
     def _runs_on_right_answers(self, function: Callable[..., None]) -> bool:

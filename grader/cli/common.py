@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import io
 import itertools
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,14 +19,14 @@ from pathlib import Path
 from grader.base import files, language, paths
 from grader.base.language import N_ as N_
 from grader.base.language import gettext as _
-from grader.cli.parser import BadInput, Parser, integer, number, one_of
+from grader.cli.parser import BadInput, Parser, Unfit, integer, number
 
 TYPE_CHECKING = False  # importing it from `typing` costs a millisecond
 if TYPE_CHECKING:
     from grader.base.limits import Limits
 
 EXERCISES = Path("exercises")
-DEVICES = ("cpu", "cuda", "mps", "all")
+DEVICE = re.compile(r"[a-z][a-z0-9_]*")  # as torch names them; which are there, torch knows
 HAS_SOLUTIONS = (paths.ROOT / "solutions").is_dir()
 
 
@@ -53,8 +55,15 @@ def choice_options(parser: Parser) -> None:
 def device_option(parser: Parser, default: str) -> None:
     """--device."""
     parser.option(
-        "--device", one_of(*DEVICES), metavar="|".join(DEVICES), default=default, help=_("Where the checks run.")
+        "--device", device_name, metavar="cpu|cuda|mps|…|all", default=default, help=_("Where the checks run.")
     )
+
+
+def device_name(text: str) -> str:
+    """Reads the name of a device, as torch names them."""
+    if not DEVICE.fullmatch(text):
+        raise Unfit(_("a device is named as torch names it: cpu, cuda, mps, xpu, or all"))
+    return text
 
 
 def seed_option(parser: Parser) -> None:
@@ -166,6 +175,19 @@ def require_folder(folder: Path, command: str) -> None:
     if not folder.is_dir():
         said = _("There is no folder {folder}. Type: python -m grader {command} --submission FOLDER")
         raise BadInput(said.format(folder=folder, command=command))
+    try:
+        os.listdir(folder)
+    except OSError as error:
+        said = _("{folder} can't be read ({reason}). Type: python -m grader {command} --submission FOLDER")
+        raise BadInput(said.format(folder=folder, reason=error.strerror, command=command)) from None
+
+
+def require_parent(file: Path | None, instead: str) -> None:
+    """Requires the folder of a file that is written at the end; `instead` is the command to type next. Raises
+    BadInput."""
+    if file is not None and (not file.parent.is_dir() or file.is_dir()):
+        number = errno.EISDIR if file.is_dir() else errno.ENOENT
+        raise unwritable(file, OSError(number, os.strerror(number)), instead)
 
 
 def left_out(names: list[str]) -> str:

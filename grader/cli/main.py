@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
 
+from grader import __version__
 from grader.base import language
 from grader.base.language import gettext as _
+from grader.cli.as_make import as_make
 from grader.cli.common import N_, said_of_steps, speak, spoken
 from grader.cli.parser import BadInput, Misunderstood, Parser, Subcommand, page
 
 CALLED = language.typed("python -m grader ").strip()
+GRADING = ("grade", "class")
+UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EDQUOT)  # of a stream; what a file can't hold is said where it is written
 GROUPS = {
     "learner": N_("Commands"),
     "labs": N_("Labs"),
@@ -26,6 +31,8 @@ GROUPS = {
 def main() -> int:
     """Runs the command line. 0: done, 1: `doctor` found a problem that prevents grading, 2: invalid input or another
     error."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115  closed, as by `>&-`; it stays open to the end
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     speak(sys.stdout)
     speak(sys.stderr)
     words = sys.argv[1:] or ["--help"]
@@ -34,14 +41,29 @@ def main() -> int:
             code = _run(words)
             sys.stdout.flush()
         except BrokenPipeError:  # as in `… --help | head -1`: the reader has closed the pipe
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _discard_output()
             return 1
+        except OSError as error:
+            if error.filename is not None or error.errno not in UNWRITABLE:
+                raise
+            _discard_output()
+            said = _("Standard output can't be written ({reason}). Type: make doctor")
+            print(said.format(reason=error.strerror), file=sys.stderr)
+            return 2
         return code
+
+
+def _discard_output() -> None:
+    """Discards what standard output still holds, which Python would try to write once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def run(words: Sequence[str]) -> int:
     """Runs one command line, in the language in use, and returns its exit code. Raises BadInput."""
     if words[0].startswith("-"):
+        if words[0] == "--version":
+            print("attention-from-scratch", __version__)
+            return 0
         if "--help" not in words:
             raise Misunderstood(_("There is no option {option}.").format(option=words[0].partition("=")[0]))
         print(overview())
@@ -74,7 +96,8 @@ def overview() -> str:
         (_(heading), [(one.name, _(one.summary)) for one in commands(group) if not one.hidden])
         for group, heading in GROUPS.items()
     ]
-    sections.append((_("Options"), [("--help", _("Show this message and exit."))]))
+    options = [("--help", _("Show this message and exit.")), ("--version", _("Show the version and exit."))]
+    sections.append((_("Options"), options))
     usage = " ".join([_("Usage:"), CALLED, "COMMAND [OPTIONS] [ARGS]..."])
     return "\n".join(page(usage, _("Grade attention from scratch."), sections))
 
@@ -105,13 +128,17 @@ def _run(words: list[str]) -> int:
     except Misunderstood as problem:
         known = any(command.name == words[0] for command in _every_command())
         command = f"{CALLED} {words[0] if known else 'grade'} --help"
-        print(_("{problem} Type: {command}").format(problem=problem, command=command), file=sys.stderr)
+        print(as_make(_("{problem} Type: {command}").format(problem=problem, command=command)), file=sys.stderr)
         return 2
     except BadInput as refusal:
-        print(language.typed(str(refusal)), file=sys.stderr)  # a command may have been put into the sentence
+        # A command may have been put into the sentence.
+        print(as_make(language.typed(str(refusal))), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(_("Stopped. Nothing was graded. Type: make grade"), file=sys.stderr)
+        said = _("Stopped. Nothing was graded. Type: make grade")
+        if words[0] not in GRADING:
+            said = _("Stopped. Type: {command}").format(command=f"{CALLED} {words[0]}")
+        print(as_make(said), file=sys.stderr)
         return 130
     except BrokenPipeError:
         raise

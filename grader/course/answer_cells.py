@@ -120,16 +120,18 @@ class _ReadCell(msgspec.Struct):
     metadata: dict[str, Any] = {}
 
 
-def answers(data: bytes) -> dict[str, list[str]]:
-    """The source of every answer cell, by step; None for a step that has a cell of points but no answer.
+def answers(data: bytes) -> tuple[dict[str, list[str]], dict[int, str]]:
+    """The source of every answer cell, by step; nothing for a step that has a cell of points but no answer. And the
+    other code cells, by their number among all.
 
     Cells that nbgrader marks come first, then those that begin with the step's name, then those that define what it
     asks for: written ones are preferred to stubs. Raises Damaged.
     """
     found: dict[str, list[str]] = {}
     marked: dict[str, list[str]] = {}
-    others: list[str] = []
-    for _kind, source, identity, is_answer in (cell for cell in cells(data) if cell.kind == "code"):
+    others: dict[int, str] = {}
+    code = ((number, cell) for number, cell in enumerate(cells(data), 1) if cell.kind == "code")
+    for number, (_kind, source, identity, is_answer) in code:
         if is_answer and STEP_NAME.fullmatch(identity):
             found.setdefault(identity, []).append(source)
         elif step := beginning(source):
@@ -137,11 +139,13 @@ def answers(data: bytes) -> dict[str, list[str]]:
         elif STEP_NAME.fullmatch(step := identity.removesuffix(POINTS_CELL.format(step=""))) and step != identity:
             marked.setdefault(step, [])
         else:
-            others.append(source)
+            others[number] = source
     given = {step: _written(found.get(step, []), marked.get(step, [])) for step in found | marked}
     missing = [step for step, sources in given.items() if _are_stubs(sources)]
-    elsewhere = _defining(missing, others) if missing else {}
-    return given | {step: sources for step, sources in elsewhere.items() if sources}
+    elsewhere = _defining(missing, list(others.values())) if missing else {}
+    used = {source for sources in elsewhere.values() for source in sources}
+    rest = {number: source for number, source in others.items() if source not in used}
+    return given | {step: sources for step, sources in elsewhere.items() if sources}, rest
 
 
 def _written(found: list[str], marked: list[str]) -> list[str]:

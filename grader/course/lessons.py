@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import re
 import textwrap
 from collections.abc import Callable, Iterable
@@ -49,15 +50,15 @@ def lesson(step: str, solutions: Path = SOLUTIONS) -> str:
     raise NoLesson(step)
 
 
-def reading(step: str, solutions: Path = SOLUTIONS, *, pictured: bool = False) -> str:
+def reading(step: str, solutions: Path = SOLUTIONS, *, pictured: bool = False, commands: bool = True) -> str:
     """A lesson as it is read: it ends before the hints, which are given one at a time; with the lines that stand for
-    drawn pictures only if it is to be `pictured`. Raises NoLesson."""
+    drawn pictures only if it is to be `pictured`, and with the `commands` that show more. Raises NoLesson."""
     text, *hints = HINTS_HEADING.split(lesson(step, solutions), maxsplit=1)
     text, number, said = formulas.without(text), int(step[4:6]), []
     if not pictured and PICTURE.search(text):
         text = PICTURE.sub("", text)
         said.append(_("As a page with drawn pictures: {command}").format(command=f"`make lesson STEP={number} PAGE=1`"))
-    if hints:
+    if hints and commands:
         said.append(_("Hints, one at a time: {command}").format(command=f"`make hint STEP={number}`"))
     return "\n\n".join([text.rstrip(), *said]) + "\n"
 
@@ -107,6 +108,13 @@ def hints_of(names: Iterable[str]) -> dict[str, list[str]]:
         with contextlib.suppress(NoLesson):
             found[name] = hints(name)
     return found
+
+
+def hints_so_far(step: str, folder: Path, solutions: Path = SOLUTIONS) -> Hints:
+    """The hints that were given, none of them new. Raises NoLesson."""
+    everything = hints(step, solutions)
+    seen = min(max(_remembered(folder / REMEMBERED).get(step, 0), 0), len(everything))
+    return Hints(everything[:seen], len(everything), is_new=False)
 
 
 def next_hint(step: str, folder: Path, solutions: Path = SOLUTIONS) -> Hints:
@@ -175,6 +183,8 @@ def reset(step: str, folder: Path, solutions: Path = SOLUTIONS, now: Callable[[]
     except FileNotFoundError:
         raise NoStub(step) from None
     file = folder / f"{step}.py"
+    if file.exists() and not file.is_file():  # reading a FIFO would not end
+        raise OSError(errno.EINVAL, _("{file} is not a regular file").format(file=file))
     try:
         work = file.read_bytes()
     except FileNotFoundError:

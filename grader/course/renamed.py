@@ -1,13 +1,15 @@
-"""Files of a submission that a browser, an editor or a learning platform has renamed: finds the step that each one
-answers."""
+"""Files of a submission that a browser, an editor, a learning platform or their author named otherwise: finds the step
+that each one answers."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from grader.base.paths import STEP_NAME
+from grader.course.answer_cells import defined
 
 # Suffixes added to a name that is taken: step02_softmax-1, step03_attention (1), step04_causal_mask - Copy, … Prefixes
 # are added by platforms: jdoe_LATE_123_456_step02_softmax-1.
@@ -38,4 +40,48 @@ def by_step(names: Iterable[str], steps: Iterable[str]) -> dict[str, list[str]]:
             continue
         if step := step_meant(stem, known):
             found[step].append(name)
+    return dict(found)
+
+
+TEXT = re.compile(r"[^.]+|.+\.(txt|text|md|py|py3|pyw)|.+\.(py|ipynb)\.\w+", re.IGNORECASE)  # what may hold Python
+FROM = re.compile(r"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)", re.MULTILINE)
+IMPORT = re.compile(r"^[ \t]*import[ \t]+([^\n#]+)|import_module\(\s*[\"']([\w.]+)", re.MULTILINE)
+PACKAGES = (".", "exercises")  # what stands for the submission itself
+
+
+def stem_of(name: str) -> str:
+    """What a file is called without an ending that text has; empty where it is of another kind."""
+    return name.partition(".")[0] if TEXT.fullmatch(name) else ""
+
+
+def own_stem(name: str) -> str:
+    """What a Python file was called before a system added to its name: `helper` for `helper-1.py`."""
+    stem = name.rpartition(".")[0]
+    return next((stem[:end] for end in range(1, len(stem)) if ADDED.fullmatch(stem, end)), stem)
+
+
+@lru_cache(512)
+def imported(source: str) -> frozenset[str]:
+    """The modules that a text imports, by the last part of their names; it need not be valid Python."""
+    found = set()
+    for module, names in FROM.findall(source):
+        found |= set(re.findall(r"\w+", names)) if module in PACKAGES else {module.rpartition(".")[2]}
+    for modules in IMPORT.findall(source):
+        found |= {part.split()[0].rpartition(".")[2] for part in "".join(modules).split(",") if part.split()}
+    return frozenset(found)
+
+
+def defined_by(texts: Mapping[str, str], asked: Mapping[str, frozenset[str]]) -> dict[str, list[str]]:
+    """The texts that define what exactly one of these steps asks for, by step.
+
+    Of two steps that ask for a function of one name, the one is meant of which the larger share is there.
+    """
+    found: dict[str, list[str]] = defaultdict(list)
+    names = frozenset().union(*asked.values())
+    for name, text in texts.items():
+        own = defined(text) if any(word in text for word in names) else frozenset()
+        shares = {step: len(own & wanted) / len(wanted) for step, wanted in asked.items() if own & wanted}
+        best = [step for step, share in shares.items() if share == max(shares.values())]
+        if len(best) == 1 and (len(shares) == 1 or not own & names - asked[best[0]]):
+            found[best[0]].append(name)
     return dict(found)

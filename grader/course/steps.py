@@ -8,17 +8,20 @@ are in `steps/`, with a stub in place of each reference. `oracle.live.Solution` 
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib
 import importlib.util
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
 from grader.base import language
 from grader.base.paths import SOLUTIONS, is_recorded, step_folders
 from grader.base.syntax import parsed
+from grader.course.check_outline import check_file
 from grader.course.stubs import marked_of, original, solved_of
 
 
@@ -62,7 +65,7 @@ class Step:
     @property
     def check_file(self) -> Path:
         """The file of its checks."""
-        return self.folder / f"test_{self.name.partition('_')[2]}.py"
+        return check_file(self.folder)
 
     @property
     def is_recorded(self) -> bool:
@@ -104,14 +107,15 @@ class Step:
 
     @property
     def required(self) -> dict[str, str]:
-        """The packages beyond the kit's own that the step needs, and how each is called: `REQUIRES` of its checks."""
+        """The packages beyond the kit's own that the step needs (`triton>=3.3`), and how each is called: `REQUIRES` of
+        its checks."""
         return getattr(self.checks_module, "REQUIRES", {})
 
     @cached_property
     def lacking(self) -> str:
-        """What the first of these packages is called that is not installed here: then the step can't be graded; empty
-        where it can."""
-        return next((shown for name, shown in self.required.items() if importlib.util.find_spec(name) is None), "")
+        """What the first of these packages is called that is not installed here, or too old, with its version: then the
+        step can't be graded; empty where it can."""
+        return next((missing for name, shown in self.required.items() if (missing := _missing(name, shown))), "")
 
     @property
     def deadline(self) -> float | None:
@@ -144,6 +148,19 @@ def steps(solutions: Path = SOLUTIONS) -> list[Step]:
 def lacking(names: Collection[str] = ()) -> dict[str, str]:
     """The steps among these, by default of all, that can't be run here, and the package that each lacks."""
     return {step.name: step.lacking for step in steps() if (not names or step.name in names) and step.lacking}
+
+
+def _missing(requirement: str, shown: str) -> str:
+    """What to call a package that is not installed, or not in this version; empty where it is."""
+    from packaging.requirements import Requirement  # most steps require nothing
+
+    wanted = Requirement(requirement)
+    if importlib.util.find_spec(wanted.name) is None:
+        return shown
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        if metadata.version(wanted.name) not in wanted.specifier:
+            return f"{shown} {wanted.specifier}"
+    return ""
 
 
 def as_check(function: Callable[..., None]) -> Check:

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import os
 import re
-import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.base import files
 from grader.base.language import gettext as _
 from grader.base.paths import STEP_NAME, step_folders
-from grader.course import answer_cells
-from grader.course.renamed import by_step
+from grader.base.untrusted import MAX_FILE, MAX_NOTEBOOK, Unusable, as_text, content, damaged, source_text
+from grader.course import answer_cells, lab_log
+from grader.course.renamed import by_step, defined_by, imported, own_stem, stem_of
 
-MAX_FILE = 256 << 10  # bytes
-MAX_NOTEBOOK = 32 << 20  # bytes: outputs, which are skipped, may hold large pictures
 MAX_FILES = 200
 MAX_NOTEBOOKS = 50
-MAX_UNREAD = 12  # of the list of files that were not read
+MAX_UNREAD = 40  # of the list of files that were not read
 ARCHIVE = re.compile(r".+\.(zip|7z|rar|tar|tgz|tar\.\w+)", re.IGNORECASE)
 DOCUMENT = re.compile(r".+\.(docx?|odt|rtf|pdf|hwpx?|pages)", re.IGNORECASE)
-NOT_ANSWERS = ("__pycache__", "__MACOSX")
+NOT_ANSWERS = ("__pycache__", "__MACOSX", ".git", ".DS_Store", "Thumbs.db", "desktop.ini")  # no person made these
+BESIDE = ("timestamp.txt", "submission_secret.txt")  # what nbgrader puts beside a submission
+OF_THE_KIT = (lab_log.FILE, ".kit", ".backup")  # what the kit keeps beside the exercises
+ONLINE_TEXT = re.compile(r"(.*_)?(text|onlinetext)\.html", re.IGNORECASE)  # typed into a learning platform
+NOTEBOOK = re.compile(r".+\.ipynb", re.IGNORECASE)
 MODULE_FILE = re.compile(r"([A-Za-z_]\w*)\.py")
 
 
@@ -33,13 +36,23 @@ class NoSubmission(FileNotFoundError):
 @dataclass
 class Submission:
     """The sources of a submission by module name, the problems of unusable files, and the submitted files that were not
-    read, each with the reason. `earlier` are the steps that the same person handed in with earlier assignments."""
+    read, each with the reason. `earlier` are the steps that the same person handed in with earlier assignments.
+
+    `files` says of every file that was handed in what became of it; `taken` of each step that was not handed in under
+    its own name which file was taken for it, and why.
+    """
 
     name: str
     sources: dict[str, tuple[str, str]] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
     earlier: dict[str, tuple[str, str]] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    taken: dict[str, str] = field(default_factory=dict)
+
+    def leave(self, file: str, reason: str) -> None:
+        """Notes a file that is not read, and why."""
+        self.unread[file] = self.files[file] = reason
 
     def add_earlier(self, other: Submission, label: str) -> None:
         """Adds the written steps of an earlier submission, and what they may import; they replace those added before.
@@ -53,146 +66,287 @@ class Submission:
         }
 
 
-def read(folder: Path, only: Collection[str] | None = None) -> Submission:
+def read(folder: Path, only: Mapping[str, str] | None = None) -> Submission:
     """Reads the `.py` files of a folder and the answer cells of its notebooks. Raises NoSubmission when there is no
-    such folder. `only`: of the files with these names.
+    such folder. `only`: of the files with these names on the disk, each under the name that its author gave it.
 
-    Links are not followed, devices and pipes not opened. A file that is too large or damaged becomes a problem, as does
-    a step with two different answers. An untouched stub does not count beside a written answer. A renamed file
-    (`step02_softmax-1.py`) is read if it is the only answer to its step; files that are not read are listed.
+    Links are not followed, devices and pipes not opened. A file that can't be read becomes a problem, as does a step
+    with two different answers: such a step has no score. An untouched stub does not count beside a written answer. A
+    renamed file (`step02_softmax-1.py`) is read if it is the only answer to its step, and so is a file or a cell of any
+    name that defines what exactly one missing step asks for. Every other file is listed, with the reason.
     """
     if not folder.is_dir():
         raise NoSubmission(str(folder))
-    submission = Submission(readable(folder.name or str(folder)))
-    listing = sorted(os.listdir(folder) if only is None else only)
-    names = sorted((name for name in listing if MODULE_FILE.fullmatch(name)), key=lambda name: name[:4] != "step")
-    for name in names[:MAX_FILES]:
-        module, shown = name[:-3], f"{submission.name}/{name}"
-        try:
-            submission.sources[module] = (shown, _source(folder / name, shown))
-        except Unusable as unusable:
-            submission.problems[module] = str(unusable)
-    submission.unread |= dict.fromkeys(names[MAX_FILES:], _("more than {count} files").format(count=MAX_FILES))
+    listing = {name: name for name in os.listdir(folder)} if only is None else only
+    reading = _Reading(Submission(readable(folder.name or str(folder))), folder, dict(sorted(listing.items())))
+    reading.modules()
     with answer_cells.one_budget():
-        _add_renamed(submission, folder, listing)
-        _add_notebooks(submission, folder, listing)
-    _note_unread(submission, folder, listing)
-    return submission
+        reading.renamed()
+        reading.notebooks()
+        reading.by_definition()
+    reading.note_imports()
+    reading.note_the_rest()
+    return reading.submission
 
 
-def _add_renamed(submission: Submission, folder: Path, listing: list[str]) -> None:
-    """Reads renamed step files as answers to their steps, where there is no other answer."""
-    for step, names in by_step(listing, [path.name for path in step_folders()]).items():
-        written: dict[str, str] = {}
+@dataclass
+class _Reading:
+    """One submission as it is read; `listing` has the name on the disk of each file, by its own name."""
+
+    submission: Submission
+    folder: Path
+    listing: dict[str, str]
+    steps: list[str] = field(default_factory=lambda: [path.name for path in step_folders()])
+    cells: dict[str, str] = field(default_factory=dict)  # of notebooks, that are no answer cells: by what to call each
+
+    def shown(self, name: str) -> str:
+        """What messages call a file."""
+        return f"{self.submission.name}/{readable(name)}"
+
+    def source(self, name: str) -> str:
+        """The text of a file. Raises Unusable."""
+        return source_text(self.folder / self.listing[name], self.shown(name))
+
+    def missing(self) -> list[str]:
+        """The steps that nothing written answers so far, and of which nothing is known to be wrong."""
+        sources, problems = self.submission.sources, self.submission.problems
+        return [
+            step for step in self.steps
+            if step not in problems and (step not in sources or answer_cells.is_untouched(sources[step][1]))
+        ]  # fmt: skip
+
+    def modules(self) -> None:
+        """Files that Python could import."""
+        submission = self.submission
+        names = sorted(filter(MODULE_FILE.fullmatch, self.listing), key=lambda name: name[:4] != "step")
         for name in names[:MAX_FILES]:
+            module = name[:-3]
             try:
-                source = _source(folder / name, f"{submission.name}/{readable(name)}")
+                submission.sources[module] = (self.shown(name), self.source(name))
             except Unusable as unusable:
-                submission.unread[readable(name)] = str(unusable)
-                continue
-            if not answer_cells.is_untouched(source):
-                written[name] = source
+                submission.problems[module] = submission.files[name] = str(unusable)
+                if module not in self.steps:
+                    submission.leave(name, str(unusable))
+        for name in names[MAX_FILES:]:
+            submission.leave(name, _("more than {count} files").format(count=MAX_FILES))
+
+    def renamed(self) -> None:
+        """Reads renamed step files as answers to their steps, where there is no other answer."""
+        submission = self.submission
+        for step, names in by_step(self.listing, self.steps).items():
+            written: dict[str, str] = {}
+            for name in names[:MAX_FILES]:
+                try:
+                    source = self.source(name)
+                except Unusable as unusable:
+                    submission.leave(readable(name), str(unusable))
+                    if step in self.missing():
+                        submission.problems[step] = str(unusable)
+                    continue
+                submission.files[readable(name)] = _("an untouched stub")
+                if not answer_cells.is_untouched(source):
+                    written[name] = source
+            self._add_written(step, written)
+
+    def _add_written(self, step: str, written: Mapping[str, str]) -> None:
+        submission = self.submission
         own = submission.sources.get(step)
         if own is not None and not answer_cells.is_untouched(own[1]):
-            _note_other_answers(submission, step, own[1], written)
+            said = _("{step}.py is there too, and was read").format(step=step)
+            for name, source in written.items():
+                submission.files[readable(name)] = _("the same as {file}").format(file=own[0].partition("/")[2])
+                if source != own[1]:
+                    submission.leave(readable(name), said)
         elif len(set(written.values())) == 1 and step not in submission.problems:
             name, source = next(iter(written.items()))
-            submission.sources[step] = (f"{submission.name}/{readable(name)}", source)
+            submission.sources[step] = (self.shown(name), source)
+            submission.files |= dict.fromkeys(map(readable, written), _("graded as {step}").format(step=step))
         elif len(written) > 1:
-            first, second = (f"{submission.name}/{readable(name)}" for name in list(written)[:2])
+            first, second = (self.shown(name) for name in list(written)[:2])
             submission.problems[step] = answered_twice(step, first, second)
+            submission.files |= dict.fromkeys(map(readable, written), submission.problems[step])
 
+    def notebooks(self) -> None:
+        """Answer cells of notebooks."""
+        submission = self.submission
+        unusable_notebooks: dict[str, str] = {}
+        answered, left = 0, MAX_NOTEBOOK
+        notebooks = [name for name in self.listing if NOTEBOOK.fullmatch(name)]
+        for name in notebooks[:MAX_NOTEBOOKS]:
+            path, shown = self.folder / self.listing[name], self.shown(name)
+            try:
+                left -= path.lstat().st_size
+                if left < 0 and len(notebooks) > 1:  # reading them is nobody's deadline
+                    said = _("With {file}, the notebooks exceed {limit} MiB. Clear their outputs and save them again.")
+                    raise Unusable(said.format(file=shown, limit=MAX_NOTEBOOK >> 20))
+                answers, others = notebook_answers(path, shown)
+                answered += sum(len(cell) for cells in answers.values() for cell in cells if len(cell) <= MAX_FILE)
+                if answered > MAX_FILE:  # too much is not read: no deadline holds here
+                    said = _("With {file}, the answer cells exceed {limit} KiB. A step needs a few.")
+                    raise Unusable(said.format(file=shown, limit=MAX_FILE >> 10))
+                if answers:
+                    submission.files[readable(name)] = _("graded: {steps}").format(steps=", ".join(sorted(answers)))
+                else:
+                    submission.leave(readable(name), _("it has no answer cell"))
+                add_cells(submission, answers, shown)
+                self.cells |= {f"{readable(name)}[{number}]": source for number, source in others.items()}
+            except Unusable as unusable:
+                unusable_notebooks[name] = submission.files[readable(name)] = str(unusable)
+        missing = self.missing()
+        for name, problem in unusable_notebooks.items():  # it may hold the answer to any step that is missing
+            stem = name.rpartition(".")[0]
+            concerned = [step for step in missing if step == stem] if STEP_NAME.fullmatch(stem) else missing
+            for step in concerned:
+                submission.problems.setdefault(step, problem)
+            if not concerned:
+                submission.leave(readable(name), problem)
+        for name in notebooks[MAX_NOTEBOOKS:]:
+            submission.leave(readable(name), _("more than {count} files").format(count=MAX_NOTEBOOKS))
 
-def _note_other_answers(submission: Submission, step: str, own: str, written: Mapping[str, str]) -> None:
-    said = _("{step}.py is there too, and was read").format(step=step)
-    submission.unread |= {readable(name): said for name, source in written.items() if source != own}
+    def by_definition(self) -> None:
+        """Takes a file or a cell for the one missing step whose functions and classes it defines."""
+        submission, missing = self.submission, self.missing()
+        asked = {step: answer_cells.public_names(step) for step in missing}
+        texts = {name: text for name, text in self.cells.items() if missing and not answer_cells.is_untouched(text)}
+        left = [name for name in self.listing if readable(name) not in submission.files and missing]
+        for name in left[:MAX_FILES]:
+            if (text := self._text(name)) is not None:
+                texts[readable(name)] = text
+        for step, names in defined_by(texts, asked).items():
+            parts = [answer_cells.defined(texts[name]) for name in names]
+            if len({text for name, text in texts.items() if name in names}) == 1:
+                names = names[:1]
+            elif len(frozenset().union(*parts)) < sum(map(len, parts)):  # several answers, not parts of one
+                submission.problems[step] = answered_twice(step, *map(self.shown, names[:2]))
+                submission.files |= dict.fromkeys(names, submission.problems[step])
+                continue
+            source = answer_cells.without_commands("\n\n\n".join(texts[name] for name in names))
+            files = ", ".join(names)
+            submission.sources[step] = (f"{submission.name}/{files}", source)
+            said = _("{file} is graded as {step}: it defines what this step asks for.").format(file=files, step=step)
+            submission.taken[step] = said
+            for file in names:
+                notebook = file.rpartition("[")[0]
+                submission.unread.pop(notebook, None)
+                submission.files[notebook or file] = _("graded as {step}").format(step=step)
 
-
-def _add_notebooks(submission: Submission, folder: Path, listing: list[str]) -> None:
-    unusable_notebooks: dict[str, str] = {}
-    answered, left = 0, MAX_NOTEBOOK
-    notebooks = [name for name in listing if name.endswith(".ipynb")]
-    for name in notebooks[:MAX_NOTEBOOKS]:
-        shown = f"{submission.name}/{readable(name)}"
+    def _text(self, name: str) -> str | None:
+        """The text of a file that no step imports, where it may be Python whatever it is called."""
+        module = name[:-3]
+        if name.startswith(".") or name in BESIDE or not stem_of(name) or (self.folder / self.listing[name]).is_dir():
+            return None
+        if module in self.steps or module in self.submission.problems or self._is_imported(module):
+            return None
         try:
-            left -= (folder / name).lstat().st_size
-            if left < 0 and len(notebooks) > 1:  # reading them is nobody's deadline
-                raise Unusable(
-                    _("With {file}, the notebooks exceed {limit} MiB. Clear their outputs and save them again.").format(
-                        file=shown, limit=MAX_NOTEBOOK >> 20
-                    )
-                )
-            answers = notebook_answers(folder / name, shown)
-            answered += _length(answers)
-            if answered > MAX_FILE:
-                raise Unusable(
-                    _("With {file}, the answer cells exceed {limit} KiB. A step needs a few.").format(
-                        file=shown, limit=MAX_FILE >> 10
-                    )
-                )
-            if not answers:
-                submission.unread[readable(name)] = _("it has no answer cell")
-            add_cells(submission, answers, shown)
+            source = self.source(name)
         except Unusable as unusable:
-            unusable_notebooks[name.removesuffix(".ipynb")] = str(unusable)
-    for name, problem in unusable_notebooks.items():
-        steps = {name} if STEP_NAME.fullmatch(name) else {folder.name for folder in step_folders()}
-        for step in steps - submission.sources.keys():
-            submission.problems.setdefault(step, problem)
-    submission.unread |= dict.fromkeys(notebooks[MAX_NOTEBOOKS:], _("more than {count} files").format(count=MAX_FILES))
+            step = next(iter(by_step([f"{stem_of(name)}.py"], self.missing())), stem_of(name))
+            if step in self.missing():  # its name says which step can't be read
+                self.submission.problems[step] = self.submission.files[readable(name)] = str(unusable)
+            return None
+        return None if answer_cells.is_untouched(source) else source
+
+    def _is_imported(self, module: str) -> bool:
+        """Whether a step imports a file of the submission, or another file that a step may import."""
+        sources = self.submission.sources.items()
+        return any(module in imported(source) for name, (_shown, source) in sources if name != module)
+
+    def note_imports(self) -> None:
+        """A file that a step imports and that can't be read leaves the step without a score; one that was renamed on
+        its way is found."""
+        submission = self.submission
+        for name in [name for name in self.listing if name.lower().endswith(".py")]:
+            module = own_stem(name)
+            if name != f"{module}.py" and readable(name) not in submission.files and module not in submission.sources:
+                with suppress(Unusable):
+                    if self._is_imported(module):
+                        submission.sources[module] = (self.shown(name), self.source(name))
+        for module in submission.problems.keys() - set(self.steps):
+            for step in submission.sources.keys() & set(self.steps):
+                if module in imported(submission.sources[step][1]):
+                    submission.problems.setdefault(step, submission.problems[module])
+
+    def note_the_rest(self) -> None:
+        """Says of every file that is left what became of it."""
+        submission = self.submission
+        used = {shown.partition("/")[2]: module for module, (shown, _source) in submission.sources.items()}
+        for name in (name for name in self.listing if readable(name) not in submission.files):
+            shown, module = readable(name), used.get(readable(name), "")
+            if name[:-3] in self.steps and not module:  # something else answers its step
+                submission.files[shown] = _("an untouched stub")
+            elif module in self.steps:
+                said = _("graded as {step}").format(step=module)
+                submission.files[shown] = submission.problems.get(module, said)
+            elif module and self._is_imported(module):
+                submission.files[shown] = _("imported by a step")
+            else:
+                note_left(submission, self.folder / self.listing[name], shown)
+        cut(submission)
 
 
-def _note_unread(submission: Submission, folder: Path, listing: list[str]) -> None:
-    """Lists archives, folders that hold Python files or notebooks, and Python files that no step can import."""
-    steps = [path.name for path in step_folders()]
-    meant = {name for names in by_step(listing, steps).values() for name in names}
-    for name in listing:
-        shown = readable(name)
-        if name.startswith(".") or name in NOT_ANSWERS or shown in submission.unread:
-            continue
-        if ARCHIVE.fullmatch(name):
-            submission.unread[shown] = _("it is an archive: unpack it")
-        elif DOCUMENT.fullmatch(name):
-            submission.unread[shown] = _("it is a document: put code into a .py file or a notebook")
-        elif name.lower().endswith((".py", ".txt")) and not MODULE_FILE.fullmatch(name) and name not in meant:
-            if name.lower().endswith(".py") or ".py." in name.lower():
-                submission.unread[shown] = _("its name is not that of a step")
-        elif _holds_answers(folder / name):
-            submission.unread[f"{shown}/"] = _("it is a folder: put its files straight into the submission")
-    if len(submission.unread) > MAX_UNREAD:
-        rest = len(submission.unread) - MAX_UNREAD
+def note_left(submission: Submission, path: Path, shown: str, reason: str = "") -> None:
+    """Says why a file or folder of a submission is not read: by default by what it is. Nothing of an empty folder."""
+    name = shown.rpartition("/")[2]
+    if name in NOT_ANSWERS or name.startswith("._"):
+        submission.files[shown] = _("made by a program")
+    elif name in BESIDE or name in OF_THE_KIT:
+        submission.files[shown] = _("part of what everybody was given")
+    elif path.is_dir() and not path.is_symlink():
+        if files.holds_any(path):
+            hidden = _("it is hidden") if name.startswith(".") else ""
+            said = reason or hidden or _("it is a folder: put its files straight into the submission")
+            submission.leave(f"{shown}/", said)
+    else:
+        submission.leave(shown, _why_not(name, path) or reason or _("its name is not that of a step"))
+
+
+def _why_not(name: str, path: Path) -> str:
+    """What a file is that is never read; empty where its place or name decides."""
+    if path.is_symlink():
+        return _("it is a link")
+    if name.startswith("."):
+        return _("it is hidden")
+    if ARCHIVE.fullmatch(name):
+        return _("it is an archive: unpack it")
+    if DOCUMENT.fullmatch(name):
+        return _("it is a document: put code into a .py file or a notebook")
+    if ONLINE_TEXT.fullmatch(name):
+        return _("it is a text that was typed into the learning platform")
+    if not name.lower().endswith((".py", ".ipynb")) and ".py." not in name.lower():
+        return _("it is neither a .py file nor a notebook")
+    return ""
+
+
+def cut(submission: Submission) -> None:
+    """Keeps the list of files that were not read at a length that a page can hold."""
+    rest = len(submission.unread) - MAX_UNREAD
+    if rest > 0:
         kept = list(submission.unread.items())[:MAX_UNREAD]
         submission.unread = dict(kept) | {"…": _("{count} more").format(count=rest)}
 
 
-def _holds_answers(path: Path) -> bool:
-    if path.is_symlink() or not path.is_dir():
-        return False
-    return any(entry.name.lower().endswith((".py", ".ipynb")) for entry in files.walk(path, NOT_ANSWERS))
-
-
 def answered_twice(step: str, first: str, second: str) -> str:
     """One sentence about a step with two different answers."""
-    return _("{step} is answered twice, in {first} and in {second}. Keep one of them.").format(
-        step=step, first=first, second=second
-    )
+    said = _("{step} is answered twice, in {first} and in {second}. Keep one of them.")
+    return said.format(step=step, first=first, second=second)
 
 
-def notebook_answers(path: Path, shown: str = "") -> dict[str, list[str]]:
-    """The sources of a notebook's answer cells, by step; `shown` is the file name in messages. Raises Unusable."""
+def notebook_answers(path: Path, shown: str = "") -> tuple[dict[str, list[str]], dict[int, str]]:
+    """The sources of a notebook's answer cells, by step, and those of its other code cells, by number; `shown` is the
+    file name in messages. Raises Unusable."""
     shown = shown or path.name
     try:
-        return answer_cells.answers(_data(path, shown, MAX_NOTEBOOK))
-    except answer_cells.Damaged as damaged:
-        raise _damaged(shown) from damaged
+        return answer_cells.answers(content(path, shown, MAX_NOTEBOOK))
+    except answer_cells.Damaged as error:
+        raise damaged(shown) from error
 
 
 def notebook_cells(path: Path) -> list[answer_cells.Cell]:
     """Every cell of a notebook, answer or not. Raises Unusable."""
     try:
-        return list(answer_cells.cells(_data(path, path.name, MAX_NOTEBOOK)))
-    except answer_cells.Damaged as damaged:
-        raise _damaged(path.name) from damaged
+        return list(answer_cells.cells(content(path, path.name, MAX_NOTEBOOK)))
+    except answer_cells.Damaged as error:
+        raise damaged(path.name) from error
 
 
 def add_cells(submission: Submission, answers: Mapping[str, list[str]], shown: str) -> None:
@@ -200,16 +354,11 @@ def add_cells(submission: Submission, answers: Mapping[str, list[str]], shown: s
     cells: dict[str, str] = {}
     for step, sources in answers.items():
         try:
-            cells[step] = _answer(step, [_as_text(source, shown) for source in sources], shown)
+            cells[step] = _answer(step, [as_text(source, shown) for source in sources], shown)
         except Unusable as unusable:
             submission.problems.setdefault(step, str(unusable))
     for step, source in answer_cells.with_earlier_names(cells).items():
         _add_answer(submission, step, f"{shown}[{step}]", source)
-
-
-def _length(answers: Mapping[str, list[str]]) -> int:
-    """The total number of characters in the answer cells: too much is not read, since no deadline holds here."""
-    return sum(len(source) for sources in answers.values() for source in sources if len(source) <= MAX_FILE)
 
 
 def readable(name: str) -> str:
@@ -246,61 +395,3 @@ def _add_answer(submission: Submission, step: str, shown: str, source: str) -> N
         submission.sources[step] = (shown, source)
     elif other[1] != source and not answer_cells.is_untouched(source):
         submission.problems[step] = answered_twice(step, other[0], shown)
-
-
-class Unusable(Exception):
-    """A file or a cell can't be used. One sentence."""
-
-
-def _source(path: Path, shown: str) -> str:
-    data = _data(path, shown, MAX_FILE)
-    try:
-        return _as_text(data.decode("utf-8-sig"), shown)
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise Unusable(
-            _("{file} is not UTF-8 (byte 0x{byte:02x} on line {line}). Save it as UTF-8.").format(
-                file=shown, byte=data[error.start], line=line
-            )
-        ) from error
-
-
-def _as_text(text: str, shown: str) -> str:
-    """Decodes source as Python does. A byte order mark and Windows line endings come from editors and are accepted."""
-    if len(text.encode(errors="replace")) > MAX_FILE:
-        raise Unusable(
-            _("{file} is larger than {limit} KiB. A step needs a few.").format(file=shown, limit=MAX_FILE >> 10)
-        )
-    if "\0" in text:
-        raise Unusable(_("{file} contains a NUL character: it is not Python source.").format(file=shown))
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _data(path: Path, shown: str, limit: int) -> bytes:
-    """The content of a regular file, at most `limit` bytes."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    try:
-        if path.is_symlink():
-            raise Unusable(_("{file} is a link. Put the file itself there.").format(file=shown))
-        descriptor = os.open(path, flags)
-    except OSError as error:
-        raise Unusable(_("{file} can't be read ({reason}).").format(file=shown, reason=error.strerror)) from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise Unusable(_("{file} is not a regular file.").format(file=shown))
-    with os.fdopen(descriptor, "rb") as file:
-        data = file.read(limit + 1)
-    if len(data) > limit:
-        raise _too_large(shown, limit)
-    return data
-
-
-def _damaged(shown: str) -> Unusable:
-    return Unusable(_("{file} is damaged: it is not a notebook in format 4. Save it again.").format(file=shown))
-
-
-def _too_large(shown: str, limit: int) -> Unusable:
-    if limit == MAX_NOTEBOOK:
-        said = _("{file} is larger than {limit} MiB. Clear its outputs and save it again.")
-        return Unusable(said.format(file=shown, limit=limit >> 20))
-    return Unusable(_("{file} is larger than {limit} KiB. A step needs a few.").format(file=shown, limit=limit >> 10))

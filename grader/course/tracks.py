@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from grader.base.language import current
 from grader.base.paths import SOLUTIONS, step_folder, step_folders
 from grader.base.results import StepResult, TrackResult, total
-from grader.course.choice import TEXTS
+from grader.course.choice import CORE, TEXTS
 from grader.course.stubs import is_untouched
 
 STEP_IMPORT = re.compile(
@@ -111,6 +112,30 @@ def with_needed(names: Iterable[str], solutions: Path | None = None) -> list[str
             found.add(name)
             waiting += imported(step_folder(name, solutions or SOLUTIONS))
     return sorted(found)
+
+
+@cache
+def may_rest_on(step: str, solutions: Path | None = None) -> frozenset[str]:
+    """The earlier steps of the course: in the core those before it, in another track the core, what comes before it
+    there, and the tracks that its track needs."""
+    every = {track.name: track for track in tracks(solutions)}
+    own = next((track for track in every.values() if step in track.steps), None)
+    if own is None:
+        return frozenset()
+    found = {name for name in own.steps if name < step}
+    waiting = [] if own.name == CORE else [CORE, *_needed_tracks(own, every)]
+    seen = {own.name}
+    while waiting:
+        name = waiting.pop()
+        if name in every and name not in seen:
+            seen.add(name)
+            found.update(every[name].steps)
+            waiting += _needed_tracks(every[name], every)
+    return frozenset(found)
+
+
+def _needed_tracks(track: Track, every: dict[str, Track]) -> list[str]:
+    return [name for name, other in every.items() if not set(track.needs).isdisjoint(other.steps)]
 
 
 def totals(results: Iterable[StepResult], solutions: Path | None = None) -> list[TrackResult]:

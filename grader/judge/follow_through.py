@@ -1,13 +1,14 @@
-"""What a step is worth by itself: where an earlier step that it imports is wrong, or was not handed in, it is graded
-again with the reference's file in that place. Without it marks would depend on what passes by luck under one seed.
-Before that, what the same person handed in with an earlier assignment takes the place of what is absent.
+"""What a step is worth by itself: where an earlier step of the course that it imports is wrong, or was not handed in,
+it is graded again with the reference in that place, by its public names alone. Without it marks would depend on what
+passes by luck under one seed. Before that, what the same person handed in with an earlier assignment takes the place of
+what is absent.
 
-Pure functions over reports and sources; `grader.Grader` asks for the runs.
+No reference takes the place of a later or unrelated step, and an import counts that really ran.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 import msgspec
@@ -15,9 +16,11 @@ import msgspec
 from grader.base.language import gettext as _
 from grader.base.paths import is_recorded, step_folder
 from grader.base.results import StepResult, leading
-from grader.course.stubs import is_untouched, solved_of
+from grader.course.stubs import is_untouched, original, public_names, solved_of
 from grader.course.submissions import Submission
+from grader.course.tracks import may_rest_on
 from grader.judge.imported_names import ALL, Sources, imported_names, imported_steps
+from grader.judge.messages import GradeRequest, StepGraded
 
 LOST = ("fail", "timeout", "todo")
 
@@ -36,26 +39,73 @@ class Earlier:
         return sorted([*(step.name for step in self.wrong), *self.absent])
 
 
-def earlier(step: StepResult, sources: Sources, known: Mapping[str, StepResult], wanted: list[str]) -> Earlier:
-    """What a failing step waits for; `known` is what each step is worth by itself, `wanted` what was asked for."""
-    found = Earlier()
-    if step.status not in LOST or _is_absent(step.name, sources):
+class FollowThrough:
+    """Grades again what failing steps rest on. `run` grades steps of a request; `graded` has every result, and gets
+    those that are needed beside the `wanted` ones, which say why a step fails."""
+
+    def __init__(
+        self, request: GradeRequest, graded: dict[str, StepGraded], wanted: Collection[str],
+        run: Callable[[GradeRequest, list[str]], dict[str, StepGraded]],
+    ) -> None:  # fmt: skip
+        self.request, self.graded, self.wanted, self.run = request, graded, wanted, run
+        self.settled: set[str] = set()
+
+    def settle(self, name: str) -> None:
+        """Replaces the result of a step by what it is worth by itself, after those that it rests on."""
+        if name in self.settled:
+            return
+        self.settled.add(name)
+        step, spent, found, seen = self.graded[name].result, 0.0, Earlier(), set[str]()
+        again = self.graded[name]
+        while spent < self.request.limits.step_seconds:  # a reference may get it as far as its next import
+            seen.update(again.imported)
+            before, found = found.names, self._earlier(step, seen, found.names)
+            if found.names == before:
+                break
+            sources = with_references(self.request.sources, found.names)
+            if sources is None:
+                self._set(name, without_points(step, found, self.request.sources))
+                return
+            again = self._graded_again(name, sources, found)
+            spent += again.result.seconds
+        if found.names:
+            self._set(name, by_itself(step, again.result, found))
+
+    def _earlier(self, step: StepResult, imported: Collection[str], replaced: Collection[str]) -> Earlier:
+        """What keeps a failing step from being graded as it is, of the steps that it has `imported`; of some, the
+        references are in place already."""
+        rests_on = sorted(may_rest_on(step.name).intersection(imported))
+        if step.status not in LOST or _is_absent(step.name, self.request.sources) or not rests_on:
+            return Earlier()
+        if missing := [name for name in rests_on if name not in self.graded]:
+            self.graded |= self.run(self.request, missing)
+        for name in rests_on:
+            self.settle(name)
+        known = {name: self.graded[name].result for name in rests_on}
+        sources = with_references(self.request.sources, replaced) or self.request.sources
+        taken = imported_names(step.name, sources)
+        found = Earlier()
+        for name, other in known.items():
+            # A step that is only blocked stands for itself in those that import it.
+            if other.is_settled or (other.blocked_by and other.status == "skipped"):
+                continue
+            if other.status == "todo" and name not in self.wanted and _is_absent(name, self.request.sources):
+                found.absent.append(name)
+            elif name in replaced or _is_concerned(taken.get(name, {ALL}), other):
+                found.wrong.append(other)
         return found
-    for name, taken in imported_names(step.name, _completed(sources, known)).items():
-        other = known.get(name)
-        if other is None or other.is_settled or other.name == step.name:
-            continue
-        if other.status == "todo" and name not in wanted and _is_absent(name, sources):
-            found.absent.append(name)
-        elif _is_concerned(taken, other):
-            found.wrong.append(other)
-    return found
 
+    def _graded_again(self, name: str, sources: Sources, found: Earlier) -> StepGraded:
+        problems = {step: problem for step, problem in self.request.problems.items() if step not in found.names}
+        public = {step: public_names(original(step_folder(step))) for step in found.names}
+        again = msgspec.structs.replace(
+            self.request, sources=dict(sources), problems=problems, references=public, in_order=False
+        )
+        alone = self.run(again, [name])[name]
+        return self.run(again, [name])[name] if alone.result.status == "error" else alone
 
-def _completed(sources: Sources, known: Iterable[str]) -> Sources:
-    """The sources with the reference of each step that is absent: it may import steps that a stub does not."""
-    absent = [name for name in known if _is_absent(name, sources)]
-    return with_references(sources, absent) or sources
+    def _set(self, name: str, result: StepResult) -> None:
+        self.graded[name].result, self.graded[name].undiagnosed = result, False
 
 
 def _is_concerned(taken: set[str], other: StepResult) -> bool:
@@ -100,13 +150,13 @@ def note_earlier(step: StepResult, sources: Sources, taken: Collection[str]) -> 
     return msgspec.structs.replace(step, note=" ".join([*said, *([step.note] if step.note else [])]))
 
 
-def with_references(sources: Sources, names: list[str]) -> dict[str, tuple[str, str]] | None:
+def with_references(sources: Sources, names: Collection[str]) -> dict[str, tuple[str, str]] | None:
     """The sources with the references in place of these steps; None in a learner's kit, which has no references."""
     folders = [step_folder(name) for name in names]
     if any(is_recorded(folder) for folder in folders):
         return None
     references = {
-        folder.name: (f"{folder.name}.py", solved_of((folder / "reference.py").read_text(encoding="utf-8")))
+        folder.name: (f"<{folder.name}>", solved_of((folder / "reference.py").read_text(encoding="utf-8")))
         for folder in folders
     }
     return dict(sources) | references
@@ -115,7 +165,7 @@ def with_references(sources: Sources, names: list[str]) -> dict[str, tuple[str, 
 def by_itself(step: StepResult, again: StepResult, found: Earlier) -> StepResult:
     """The result of a step that was graded `again` with references in place of others: its own points, and what blocks
     it as it was handed in."""
-    result = msgspec.structs.replace(again, seconds=round(step.seconds + again.seconds, 4))
+    result = msgspec.structs.replace(again, seconds=round(step.seconds + again.seconds, 4), references=found.names)
     names = ", ".join(found.names)
     if not found.wrong:
         said = _("{steps} was not handed in with this step: the reference took its place.")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
 import selectors
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import msgspec
 
@@ -19,7 +20,6 @@ from grader.base.results import Report, Reproduction, StepResult, total
 from grader.course import choice, tracks
 from grader.course.submissions import Submission
 from grader.judge import follow_through
-from grader.judge.imported_names import imported_steps
 from grader.judge.launcher import GraderError, Judges, start
 from grader.judge.messages import Broken, Channel, Event, Finished, GradeRequest, Ready, StepGraded, Unmet
 from grader.sandbox.kernel import LAYERS
@@ -125,12 +125,13 @@ class Grader:
             tracks=tracks.totals(results),
             steps=results,
             unread=dict(submission.unread),
+            notes=[said for step, said in submission.taken.items() if step in wanted],
         )
 
     def _graded(
         self, request: GradeRequest, wanted: list[str], everything: list[str], on_step: Callable[[StepResult], None]
     ) -> tuple[dict[str, StepGraded], Finished]:
-        """Runs the wanted steps, again those that ended in an error, and the earlier steps that failing ones import.
+        """Runs the wanted steps, again those that ended in an error, and those that rest on wrong or absent ones.
 
         Those that such a step blocks are diagnosed with its reference in its place, the others once that is known: a
         search in a file that rests on a wrong one takes longest, and finds nothing.
@@ -143,37 +144,17 @@ class Grader:
             alone, also = self._run(first, [name], on_step)
             graded |= alone
             finished = _both(finished, also)
-        needed = _needed_but_not_graded(graded, request.sources, everything)
-        if needed:
-            further, also = self._run(first, needed, lambda result: None)
-            graded |= further
-            finished = _both(finished, also)
-        self._follow_through(request, graded, wanted)
+        self._follow_through(first, graded, wanted)
         rest = [name for name in wanted if graded[name].undiagnosed]
         again = self._run(request, rest, on_step)[0] if rest else {}
         return graded | {name: each for name, each in again.items() if each.result.status != "error"}, finished
 
     def _follow_through(self, request: GradeRequest, graded: dict[str, StepGraded], wanted: list[str]) -> None:
         """Has each step that imports a wrong or absent one graded again, with references in place of those."""
+        quietly = functools.partial(self._run, on_step=lambda result: None)
+        through = follow_through.FollowThrough(request, graded, wanted, lambda *asked: quietly(*asked)[0])
         for name in sorted(graded):
-            known = {step: each.result for step, each in graded.items()}
-            # A step that is only blocked stands for itself in those that import it.
-            sound = {step for step, result in known.items() if result.blocked_by and result.status == "skipped"}
-            known = {step: result for step, result in known.items() if step == name or step not in sound}
-            found = follow_through.earlier(known[name], request.sources, known, wanted)
-            if not found.names:
-                continue
-            graded[name].undiagnosed = False
-            sources = follow_through.with_references(request.sources, found.names)
-            if sources is None:
-                graded[name].result = follow_through.without_points(known[name], found, request.sources)
-                continue
-            problems = {step: problem for step, problem in request.problems.items() if step not in found.names}
-            again = msgspec.structs.replace(request, sources=sources, problems=problems, quiet=True)
-            alone, _finished = self._run(again, [name], lambda result: None)
-            if alone[name].result.status == "error":
-                alone, _finished = self._run(again, [name], lambda result: None)
-            graded[name].result = follow_through.by_itself(known[name], alone[name].result, found)
+            through.settle(name)
 
     def reproduce(
         self, submission: Submission, step: str, *, device: str = "cpu", seed: int | None = None
@@ -185,10 +166,6 @@ class Grader:
         request = msgspec.structs.replace(self._request(submission, device, seed), reproduce=True)
         graded, _finished = self._run(request, [step], lambda result: None)
         reproduction = graded[step].reproduction
-        needed = _needed_but_not_graded(graded, request.sources, choice.step_names())
-        if needed:
-            further, _finished = self._run(request, needed, lambda result: None)
-            graded |= further
         self._follow_through(request, graded, [step])
         return graded[step].result, reproduction
 
@@ -282,12 +259,3 @@ def _not_isolated(unmet: Unmet) -> str:
         "Nothing was graded: a required isolation layer is unavailable on {device} ({layers}). Type: python -m "
         "grader grade --device cpu"
     ).format(device=unmet.device, layers=layers)
-
-
-def _needed_but_not_graded(
-    graded: dict[str, StepGraded], sources: Mapping[str, tuple[str, str]], everything: list[str]
-) -> list[str]:
-    """Earlier steps that a failing step imports and that were not asked for: their verdict is needed to say why."""
-    failing = [name for name, step in graded.items() if step.result.status in ("fail", "timeout", "todo")]
-    needed = {other for name in failing for other in imported_steps(name, sources)}
-    return sorted(needed & set(everything) - graded.keys())

@@ -18,8 +18,9 @@ LENGTH = struct.Struct("<I")
 class GradeRequest(msgspec.Struct):
     """One submission to grade: which steps, on which devices, under which seed, in which language.
 
-    `quiet`: a reference stands among the sources, so that nothing is shown that the learner's code chose. `in_order`: a
-    step that imports others is not diagnosed yet, since it may be blocked by one of them.
+    `references`: the modules among the sources that are references, each with its public names; with any, nothing is
+    shown that the learner's code chose. `in_order`: a step that imports others is not diagnosed yet, since it may be
+    blocked by one of them.
     """
 
     sources: dict[str, tuple[str, str]]
@@ -29,14 +30,14 @@ class GradeRequest(msgspec.Struct):
     seed: int
     language: str
     limits: Limits
-    quiet: bool = False
+    references: dict[str, list[str]] = {}
     reproduce: bool = False
     in_order: bool = False
 
 
 class StepGraded(msgspec.Struct, tag=True):
-    """One step is done: its result, the other steps of the submission that its file imported, and where that was asked
-    for, the first call that fails as a program. `undiagnosed`: it fails, and was not diagnosed."""
+    """One step is done: its result, the other steps that its imports asked for, whether they were there or not, and
+    where that was requested, the first call that fails as a program. `undiagnosed`: it fails, and was not diagnosed."""
 
     result: StepResult
     imported: list[str]

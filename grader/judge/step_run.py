@@ -56,7 +56,7 @@ def without_running(step: Solution, devices: Sequence[str], request: GradeReques
         )
         return _not_run(step, devices, "skipped", said.format(package=step.lacking), score=None)
     if step.name in request.problems:
-        return _not_run(step, devices, "fail", request.problems[step.name])
+        return _not_run(step, devices, "fail", request.problems[step.name], score=None)
     if source is None or is_untouched(source[1]):
         missing = _("There is no file {file} in this submission.").format(file=f"{step.name}.py")
         return _not_run(step, devices, "todo", "" if source else missing)
@@ -75,11 +75,10 @@ class StepRun:
 
     def __init__(self, step: Solution, request: GradeRequest, launcher: Launcher, answers: Answers) -> None:
         self._step, self._launcher, self._answers = step, launcher, answers
-        self._quiet = request.quiet
         self._limits = request.limits.of_step(step.deadline)
         self._request = request
         self._undiagnosed = False
-        self._load = Load(step.name, request.sources, step.off_limits)
+        self._load = Load(step.name, request.sources, step.off_limits, request.references)
         self._results: list[CheckResult] = []
         self._verdicts: list[Verdict] = []
         self._smaller: dict[int, Verdict] = {}
@@ -131,11 +130,11 @@ class StepRun:
         )
 
     def _run_on(self, device: str, devices: int) -> None:
-        kernels = "triton" in self._step.required
+        kernels = any(name.startswith("triton") for name in self._step.required)
         limits = limits_on(device, self._limits)
         student = WorkerBackend(self._launcher, self._load, limits, runs_kernels=kernels)
         try:
-            run = DeviceRun(self._step, student, self._answers, device, shows_values=not self._quiet)
+            run = DeviceRun(self._step, student, self._answers, device, shows_values=not self._load.public)
             results = run.results(devices)
             before = len(self._verdicts)
             self._verdicts += run.verdicts
@@ -144,7 +143,7 @@ class StepRun:
                 if not self._undiagnosed:
                     run.diagnose(results)
                     self._smaller |= {before + place: verdict for place, verdict in run.smaller.items()}
-            if self._quiet:
+            if self._load.public:
                 quiet.silence(results, run.verdicts, self._load.sources[self._step.name][1])
             else:
                 no_terminal = _("breakpoint() does not stop here: there is no keyboard. Type: make repro")
@@ -293,7 +292,7 @@ def _not_run(
         CheckResult(
             name=check.name, title=_(check.title), device=device, status=status, points=0.0,
             max_points=0.0 if score is None else check.points / max(len(devices), 1),
-            message=message if index == 0 or score is None else "",
+            message=message if index == 0 or status == "skipped" else "",
         )
         for device in devices or ["cpu"]
         for index, check in enumerate(step.checks)

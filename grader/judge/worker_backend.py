@@ -39,7 +39,7 @@ class WorkerBackend:
         self._makers: dict[int, str] = {}
         self._lost: dict[str, CheckFailed] = {}
         self._printed: list[str] = []
-        self.imported: list[str] = []
+        self.imported: set[str] = set()  # steps that its imports asked for, as its process says
         self.odd = False  # its process ended by itself, sent what is no answer, or met what is forbidden
 
     def allow(self, seconds: float | None) -> None:
@@ -93,7 +93,6 @@ class WorkerBackend:
         self._started += 1
         try:
             loaded = self._heard(self._exchange(worker, encode_load(self._load), self._load.module))
-            self.imported = loaded.imported
             if loaded.raised is not None:
                 raise learners_error(
                     loaded.raised, _("importing {file}").format(file=self._load.sources[self._load.module][0])
@@ -107,6 +106,7 @@ class WorkerBackend:
         return worker
 
     def _heard(self, outcome: Outcome) -> Outcome:
+        self.imported.update(outcome.imported)
         if raised := outcome.raised:
             self.odd |= any(word in raised.message for word in NOT_PERMITTED)
         return outcome
@@ -140,7 +140,10 @@ class WorkerBackend:
                 )
             )
         try:
-            return decode_outcome(header, payload)
+            outcome = decode_outcome(header, payload)
+            if outcome.is_last:  # what is asked next is asked of a new process
+                self._end()
+            return outcome
         except BadMessage as nonsense:
             self._end()
             self.odd = True

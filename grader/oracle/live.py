@@ -6,12 +6,13 @@ import ast
 import importlib
 import importlib.util
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from grader.base import mistakes
 from grader.base.paths import SOLUTIONS, TAPE, step_folders
 from grader.calls.responder import Responder
 from grader.checks import catalogue, smallest
@@ -19,6 +20,7 @@ from grader.checks.backends import LocalBackend, Oracle
 from grader.course.steps import Step
 from grader.oracle.tape import Tape
 from grader.oracle.witness import AskedHere, Witness
+from grader.oracle.wrong_ways import WrongWays
 
 # Triton reads it when it is imported. A reference's kernels are interpreted, on whatever device the learner's run,
 # unless it says 0.
@@ -43,6 +45,8 @@ class Solution(Step):
         """The step's misconceptions, each by itself."""
         if self.is_recorded:
             return self.tape.misconceptions
+        if self.wrong_ways is not None:
+            return self.wrong_ways.single
         return catalogue.misconceptions(self._misconceptions_module, list(vars(self.reference)))
 
     @cached_property
@@ -50,7 +54,14 @@ class Solution(Step):
         """Pairs of misconceptions that learners make together."""
         if self.is_recorded:
             return self.tape.pairs
+        if self.wrong_ways is not None:
+            return self.wrong_ways.pairs
         return catalogue.pairs(self._misconceptions_module, self.misconceptions)
+
+    @cached_property
+    def wrong_ways(self) -> WrongWays | None:
+        """The step's mistakes as edits of its reference, where a document holds them."""
+        return WrongWays(self.folder, self.reference) if mistakes.files_of(self.folder) else None
 
     @property
     def _misconceptions_module(self) -> ModuleType:
@@ -99,9 +110,9 @@ class Solution(Step):
         None where none does anyway."""
         if self.touched(wrong.replaced) == wrong.replaced.keys():
             return None
-        return Responder(vars(self.reference) | wrong.replaced, None, _of_a_solution)
+        return Responder({**vars(self.reference), **wrong.replaced}, None, _of_a_solution)
 
-    def responder(self, replaced: dict[str, Any] | None = None, *, watched: bool = False) -> Responder:
+    def responder(self, replaced: Mapping[str, Any] | None = None, *, watched: bool = False) -> Responder:
         """Answers calls with the reference's names, some of them replaced; `watched`: off limits are enforced."""
         names = self._file_with(replaced) if replaced else vars(self.reference)
         return Responder(names, self.off_limits if watched else None, _of_a_solution)
@@ -123,10 +134,10 @@ class Solution(Step):
             if isinstance(node, ast.FunctionDef | ast.ClassDef)
         }
 
-    def _file_with(self, replaced: dict[str, Any]) -> dict[str, Any]:
+    def _file_with(self, replaced: Mapping[str, Any]) -> dict[str, Any]:
         """The names of the reference's file with some replaced: whatever uses one of them uses the replacement."""
         if self.touched(replaced) == replaced.keys():
-            return vars(self.reference) | replaced
+            return {**vars(self.reference), **replaced}
         known = self._files.get(id(replaced))
         if known is None:
             spec = importlib.util.spec_from_file_location(self.reference.__name__, self.folder / "reference.py")
@@ -142,7 +153,7 @@ class Solution(Step):
         return known[1]
 
     @cached_property
-    def _files(self) -> dict[int, tuple[dict[str, Any], dict[str, Any]]]:
+    def _files(self) -> dict[int, tuple[Mapping[str, Any], dict[str, Any]]]:
         return {}
 
 

@@ -5,17 +5,19 @@ The lessons, answer cells and checks are those of the notebooks for nbgrader; on
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode, v4
 
+from grader import __version__
 from grader.author import kit
 from grader.base import files
 from grader.base.language import LANGUAGES, current, use
 from grader.base.language import gettext as _
+from grader.classes import release
 from grader.course import choice, steps
-from grader.instructor import release
 
 INSTALL = """\
 import glob
@@ -23,9 +25,10 @@ import importlib
 import subprocess
 import sys
 
-# The wheel beside this notebook if there is one, else the released package.
-wheel = sorted(glob.glob("attention_from_scratch-*.whl"))[-1:] or ["attention-from-scratch"]
-subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *wheel], check=True)
+# The wheel beside this notebook if there is one, else that of the release.
+wheels = sorted(glob.glob("attention_from_scratch-*.whl"))[-1:] or {released}
+assert wheels, "{missing}"
+subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *wheels], check=True)
 importlib.invalidate_caches()
 
 from attention_from_scratch import console
@@ -58,11 +61,29 @@ def notebook(track: str) -> NotebookNode:
         if cell.id in stubs:
             cell.source = f"# {cell.id.removesuffix('-answer')}\n{stubs[cell.id]}".strip()
     head = v4.new_markdown_cell(_introduction(own[0].track), id="introduction")
-    install = v4.new_code_cell(INSTALL.format(folder=kit.TOP, language=current()).strip(), id="install")
-    made.cells = [head, install, *(cell for cell in cells if cell.id != "introduction")]
+    missing = _("Put the wheel of the release into the folder of this notebook.")
+    install = INSTALL.format(folder=kit.TOP, language=current(), released=_released(), missing=missing)
+    made.cells = [
+        head,
+        v4.new_code_cell(install.strip(), id="install"),
+        *(cell for cell in cells if cell.id != "introduction"),
+    ]
     made.metadata.pop("attention", None)
     nbformat.validate(made)
     return NotebookNode(made)
+
+
+def repository() -> str:
+    """The address of the repository, which a release's workflow knows; empty elsewhere."""
+    name = os.environ.get("GITHUB_REPOSITORY")
+    return f"{os.environ.get('GITHUB_SERVER_URL', 'https://github.com')}/{name}" if name else ""
+
+
+def _released() -> list[str]:
+    """Where pip gets the wheel of this release; nowhere, where the address of the repository is not known."""
+    address = repository()
+    wheel = f"attention_from_scratch-{__version__}-py3-none-any.whl"
+    return [f"{address}/releases/download/v{__version__}/{wheel}"] if address else []
 
 
 def _introduction(track: str) -> str:
@@ -73,9 +94,10 @@ def _introduction(track: str) -> str:
         [
             "# " + _("Attention from scratch") + f" · {track}",
             _(
-                "The next cell installs the kit and makes a folder for it; on a machine without an index, upload the "
-                "wheel beside this notebook first. Then write your code in the cells that say `NotImplementedError`, "
-                "run them, and run the cell below each: it says what is right, what is wrong, and why."
+                "The next cell installs the kit and makes a folder for it; where it can't download the wheel of the "
+                "release, upload that beside this notebook first. Then write your code in the cells that say "
+                "`NotImplementedError`, run them, and run the cell below each: it says what is right, what is "
+                "wrong, and why."
             ),
             needed,
         ]

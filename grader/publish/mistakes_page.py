@@ -6,7 +6,7 @@ import ast
 import sys
 
 from grader.author import lint
-from grader.base import paths
+from grader.base import mistakes, paths
 from grader.base.language import LANGUAGES, use
 from grader.base.language import gettext as _
 from grader.oracle.live import Solution, solutions
@@ -58,6 +58,10 @@ def _known(step: Solution) -> list[tuple[str, str, str]]:
     a package that the step needs may be missing here, and the page is the same everywhere."""
     if not step.lacking:
         return [(wrong.name, wrong.what, wrong.caught_by) for wrong in step.misconceptions if not wrong.form_of]
+    if mistakes.files_of(step.folder):
+        document = mistakes.read(step.folder)
+        told = mistakes.texts(step.folder, document)
+        return [(name, told[name][0], document.entries[name].ways[0].facts.caught_by) for name in told]
     found = []
     files = paths.misconception_files(step.folder)
     for node in (node for file in files for node in ast.parse(file.read_text(encoding="utf-8")).body):

@@ -24,8 +24,6 @@ from grader.base.paths import ROOT
 from grader.publish import colab
 
 PACKAGE = "attention_from_scratch"
-COMMANDS = ("attention", "attention-from-scratch")  # the second is what `uvx attention-from-scratch` runs
-TEMPLATES = Path(__file__).parent / "templates"
 # In the wheel's kit its pages say `attention grade` where a cloned one says `make grade`.
 TYPED = re.compile(rf"\bmake (?=(?:{'|'.join(name for name in kit.TARGETS if name.isalpha() or '2' in name)})\b)")
 
@@ -55,23 +53,31 @@ def metadata() -> dict[str, Any]:
 
 
 def wheel(kit_zip: Path, folder: Path) -> Path:
-    """Builds the wheel around a kit in `folder`. Raises NoBuilder."""
+    """Builds in `folder` what `pip install .` builds in a clone, with the course in it. Raises NoBuilder."""
     source = folder / "wheel"
     shutil.rmtree(source, ignore_errors=True)
-    package = source / PACKAGE
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text(f'"""{metadata()["description"]}"""\n', encoding="utf-8")
-    shutil.copy2(TEMPLATES / "attention_console.py", package / "console.py")
-    pack(package / "kit.zip", _for_the_wheel(kit_zip))
-    shutil.copy2(ROOT / "LICENSE", source / "LICENSE")
-    (source / "README.md").write_bytes((TEMPLATES / "wheel_readme.md").read_bytes())
-    (source / "pyproject.toml").write_text(_pyproject(), encoding="utf-8")
+    shutil.copytree(ROOT / PACKAGE, source / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
+    pack(source / PACKAGE / "kit.zip", _for_the_wheel(kit_zip))
+    shutil.copy2(ROOT / "LICENSE", source)
+    pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (source / "pyproject.toml").write_text(pyproject + urls(), encoding="utf-8")
     code = f"from flit_core import buildapi; print(buildapi.build_wheel({str(folder.resolve())!r}))"
     built = subprocess.run([sys.executable, "-c", code], cwd=source, capture_output=True, text=True)
     if built.returncode:
         raise NoBuilder(built.stderr.strip().rpartition("\n")[2])
     shutil.rmtree(source)
     return folder / built.stdout.strip()
+
+
+def urls() -> str:
+    """The pages of the repository, as a package index links them; nothing where its address is not known."""
+    address = colab.repository()
+    if not address:
+        return ""
+    urls = {
+        "Repository": address, "Issues": f"{address}/issues", "Changelog": f"{address}/blob/main/CHANGELOG.md",
+    }  # fmt: skip
+    return "\n".join(["", "[project.urls]", *(f'{name} = "{url}"' for name, url in urls.items()), ""])
 
 
 def _for_the_wheel(kit_zip: Path) -> Iterator[tuple[str, bytes, int]]:
@@ -82,27 +88,6 @@ def _for_the_wheel(kit_zip: Path) -> Iterator[tuple[str, bytes, int]]:
             if name.endswith(".md"):
                 content = TYPED.sub("attention ", content.decode()).encode()
             yield name, content, 0o644
-
-
-def _pyproject() -> str:
-    """What flit builds the wheel by. What labs and the page need is not optional there: nobody could add it later."""
-    project = metadata()
-    needed = [
-        *project["dependencies"],
-        *project["optional-dependencies"]["lab"],
-        *project["optional-dependencies"]["page"],
-    ]
-    scripts = [f'{command} = "{PACKAGE}.console:main"' for command in COMMANDS]
-    return "\n".join(
-        [
-            "[build-system]", 'requires = ["flit_core>=3.9"]', 'build-backend = "flit_core.buildapi"',
-            "[project]", f'name = "{project["name"]}"', f'version = "{project["version"]}"',
-            f'description = "{project["description"]}"', 'readme = "README.md"', 'license = {file = "LICENSE"}',
-            f'requires-python = "{project["requires-python"]}"',
-            "dependencies = [", *(f'    "{requirement}",' for requirement in needed), "]",
-            "[project.scripts]", *scripts, "",
-        ]
-    )  # fmt: skip
 
 
 def instructors_bundle(archive: Path) -> Path:

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from grader.base.results import Report, leading
-from grader.report.terminal import number, quoted
+from grader.report.terminal import number, quoted, why_open
 
 SCHEMA = "classroom50/result/v1"
 HUNDREDTHS = 100
@@ -53,10 +53,10 @@ def result(report: Report, about: Mapping[str, str], submitted: datetime) -> dic
 
 
 def main(arguments: list[str]) -> int:
-    """Writes `result.json` for a report's JSON file: 0, or 1 where the grader itself failed in a step."""
+    """Writes `result.json` for a report's JSON file: 0, or 1 where a step has no score."""
     report = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=Report)
-    if failed := [step.name for step in report.steps if step.status == "error"]:
-        print(f"::error::no score: the grader itself failed in {', '.join(failed)}", file=sys.stderr)
+    if said := why_open(report):
+        print(f"::error::no score: {said}", file=sys.stderr)
         return 1
     Path(arguments[1]).write_bytes(msgspec.json.encode(result(report, os.environ, _committed())))
     return 0

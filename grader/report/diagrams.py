@@ -11,7 +11,7 @@ from grader.report import svg
 from grader.report.heat_map import Scale, colour, ink, scale_of, short
 from grader.report.pictures import Bars, Numbers, Stream, WeightedSum
 
-LETTER = 6.6
+LETTER = 7
 BAR, BETWEEN = 14, 8  # the height of a bar, and the space between the bars of two labels
 CELL, ROW = 34, 44  # of a value, and from one to the next
 LEVEL = 58  # from one branch of a stream to the next
@@ -20,13 +20,13 @@ PIPE = 34  # the widest
 
 def bars(picture: Bars) -> list[Markup]:
     """A panel each."""
-    return [_bars(picture, _(title), series) for title, series in picture.panels]
+    return [_bars(picture, svg.titled(title), series) for title, series in picture.panels]
 
 
 def _bars(picture: Bars, title: str, series: Sequence[Numbers]) -> Markup:
     several = len(picture.names) > 1
     top = 32 + (16 * len(picture.names) if several else 0)
-    left = 12 + max((LETTER * svg.wide(_(label)) for label in picture.labels), default=0)
+    left = 12 + max((LETTER * svg.wide(svg.titled(label)) for label in picture.labels), default=0)
     known = [float(value) for line in series for value in line if value is not None]
     low, high = min([0.0, *known]), picture.most or max([0.0, *known]) or 1.0
     room = svg.WIDEST - left - 46 - (40 if low < 0 else 0)
@@ -34,11 +34,11 @@ def _bars(picture: Bars, title: str, series: Sequence[Numbers]) -> Markup:
     inside = [svg.title(title), *(svg.legend(picture.names, 30, filled=True) if several else [])]
     told, y = [], float(top)
     for place, label in enumerate(picture.labels):
-        inside.append(svg.right(left - 6, y + len(series) * BAR / 2 + 4, _(label)))
+        inside.append(svg.right(left - 6, y + len(series) * BAR / 2 + 4, svg.titled(label)))
         for number, line in enumerate(series):
             value = line[place]
             inside += _bar(zero, y, value, room / (high - low), number, picture.missing)
-            told.append(f"{_(label)} {picture.missing if value is None else short(value)}")
+            told.append(f"{svg.titled(label)} {picture.missing if value is None else short(value)}")
             y += BAR
         y += BETWEEN
     inside.append(svg.rule(f"M{svg.number(zero)} {top - 4}V{svg.number(y - 2)}"))
@@ -67,9 +67,9 @@ def weighted_sum(picture: WeightedSum) -> list[Markup]:
 
 
 def _sum(picture: WeightedSum, place: int, scale: Scale) -> Markup:
-    title, weights = _(picture.panels[place][0]), picture.panels[place][1]
+    title, weights = svg.titled(picture.panels[place][0]), picture.panels[place][1]
     result = picture.results[place]
-    left = 12 + max(LETTER * svg.wide(_(label)) for label in picture.labels)
+    left = 12 + max(LETTER * svg.wide(svg.titled(label)) for label in picture.labels)
     end, start = svg.WIDEST - 8 - CELL * len(result), left + CELL * len(result)
     top, height = 58, ROW * (len(weights) - 1) + CELL
     middle = top + height / 2
@@ -78,7 +78,7 @@ def _sum(picture: WeightedSum, place: int, scale: Scale) -> Markup:
     inside = [svg.title(title), *(svg.text(x, 44, words) for x, words in heads)]
     for number, weight in enumerate(weights):
         y = top + ROW * number
-        inside += [svg.right(left - 6, y + CELL / 2 + 4, _(picture.labels[number])),
+        inside += [svg.right(left - 6, y + CELL / 2 + 4, svg.titled(picture.labels[number])),
                    *_vector(left, y, picture.values[number], scale)]  # fmt: skip
         inside += _arrow((start + 2, y + CELL / 2), (end - 4, middle), weight)
     inside += _vector(end, middle - CELL / 2, result, scale)
@@ -110,20 +110,19 @@ def _arrow(start: svg.Point, end: svg.Point, weight: float) -> list[Markup]:
 
 def stream(picture: Stream) -> list[Markup]:
     """A panel each: the stream runs down, as wide as its vectors are long."""
-    most = max(size for _title, first, stages in picture.panels for size in (first, *(stage[2] for stage in stages)))
-    return [_stream(picture, _(title), first, stages, most) for title, first, stages in picture.panels]
+    most = picture.most or max(
+        size for _title, first, stages in picture.panels for size in (first, *(stage[2] for stage in stages))
+    )
+    return [_stream(svg.titled(title), first, stages, most) for title, first, stages in picture.panels]
 
 
-def _stream(
-    picture: Stream, title: str, first: float, stages: Sequence[tuple[str, float, float]], most: float
-) -> Markup:
+def _stream(title: str, first: float, stages: Sequence[tuple[str, float, float]], most: float) -> Markup:
     x, y = 56.0, 46.0
     inside = [svg.title(title), svg.text(x, 38, f"x  {short(first)}")]
     told, size = [f"x {short(first)}"], first
-    longest = max((added for _name, added, _after in stages), default=1.0) or 1.0
     for name, added, after in stages:
         inside += _pipe(x, y, size / most)
-        inside += _branch(x, y, _(name), added, longest, after)
+        inside += _branch(x, y, _(name), added, most)
         told.append(f"{_(name)} +{short(added)} → {short(after)}")
         y, size = y + LEVEL, after
     inside += [*_pipe(x, y, size / most, 16), svg.text(x, y + 32, short(size))]
@@ -135,7 +134,7 @@ def _pipe(x: float, y: float, part: float, length: float = LEVEL) -> list[Markup
     return [svg.box(x - width / 2, y, width, length, f' style="fill:{svg.colour(0)}" fill-opacity=".55"')]
 
 
-def _branch(x: float, y: float, name: str, added: float, longest: float, after: float) -> list[Markup]:
+def _branch(x: float, y: float, name: str, added: float, most: float) -> list[Markup]:
     """Reads the stream above, adds to it below; its bar is as long as what it adds."""
     left, right = 122, svg.WIDEST - 8
     out = f"M{svg.number(x)} {svg.number(y + 12)}H{left}"
@@ -144,8 +143,8 @@ def _branch(x: float, y: float, name: str, added: float, longest: float, after: 
         svg.rule(out, ' stroke-opacity=".6"'), svg.rule(back, ' stroke-opacity=".6"'),
         svg.box(left, y + 4, right - left, 50, ' rx="4" fill="none" stroke="currentColor" stroke-opacity=".5"'),
         svg.left(left + 8, y + 21, name),
-        svg.box(left + 8, y + 32, (right - left - 76) * added / longest, 12, f' rx="1" style="fill:{svg.colour(1)}"'),
-        svg.left(left + 14 + (right - left - 76) * added / longest, y + 42, f"+ {short(added)}"),
+        svg.box(left + 8, y + 32, (right - left - 76) * added / most, 12, f' rx="1" style="fill:{svg.colour(1)}"'),
+        svg.left(left + 14 + (right - left - 76) * added / most, y + 42, f"+ {short(added)}"),
         Markup('<circle cx="{0}" cy="{1}" r="8" fill="var(--page, #ffffff)" stroke="currentColor"/>').format(
             svg.number(x), svg.number(y + 46)
         ),

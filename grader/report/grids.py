@@ -15,9 +15,9 @@ from grader.report import svg
 from grader.report.heat_map import BAR, PAGE_INK, Scale, colour, ink, scale_of, short
 from grader.report.pictures import Grid, Matrices
 
-LETTER = 6.6  # the mean width of one, at the size of labels
+LETTER = 7  # the mean width of one, at the size of labels
 EDGE, ABOVE, BELOW = 8, 30, 26  # beside a matrix, for its title and the name of its columns
-LARGEST, NUMBERED, FINE = 42, 26, 38  # side of a cell: at most, the least with a number, below it in a smaller size
+LARGEST, NUMBERED, FINE = 40, 26, 36  # side of a cell: at most, the least with a number, below it in a smaller size
 MOST_TOLD = 8  # rows and columns of a matrix whose numbers are told to who can't see it
 GAP = 3  # between blocks
 STEP = 2  # of the scale of colours
@@ -63,7 +63,7 @@ def _coloured(matrix: Grid) -> bool:
 
 
 def _panel(picture: Matrices, place: int, scale: Scale) -> Markup:
-    title, matrix = _(picture.panels[place][0]), picture.panels[place][1]
+    title, matrix = svg.titled(picture.panels[place][0]), picture.panels[place][1]
     rows, columns = len(matrix), len(matrix[0])
     frame = _frame(picture, rows, columns)
     inside = [svg.title(title), *_labels(picture, frame, rows, columns)]
@@ -73,7 +73,7 @@ def _panel(picture: Matrices, place: int, scale: Scale) -> Markup:
     if picture.differs:
         inside += [_outline(frame, row, column) for row, column in picture.differs[place]]
     right = frame.x(columns - 1) + frame.cell
-    width = max(right + (24 if frame.slanted else EDGE), min(svg.WIDEST, 8 + 7.6 * svg.wide(title)), 96)
+    width = max(right + (24 if frame.slanted else EDGE), min(svg.WIDEST, 8 + 8.8 * svg.wide(title)), 96)
     bottom = frame.y(rows - 1) + frame.cell + BELOW
     if place == len(picture.panels) - 1 and any(_coloured(matrix) for _title, matrix in picture.panels):
         inside.append(_scale_bar(scale, frame.left, bottom + 4))
@@ -82,10 +82,10 @@ def _panel(picture: Matrices, place: int, scale: Scale) -> Markup:
 
 
 def _frame(picture: Matrices, rows: int, columns: int) -> _Frame:
-    left = 26 + max((LETTER * svg.wide(_(label)) for label in picture.rows), default=14)
+    left = 26 + max((LETTER * svg.wide(svg.titled(label)) for label in picture.rows), default=14)
     room = svg.WIDEST - left - EDGE - (GAP * (columns // picture.cut[1]) if picture.cut[1] else 0)
     cell = min(LARGEST, int(room / max(columns, rows * 0.8)))
-    longest = max((LETTER * svg.wide(_(label)) for label in picture.columns), default=0)
+    longest = max((LETTER * svg.wide(svg.titled(label)) for label in picture.columns), default=0)
     slanted = longest > cell
     return _Frame(left, ABOVE + (10 + longest * 0.7 if slanted else 16), cell, picture.cut, slanted)
 
@@ -96,12 +96,12 @@ def _labels(picture: Matrices, frame: _Frame, rows: int, columns: int) -> list[M
     made = []
     for row in range(rows):
         if picture.rows or row % every == 0:
-            label = _(picture.rows[row]) if picture.rows else f"{row}"
+            label = svg.titled(picture.rows[row]) if picture.rows else f"{row}"
             made.append(svg.right(frame.left - 6, frame.y(row) + frame.cell / 2 + 4, label))
     for column in range(columns):
         if not picture.columns and column % every:
             continue
-        label = _(picture.columns[column]) if picture.columns else f"{column}"
+        label = svg.titled(picture.columns[column]) if picture.columns else f"{column}"
         x, y = frame.x(column) + frame.cell / 2, frame.top - 6
         turned = f' transform="rotate(-45 {svg.number(x)} {svg.number(y)})"'
         made.append(svg.left(x, y, label, turned) if frame.slanted else svg.text(x, y, label))

@@ -15,7 +15,7 @@ from grader.base import language
 from grader.base.language import gettext as _
 from grader.report import diagrams, grids
 from grader.report.page import TEMPLATES, environment
-from grader.report.pictures import Bars, Matrices, Picture, Slider, Still, Stream, WeightedSum, drawn
+from grader.report.pictures import Bars, Matrices, Picture, Sheet, Slider, Still, Stream, WeightedSum, drawn
 from grader.report.svg import on_white
 
 PLACE = re.compile(r"^!\[(?P<caption>[^\]]+)\]\(picture:(?P<name>\w+)\)\n", re.MULTILINE)
@@ -79,6 +79,8 @@ def panels(picture: Picture) -> list[Markup]:
 
 def _frame(picture: Picture, number: int) -> list[list[Markup]]:
     """One frame, still by still; matrices are on the scale of those in their place in the other frames."""
+    if isinstance(picture, Sheet):
+        return [_still(still, []) for still in picture.stills]
     if not isinstance(picture, Slider):
         return [_still(picture, [])]
     made = []

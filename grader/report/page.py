@@ -125,11 +125,22 @@ def html(report: Report, *, every_picture: bool = True, of_class: bool = False, 
     return _filled("report.html.j2", report, every_picture, of_class, hints)
 
 
-def fragment(report: Report, hints: Hints | None = None, *, as_images: bool = True) -> str:
-    """The steps in detail, to embed in another page: what a notebook shows, with heat maps as images, or watch mode's
-    page."""
-    template = "verdict.html.j2" if as_images else "live_verdict.html.j2"
-    return _filled(template, report, hints=hints)
+def fragment(report: Report, hints: Hints | None = None) -> str:
+    """The steps in detail, to embed in another page: what a notebook shows, with heat maps as images."""
+    return _filled("verdict.html.j2", report, hints=hints)
+
+
+def view(step: StepResult) -> StepView:
+    """A step as the pieces of a report show it."""
+    return _steps([step], every_picture=True, hints={})[0]
+
+
+def of_pieces() -> dict[str, Any]:
+    """What a template gives to the pieces of a report that it shows."""
+    return {
+        "language": language.current(), "as_images": False, "number": reports.number, "coded": coded,
+        "marks": {status: mark for status, (mark, _style) in reports.MARKS.items()}, "status_word": reports.status_word,
+    }  # fmt: skip
 
 
 def formatted(markdown: str) -> Markup:
@@ -159,7 +170,7 @@ def _filled(
 ) -> str:
     following = reports.next_step(report)
     given = {name: [formatted(hint) for hint in ones] for name, ones in (hints or {}).items()}
-    steps = _steps(report, every_picture, given)
+    steps = _steps(report.steps, every_picture, given)
     in_detail = {step.result.name for step in steps if step.detailed}
     title = _("Attention from scratch")
     to_do = following.name if following and following.name not in in_detail else ""
@@ -278,7 +289,7 @@ def _facts(report: Report, of_class: bool) -> list[tuple[str, str]]:
     ]
 
 
-def _steps(report: Report, every_picture: bool, hints: Mapping[str, list[Markup]]) -> list[StepView]:
+def _steps(steps: Sequence[StepResult], every_picture: bool, hints: Mapping[str, list[Markup]]) -> list[StepView]:
     return [
         StepView(
             result=step,
@@ -289,7 +300,7 @@ def _steps(report: Report, every_picture: bool, hints: Mapping[str, list[Markup]
             parts=reports.parts(step),
             hints=hints.get(step.name, []) if step.status in ("fail", "timeout") else [],
         )
-        for step in report.steps
+        for step in steps
     ]
 
 

@@ -78,10 +78,10 @@ class WeightedSum(msgspec.Struct, tag="sum", kw_only=True, omit_defaults=True):
 
 class Stream(msgspec.Struct, tag="stream", kw_only=True, omit_defaults=True):
     """Panels of a stream that branches read and add to: what goes in, and for each branch its name, the size of what
-    it adds and that of the stream behind it. With `norm`, the stream itself is normed there."""
+    it adds and that of the stream behind it. The widest stream has the size `most`, or the largest there is."""
 
     panels: list[tuple[str, float, list[tuple[str, float, float]]]]
-    norm: str = ""
+    most: float = 0.0
 
 
 class Curves(msgspec.Struct, tag="curves", kw_only=True, omit_defaults=True):
@@ -116,7 +116,13 @@ class Slider(msgspec.Struct, tag="slider", kw_only=True, omit_defaults=True):
     at: int = 0
 
 
-Picture = Still | Slider
+class Sheet(msgspec.Struct, tag="sheet", kw_only=True):
+    """Several pictures beside each other."""
+
+    stills: list[Still]
+
+
+Picture = Still | Sheet | Slider
 
 
 def rounded(numbers: Any, digits: int = 4) -> Any:

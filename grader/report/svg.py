@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
@@ -17,6 +18,7 @@ Point = tuple[float, float]
 COLOURS = ("#0b62b0", "#b8500b", "#12784f", "#8c2f9b", "#7a5c00", "#b3123f")  # a page may have others: --series-1, …
 DASHES = ("", "6 4", "2 3", "8 3 2 3", "10 3", "4 2")
 FONT = "system-ui, 'Apple SD Gothic Neo', 'Malgun Gothic', 'Noto Sans KR', 'Noto Sans CJK KR', sans-serif"
+NUMBERED = re.compile(r"([a-z][a-z ]*) (\d+)")
 WIDEST = 340  # of a panel: the width of a phone, so that panels wrap and none is cut
 
 
@@ -58,8 +60,14 @@ def right(x: float, y: float, words: str, more: str = "") -> Markup:
 
 
 def title(words: str) -> Markup:
-    size = 14 if wide(words) <= 44 else 12
+    size = 14 if wide(words) <= 38 else 11
     return left(4, 16, words, f' font-size="{size}" font-weight="bold"')
+
+
+def titled(words: str) -> str:
+    """A title or a label in the language in use; a number at its end is not part of what is translated."""
+    said = NUMBERED.fullmatch(words)
+    return f"{_(said[1])} {said[2]}" if said else _(words)
 
 
 def wide(words: str) -> int:
@@ -103,5 +111,5 @@ def legend(names: Sequence[str], top: int, *, filled: bool = False) -> list[Mark
         mark = (
             box(8, y - 5, 28, 10, f' rx="1" style="fill:{colour(place)}"') if filled else line([(8, y), (36, y)], place)
         )
-        made += [mark, left(42, y + 4, _(name))]
+        made += [mark, left(42, y + 4, titled(name))]
     return made

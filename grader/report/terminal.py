@@ -14,7 +14,17 @@ from rich.text import Text
 
 from grader.base import language
 from grader.base.language import gettext as _
-from grader.base.results import OBEYED, CheckResult, Parting, Report, Status, StepResult, TrackResult, precedence
+from grader.base.results import (
+    OBEYED,
+    CheckResult,
+    Parting,
+    Report,
+    Status,
+    StepResult,
+    TrackResult,
+    is_open,
+    precedence,
+)  # fmt: skip
 
 CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f]|{OBEYED.pattern}")
 COMMAND = re.compile(r"^(\s*)(::|##\[)", re.MULTILINE)  # a runner of workflows obeys it
@@ -44,8 +54,8 @@ def terminal(report: Report, command: str = GRADE, further: int = 0, *, every_ch
     `command` grades again, `further` tracks were not begun, `every_check` lists the checks of each step with their
     points."""
     shown: list[RenderableType] = [Text(_("Attention from scratch"), "bold"), Text(), steps_table(report)]
-    if report.unread:
-        shown += [Text(), Text("\n".join(unread(report)), "yellow")]
+    if report.notes or report.unread:
+        shown += [Text(), Text("\n".join([*map(plain, report.notes), *unread(report)]), "yellow")]
     for step in report.steps:
         if every_check:
             shown += [Text(), Text(step.name, "bold"), Padding(checks_table(step), (0, 0, 0, 2))]
@@ -73,6 +83,14 @@ def unread(report: Report) -> list[str]:
     """A line for each file that was handed in and not read."""
     said = _("Not read: {file} ({reason})")
     return [plain(said.format(file=file, reason=reason)) for file, reason in report.unread.items()]
+
+
+def why_open(report: Report) -> str:
+    """Why there is no mark yet; empty where there is one."""
+    failed = [step.name for step in report.steps if is_open(step) and not step.unusable]
+    said = [_("The grader itself failed in {steps}.").format(steps=", ".join(failed))] if failed else []
+    said += dict.fromkeys(plain(step.unusable) for step in report.steps if is_open(step) and step.unusable)
+    return " ".join([*said, _("There is no mark yet: a person must look.")]) if said else ""
 
 
 def visible(text: str) -> str:
@@ -310,6 +328,8 @@ def closing(report: Report, command: str = GRADE, *, of_class: bool = False) -> 
         return Text(_("The grader itself failed, so this step has no score. Please report it."), "magenta")
     if following is None:
         everything = _("Everything passes: {score} of {total}.")
+        if report.notes and report.score < report.max_score:  # lateness, or a person, took the rest
+            everything = _("Every check passes; {score} of {total} count.")
         if report.steps and all(step.without_score for step in report.steps):
             everything = _("Nothing could be graded: what is missing here is said above.")
         return Text(everything.format(score=number(report.score), total=number(report.max_score)), "bold green")

@@ -15,17 +15,29 @@ STEP_MODULE = re.compile(r"step\d{2}_\w+")
 
 
 class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports `exercises.name` from the sources given, and `stepNN_name` alone as the same module."""
+    """Imports `exercises.name` from the sources given, and `stepNN_name` alone as the same module.
 
-    def __init__(self, sources: Mapping[str, tuple[str, str]]) -> None:
-        self.sources = sources
-        self.imported: list[str] = []
+    Of a module in `public`, a reference, others see these names alone. `asked` notes each step of the course that an
+    import asks for, whether it is there or not.
+    """
+
+    def __init__(self, sources: Mapping[str, tuple[str, str]], public: Mapping[str, Sequence[str]] = {}) -> None:
+        self.sources, self.public = sources, public
+        self.asked: dict[str, bool] = {}  # and whether that was reported
+
+    def newly_asked(self) -> list[str]:
+        """The steps that imports have asked for since this was called last."""
+        names = [name for name, reported in self.asked.items() if not reported]
+        self.asked.update(dict.fromkeys(names, True))
+        return names
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """The spec of a module of the submission, or None for all others."""
         package, _dot, name = fullname.rpartition(".")
+        if package in ("", PACKAGE) and STEP_MODULE.fullmatch(name):
+            self.asked.setdefault(name, False)
         if fullname == PACKAGE:
             return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
         if (package == PACKAGE or (not package and STEP_MODULE.fullmatch(name))) and name in self.sources:
@@ -45,9 +57,13 @@ class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return
         filename, source = self.sources[name]
         module.__file__ = filename
+        if name in self.public:
+            inner = {"__name__": module.__name__, "__file__": filename}
+            exec(compile(source, filename, "exec", dont_inherit=True), inner)
+            module.__dict__.update({name: inner[name] for name in self.public[name] if name in inner})
+            return
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
         exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)  # what a worker is for
-        self.imported.append(name)
 
 
 class BesideImporter(importlib.abc.MetaPathFinder):

@@ -46,9 +46,10 @@ def serve(requests: BinaryIO, answers: BinaryIO, faults: int) -> None:
     if first is None:
         return
     load = decode_load(first[0])
-    responder, outcome = _loaded(load.module, load.sources, load.off_limits)
+    importer = SubmissionImporter(load.sources, load.public)
+    responder, outcome = _loaded(importer, load.module, load.off_limits)
     _send(answers, _encoded(outcome))
-    _answer(requests, answers, responder)
+    _answer(requests, answers, responder, importer)
 
 
 def rehearse() -> None:
@@ -77,13 +78,16 @@ def rehearse() -> None:
                 decode_outcome(*frame)
 
 
-def _answer(requests: BinaryIO, answers: BinaryIO, responder: Responder) -> None:
+def _answer(
+    requests: BinaryIO, answers: BinaryIO, responder: Responder, importer: SubmissionImporter | None = None
+) -> None:
     with responder.watching():
         while (frame := _read_frame(requests)) is not None:
             setprofile(None)  # what follows is none of the learner's business
             settrace(None)
             call, due = decode_call_later(*frame)
             outcome = responder.respond(call, due=due)
+            outcome.imported = importer.newly_asked() if importer else []
             data = _encoded(outcome)
             if late := responder.used_late():
                 outcome.off_limits = sorted({*outcome.off_limits, *late})
@@ -92,11 +96,10 @@ def _answer(requests: BinaryIO, answers: BinaryIO, responder: Responder) -> None
 
 
 def _loaded(
-    module_name: str, sources: Mapping[str, tuple[str, str]], off_limits: Mapping[str, tuple[str, ...]]
+    importer: SubmissionImporter, module_name: str, off_limits: Mapping[str, tuple[str, ...]]
 ) -> tuple[Responder, Outcome]:
-    importer = SubmissionImporter(sources)
     sys.meta_path[:] = [importer, *sys.meta_path, BesideImporter(importer)]
-    filenames = {filename for filename, _source in sources.values()}
+    filenames = {filename for name, (filename, _source) in importer.sources.items() if name not in importer.public}
     _warn_of_lines_in(filenames)
     sys.breakpointhook = _Breakpoint()
     names: dict[str, object] = {}
@@ -106,7 +109,7 @@ def _loaded(
         names.update(vars(importlib.import_module(f"{PACKAGE}.{module_name}")))
     except BaseException as error:  # a learner's module may raise anything
         outcome.raised = responder.describe(error)
-    outcome.imported = sorted(name for name in importer.imported if name != module_name)
+    outcome.imported = importer.newly_asked()
     return responder, outcome
 
 

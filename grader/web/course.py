@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import json
-import re
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from grader.base import language
-from grader.course import lessons, submissions
+from grader.course import exercises, lessons, submissions, tracks
 from grader.learner import watch
 from grader.learner.background import Key
 from grader.learner.watch import Watch
 from grader.report import page as report_page
-from grader.web import explore, overview, verdict
+from grader.web import built, explore, kept, lesson, overview, verdict
+from grader.web.explore_process import GPTProcess
+from grader.web.labs import LabRoutes
 from grader.web.server import TEMPLATES, PageServer
 from grader.web.texts import texts
 
@@ -27,36 +31,83 @@ PLACES = ("/", "/step/{number:int}", "/lab/{name}", "/explore")
 class CoursePage:
     """What watch mode's session is shown on: a server, and the last state that was sent."""
 
-    def __init__(self, session: Watch, place: str = "", *, opens: bool = True) -> None:
+    def __init__(self, session: Watch, place: str = "/", *, opens: bool = True) -> None:
         self.session, self.board = session, session.board
-        self.shown = overview.Shown(self.board)
-        routes = [Route(place, self._shell) for place in PLACES]
-        routes += [
-            Route("/data/lesson/{step}", self._lesson),
-            Route("/data/verdict/{step}", self._verdict),
-            Route("/do/{what}/{step}", self._do, methods=["POST"]),
-            *explore.ROUTES,
-        ]
-        self.server = PageServer(routes)
-        self.board.address = self.server.address(place or self._first())
+        self._remember()
+        self.shown = overview.Shown(self.board, self._known)
+        self.lessons = functools.cache(self._with_language(lesson.text))
+        self.built = built.Built(self.board.folder)
+        self.labs = LabRoutes(self.board.folder, self._tell)
+        self.gpt = GPTProcess(self.board.folder, self._right)
+        self.server = PageServer(self._routes())
+        self.board.address = self.server.address(place)
         self.update()
+        threading.Thread(target=self._load, daemon=True).start()
         if opens:
-            self.server.open(place or self._first())
+            self.server.open(place)
 
     def update(self) -> None:
         """Sends the state of the course, if it has changed."""
         state = self.shown.state()
         if state is not None:
-            self.server.events.state(state)
+            self.server.events.tell("state", state, stays=True)
+            self._keep()
 
     def close(self) -> None:
-        """Ends the server."""
+        """Ends the server, and what runs for it."""
+        self.labs.close()
+        self.gpt.close()
+        self.built.close()
         self.server.close()
 
-    def _first(self) -> str:
-        return f"/step/{int((self.board.current or self.board.names[0])[4:6])}"
+    # --- what stays ---
+
+    def _remember(self) -> None:
+        """Shows the verdicts of the last session at once, where their files are as they were."""
+        read = submissions.read(self.board.folder)
+        self._known = kept.read(self.board.folder, kept.digest(read))
+        for name, one in self._known.items():
+            if name in self.board.names:
+                self.board.results[name] = one.result
+        self.session.waiting = [name for name in self.session.waiting if name not in self.board.results]
+        if self.board.current is None:
+            self.board.current = next((name for name in self.board.names if not self.board.passes(name)), None)
+
+    def _keep(self) -> None:
+        if not self.board.folder.is_dir():
+            return
+        steps = {
+            name: kept.KeptVerdict(result, self.shown.at.get(name, "")) for name, result in self.board.results.items()
+        }
+        kept.write(self.board.folder, kept.digest(submissions.read(self.board.folder)), steps)
 
     # --- what the page asks ---
+
+    def _routes(self) -> list[Route]:
+        asked: dict[str, Callable[[str, Request], dict[str, Any]]] = {
+            "lesson": self._lesson, "verdict": self._verdict, "solution": self._solution, "built": self._built,
+        }  # fmt: skip
+        done: dict[str, Callable[[str], dict[str, Any]]] = {
+            "again": self._again, "hint": self._hint, "reset": self._reset, "begin": self._begin,
+        }  # fmt: skip
+
+        def get(request: Request) -> Response:
+            name = request.path_params["step"]
+            answer = asked.get(request.path_params["what"])
+            known = answer is not None and name in overview.step_titles()
+            return JSONResponse(answer(name, request) if answer and known else {}, 200 if known else 404)
+
+        def do(request: Request) -> Response:
+            name = request.path_params["step"]
+            act = done.get(request.path_params["what"])
+            known = act is not None and name in overview.step_titles()
+            return JSONResponse(act(name) if act and known else {}, 200 if known else 404)
+
+        return [
+            *(Route(place, self._shell) for place in PLACES),
+            *self.labs.routes(), *explore.routes(self.gpt),
+            Route("/data/{what}/{step}", get), Route("/do/{what}/{step}", do, methods=["POST"]),
+        ]  # fmt: skip
 
     def _shell(self, request: Request) -> Response:
         given = {"language": language.current(), "texts": texts(explore.TEXTS)}
@@ -64,45 +115,75 @@ class CoursePage:
         template = report_page.environment(TEMPLATES).get_template("shell.html.j2")
         return HTMLResponse(template.render(language=language.current(), data=data))
 
-    def _lesson(self, request: Request) -> Response:
-        name = self._step(request)
-        try:
-            text = lessons.reading(name) if name else ""
-        except lessons.NoLesson:
-            text = ""
-        return JSONResponse({"html": str(report_page.formatted(text))})
+    def _lesson(self, name: str, request: Request) -> dict[str, Any]:
+        return {"html": self.lessons(name), "hints": lesson.hints(name, self.board.folder)}
 
-    def _verdict(self, request: Request) -> Response:
-        name = self._step(request)
-        result = self.board.results.get(name or "")
+    def _verdict(self, name: str, request: Request) -> dict[str, Any]:
+        result, file = self.board.results.get(name), self.board.folder / f"{name}.py"
         sources = submissions.read(self.board.folder).sources if self.board.folder.is_dir() else {}
-        html = verdict.html(name, result, sources.get(name, ("", ""))[1]) if name else ""
-        return JSONResponse({"html": html})
+        source = sources.get(name, ("", ""))[1]
+        calm = self.shown.calm.get(name, "")
+        return {"html": verdict.html(name, overview.step_titles()[name], file, source, result, calm)}
 
-    def _do(self, request: Request) -> Response:
-        name, what = self._step(request), request.path_params["what"]
-        if name is None:
-            return JSONResponse({}, 404)
-        if what == "again":
-            self.session.events.put(Key(name))
-            self.session.events.put(Key("r"))
-        return JSONResponse({})
+    def _solution(self, name: str, request: Request) -> dict[str, Any]:
+        return {"html": lesson.solution(name) if self.board.passes(name) else ""}
 
-    def _step(self, request: Request) -> str | None:
-        """The step that a path names; None where there is none."""
-        asked = request.path_params["step"]
-        known = overview.step_titles()
-        return asked if asked in known else None
+    def _built(self, name: str, request: Request) -> dict[str, Any]:
+        return {
+            "html": self.built.html(name, request.query_params.get("text", "")[:200]) if self.board.passes(name) else ""
+        }
+
+    def _again(self, name: str) -> dict[str, Any]:
+        self.session.events.put(Key(name))
+        self.session.events.put(Key("r"))
+        return {}
+
+    def _hint(self, name: str) -> dict[str, Any]:
+        return lesson.hints(name, self.board.folder, one_more=True)
+
+    def _reset(self, name: str) -> dict[str, Any]:
+        try:
+            return {"said": lessons.told(lessons.reset(name, self.board.folder))}
+        except (lessons.NoStub, OSError) as error:
+            return {"said": str(error)}
+
+    def _begin(self, name: str) -> dict[str, Any]:
+        """Writes the stubs of a step's track, which the session then finds."""
+        own = next(track.steps for track in tracks.tracks() if name in track.steps)
+        exercises.begin(own, self.board.folder)
+        return {}
+
+    def _load(self) -> None:
+        """Loads torch before a lesson is asked for; then the labs can say what they need."""
+        self.lessons(self._first())
+        self.shown.has_torch = True
+
+    def _right(self) -> frozenset[str]:
+        """The steps that passed when they were last graded."""
+        return frozenset(name for name in self.board.names if self.board.passes(name))
+
+    def _tell(self, what: dict[str, Any]) -> None:
+        self.server.events.tell("lab", what)
+
+    def _first(self) -> str:
+        return self.board.current or self.board.names[0]
+
+    def _with_language(self, made: Callable[[str], str]) -> Callable[[str], str]:
+        spoken = language.current()
+
+        def make(name: str) -> str:
+            with language.use(spoken):
+                return made(name)
+
+        return make
 
 
 def run(
     folder: Path, start: str | None, device: str = "cpu", required: tuple[str, ...] = (), names: Sequence[str] = (),
-    *, place: str = "",
+    *, place: str = "/",
 ) -> None:  # fmt: skip
     """Watches a folder of step files, shown as a page in the browser, until `q`, Ctrl-C or a signal.
 
     Raises what `watch.run` raises.
     """
-    if not re.fullmatch(r"(?:/[a-z0-9_]+)*", place):
-        raise ValueError(place)
     watch.run(folder, start, device, required, names, page=lambda session: CoursePage(session, place))

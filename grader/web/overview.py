@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-import re
+import time
+from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from grader.base.language import gettext as _
-from grader.base.paths import SOLUTIONS
-from grader.base.results import total
-from grader.course import lab_log, tracks
+from grader.base.results import StepResult, total
+from grader.course import tracks
 from grader.course.steps import steps
+from grader.labs import lab as labs
 from grader.learner.watch_view import Board
 from grader.report import terminal as reports
-
-NEED = re.compile(r"\bNeed\(\s*\"(step\d{2}_\w+)\"")
+from grader.web.kept import KeptVerdict
+from grader.web.labs import done
 
 
 class Shown:
     """What the page was last told, and what is to be told now."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: Board, known: Mapping[str, KeptVerdict]) -> None:
         self.board = board
         self.versions: dict[str, int] = {}
         self.calm: dict[str, str] = {}
-        self.at: dict[str, str] = {}
-        self._seen: dict[str, tuple[object, ...]] = {}
+        self.at = {name: one.at for name, one in known.items()}
+        self._seen: dict[str, tuple[StepResult | None, str]] = {
+            name: (board.results.get(name), "") for name in known
+        }  # fmt: skip
         self._last: dict[str, Any] | None = None
+        self.has_torch = False  # what needs it is told once it is loaded
 
     def state(self) -> dict[str, Any] | None:
         """The state of the course; None where it is what was last told."""
@@ -43,37 +46,48 @@ class Shown:
         board = self.board
         if board.current:
             self.calm[board.current] = board.calm
-            self.at[board.current] = board.at
         for name in board.names:
-            seen = (id(board.results.get(name)), self.calm.get(name, ""), self.at.get(name, ""))
-            if self._seen.get(name) != seen:
-                self._seen[name] = seen
+            result, calm = board.results.get(name), self.calm.get(name, "")
+            before = self._seen.get(name, (None, ""))
+            if before[0] is not result:
+                calm = self.calm[name] = board.calm if name == board.current else ""
+                self.at[name] = time.strftime("%H:%M:%S")
+            if before[0] is not result or before[1] != calm:
+                self._seen[name] = (result, calm)
                 self.versions[name] = self.versions.get(name, 0) + 1
 
     def _state(self) -> dict[str, Any]:
         board = self.board
         score, most = total(board.results.values())
         return {
-            "score": reports.number(score), "most": reports.number(most), "busy": board.busy, "notice": board.notice,
-            "saved": board.current, "next": board.following(),
-            "tracks": [self._track(track) for track in tracks.tracks()],
+            "score": reports.number(score), "most": reports.number(most), "busy": board.busy,
+            "ready": bool(board.results), "saved": board.current,
+            "tracks": [self._track(track) for track in _tracks()],
         }  # fmt: skip
 
     def _track(self, track: tracks.Track) -> dict[str, Any]:
         return {
-            "name": track.name, "title": track.title, "after": track.after,
-            "steps": [self._step(name) for name in track.steps], "labs": _labs(track.folder),
+            "name": track.name, "title": track.title, "after": track.after, "summary": track.summary,
+            "steps": [self._step(name) for name in _steps_of(track)], "labs": [self._lab(lab) for lab in _labs(track)],
+        }  # fmt: skip
+
+    def _lab(self, lab: labs.Lab) -> dict[str, Any]:
+        return {
+            "name": lab.name, "title": _lab_title(lab), "done": done(lab.name),
+            "needs": _needs(lab) if self.has_torch else None,
         }  # fmt: skip
 
     def _step(self, name: str) -> dict[str, Any]:
         result = self.board.results.get(name)
-        begun = name in self.board.names
-        status = "calm" if self.calm.get(name) else result.status if result else ("waiting" if begun else "away")
+        status = str(result.status) if result else "waiting" if name in self.board.names else "away"
+        if self.calm.get(name):
+            status = "calm"
         return {
             "name": name, "number": int(name[4:6]), "title": _(step_titles()[name]), "status": status,
             "word": reports.status_word(result.status, result.blocked_by) if result else "",
             "score": reports.number(result.score) if result else "", "version": self.versions.get(name, 0),
             "most": reports.number(result.max_score) if result else "", "at": self.at.get(name, ""),
+            "blocked": result.blocked_by if result else None,
         }  # fmt: skip
 
 
@@ -84,17 +98,26 @@ def step_titles() -> dict[str, str]:
 
 
 @cache
-def lab_needs() -> dict[str, list[str]]:
-    """The steps that each lab's code names, read as text."""
-    found = {}
-    for folder in lab_log.folders():
-        text = "".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py")))
-        found[folder.name.removeprefix("lab_")] = sorted(set(NEED.findall(text)))
-    return found
+def _tracks() -> list[tracks.Track]:
+    return tracks.tracks()
 
 
-def _labs(folder: Path) -> list[dict[str, Any]]:
-    """The labs of a track, each with the last step that it needs."""
-    names = [one.name.removeprefix("lab_") for one in lab_log.folders() if one.parent == SOLUTIONS / folder.name]
-    needs = lab_needs()
-    return [{"name": name, "needs": needs[name][-1] if needs[name] else None} for name in names]
+@cache
+def _steps_of(track: tracks.Track) -> list[str]:
+    return track.steps
+
+
+@cache
+def _labs(track: tracks.Track) -> list[labs.Lab]:
+    return [lab for lab in labs.labs() if lab.folder.parent == track.folder]
+
+
+@cache
+def _lab_title(lab: labs.Lab) -> str:
+    return lab.lesson.title
+
+
+@cache
+def _needs(lab: labs.Lab) -> str | None:
+    """The last step that a lab cannot do without. The first call loads torch."""
+    return max((need.step for need in lab.module.NEEDS if not need.optional), default=None)

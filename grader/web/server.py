@@ -24,7 +24,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -63,6 +63,7 @@ class PageServer:
         own = [
             Route("/enter", self._enter),
             Route("/events", self.events.stream),
+            Route("/assets/pictures.js", lambda request: FileResponse(report_page.TEMPLATES / "pictures.js")),
             Mount("/assets", StaticFiles(directory=ASSETS)),
         ]
         app = Starlette(routes=[*own, *routes])
@@ -145,18 +146,14 @@ class Events:
 
     def __init__(self) -> None:
         self._queues: dict[asyncio.Queue[str | None], asyncio.AbstractEventLoop] = {}
-        self._state = ""
-        self._lock = threading.Lock()
+        self._first = ""
 
-    def state(self, state: dict[str, Any]) -> None:
-        """Sends the state of the course, also to those that open later."""
-        with self._lock:
-            self._state = self._framed("state", state)
-        self._send(self._state)
-
-    def tell(self, kind: str, what: dict[str, Any]) -> None:
-        """Sends something that only pages that are open now need."""
-        self._send(self._framed(kind, what))
+    def tell(self, kind: str, what: dict[str, Any], *, stays: bool = False) -> None:
+        """Sends something to the pages that are open; what `stays`, also to those that open later."""
+        frame = f"event: {kind}\ndata: {json.dumps(what, ensure_ascii=False)}\n\n"
+        if stays:
+            self._first = frame
+        self._send(frame)
 
     def close(self) -> None:
         """Ends every stream."""
@@ -172,9 +169,7 @@ class Events:
         queue: asyncio.Queue[str | None] = asyncio.Queue()
         self._queues[queue] = asyncio.get_running_loop()
         try:
-            with self._lock:
-                first = self._state
-            yield "retry: 1000\n\n" + first
+            yield "retry: 1000\n\n" + self._first
             while True:
                 try:
                     frame = await asyncio.wait_for(queue.get(), ALIVE_SECONDS)
@@ -190,10 +185,6 @@ class Events:
         for queue, loop in list(self._queues.items()):
             with contextlib.suppress(RuntimeError):  # its loop has ended
                 loop.call_soon_threadsafe(queue.put_nowait, frame)
-
-    @staticmethod
-    def _framed(kind: str, what: dict[str, Any]) -> str:
-        return f"event: {kind}\ndata: {json.dumps(what, ensure_ascii=False)}\n\n"
 
 
 def cookie_name(port: int) -> str:

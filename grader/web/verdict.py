@@ -1,19 +1,111 @@
-"""The verdict on a step as the page shows it: the code, what was expected and what it got, and what to do."""
+"""The verdict on a step as the page shows it: the learner's code, what was expected and what it got, and what to do."""
 
 from __future__ import annotations
 
-from markupsafe import Markup
+import ast
+import re
+from dataclasses import dataclass
+from pathlib import Path
 
-from grader.base.results import Report, StepResult, total
+from markupsafe import Markup, escape
+from pygments.lexers.python import PythonLexer
+from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType
+
+from grader.base.language import gettext as _
+from grader.base.results import CheckResult, StepResult, leading
+from grader.base.syntax import parsed
 from grader.report import page as report_page
+from grader.report import terminal as reports
+from grader.web.server import TEMPLATES
+
+# The classes of the style sheet; the first whose kind of token contains a token's is taken.
+COLOURS: tuple[tuple[_TokenType, str], ...] = (
+    (Comment, "c"), (String, "s"), (Number, "n"), (Keyword, "k"), (Operator.Word, "k"), (Name.Function, "f"),
+    (Name.Class, "f"), (Name.Builtin, "b"), (Name.Decorator, "b"),
+)  # fmt: skip
 
 
-def html(name: str, result: StepResult | None, source: str) -> str:
-    """The right column of a step; what a learner's code wrote is escaped in it."""
-    if result is None:
-        return ""
-    score, most = total([result])
-    report = Report(
-        submission="", seed=0, isolation=[], devices={}, score=score, max_score=most, steps=[result],
+@dataclass(frozen=True)
+class CodeLine:
+    """A line of the learner's file; `about`: it is of what the check asks for; `fault`: it is where that went wrong."""
+
+    number: int
+    text: Markup
+    about: bool
+    fault: bool
+
+
+def html(step: str, title: str, file: Path, source: str, result: StepResult | None, calm: str = "") -> str:
+    """What a step's column shows; `calm` says why the file is not graded yet. Text of a learner's is escaped."""
+    check = leading(result.checks) if result and not calm else None
+    shown = file.parent.name + "/" + file.name
+    return report_page.environment(TEMPLATES).get_template("step_verdict.html.j2").render(
+        **report_page.of_pieces(), name=step, title=title, file=shown, result=result, calm=calm.partition("\n"),
+        view=report_page.view(result) if result else None, parts=reports.parts(result) if result else "",
+        lines=listing(source, check, _calm_line(calm, source)), source=source,
+        lead=check, others=_others(result, check) if result and check else 0,
     )  # fmt: skip
-    return str(Markup("<pre>{}</pre>").format(source)) + report_page.fragment(report, as_images=False)
+
+
+def listing(source: str, check: CheckResult | None, fault: int = 0) -> list[CodeLine]:
+    """The file in colours, with the lines that a failing check is about, and the one that raised what it got."""
+    first, last = _definition(source, check.about) if check and check.status in ("fail", "timeout") else (0, -1)
+    if check and not fault:
+        fault = _raised_at(check)
+    return [
+        CodeLine(number, text, first <= number <= last, number == fault)
+        for number, text in enumerate(highlighted(source), 1)
+    ]
+
+
+def highlighted(source: str) -> list[Markup]:
+    """The lines of a source as HTML, each by itself, in classes of the style sheet."""
+    lines = [Markup()]
+    for kind, text in PythonLexer(stripnl=False, ensurenl=False).get_tokens(source):
+        colour = next((name for wanted, name in COLOURS if kind in wanted), "")
+        for number, part in enumerate(reports.visible(text).split("\n")):
+            if number:
+                lines.append(Markup())
+            if part:
+                lines[-1] += Markup('<span class="{}">{}</span>').format(colour, part) if colour else escape(part)
+    return lines[:-1] if lines and not lines[-1] else lines
+
+
+def _others(result: StepResult, check: CheckResult) -> int:
+    return sum(other.status != "pass" and not other.unwritten for other in result.checks if other is not check)
+
+
+def _definition(source: str, name: str) -> tuple[int, int]:
+    """The first and the last line of a public name's definition."""
+    try:
+        tree = parsed(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return 0, -1
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            return node.lineno, node.end_lineno or node.lineno
+    return 0, -1
+
+
+def _raised_at(check: CheckResult) -> int:
+    """The line that the check's message names; 0 where it names none."""
+    for sentence in (
+        _("at line {line} of {file}, in {function}: {source}"), _("at line {line} of {file}: {source}"),
+        _("the code was at line {line} of {file}, in {function}"),
+    ):  # fmt: skip
+        pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.+)", re.escape(sentence)).replace("(?P<line>.+)", r"(?P<line>\d+)")
+        if found := re.search(pattern, check.message):
+            return int(found["line"])
+    return 0
+
+
+def _calm_line(calm: str, source: str) -> int:
+    if not calm:
+        return 0
+    try:
+        parsed(source)
+    except SyntaxError as error:
+        return error.lineno or 0
+    except (ValueError, RecursionError, MemoryError):
+        return 0
+    return 0

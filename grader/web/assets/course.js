@@ -1,58 +1,119 @@
 // The page: where it is, what the session says, and which column shows it.
-import { el, get, post, t } from "./kit.js";
+import { el, icon, t, unseen } from "./kit.js";
+import { drawMap, short } from "./map.js";
+import { StepPlace } from "./step.js";
+import { LabPlace } from "./lab.js";
 
-const [bar, map, middle, right, lost] = ["bar", "map", "middle", "right", "lost"].map((id) => document.getElementById(id));
+const [bar, map, middle, right, tabs, lost, said] = ["bar", "map", "middle", "right", "tabs", "lost", "said"].map((id) =>
+  document.getElementById(id));
+const columns = { middle, right };
 let state = null;
-let place = { kind: "", step: "", lab: "" };
-let version = 0;
+let place = null; // what is open: update(state) shows what has changed, lab(event) what a run says
 
-const steps = () => state.tracks.flatMap((track) => track.steps);
+export const steps = () => state.tracks.flatMap((track) => track.steps);
 
-function read() {
+// The first step to do: a step that blocks it comes before it.
+export function toDo(after = null) {
+  const begun = steps().filter((step) => step.status !== "away");
+  const start = begun.findIndex((step) => step.name === after) + 1;
+  const found = [...begun.slice(start), ...begun.slice(0, start)].find((step) => step.status !== "pass");
+  return (found?.blocked && steps().find((step) => step.name === found.blocked)) || found || null;
+}
+
+function named() {
   const [, kind, name] = location.pathname.split("/");
-  if (kind === "explore") return { kind };
-  if (kind === "lab") return { kind, lab: name };
-  const step = steps().find((one) => String(one.number) === name) ?? steps().find((one) => one.name === state.next) ?? steps()[0];
-  return { kind: "step", step: step.name };
+  if (kind === "explore" || kind === "lab") return [kind, name];
+  const step = steps().find((one) => String(one.number) === name) ?? toDo() ?? steps()[0];
+  return ["step", step.name];
 }
 
-function go(path) {
+function made(kind, name) {
+  if (kind === "step") return new StepPlace(name, columns, go);
+  if (kind === "lab") return new LabPlace(name, columns);
+  const root = el("div", { id: "explore" });
+  middle.replaceChildren(root);
+  right.replaceChildren();
+  import("./explore.js").then((explore) => explore.mount(root));
+  return { kind, name, update() {}, title: () => t("Explore") };
+}
+
+// Goes to a place of the page, as its links do.
+export function go(path) {
   if (path !== location.pathname) history.pushState(null, "", path);
+  document.body.dataset.tab = "middle";
   show();
+  middle.scrollTop = right.scrollTop = 0;
+  scrollTo(0, 0);
+  middle.focus({ preventScroll: true });
 }
 
-async function show() {
-  const now = read();
-  const moved = JSON.stringify(now) !== JSON.stringify(place);
-  place = now;
-  document.body.dataset.place = place.kind;
-  drawMap();
-  if (place.kind === "step") {
-    const step = steps().find((one) => one.name === place.step);
-    if (moved) middle.innerHTML = (await get(`/data/lesson/${step.name}`)).html;
-    if (moved || step.version !== version) {
-      version = step.version;
-      right.innerHTML = (await get(`/data/verdict/${step.name}`)).html;
-    }
-  } else if (place.kind === "explore" && moved) {
-    middle.replaceChildren(el("div", { id: "explore" }));
-    right.replaceChildren();
-    (await import("./explore.js")).mount(document.getElementById("explore"));
-  } else if (moved) {
-    middle.replaceChildren(el("h1", {}, t("Lab")));
-    right.replaceChildren();
+function show() {
+  const [kind, name] = named();
+  if (place?.kind !== kind || place.name !== name) {
+    place?.leave?.();
+    document.body.dataset.place = kind;
+    place = made(kind, name);
+  }
+  place.update(state);
+  drawMap(map, state, kind, name, toDo());
+  drawBar();
+  document.title = `${place.title(state)} · ${t("Attention from scratch")}`;
+}
+
+function drawBar() {
+  const part = (100 * Number(state.score)) / Math.max(Number(state.most), 1);
+  document.getElementById("points").replaceChildren(
+    el("span", {}, t("{score} of {total} points", { score: state.score, total: state.most })),
+    el("span", { class: "meter", "aria-hidden": "true" }, el("span", { style: `width: ${part}%` })),
+  );
+  document.getElementById("to-explore").toggleAttribute("aria-current", location.pathname === "/explore");
+}
+
+function say(before) {
+  for (const step of steps()) {
+    const old = before?.get(step.name);
+    if (old && old.version !== step.version) said.textContent = `${step.number} ${short(step.title)}: ${step.word}`;
   }
 }
 
-function drawMap() {
-  const link = (path, ...inside) => el("a", { href: path, "aria-current": path === location.pathname && "page" }, ...inside);
-  map.replaceChildren(
-    el("p", {}, `${state.score} / ${state.most}`),
-    ...state.tracks.map((track) => el("section", {}, el("h2", {}, track.title),
-      ...track.steps.map((step) => link(`/step/${step.number}`, `${step.number} ${step.title} ${step.word}`)),
-      ...track.labs.map((lab) => link(`/lab/${lab.name}`, `${t("Lab")} ${lab.name}`)))),
-    link("/explore", t("Explore")),
+// --- what stands around the columns ---
+
+const THEMES = { "": ["system", "Colours: as the system"], light: ["sun", "Colours: light"], dark: ["moon", "Colours: dark"] };
+
+function theme(button) {
+  const chosen = document.documentElement.dataset.theme ?? "";
+  const [mark, word] = THEMES[chosen];
+  button.replaceChildren(icon(mark), unseen(t(word)));
+  button.title = t(word);
+}
+
+function build() {
+  const button = el("button", { type: "button", class: "quiet-button", onclick: () => {
+    const names = Object.keys(THEMES);
+    const next = names[(names.indexOf(document.documentElement.dataset.theme ?? "") + 1) % names.length];
+    if (next) document.documentElement.dataset.theme = localStorage.theme = next;
+    else {
+      delete document.documentElement.dataset.theme;
+      localStorage.removeItem("theme");
+    }
+    theme(button);
+  } });
+  theme(button);
+  bar.append(
+    el("a", { href: "/", class: "brand" }, icon("brand"), el("strong", {}, t("Attention from scratch"))),
+    el("span", { id: "points", class: "points" }),
+    el("a", { href: "/explore", id: "to-explore", class: "quiet-button" }, icon("eye"), el("span", {}, t("Explore"))),
+    button,
   );
+  tabs.append(...[["middle", "book", "Lesson"], ["right", "verdict", "Verdict"], ["map", "list", "Course"]].map(([tab, mark, word]) =>
+    el("button", { type: "button", "data-tab": tab, onclick: () => {
+      document.body.dataset.tab = tab;
+      marked();
+    } }, icon(mark), t(word))));
+  const marked = () => tabs.querySelectorAll("button").forEach((one) =>
+    one.setAttribute("aria-pressed", one.dataset.tab === (document.body.dataset.tab ?? "middle")));
+  new MutationObserver(marked).observe(document.body, { attributeFilter: ["data-tab"] });
+  document.body.dataset.tab = "middle";
 }
 
 document.addEventListener("click", (event) => {
@@ -63,14 +124,17 @@ document.addEventListener("click", (event) => {
 });
 addEventListener("popstate", show);
 
+build();
 const stream = new EventSource("/events");
 stream.addEventListener("state", (event) => {
+  const before = state && new Map(steps().map((step) => [step.name, step]));
   state = JSON.parse(event.data);
   lost.hidden = true;
   show();
+  say(before);
 });
+stream.addEventListener("lab", (event) => place?.lab?.(JSON.parse(event.data)));
 stream.onerror = () => {
   lost.textContent = t("The session has ended. To continue, type: make course");
   lost.hidden = false;
 };
-bar.append(el("strong", {}, t("Attention from scratch")), el("button", { type: "button", onclick: () => post(`/do/again/${place.step}`) }, t("Run again")));

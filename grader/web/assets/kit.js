@@ -3,7 +3,7 @@ export const given = JSON.parse(document.getElementById("given").textContent);
 
 // A sentence in the page's language, with {names} filled in.
 export const t = (english, values = {}) =>
-  Object.entries(values).reduce((said, [name, value]) => said.replaceAll(`{${name}}`, value), given.texts[english] ?? english);
+  (given.texts[english] ?? english).replace(/\{(\w+)\}/g, (whole, name) => (name in values ? values[name] : whole));
 
 // el("p", {class: "quiet"}, "text", child, …): text is text, never markup.
 export function el(tag, attributes = {}, ...children) {
@@ -13,20 +13,36 @@ export function el(tag, attributes = {}, ...children) {
     else if (value === true) made.setAttribute(name, "");
     else if (value !== false && value != null) made.setAttribute(name, value);
   }
-  made.append(...children.filter((child) => child != null && child !== false));
+  made.append(...children.flat().filter((child) => child != null && child !== false));
   return made;
 }
 
-export async function get(path) {
-  const answer = await fetch(path);
-  if (!answer.ok) throw new Error(`${answer.status} ${path}`);
-  return (answer.headers.get("content-type") ?? "").includes("json") ? answer.json() : answer.arrayBuffer();
+// An icon of the shell's; words beside it say what it means.
+export function icon(name) {
+  const space = "http://www.w3.org/2000/svg";
+  const [svg, use] = [document.createElementNS(space, "svg"), document.createElementNS(space, "use")];
+  svg.setAttribute("class", `icon is-${name}`);
+  svg.setAttribute("aria-hidden", "true");
+  use.setAttribute("href", `#i-${name}`);
+  svg.append(use);
+  return svg;
 }
 
-export async function post(path, body = {}) {
-  const answer = await fetch(path, {
-    method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body),
-  });
-  if (!answer.ok) throw new Error(`${answer.status} ${path}`);
+export const unseen = (text) => el("span", { class: "unseen" }, text);
+
+// HTML that the server has made, of its own templates.
+export function html(text) {
+  const made = document.createElement("template");
+  made.innerHTML = text;
+  return made.content;
+}
+
+async function answered(answer) {
+  if (!answer.ok) throw new Error(`${answer.status} ${answer.url}`);
   return answer.json();
 }
+
+export const get = async (path) => answered(await fetch(path));
+
+export const post = async (path, body = {}) =>
+  answered(await fetch(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) }));

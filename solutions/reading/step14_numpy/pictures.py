@@ -4,7 +4,7 @@ from types import ModuleType
 
 import numpy as np
 
-from grader.report.pictures import Matrices, Picture
+from grader.report.pictures import Matrices, Picture, rounded
 
 
 def pictures(reference: ModuleType) -> dict[str, Picture]:
@@ -12,4 +12,6 @@ def pictures(reference: ModuleType) -> dict[str, Picture]:
     draws = np.random.default_rng(14)
     X, *matrices = (draws.normal(size=shape) for shape in ((8, 6), (6, 4), (6, 4), (6, 4)))
     names = ("self_attention", "causal_self_attention")
-    return {"weights": Matrices(panels=[(name, getattr(reference, name)(X, *matrices)[1].tolist()) for name in names])}
+    return {
+        "weights": Matrices(panels=[(name, rounded(getattr(reference, name)(X, *matrices)[1], 2)) for name in names])
+    }

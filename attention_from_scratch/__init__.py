@@ -1,0 +1,1 @@
+"""What pip installs: the command `attention` (console.py) and, in a released wheel, the course (kit.zip)."""

@@ -1,0 +1,273 @@
+"""A step's mistakes made into code: each is an edit of the reference's text, and is compiled when it is first asked."""
+
+from __future__ import annotations
+
+import ast
+import io
+import linecache
+import math
+import os
+import re
+import textwrap
+import tokenize
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import groupby, pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from grader.base import mistakes
+from grader.base.language import gettext as _
+from grader.base.mistakes import Unreadable, Way
+from grader.base.paths import shown
+from grader.checks.catalogue import Misconception, paired
+
+AT_HAND = {"math": math, "torch": torch, "nn": nn, "F": functional, "Tensor": Tensor}  # what a block need not import
+
+
+class Made(Mapping[str, Any]):
+    """The public names that a mistake replaces, and what by: compiled when a value is first asked for."""
+
+    def __init__(self, names: Sequence[str], make: Callable[[], dict[str, Any]]) -> None:
+        self._names, self._make = dict.fromkeys(names), make
+
+    @cached_property
+    def _values(self) -> dict[str, Any]:
+        return self._make()
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+class WrongWays:
+    """The mistakes of the step in `folder`, as edits of its reference. Raises Unreadable."""
+
+    def __init__(self, folder: Path, reference: ModuleType) -> None:
+        self.folder, self.reference = folder, reference
+        self.document = mistakes.read(folder)
+
+    @cached_property
+    def single(self) -> list[Misconception]:
+        """Each mistake in each of its forms: in the order of the names that they replace, then as they are written."""
+        texts, found = mistakes.texts(self.folder, self.document), []
+        for entry in self.document.entries.values():
+            for way in entry.ways if entry.name in texts else ():
+                form_of = entry.name if way is not entry.ways[0] else ""
+                found.append(
+                    Misconception(
+                        way.name, way.facts.caught_by, self._made(way), *texts[entry.name], form_of=form_of,
+                        own_draws=way.facts.own_draws, misses_the_point=way.facts.misses_the_point,
+                    )
+                )  # fmt: skip
+        places = {name: place for place, name in enumerate(vars(self.reference))}
+        return sorted(found, key=lambda wrong: places.get(next(iter(wrong.replaced)), len(places)))
+
+    @cached_property
+    def pairs(self) -> list[Misconception]:
+        """Those that are made together: both edits of one text, or the block under a heading that joins both names."""
+        known = {wrong.name: wrong for wrong in self.single}
+        of_their_own = {
+            tuple(name.split(mistakes.JOINED)): entry.ways[0]
+            for name, entry in self.document.entries.items()
+            if mistakes.JOINED in name
+        }
+        asked = dict.fromkeys([*self.document.together, *of_their_own])
+        for name in sorted({name for pair in asked for name in pair} - known.keys()):
+            raise Unreadable(
+                _("{folder}: a pair names {name}, which is no mistake here.").format(
+                    folder=shown(self.folder), name=name
+                )
+            )
+        return [
+            paired(known[one], known[other], self._made(of_their_own[one, other]))
+            if (one, other) in of_their_own
+            else paired(known[one], known[other], self._made(self._ways[one], self._ways[other]))
+            for one, other in asked
+        ]
+
+    @cached_property
+    def _ways(self) -> dict[str, Way]:
+        return {way.name: way for entry in self.document.entries.values() for way in entry.ways}
+
+    def _made(self, *ways: Way) -> Made:
+        return Made(list(dict.fromkeys(name for way in ways for name in way.facts.names)), lambda: self.compiled(*ways))
+
+    def compiled(self, *ways: Way) -> dict[str, Any]:
+        """What the public names are with all these mistakes made at once. Raises Unreadable."""
+        names = vars(self.reference) | {"reference": self.reference}
+        names = {**AT_HAND, **names}
+        self._run(self.document.shared, names, f"{self.folder.name}, what its blocks share")
+        edited = [way for way in ways if way.language == "diff"]
+        for place, some in groupby(edited, key=lambda way: way.facts.names):  # of one name the edits are made at once
+            several = list(some)
+            self._run(self.edited(place, several), names, " and ".join(way.place for way in several))
+        made = {name for way in edited for name in way.facts.names}
+        for way in reversed(ways):  # the first may build on the second, as when it stands before it in a list of bases
+            if way.language != "diff":
+                self._define(way, names, made)
+        whole = [name for way in ways for name in way.facts.names]
+        rest = "\n".join(text for name, text in self.definitions.items() if name in whole and name not in made)
+        self._run(rest, names, f"{ways[0].place}, what uses it")
+        return {name: names[name] for name in whole}
+
+    def text(self, way: Way) -> str:
+        """The definitions of a mistake, as somebody would write them."""
+        return self.edited(way.facts.names, [way]) if way.language == "diff" else self._whole(way)
+
+    def edited(self, names: Sequence[str], ways: Sequence[Way]) -> str:
+        """The text of these definitions with the edits of all these blocks. Raises Unreadable."""
+        unknown = [name for name in names if name not in self.definitions]
+        if unknown:
+            said = _("{place}: the reference defines no {name}.")
+            raise Unreadable(said.format(place=ways[0].place, name=unknown[0]))
+        text = "\n".join(own for name, own in self.definitions.items() if name in names)
+        found: set[tuple[int, int, str]] = set()
+        for way in ways:
+            for old, new in hunks(way.code):
+                places = list(re.finditer(pattern(old), text)) if old.strip() else []
+                if not places:
+                    said = _("{place}: in the reference of {names} there is no “{old}”.")
+                    raise Unreadable(said.format(place=way.place, names=", ".join(names), old=old))
+                found |= {_smallest(text, match, new) for match in places}
+        edits = sorted(found)
+        if any(first[1] > second[0] or first[:2] == second[:2] for first, second in pairwise(edits)):
+            said = _("{place}: two of its edits change the same words.")
+            raise Unreadable(said.format(place=" and ".join(way.place for way in ways)))
+        for start, end, new in reversed(edits):
+            text = text[:start] + new + text[end:]
+        return text
+
+    @cached_property
+    def definitions(self) -> dict[str, str]:
+        """The text of each public name of the reference, without docstrings and comments."""
+        text = without_comments((self.folder / "reference.py").read_text(encoding="utf-8"))
+        return {
+            node.name: "\n".join(text.splitlines()[_first_line(node) - 1 : node.end_lineno]) + "\n"
+            for node in ast.parse(text).body
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        }
+
+    def _define(self, way: Way, names: dict[str, Any], made: set[str]) -> None:
+        """Runs a `python` block: whole definitions, methods of the reference's class, or the body of its function."""
+        before = {name: names.get(name) for name in way.facts.names}
+        self._run(self._whole(way), names, way.place)
+        for name in way.facts.names:
+            if names.get(name) is before[name]:
+                continue
+            was = before[name]
+            if name in made and not (isinstance(was, type) and issubclass(names[name], was)):
+                names[name] = self._joined(way, name, names[name], was)
+            made.add(name)
+
+    def _joined(self, way: Way, name: str, *both: Any) -> type:
+        """One class of two that are made of the same pieces."""
+        of_one = all(isinstance(one, type) for one in both) and both[0].__bases__ == both[1].__bases__
+        if not of_one:
+            said = _(
+                "{place}: it can't be joined with another mistake in {name}: write a diff, or the pair as an entry."
+            )
+            raise Unreadable(said.format(place=way.place, name=name))
+        return type(name, both, {})
+
+    def _whole(self, way: Way) -> str:
+        """The definition that a block is, or is a part of."""
+        name = way.facts.names[0]
+        try:
+            body = ast.parse(way.code).body
+        except SyntaxError:  # a `return` needs its function
+            body = []
+        defined = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        defined |= {ast.unparse(node.targets[0]) for node in body if isinstance(node, ast.Assign)}
+        if defined & set(way.facts.names) or name not in self.definitions:
+            return way.code
+        inside = textwrap.indent(way.code, "    ")
+        node = ast.parse(self.definitions[name]).body[0]
+        if isinstance(node, ast.ClassDef):
+            return f"class {name}({name}):\n{inside}"
+        assert isinstance(node, ast.FunctionDef)
+        heading = self.definitions[name].splitlines()[: node.body[0].lineno - 1]
+        return "\n".join(heading) + f"\n{inside}"
+
+    def _run(self, text: str, names: dict[str, Any], place: str) -> None:
+        if not text.strip():
+            return
+        file = f"solutions: {place}"  # a file that is the kit's own
+        linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file  # tracebacks and Triton read it
+        try:
+            exec(compile(text, file, "exec"), names)  # our own text, from solutions/
+        except Exception as error:
+            said = _("{place}: its code can't be run: {error}.")
+            raise Unreadable(said.format(place=place, error=f"{type(error).__name__}: {error}")) from error
+
+
+def hunks(code: str) -> Iterator[tuple[str, str]]:
+    """What each edit of a diff replaces, and what by. Lines without a sign stay, before what changes."""
+    kept: list[str] = []
+    old: list[str] = []
+    new: list[str] = []
+    for line in [*code.splitlines(), None]:
+        if (line is None or not line.startswith("+")) and new:
+            yield "\n".join(kept + old), "\n".join(kept + new)
+            kept, old, new = [], [], []
+        if line is None:
+            continue
+        (old if line.startswith("-") else new if line.startswith("+") else kept).append(line[1:].removeprefix(" "))
+    if old:
+        yield "\n".join(kept + old), "\n".join(kept)
+
+
+def pattern(words: str) -> str:
+    """What finds these words, whatever the space between them."""
+    parts = re.findall(r"\w+|[^\w\s]", words)
+    found = ""
+    for before, part in zip(["", *parts], parts, strict=False):
+        between = r"\s+" if re.match(r"\w", before[-1:]) and re.match(r"\w", part) else r"\s*" if before else ""
+        found += between + re.escape(part)
+    start = r"(?<!\w)" if re.match(r"\w", parts[0]) else ""
+    return start + found + (r"(?!\w)" if re.match(r"\w", parts[-1][-1:]) else "")
+
+
+def without_comments(source: str) -> str:
+    """The source on the same lines, without docstrings and comments."""
+    lines = source.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column].rstrip()
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module) or ast.get_docstring(node) is None:
+            continue
+        said = node.body[0]
+        assert said.end_lineno is not None
+        for row in range(said.lineno, said.end_lineno + 1):
+            lines[row - 1] = ""
+        if len(node.body) == 1 and not isinstance(node, ast.Module):
+            lines[said.lineno - 1] = " " * said.col_offset + "pass"
+    return "\n".join(lines) + "\n"
+
+
+def _smallest(text: str, match: re.Match[str], new: str) -> tuple[int, int, str]:
+    """An edit without what it leaves as it is: where it begins and ends in the text, and what is written there."""
+    start, end, old = match.start(), match.end(), match[0]
+    line = text[text.rfind("\n", 0, start) + 1 : start]
+    new = new.replace("\n", "\n" + line[: len(line) - len(line.lstrip())])
+    before = len(os.path.commonprefix((old, new)))
+    after = len(os.path.commonprefix((old[before:][::-1], new[before:][::-1])))
+    return start + before, end - after, new[before : len(new) - after]
+
+
+def _first_line(node: ast.FunctionDef | ast.ClassDef) -> int:
+    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])

@@ -1,0 +1,43 @@
+// The left column: tracks, steps with state and points, labs below the step that they need, and what is next.
+import { el, icon, t, unseen } from "./kit.js";
+
+// A title without what stands behind its colon.
+export const short = (title) => title.split(/[:：]/)[0];
+
+const STATES = {
+  pass: "pass", fail: "fail", timeout: "timed out", error: "grader error", skipped: "blocked", todo: "to do",
+  calm: "not valid Python yet", waiting: "not graded yet", away: "not begun",
+};
+
+export function drawMap(map, state, kind, place, next) {
+  const focused = map.contains(document.activeElement) && document.activeElement.getAttribute("href");
+  const folded = new Map([...map.querySelectorAll("details")].map((one) => [one.dataset.track, one.open]));
+  const link = (path, current, name, ...inside) =>
+    el("a", { href: path, class: name, "aria-current": current && "page" }, ...inside);
+
+  const step = (one) => link(`/step/${one.number}`, kind === "step" && one.name === place, `row ${one.status}`,
+    icon(one.status), el("span", { class: "number" }, one.number), el("span", { class: "title" }, short(one.title)),
+    unseen(`, ${t(STATES[one.status])}`), one.status !== "away" && one.most && el("span", { class: "worth" }, `${one.score}/${one.most}`));
+  const lab = (one) => link(`/lab/${one.name}`, kind === "lab" && one.name === place, "row lab",
+    icon(one.done ? "flask-done" : "flask"), el("span", { class: "title" }, unseen(`${t("Lab")}: `), short(one.title)),
+    one.done && unseen(`, ${t("done")}`));
+
+  const track = (one) => {
+    const passed = one.steps.filter((step) => step.status === "pass").length;
+    const begun = one.steps.some((step) => step.status !== "away");
+    const here = one.steps.some((step) => step.name === place) || one.labs.some((lab) => lab.name === place);
+    const rows = one.steps.flatMap((each) => [step(each), ...one.labs.filter((lab) => lab.needs === each.name).map(lab)]);
+    const free = one.labs.filter((lab) => !one.steps.some((each) => each.name === lab.needs)).map(lab);
+    return el("details", { "data-track": one.name, open: folded.get(one.name) || begun || here },
+      el("summary", {}, icon("fold"), el("h2", {}, one.title), el("span", { class: "worth" }, t("{passed} of {total}", { passed, total: one.steps.length }))),
+      !begun && el("p", { class: "small" }, one.after), el("ol", {}, [...rows, ...free].map((row) => el("li", {}, row))));
+  };
+
+  map.replaceChildren(
+    next ? link(`/step/${next.number}`, kind === "step" && next.name === place, "next", el("span", { class: "small" }, t("Next")),
+      el("span", {}, `${next.number} ${short(next.title)}`), icon("onward"))
+      : el("p", { class: "next" }, icon("pass"), t("Every step passes. Well done.")),
+    ...state.tracks.map(track),
+  );
+  if (focused) map.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+}

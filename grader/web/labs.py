@@ -1,0 +1,153 @@
+"""Labs on the page: what one asks, a run of it in a process of its own, and its result."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from grader.base import language, paths
+from grader.labs import lab as labs
+from grader.report import page as report_page
+
+PROGRESS = re.compile(r"^(\d+)% · ([^·]*?)(?: · (.*))?$")
+OUT = Path("dist", "lab")
+# A lab's page is one of ours, and what it shows was measured by a learner's code: nothing in it runs.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; sandbox"
+MOST_WORDS = 400  # characters of a prediction
+MOST_SECONDS = 3600.0
+
+
+class LabRoutes:
+    """The labs of a course, and the one that runs."""
+
+    def __init__(self, folder: Path, tell: Callable[[dict[str, Any]], None]) -> None:
+        self.folder, self._tell, self.language = folder, tell, language.current()
+        self.running: dict[str, Any] | None = None
+        self._process: subprocess.Popen[str] | None = None
+        self._lock = threading.Lock()
+
+    def routes(self) -> list[Route]:
+        """What the page asks of labs."""
+        return [
+            Route("/data/lab/{name}", self._lab),
+            Route("/lab-result/{name}", self._result),
+            Route("/do/lab/{name}", self._start, methods=["POST"]),
+            Route("/do/lab-stop/{name}", self._stop, methods=["POST"]),
+        ]
+
+    def close(self) -> None:
+        """Ends the lab that runs."""
+        if self._process:
+            self._process.kill()
+
+    # --- what the page asks ---
+
+    def _lab(self, request: Request) -> Response:
+        lab = _named(request)
+        if lab is None:
+            return JSONResponse({}, 404)
+        lesson, module, said = lab.lesson, lab.module, self._kept(lab.name)
+        needs = list(dict.fromkeys(need.step for need in module.NEEDS if not need.optional))
+        return JSONResponse({
+            "name": lab.name, "title": lesson.title, "about": str(report_page.formatted(lesson.about)),
+            "question": str(report_page.formatted(lesson.question)), "answers": lesson.answers, "needs": needs,
+            "seconds": module.SECONDS, "running": self.running, "prediction": said.get("prediction", ""),
+            "result": _version(self._page(lab.name)),
+        })  # fmt: skip
+
+    def _result(self, request: Request) -> Response:
+        lab = _named(request)
+        page = self._page(lab.name) if lab else None
+        if page is None or not page.is_file():
+            return JSONResponse({}, 404)
+        return HTMLResponse(page.read_text(encoding="utf-8"), headers={"Content-Security-Policy": POLICY})
+
+    async def _start(self, request: Request) -> Response:
+        lab, body = _named(request), await request.json()
+        if lab is None:
+            return JSONResponse({}, 404)
+        seconds = min(max(float(body.get("seconds") or lab.module.SECONDS), 0.1), MOST_SECONDS)
+        prediction = str(body.get("prediction", ""))[:MOST_WORDS]
+        with self._lock:
+            if self.running is not None:
+                return JSONResponse({"running": self.running}, 409)
+            self.running = {"name": lab.name, "done": 0, "left": "", "what": "", "failed": ""}
+        threading.Thread(target=self._run, args=(lab.name, prediction, seconds), daemon=True).start()
+        return JSONResponse({"running": self.running})
+
+    async def _stop(self, request: Request) -> Response:
+        """As Ctrl-C does: what was measured until then is kept."""
+        if self._process:
+            self._process.send_signal(signal.SIGINT)
+        return JSONResponse({})
+
+    # --- the run ---
+
+    def _run(self, name: str, prediction: str, seconds: float) -> None:
+        command = [
+            sys.executable, "-m", "grader", "lab", name, "--predict", prediction, "--submission", str(self.folder),
+            "--seconds", f"{seconds:g}", "--out", str(OUT), "--lang", self.language,
+        ]  # fmt: skip
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            encoding="utf-8", errors="replace", env=os.environ | {"KIT_PROGRESS": "0.3", "PYTHONPATH": str(paths.ROOT)},
+        )  # fmt: skip
+        assert self._process.stderr is not None
+        last = ""
+        for line in self._process.stderr:
+            last = line.strip() or last
+            self._hear(line.strip())
+        status = self._process.wait()
+        failed = last if status not in (0, 130) else ""
+        over = (self.running or {}) | {"done": 100, "failed": failed}
+        self.running, self._process = None, None
+        self._tell(over | {"over": True, "result": _version(self._page(name))})
+
+    def _hear(self, line: str) -> None:
+        if self.running is None:
+            return
+        found = PROGRESS.match(line)
+        if found:
+            self.running |= {"done": int(found[1]), "left": found[2].strip(), "what": found[3] or ""}
+        else:
+            self.running |= {"what": line}
+        self._tell(self.running | {"result": _version(self._page(self.running["name"]))})
+
+    def _page(self, name: str) -> Path:
+        return OUT / f"{name}.html"
+
+    def _kept(self, name: str) -> dict[str, Any]:
+        try:
+            kept = json.loads(self._page(name).with_suffix(".json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return kept if isinstance(kept, dict) else {}
+
+
+def done(name: str) -> bool:
+    """Whether a lab has a result here."""
+    return (OUT / f"{name}.html").is_file()
+
+
+def _named(request: Request) -> labs.Lab | None:
+    return {lab.name: lab for lab in labs.labs()}.get(request.path_params["name"])
+
+
+def _version(page: Path) -> int:
+    """When a page was written, in milliseconds; 0 where there is none."""
+    try:
+        return page.stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return 0
