@@ -82,3 +82,38 @@ def test_no_rates_of_wrong_values(grader: Grader, number: int, right: str, wrong
     step = graded(grader, number, (right, wrong))
     said = "\n".join(check.message for check in step.checks)
     assert "share of 1.000" not in said
+
+
+OWN_DROPOUT = """
+
+class Dropout(nn.Module):
+    def __init__(self, p):
+        super().__init__()
+        self.p = p
+
+    def forward(self, x):
+        if not self.training:
+            return x
+        drawn = torch.rand(x.shape[::-1]).permute(*reversed(range(x.dim())))
+        return x * (drawn >= self.p) / (1 - self.p)
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "called"),
+    [
+        ("sum(head(x) for head in self.heads)", "heads_summed"),
+        ("torch.cat([head(x) for head in self.heads], dim=1)", "heads_concatenated_along_tokens"),
+    ],
+)
+def test_a_dropout_of_ones_own_hides_no_name(grader: Grader, wrong: str, called: str) -> None:
+    """Random numbers drawn in another order say nothing against a name."""
+    names = [name for name in FOLDERS if "step08" in name or "step06" in name or "step07" in name]
+    solved = {name: stubs.solved_of((FOLDERS[name] / "reference.py").read_text(encoding="utf-8")) for name in names}
+    six, eight = sorted(names)[0], sorted(names)[-1]
+    solved[six] = solved[six].replace("nn.Dropout(dropout)", "Dropout(dropout)") + OWN_DROPOUT
+    right = next(line.strip() for line in solved[eight].splitlines() if "for head in self.heads]" in line)
+    solved[eight] = solved[eight].replace(right, f"return {wrong}")
+    sources = {name: (f"{name}.py", source) for name, source in solved.items()}
+    (step,) = grader.grade(submissions.Submission("wrong", sources), [eight], device="cpu", seed=3).steps
+    assert called in named(step), {check.name: check.misconception for check in step.checks}

@@ -138,6 +138,11 @@ def same_but_for_the_draw(drawn: Outcome, theirs: Outcome) -> bool:
     return randomness.alike(randomness.profile(drawn), randomness.profile(theirs), randomness.shapes(drawn))
 
 
+def same_kinds(drawn: Outcome, theirs: Outcome) -> bool:
+    """Whether two answers that no code raised differ in the values of their tensors, arrays and floats alone."""
+    return not drawn.raised and not theirs.raised and _of_one_kind(drawn.value, theirs.value)
+
+
 def too_few_to_tell(drawn: Outcome, theirs: Outcome) -> bool:
     """Whether both are sampled tokens of the same shape, of too few rows to compare how often each was sampled."""
     if drawn.raised or theirs.raised or not randomness.has_tokens(drawn) or randomness.pairs(drawn):
