@@ -80,7 +80,7 @@ class WrongWays:
         """Those that are made together: both edits of one text, or the block under a heading that joins both names."""
         known = {wrong.name: wrong for wrong in self.single}
         of_their_own = {
-            tuple(name.split(mistakes.JOINED)): entry.ways[0]
+            tuple(name.split(mistakes.JOINED)): entry.ways
             for name, entry in self.document.entries.items()
             if mistakes.JOINED in name
         }
@@ -92,7 +92,7 @@ class WrongWays:
                 )
             )
         return [
-            paired(known[one], known[other], self._made(of_their_own[one, other]))
+            paired(known[one], known[other], self._made(*of_their_own[one, other]))
             if (one, other) in of_their_own
             else paired(known[one], known[other], self._made(self._ways[one], self._ways[other]))
             for one, other in asked
@@ -121,7 +121,17 @@ class WrongWays:
         whole = [name for way in ways for name in way.facts.names]
         rest = "\n".join(text for name, text in self.definitions.items() if name in whole and name not in made)
         self._run(rest, names, f"{ways[0].place}, what uses it")
-        return {name: names[name] for name in whole}
+        return {name: self._called(name, names[name]) for name in whole}
+
+    def _called(self, name: str, made: Any) -> Any:
+        """A class in place of a function stands for one call: it is made with the arguments, and called for the result."""
+        if not isinstance(made, type) or isinstance(getattr(self.reference, name), type):
+            return made
+
+        def function(*given: Any, **named: Any) -> Any:
+            return made(*given, **named)()
+
+        return function
 
     def text(self, way: Way) -> str:
         """The definitions of a mistake, as somebody would write them."""
