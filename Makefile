@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv/bin/python
-RUN := $(VENV) -m grader
+RUN := KIT_MAKE=1 $(VENV) -m grader
 LAB_OPTIONS = $(if $(TEXT),--text "$(TEXT)") $(if $(DEVICE),--device $(DEVICE)) $(if $(SEED),--seed $(SEED)) \
   $(if $(SECONDS),--seconds $(SECONDS)) $(if $(MODEL),--model $(MODEL))
 DRAWING = $(if $(TOKENS),--tokens $(TOKENS)) $(if $(TEMPERATURE),--temperature $(TEMPERATURE)) $(if $(TOP_K),--top-k $(TOP_K))
@@ -60,6 +60,10 @@ help: ## learn: Show this list (ALL=1: and what only those who maintain the kit 
 course: .venv/ready-page ## daily: Open the course in the browser: lessons, labs, and each save's verdict (STEP=4 opens there)
 	@$(RUN) course $(STEP)
 
+.PHONY: explore
+explore: .venv/ready-page ## daily: Look inside your own GPT: what each head attends to, and why it says what it says
+	@$(RUN) explore
+
 .PHONY: grade
 grade: .venv/ready ## daily: Grade your exercises
 	@$(RUN) grade $(CHOICE)
@@ -115,7 +119,7 @@ triton: .venv/ready ## learn: Add Triton, which step 29 needs (Linux, 300 MB)
 	@$(RUN) doctor
 
 .PHONY: train
-train: .venv/ready-lab ## learn: Train your own GPT (TEXT=file, SECONDS=120, RESUME=1)
+train: .venv/ready-lab ## learn: Train your own GPT (TEXT=file, SECONDS=120, RESUME=1; TEXT=torch: it learns to write PyTorch)
 	@$(RUN) train $(LAB_OPTIONS) $(if $(RESUME),--resume)
 
 .PHONY: generate
@@ -250,6 +254,10 @@ bench-class: .venv/ready-instructor ## kit: A class through nbgrader and through
 .PHONY: bench-watch
 bench-watch: .venv/ready ## kit: How soon a save has its verdict, as a ratio to importing torch
 	@$(VENV) -m tests.bench_watch
+
+.PHONY: bench-explore
+bench-explore: .venv/ready-test ## kit: How soon a typed text is seen inside a GPT, as a ratio to a plain forward pass
+	@$(VENV) -m tests.bench_explore
 
 .PHONY: screenshots
 screenshots: .venv/ready-test ## kit: The pictures of the README, from real runs

@@ -1,7 +1,14 @@
 """`python -m grader`, with the packages of `.venv` also where that is not the Python that was called."""
 
 # ruff: noqa: E402  the process that loads torch is started before anything else is imported
+import os
 import sys
+
+for number in (0, 1, 2):  # closed, as by `>&-`: what is opened next would get its number
+    try:
+        os.fstat(number)
+    except OSError:
+        os.open(os.devnull, os.O_RDWR)
 
 from grader.judge import zygote_process
 
@@ -10,7 +17,6 @@ if sys.argv[1:2] == ["grade"] and "--help" not in sys.argv:
 
 import atexit
 import importlib.util
-import os
 from pathlib import Path
 
 from grader.base import language

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HEADER = "# Generated from pyproject.toml by `make lock`.\n"
 # A local version label (+cpu) names one machine's build; the pin is for every machine.
 TORCH = "torch==2.13.0"
+TRITON = "triton==3.7.1"  # which torch's usual build for Linux pins; its CPU build pins none
 
 
 def installed(python: str) -> list[str]:
@@ -49,7 +50,7 @@ def main(python: str) -> None:
         pinned += new
         before = f"-r {file}\n"
     # Large, for Linux only, and needed by one step: no other set begins with it.
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *extras["triton"]], check=True)
+    subprocess.run([python, "-m", "pip", "install", "--quiet", TRITON], check=True)
     new = [f'{pin}; sys_platform == "linux"' for pin in installed(python) if pin not in pinned]
     (ROOT / "requirements-triton.lock").write_text(HEADER + "-r requirements.lock\n" + "\n".join(new) + "\n")
 

@@ -27,10 +27,11 @@ from grader.author import kit
 from grader.base import language
 from grader.base.paths import ROOT
 from grader.base.results import Graded, Report
+from grader.classes import roster
 from grader.course import choice, exercises, steps
 from grader.course import submissions as submission
-from grader.instructor import class_page, roster
-from grader.instructor.standings import standing
+from grader.feedback import class_page
+from grader.feedback.standings import standing
 from grader.judge.grader import Grader
 from grader.report import page, terminal
 from tests.watched import POINTS, Session

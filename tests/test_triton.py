@@ -19,6 +19,7 @@ import pytest
 import torch
 
 from grader.base import language
+from grader.base.paths import ROOT
 from grader.base.results import CheckResult, Graded, Report, StepResult, as_json, total
 from grader.calls import builtins
 from grader.calls.builtins import BuiltIns, banned
@@ -26,10 +27,11 @@ from grader.calls.call import Call, Options
 from grader.calls.counters import KernelLaunches
 from grader.calls.modes import UnwrittenIsNan
 from grader.calls.responder import Responder
+from grader.classes import gradebook
 from grader.course import tracks
 from grader.course.submissions import Submission
-from grader.instructor import class_page, exports, gradebook
-from grader.instructor.standings import standing
+from grader.feedback import class_page, exports
+from grader.feedback.standings import standing
 from grader.judge.grader import Grader
 from grader.oracle.live import Solution, solutions
 from grader.report import classroom50, page, terminal
@@ -40,6 +42,17 @@ with_triton = pytest.mark.skipif(not IS_THERE, reason="Triton is not installed")
 without_triton = pytest.mark.skipif(IS_THERE, reason="Triton is installed")
 REASON = "Triton is not installed: the points of this step don't count. To add it on Linux, type: make triton"
 KOREAN = "설치되지 않은 패키지: Triton. 이 단계의 배점은 계산에 넣지 않습니다."
+
+
+def test_the_pins_can_be_installed_together() -> None:
+    """Triton's is that of torch's usual build, where this is one."""
+    (torch_pin,) = re.findall(r"^torch==(\S+)$", (ROOT / "requirements.lock").read_text(encoding="utf-8"), re.MULTILINE)
+    lock = (ROOT / "requirements-triton.lock").read_text(encoding="utf-8")
+    (triton_pin,) = re.findall(r"^triton==([^\s;]+);", lock, re.MULTILINE)
+    assert f'TRITON = "triton=={triton_pin}"' in (ROOT / "tests" / "lock.py").read_text(encoding="utf-8")
+    wanted = [need for need in metadata.requires("torch") or [] if need.startswith("triton==")]
+    if metadata.version("torch").partition("+")[0] == torch_pin and wanted:
+        assert wanted[0].partition(";")[0] == f"triton=={triton_pin}"
 
 
 def submitted(source: str) -> Submission:

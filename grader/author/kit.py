@@ -21,7 +21,7 @@ from grader.course.stubs import shipped
 from grader.oracle import pictures
 
 # Rooms of the engine that only an author, an instructor or a publisher needs.
-NOT_FOR_LEARNERS = ("author", "instructor", "marks", "publish", "term")
+NOT_FOR_LEARNERS = ("author", "classes", "feedback", "marks", "publish")
 DOORS = ("nbgrader.py",)  # into those rooms
 ENGINE_FILES = ("*.py", "templates/*", "assets/*")
 LAB_FILES = ("*.py", "lesson.*.md", "*.safetensors", "data/*")
@@ -38,8 +38,8 @@ FROM_TEMPLATES = {
 }
 TARGETS = (
     "help", ".venv/ready", "grade", "report", "watch", "hint", "repro", "lesson", "solution", "reset", "tracks",
-    "begin", "exercises", "doctor", ".venv/ready-lab", ".venv/ready-page", "course", "lab", "demo", "train", "generate",
-    "gpt2", "triton",
+    "begin", "exercises", "doctor", ".venv/ready-lab", ".venv/ready-page", "course", "explore", "lab", "demo", "train",
+    "generate", "gpt2", "triton",
 )  # fmt: skip
 # What the READMEs say, and what they say where the kit holds solutions.
 WITHOUT_AND_WITH = {
@@ -136,6 +136,8 @@ def _copy_step(step: steps.Step, folder: Path, *, handed_out: bool) -> None:
         _copy(text, to.parent / text.name)
     for name in (step.check_file.name, *LESSONS):
         _copy(step.folder / name, to / name)
+    if (step.folder / "built.py").is_file():
+        _copy(step.folder / "built.py", to / "built.py")
     if drawn := pictures.kept(step.folder):
         (to / pictures.KEPT).write_bytes(drawn)
     for spoken in LANGUAGES:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import io
 import itertools
 import os
@@ -166,6 +167,19 @@ def require_folder(folder: Path, command: str) -> None:
     if not folder.is_dir():
         said = _("There is no folder {folder}. Type: python -m grader {command} --submission FOLDER")
         raise BadInput(said.format(folder=folder, command=command))
+    try:
+        os.listdir(folder)
+    except OSError as error:
+        said = _("{folder} can't be read ({reason}). Type: python -m grader {command} --submission FOLDER")
+        raise BadInput(said.format(folder=folder, reason=error.strerror, command=command)) from None
+
+
+def require_parent(file: Path | None, instead: str) -> None:
+    """Requires the folder of a file that is written at the end; `instead` is the command to type next. Raises
+    BadInput."""
+    if file is not None and (not file.parent.is_dir() or file.is_dir()):
+        number = errno.EISDIR if file.is_dir() else errno.ENOENT
+        raise unwritable(file, OSError(number, os.strerror(number)), instead)
 
 
 def left_out(names: list[str]) -> str:

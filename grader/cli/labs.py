@@ -86,6 +86,8 @@ def _runs(command: str, module: str) -> Callable[[Namespace], int]:
 
     def run(given: Namespace) -> int:
         with language.use(common.chosen_language(given.lang, command)):
+            if "out" in given:
+                _require_out(given.out, command)
             import torch
 
             from grader.labs import parts
@@ -99,6 +101,13 @@ def _runs(command: str, module: str) -> Callable[[Namespace], int]:
                 raise BadInput(str(stop)) from None
 
     return run
+
+
+def _require_out(folder: Path, command: str) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise common.unwritable(folder, error, f"{command} --out OTHER") from None
 
 
 def _require_device(torch: ModuleType, device: str, command: str) -> None:

@@ -42,6 +42,9 @@ def _grade(given: Namespace) -> None:
         names = common.chosen_steps(given, "grade")
         limits = common.limits(given, "grade", given.patience) if given.require_isolation is not None else None
         common.require_folder(given.submission, "grade")
+        if str(given.json) != "-":
+            common.require_parent(given.json, "grade --json report.json")
+        common.require_parent(given.html, "grade --html report.html")
         from grader.judge import launcher
 
         with contextlib.closing(launcher.start()) as judges:  # torch loads there while this process imports the rest
@@ -338,6 +341,7 @@ def _doctor(given: Namespace) -> int:
 
 COMMANDS = [
     watch.COURSE,
+    watch.EXPLORE,
     Subcommand(
         "grade", N_("Grade a submission and say what to do next."), _grade_line, _grade,
         note=N_(

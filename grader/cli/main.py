@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -10,10 +11,13 @@ from collections.abc import Iterator, Sequence
 from grader import __version__
 from grader.base import language
 from grader.base.language import gettext as _
+from grader.cli.as_make import as_make
 from grader.cli.common import N_, said_of_steps, speak, spoken
 from grader.cli.parser import BadInput, Misunderstood, Parser, Subcommand, page
 
 CALLED = language.typed("python -m grader ").strip()
+GRADING = ("grade", "class")
+UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EDQUOT)  # of a stream; what a file can't hold is said where it is written
 GROUPS = {
     "learner": N_("Commands"),
     "labs": N_("Labs"),
@@ -27,6 +31,8 @@ GROUPS = {
 def main() -> int:
     """Runs the command line. 0: done, 1: `doctor` found a problem that prevents grading, 2: invalid input or another
     error."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115  closed, as by `>&-`; it stays open to the end
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     speak(sys.stdout)
     speak(sys.stderr)
     words = sys.argv[1:] or ["--help"]
@@ -35,9 +41,21 @@ def main() -> int:
             code = _run(words)
             sys.stdout.flush()
         except BrokenPipeError:  # as in `… --help | head -1`: the reader has closed the pipe
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _discard_output()
             return 1
+        except OSError as error:
+            if error.filename is not None or error.errno not in UNWRITABLE:
+                raise
+            _discard_output()
+            said = _("Standard output can't be written ({reason}). Type: make doctor")
+            print(said.format(reason=error.strerror), file=sys.stderr)
+            return 2
         return code
+
+
+def _discard_output() -> None:
+    """Discards what standard output still holds, which Python would try to write once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def run(words: Sequence[str]) -> int:
@@ -110,13 +128,17 @@ def _run(words: list[str]) -> int:
     except Misunderstood as problem:
         known = any(command.name == words[0] for command in _every_command())
         command = f"{CALLED} {words[0] if known else 'grade'} --help"
-        print(_("{problem} Type: {command}").format(problem=problem, command=command), file=sys.stderr)
+        print(as_make(_("{problem} Type: {command}").format(problem=problem, command=command)), file=sys.stderr)
         return 2
     except BadInput as refusal:
-        print(language.typed(str(refusal)), file=sys.stderr)  # a command may have been put into the sentence
+        # A command may have been put into the sentence.
+        print(as_make(language.typed(str(refusal))), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(_("Stopped. Nothing was graded. Type: make grade"), file=sys.stderr)
+        said = _("Stopped. Nothing was graded. Type: make grade")
+        if words[0] not in GRADING:
+            said = _("Stopped. Type: {command}").format(command=f"{CALLED} {words[0]}")
+        print(as_make(said), file=sys.stderr)
         return 130
     except BrokenPipeError:
         raise

@@ -41,8 +41,9 @@ def _watch(given: Namespace) -> None:
 
 
 def _show_course(
-    folder: Path, start: str | None, device: str, required: tuple[str, ...] = (), names: Sequence[str] = ()
-) -> None:
+    folder: Path, start: str | None, device: str, required: tuple[str, ...] = (), names: Sequence[str] = (),
+    *, place: str = "/",
+) -> None:  # fmt: skip
     """The page of the course, until it is ended. Raises BadInput where its packages are missing."""
     try:
         from grader.web import course
@@ -51,7 +52,7 @@ def _show_course(
             raise
         said = _("The page needs packages that are not here. Type: {command}")
         raise BadInput(said.format(command=f"{sys.executable} -m pip install -r requirements-page.lock")) from None
-    course.run(folder, start, device, required, names, place=f"/step/{int(start[4:6])}" if start else "/")
+    course.run(folder, start, device, required, names, place=f"/step/{int(start[4:6])}" if start else place)
 
 
 def _course_line(parser: Parser) -> None:
@@ -64,13 +65,29 @@ def _course_line(parser: Parser) -> None:
 def _course(given: Namespace) -> None:
     with language.use(common.chosen_language(given.lang, "course")):
         start = common.one_step(given.step_name, "course") if given.step_name else None
-        common.require_folder(given.submission, "course")
-        if sys.stdout.isatty():
-            print(_("Loading torch, once …"), flush=True)
-        _show_course(given.submission, start, given.device)
+        _begin_course(given, "course", start)
+
+
+def _explore_line(parser: Parser) -> None:
+    common.submission_option(parser)
+    common.device_option(parser, "cpu")
+    common.language_option(parser)
+
+
+def _explore(given: Namespace) -> None:
+    with language.use(common.chosen_language(given.lang, "explore")):
+        _begin_course(given, "explore", None, "/explore")
+
+
+def _begin_course(given: Namespace, command: str, start: str | None, place: str = "/") -> None:
+    common.require_folder(given.submission, command)
+    if sys.stdout.isatty():
+        print(_("Loading torch, once …"), flush=True)
+    _show_course(given.submission, start, given.device, place=place)
 
 
 COURSE = Subcommand(
     "course", N_("Open the course as one page in the browser, which shows each save."), _course_line, _course
 )
+EXPLORE = Subcommand("explore", N_("Look inside your own GPT, on the page of the course."), _explore_line, _explore)
 WATCH = Subcommand("watch", N_("Grade each save as it happens, until q is pressed."), _watch_line, _watch)

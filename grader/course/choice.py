@@ -46,7 +46,7 @@ def chosen(steps: Iterable[str] = (), tracks: Iterable[str] = (), solutions: Pat
             raise Unknown(
                 _("There is no track {wanted}. The tracks are {known}.").format(wanted=track, known=", ".join(there)),
                 "--track",
-                there[0] if there else CORE,
+                _closest(track, there) or CORE,
             )
         wanted.update(step_names(solutions, track))
     for text in steps:
@@ -122,7 +122,14 @@ def _match(wanted: str, names: list[str]) -> str:
         sentence = _("{wanted} fits several steps: {names}.")
         raise Unknown(sentence.format(wanted=wanted, names=", ".join(found)), "--step", found[0])
     sentence = _("There is no step {wanted}. The steps are {first} to {last}.")
-    raise Unknown(sentence.format(wanted=wanted or "''", first=first, last=last), "--step", first)
+    raise Unknown(sentence.format(wanted=wanted or "''", first=first, last=last), "--step", _closest(wanted, names))
+
+
+def _closest(wanted: str, names: list[str]) -> str:
+    """The name that was probably meant, else the first."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(wanted, names, 1) or names), "")
 
 
 def _matches(wanted: str, names: list[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import re
 import textwrap
 from collections.abc import Callable, Iterable
@@ -182,6 +183,8 @@ def reset(step: str, folder: Path, solutions: Path = SOLUTIONS, now: Callable[[]
     except FileNotFoundError:
         raise NoStub(step) from None
     file = folder / f"{step}.py"
+    if file.exists() and not file.is_file():  # reading a FIFO would not end
+        raise OSError(errno.EINVAL, _("{file} is not a regular file").format(file=file))
     try:
         work = file.read_bytes()
     except FileNotFoundError:

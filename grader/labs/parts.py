@@ -112,7 +112,7 @@ def _part(need: Need, folder: Path, is_learners: bool) -> StepCode | None:
     if need.package == "triton":
         os.environ["TRITON_INTERPRET"] = "0"  # Triton reads it when it is imported
     if is_learners:
-        return StepCode(need.step, "yours", _named(_learners(folder, need.step), need, shown(folder, need.step)))
+        return StepCode(need.step, "yours", _named(learners(folder, need.step), need, shown(folder, need.step)))
     try:
         reference = paths.step_folder(need.step) / "reference.py"
     except FileNotFoundError:
@@ -140,7 +140,7 @@ def is_written(file: Path) -> bool:
     return file.is_file() and not stubs.is_untouched(file.read_text(encoding="utf-8", errors="replace"))
 
 
-def _learners(folder: Path, step: str) -> types.ModuleType:
+def learners(folder: Path, step: str) -> types.ModuleType:
     """Imports a step from the learner's folder as `exercises.STEP`, whatever the folder is called."""
     held = sys.modules.get("exercises")
     if held is None or list(held.__path__) != [str(folder)]:

@@ -2,18 +2,87 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import threading
 from pathlib import Path
+
+import msgspec
+
+from grader.base import paths
+from grader.base.language import gettext as _
+from grader.report import lesson_page
+from grader.report import page as report_page
+from grader.report.pictures import Picture
+from grader.web.server import TEMPLATES
+
+MOST_WORDS, LONGEST = 9, 12  # of a picture that fits a column; letters of a word
+
+
+class Drawn(msgspec.Struct):
+    """What a step shows, or why nothing is shown."""
+
+    picture: Picture | None = None
+    says: str = ""
+    failed: str = ""
+
+
+class Wanted(msgspec.Struct):
+    """A picture that is asked for: of this step in this folder, over these words."""
+
+    step: str
+    folder: str
+    words: list[str]
 
 
 class Built:
-    """The process that draws."""
+    """The process that draws; started when it is first needed, and again where it has ended."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder = folder.resolve()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
 
-    def html(self, name: str) -> str:
-        """The pictures of a step."""
-        return ""
+    def html(self, name: str, text: str = "") -> str:
+        """The picture of a step over a sentence, as HTML; empty where it has none."""
+        if not (paths.step_folder(name) / "built.py").is_file():
+            return ""
+        chosen = split(text)
+        drawn = self._drawn(Wanted(name, str(self.folder), chosen))
+        figure = lesson_page.figure(drawn.picture, _(drawn.says)) if drawn.picture else ""
+        template = report_page.environment(TEMPLATES).get_template("step_built.html.j2")
+        return template.render(figure=figure, failed=drawn.failed, sentence=text or sentence())
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the process."""
+        if self._process:
+            self._process.kill()
+
+    def _drawn(self, wanted: Wanted) -> Drawn:
+        with self._lock:
+            process = self._process
+            if process is None or process.poll() is not None:
+                process = self._process = subprocess.Popen(
+                    [sys.executable, "-m", "grader.web.built_process"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": str(paths.ROOT)},
+                )  # fmt: skip
+            assert process.stdin is not None and process.stdout is not None
+            with contextlib.suppress(OSError, msgspec.DecodeError):
+                process.stdin.write(msgspec.json.encode(wanted) + b"\n")
+                process.stdin.flush()
+                return msgspec.json.decode(process.stdout.readline(), type=Drawn)
+            process.kill()
+            return Drawn(failed=_("its process has ended"))
+
+
+def sentence() -> str:
+    """The one that stands there first."""
+    return _("the cat sat on the mat because it was tired")
+
+
+def split(text: str) -> list[str]:
+    """The words of a text, as many as a picture shows; those of the first sentence where there are none."""
+    return [word[:LONGEST] for word in re.findall(r"\S+", text)][:MOST_WORDS] or split(sentence())

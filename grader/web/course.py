@@ -20,6 +20,7 @@ from grader.learner.background import Key
 from grader.learner.watch import Watch
 from grader.report import page as report_page
 from grader.web import built, explore, kept, lesson, overview, verdict
+from grader.web.explore_process import GPTProcess
 from grader.web.labs import LabRoutes
 from grader.web.server import TEMPLATES, PageServer
 from grader.web.texts import texts
@@ -37,6 +38,7 @@ class CoursePage:
         self.lessons = functools.cache(self._with_language(lesson.text))
         self.built = built.Built(self.board.folder)
         self.labs = LabRoutes(self.board.folder, self._tell)
+        self.gpt = GPTProcess(self.board.folder, self._right)
         self.server = PageServer(self._routes())
         self.board.address = self.server.address(place)
         self.update()
@@ -54,6 +56,7 @@ class CoursePage:
     def close(self) -> None:
         """Ends the server, and what runs for it."""
         self.labs.close()
+        self.gpt.close()
         self.built.close()
         self.server.close()
 
@@ -102,7 +105,7 @@ class CoursePage:
 
         return [
             *(Route(place, self._shell) for place in PLACES),
-            *self.labs.routes(), *explore.ROUTES,
+            *self.labs.routes(), *explore.routes(self.gpt),
             Route("/data/{what}/{step}", get), Route("/do/{what}/{step}", do, methods=["POST"]),
         ]  # fmt: skip
 
@@ -126,7 +129,9 @@ class CoursePage:
         return {"html": lesson.solution(name) if self.board.passes(name) else ""}
 
     def _built(self, name: str, request: Request) -> dict[str, Any]:
-        return {"html": self.built.html(name) if self.board.passes(name) else ""}
+        return {
+            "html": self.built.html(name, request.query_params.get("text", "")[:200]) if self.board.passes(name) else ""
+        }
 
     def _again(self, name: str) -> dict[str, Any]:
         self.session.events.put(Key(name))
@@ -152,6 +157,10 @@ class CoursePage:
         """Loads torch before a lesson is asked for; then the labs can say what they need."""
         self.lessons(self._first())
         self.shown.has_torch = True
+
+    def _right(self) -> frozenset[str]:
+        """The steps that passed when they were last graded."""
+        return frozenset(name for name in self.board.names if self.board.passes(name))
 
     def _tell(self, what: dict[str, Any]) -> None:
         self.server.events.tell("lab", what)

@@ -2,9 +2,78 @@
 
 from __future__ import annotations
 
+import json
+import struct
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
-ROUTES: list[Route] = []  # below /data/explore
-TEXTS: tuple[
-    str, ...
-] = ()  # English sentences that `explore.js` says, marked by N_: `t("…")` there is in the language in use
+from grader.base.language import N_
+from grader.web.explore_process import GPTProcess, GPTSilent
+
+# English sentences that the modules `explore*.js` say.
+TEXTS = (
+    N_("Each row is a token that attends, each column a token attended to. Arrow keys move, + and − zoom."),
+    N_("Expected here: {tokens}"),
+    N_("Heads"),
+    N_("Layer {layer}, head {head}"),
+    N_("Left out, as the model has never seen them: {characters}"),
+    N_("Look inside your GPT"),
+    N_("Loss on this text: {before} as it is, {after} with the change. Largest change in this head: {most}."),
+    N_("Next token"),
+    N_("Not passing yet, and this copy has no reference, so a simple part of the kit's own runs: steps {steps}."),
+    N_("Not passing yet, so the reference's code runs: steps {steps}."),
+    N_("Outline: the model's own probability. Filled: after temperature, top-k and top-p. Click a token to append it."),
+    N_("Point at a token: arcs lead to what it attends to in this head."),
+    N_("Silence each head in turn"),
+    N_("Stop"),
+    N_("The guess after each layer"),
+    N_("The model sees the last {count} tokens; the {cut} before them are left out."),
+    N_("These weights do not reproduce what step 9's attention returned."),
+    N_("Tokens"),
+    N_("Type a text"),
+    N_("What if"),
+    N_("Generate"),
+    N_("Your GPT is being loaded …"),
+    N_("Your code: steps {steps}."),
+    N_("Zoom in"),
+    N_("Zoom out"),
+    N_("all"),
+    N_("as it is"),
+    N_("before training"),
+    N_("dropout on"),
+    N_("flash in place of naive"),
+    N_("head {head} silenced"),
+    N_("layer {layer}, head {head}"),
+    N_("mask off"),
+    N_("parameters"),
+    N_("positions off"),
+    N_("temperature"),
+    N_("the kit's, trained on English stories"),
+    N_("the kit's, trained on Korean stories"),
+    N_("the reference in place of yours"),
+    N_("yours, trained for {steps} steps"),
+    N_("{count} of 12 steps are yours"),
+)
+
+
+def routes(gpt: GPTProcess) -> list[Route]:
+    """What the tab asks, of one process: JSON in; the length of a JSON in four bytes, it, and further bytes out."""
+
+    async def answer(request: Request) -> Response:
+        question = await request.json() | {"ask": request.path_params["what"]}
+        return Response(await run_in_threadpool(_framed, gpt, question), media_type="application/octet-stream")
+
+    return [Route("/data/explore/{what}", answer, methods=["POST"])]
+
+
+def _framed(gpt: GPTProcess, question: dict[str, Any]) -> bytes:
+    try:
+        header, body = gpt.ask(question)
+    except GPTSilent as error:
+        header, body = {"error": str(error)}, b""
+    said = json.dumps(header).encode()
+    return struct.pack("<I", len(said)) + said + body

@@ -21,7 +21,7 @@ export function el(tag, attributes = {}, ...children) {
 export function icon(name) {
   const space = "http://www.w3.org/2000/svg";
   const [svg, use] = [document.createElementNS(space, "svg"), document.createElementNS(space, "use")];
-  svg.setAttribute("class", `icon ${name}`);
+  svg.setAttribute("class", `icon is-${name}`);
   svg.setAttribute("aria-hidden", "true");
   use.setAttribute("href", `#i-${name}`);
   svg.append(use);

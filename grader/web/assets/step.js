@@ -111,8 +111,19 @@ export class StepPlace {
     const version = this.version;
     const [built, solution] = await Promise.all([get(`/data/built/${this.name}`), get(`/data/solution/${this.name}`)]);
     if (version !== this.version) return;
-    this.verdict.querySelector("#built").replaceChildren(html(built.html));
+    this.drawBuilt(built.html);
     this.solution.replaceChildren(html(solution.html));
+  }
+
+  drawBuilt(text) {
+    const built = this.verdict.querySelector("#built");
+    built?.replaceChildren(html(text));
+    built?.querySelector("form")?.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      const sentence = new URLSearchParams({ text: new FormData(event.target).get("text") });
+      this.drawBuilt((await get(`/data/built/${this.name}?${sentence}`)).html);
+      built.querySelector("input")?.focus();
+    });
   }
 
   offer(state, step) {

@@ -7,10 +7,13 @@ character, so no token is ever a part of one.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from functools import cache, cached_property
+from itertools import takewhile
 
-WORD = re.compile(r" ?\w+| ?[^\s\w]+|\s")
+from .merging import Words
+
+WORD = re.compile(r"\n +| ?\w+| ?[^\s\w]+|\s")  # a line's indentation belongs to its break: in code it is one word
 MERGES = 200
 
 
@@ -56,30 +59,7 @@ def learn(text: str, merges: int = MERGES) -> Pieces:
 
     Of equally frequent pairs the smallest wins, so the result depends on the text alone.
     """
-    tokens = sorted(set(text))
     counts = Counter(WORD.findall(text))
-    words = {word: list(word) for word in counts}
-    while merges:
-        pairs: defaultdict[tuple[str, str], int] = defaultdict(int)
-        for word, parts in words.items():
-            for pair in zip(parts, parts[1:]):
-                pairs[pair] += counts[word]
-        frequent = [pair for pair, times in pairs.items() if times > 1]
-        if not frequent:
-            break
-        most = max(pairs[pair] for pair in frequent)
-        first, second = min(pair for pair in frequent if pairs[pair] == most)
-        tokens.append(first + second)
-        for parts in words.values():
-            _merge(parts, first, second)
-        merges -= 1
-    return Pieces(list(dict.fromkeys(tokens)))
-
-
-def _merge(parts: list[str], first: str, second: str) -> None:
-    """Makes one part of each pair, from left to right."""
-    place = 0
-    while place < len(parts) - 1:
-        if parts[place] == first and parts[place + 1] == second:
-            parts[place : place + 2] = [first + second]
-        place += 1
+    words = Words(map(list, counts), counts.values())
+    learned = takewhile(bool, (words.merge_most_frequent(least=2) for _merge in range(merges)))
+    return Pieces(list(dict.fromkeys([*sorted(set(text)), *learned])))

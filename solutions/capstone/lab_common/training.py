@@ -51,7 +51,8 @@ class Shape:
 
 @dataclass
 class Progress:
-    """How far a run has got; `curve` has (step, training loss, validation loss or None) for each point drawn."""
+    """How far a run has got; `curve` has (step, training loss, validation loss or None) for each point drawn, `parsing`
+    (step, the share of samples that are Python) where the text is source code."""
 
     step: int = 0
     tokens: int = 0
@@ -59,6 +60,7 @@ class Progress:
     in_pass: int = 0
     curve: list[tuple[int, float, float | None]] = field(default_factory=list)
     samples: list[tuple[int, str]] = field(default_factory=list)
+    parsing: list[tuple[int, float]] = field(default_factory=list)
 
 
 Batches = Callable[[Tensor, int, int], Iterable[tuple[Tensor, Tensor]]]
@@ -85,6 +87,7 @@ class Run:
         self.optimizer = step_28.make_optimizer(self.model, WEIGHT_DECAY) if step_28 else torch.optim.AdamW(
             self.model.parameters(), lr=shape.learning_rate, betas=BETAS, weight_decay=WEIGHT_DECAY
         )  # fmt: skip
+        self.decay = 1.0  # of the learning rate
         self._draws = torch.Generator().manual_seed(seed)
         self._at_start_of_pass = self._draws.get_state()
         self._pass: list[tuple[Tensor, Tensor]] = []
@@ -95,7 +98,7 @@ class Run:
             self._begin_pass()
         inputs, targets = (part.to(self.device) for part in self._pass.pop())
         self.progress.in_pass += 1
-        rate = self.shape.learning_rate * min(1.0, (self.progress.step + 1) / self.shape.warm_up)
+        rate = self.shape.learning_rate * min(1.0, (self.progress.step + 1) / self.shape.warm_up) * self.decay
         self.model.train()
         if self._step_28:
             loss = float(self._step_28.train_step(self.model, self.optimizer, [(inputs, targets)], rate)[0])

@@ -74,6 +74,8 @@ def view(progress: Progress, done: float, left: float, bigram: float, blind: flo
         facts.append(_("validation {loss:.2f}").format(loss=losses[2]))
     if progress.seconds:
         facts.append(_("{rate:,.0f} tokens/s").format(rate=progress.tokens / progress.seconds))
+    if progress.parsing:
+        facts.append(_("{share:.0%} of samples parse").format(share=progress.parsing[-1][1]))
     facts.append(_("{seconds:.0f} s left").format(seconds=left))
     head.add_row(ProgressBar(total=1.0, completed=done, width=20), *facts)
     shown: list[RenderableType] = [head, curve(progress, bigram, blind)]

@@ -27,11 +27,12 @@ from grader.report import console as screens
 from grader.report.terminal import visible
 
 from ..lab_common import pieces, programs, stories, training
-from . import screen
+from . import screen, source
 
 SECONDS = 120.0
 POINT, FIRST_POINTS = 25, 5  # steps between points of the curve, and at its beginning, where it falls fast
 SAMPLE, SAVE = 15.0, 20.0  # seconds between samples, and between checkpoints
+SAMPLE_SHARE = 12  # or, where a sample takes long, so many times as long as it took
 SAMPLE_TOKENS, TEMPERATURE, TOP_K = 60, 0.8, 20
 START = 12  # tokens of the text that `make generate` goes on from by default
 LINE_SECONDS = 10.0
@@ -51,6 +52,7 @@ class Training:
     folder: Path
     seed: int
     bigram: float
+    is_code: bool = False  # it learns from PyTorch's source
     loss: float = 0.0  # of the last step
 
     @property
@@ -64,19 +66,29 @@ class Training:
 
     def save(self) -> None:
         """The checkpoint, with all that goes on from it needs to know."""
-        start = self.words.decode(self.run.training[:START].tolist())
+        start = source.PROMPT if self.is_code else self.words.decode(self.run.training[:START].tolist())
         about = {"pieces": self.words.tokens, "bigram": self.bigram, "seed": self.seed, "start": start}
-        self.run.save(self.checkpoint, about)
+        self.run.save(self.checkpoint, about | {"is_code": self.is_code})
 
     def sample(self) -> None:
         """What it writes now; the run's own random state stays as it is."""
-        first = self.words.tokens[int(self.run.training[0])]
-        start = torch.tensor([self.words.encode(first)], device=self.run.device)
+        if self.is_code:
+            written = self._drawn(source.START, source.SAMPLES, source.SAMPLE_TOKENS, source.TEMPERATURE)
+            share = sum(map(source.parses, written)) / len(written)
+            self.run.progress.parsing.append((self.run.progress.step, share))
+        else:
+            first = self.words.tokens[int(self.run.training[0])]
+            written = self._drawn(first, 1, SAMPLE_TOKENS, TEMPERATURE)
+        shown = re.sub(r"\n{3,}", "\n\n", written[0]).strip()
+        self.run.progress.samples.append((self.run.progress.step, shown))
+
+    def _drawn(self, start: str, count: int, tokens: int, temperature: float) -> list[str]:
+        """So many texts that go on from `start`."""
+        held = torch.tensor([self.words.encode(start)] * count, device=self.run.device)
         with torch.random.fork_rng():
             torch.manual_seed(self.seed)
-            ids = self.gpt.generate(self.run.model, start, SAMPLE_TOKENS, TEMPERATURE, TOP_K)
-        written = re.sub(r"\n{3,}", "\n\n", self.words.decode(ids[0].tolist())).strip()
-        self.run.progress.samples.append((self.run.progress.step, written))
+            ids = self.gpt.generate(self.run.model, held, tokens, temperature, TOP_K)
+        return [self.words.decode(row) for row in ids.tolist()]
 
     def write_page(self, refresh: int | None = None) -> Path:
         """The page, as it stands."""
@@ -86,7 +98,7 @@ class Training:
         page.write_text(
             lab_page.filled(
                 title=lesson.title, about=lesson.about, question="", answers=[], prediction="", stopped=False,
-                whose=self.whose, findings=findings(self), pictures=[picture(self)], tables=tables(self),
+                whose=self.whose, findings=findings(self), pictures=lambda: pictures(self), tables=tables(self),
                 to_see=lesson.to_see, refresh=refresh,
                 facts=lab_page.facts(self.run.device, self.seed, self.run.progress.seconds),
             ),
@@ -123,7 +135,28 @@ def findings(trained: Training) -> list[str]:
         )
     if progress.seconds:
         said.append(_("{rate:,.0f} tokens a second.").format(rate=progress.tokens / progress.seconds))
+    if progress.parsing:
+        sentence = _("Of {count} samples at step {step}, {share:.0%} are Python up to their last finished line.")
+        step, share = progress.parsing[-1]
+        said.append(sentence.format(count=source.SAMPLES, step=step, share=share))
     return said
+
+
+def pictures(trained: Training) -> list[Plot]:
+    """The losses; and how much of what it writes parses, where it learns from source code."""
+    return [picture(trained), *([parsing(trained)] if trained.run.progress.parsing else [])]
+
+
+def parsing(trained: Training) -> Plot:
+    """The share of samples that are Python, while it trains."""
+    steps, shares = zip(*trained.run.progress.parsing)
+    with lab_plot.drawing() as drawing:
+        drawing.axes.plot(steps, [100 * share for share in shares], **lab_plot.style(0))
+        drawing.axes.set_ylim(-3, 103)
+        drawing.axes.set_xlabel(_("step"))
+        drawing.axes.set_ylabel(_("samples that parse (%)"))
+    title = _("How much of what it writes is Python")
+    return Plot(title, drawing.svg, findings(trained)[-1])
 
 
 def picture(trained: Training) -> Plot:
@@ -139,7 +172,7 @@ def picture(trained: Training) -> Plot:
         axes.set_ylim(bottom=0)
         axes.set_xlabel(_("step"))
         axes.set_ylabel(_("loss (nats per token)"))
-        axes.legend()
+        drawing.legend()
     return Plot(_("Loss while it trains"), drawing.svg, " ".join(findings(trained)))
 
 
@@ -156,7 +189,7 @@ def tables(trained: Training) -> list[Table]:
 
 def prepare(
     words: pieces.Pieces, text: str, gathered: dict[str, parts.StepCode], folder: Path, seed: int, device: str,
-    shape: training.Shape | None = None,
+    shape: training.Shape | None = None, is_code: bool = False,
 ) -> Training:  # fmt: skip
     """A run at its beginning. Raises Stop for a text that is too short."""
     ids = training.ids_of(words, text)
@@ -172,27 +205,30 @@ def prepare(
         )) from None  # fmt: skip
     bigram = training.bigram_loss(run.training, run.validation, len(words.tokens))
     whose = [part.said for part in gathered.values()]
-    return Training(run, words, gpt, whose, folder, seed, bigram)
+    return Training(run, words, gpt, whose, folder, seed, bigram, is_code)
 
 
 def go(trained: Training, seconds: float, steps: int | None, screen_of: Any) -> None:
     """Trains until the time is over, or so many steps are done, or Ctrl-C; `screen_of(done, left)` shows it."""
     run, progress = trained.run, trained.run.progress
     began, before = time.monotonic(), progress.seconds
-    first_step, sampled, saved = progress.step, 0.0, 0.0
+    first_step, sampled, sampling, saved = progress.step, 0.0, 0.0, 0.0
     while True:
         now = time.monotonic() - began
         done = min(1.0, (progress.step - first_step) / steps if steps else now / seconds)
         if done >= 1.0:
             return
+        if trained.is_code:
+            run.decay = source.decay(done)
         trained.loss = run.advance()
         progress.seconds = before + time.monotonic() - began
         if progress.step % (POINT if progress.step > POINT else FIRST_POINTS) == 0:
             progress.curve.append((progress.step, trained.loss, run.validate()))
             screen_of(done, (seconds - now) if not steps else now * (1 - done) / max(done, 1e-3))
-        if now - sampled > SAMPLE or not progress.samples:
+        if now - sampled > max(SAMPLE, SAMPLE_SHARE * sampling) or not progress.samples:
             sampled = now
             trained.sample()
+            sampling = time.monotonic() - began - now
         if now - saved > SAVE:
             saved = now
             trained.save()
@@ -245,14 +281,11 @@ def run(given: argparse.Namespace) -> int:
     """The command. Raises Stop."""
     say = screens.console()
     lab_command.require_matplotlib()
-    text = lab_command.text_of(given.text)
-    if text is None:
-        text = stories.text(language.current())
     gathered = lab_command.gathered(NEEDS, given)
     for part in gathered.values():
         say.print(visible(part.said))
     with parts.blamed_on(given.submission):
-        trained = _begun(given, text, gathered)
+        trained = _begun(given, gathered)
         say.print(
             _(
                 "{count:,} tokens of {kinds} kinds, {parameters:,} parameters. A bigram model reaches {bigram:.2f}."
@@ -267,17 +300,22 @@ def run(given: argparse.Namespace) -> int:
     return _told(say, trained, ended)
 
 
-def _begun(given: argparse.Namespace, text: str, gathered: dict[str, parts.StepCode]) -> Training:
+def _begun(given: argparse.Namespace, gathered: dict[str, parts.StepCode]) -> Training:
     """A new run, or the one that the checkpoint holds."""
     checkpoint = given.out / programs.CHECKPOINT.name
+    is_code = given.text == source.TEXT
     if not given.resume:
-        words = pieces.learn(text)
-        return prepare(words, text, gathered, given.out, given.seed, given.device)
+        text = _text(given.text)
+        words = pieces.learn(text, source.MERGES) if is_code else pieces.learn(text)
+        shape = source.shape(len(words.tokens)) if is_code else None
+        return prepare(words, text, gathered, given.out, given.seed, given.device, shape, is_code)
     try:
         kept = training.read(checkpoint)[1]
         words = pieces.Pieces(kept["pieces"])
         shape = training.Shape(**kept["shape"])
-        trained = prepare(words, text, gathered, given.out, kept["seed"], given.device, shape)
+        is_code = bool(kept.get("is_code"))
+        text = _text(source.TEXT if is_code else given.text)
+        trained = prepare(words, text, gathered, given.out, kept["seed"], given.device, shape, is_code)
         trained.run.resume(checkpoint)
     except FileNotFoundError:
         raise parts.Stop(_("There is no checkpoint {file}. Type: make train").format(file=checkpoint)) from None
@@ -285,6 +323,14 @@ def _begun(given: argparse.Namespace, text: str, gathered: dict[str, parts.StepC
         sentence = _("{file} can't be gone on from ({reason}). Type: make train")
         raise parts.Stop(sentence.format(file=checkpoint, reason=error)) from None
     return trained
+
+
+def _text(asked: str | None) -> str:
+    """PyTorch's source, the learner's own text, or the stories. Raises Stop."""
+    if asked == source.TEXT:
+        return source.text()
+    text = lab_command.text_of(asked)
+    return stories.text(language.current()) if text is None else text
 
 
 def _told(say: Console, trained: Training, ended: bool) -> int:
@@ -301,4 +347,7 @@ def _told(say: Console, trained: Training, ended: bool) -> int:
     say.print()
     say.print(_("The page is {file}").format(file=page.resolve()), soft_wrap=True)
     say.print(_('To go on training, type: make train RESUME=1. To have it write, type: make generate TEXT="…"'))
+    checkpoint = trained.folder / programs.CHECKPOINT.name
+    said = _("make generate and make lab NAME=maps use it from now on. To have the kit's own back, delete {file}")
+    say.print(said.format(file=checkpoint), soft_wrap=True)
     return 0 if ended else 130

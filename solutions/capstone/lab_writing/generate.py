@@ -69,8 +69,8 @@ def _checkpoint(given: Path | None, text: str) -> tuple[Path, dict[str, Tensor],
             training.Shape(**kept["shape"])
             known = 1 - len(Pieces(kept["pieces"]).unknown(text)) / max(len(set(text)), 1)
         except (OSError, training.Unfit, KeyError, TypeError) as error:
-            sentence = _("{file} is no checkpoint ({reason}). Type: make train")
-            raise parts.Stop(sentence.format(file=file, reason=type(error).__name__)) from None
+            sentence = _("{file} is not a checkpoint of make train ({reason}). Type: make train")
+            raise parts.Stop(sentence.format(file=file, reason=getattr(error, "strerror", None) or error)) from None
         if known > KNOWN or file == candidates[-1]:
             return file, tensors, kept
     raise AssertionError("the last candidate is taken")

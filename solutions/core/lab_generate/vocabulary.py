@@ -13,7 +13,7 @@ import hashlib
 import os
 import sys
 import tempfile
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,8 @@ from pathlib import Path
 import regex
 import tiktoken
 from tiktoken_ext.openai_public import ENDOFTEXT, r50k_pat_str
+
+from ...capstone.lab_common.merging import Words
 
 DATA = Path(__file__).resolve().parent / "data"
 TEXTS = {"en": DATA / "text.en.txt", "ko": DATA / "text.ko.txt"}
@@ -37,8 +39,6 @@ GPT2_FILES = {
         "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783"
     ),
 }
-
-Pair = tuple[bytes, bytes]
 
 
 class DownloadFailed(Exception):
@@ -101,50 +101,15 @@ def train(texts: Iterable[str], size: int) -> dict[bytes, int]:
     and again; among equally frequent pairs the smallest wins, so that the result depends on the texts alone.
     """
     counts = Counter(word for text in texts for word in regex.findall(r50k_pat_str, text))
-    words = _Words(counts)
+    words = Words([[character.encode() for character in word] for word in counts], counts.values())
     ranks = {bytes([byte]): byte for byte in range(256)}
     for character in sorted({character for word in counts for character in word}):
         raw = character.encode()
         for length in range(2, len(raw) + 1):
             ranks.setdefault(raw[:length], len(ranks))
-    while len(ranks) < size and (pair := words.most_frequent_pair()):
-        words.merge(pair)
-        ranks.setdefault(pair[0] + pair[1], len(ranks))
+    while len(ranks) < size and (learned := words.merge_most_frequent()):
+        ranks.setdefault(learned, len(ranks))
     return ranks
-
-
-class _Words:
-    """Words cut into tokens, how often each comes, and where each pair of neighbours is found."""
-
-    def __init__(self, counts: Counter[str]) -> None:
-        self.times = list(counts.values())
-        self.words = [[character.encode() for character in word] for word in counts]
-        self.pairs: Counter[Pair] = Counter()
-        self.found: defaultdict[Pair, set[int]] = defaultdict(set)
-        for index in range(len(self.words)):
-            self._count(index, self.times[index])
-
-    def most_frequent_pair(self) -> Pair | None:
-        """The pair that comes most often, the smallest of them, or None when no word has two tokens left."""
-        most = max(self.pairs.values(), default=0)
-        return min((pair for pair, times in self.pairs.items() if times == most), default=None) if most else None
-
-    def merge(self, pair: Pair) -> None:
-        """Makes one token of the pair wherever it is found, from left to right."""
-        for index in self.found.pop(pair):
-            self._count(index, -self.times[index])
-            merged: list[bytes] = []
-            for token in self.words[index]:
-                merged.append(token)
-                if tuple(merged[-2:]) == pair:
-                    merged[-2:] = [pair[0] + pair[1]]
-            self.words[index] = merged
-            self._count(index, self.times[index])
-
-    def _count(self, index: int, times: int) -> None:
-        for pair in zip(self.words[index], self.words[index][1:], strict=False):
-            self.pairs[pair] += times
-            self.found[pair].add(index)
 
 
 def read_ranks(path: Path) -> dict[bytes, int]:

@@ -1,0 +1,111 @@
+"""The process in which a learner's GPT runs while one looks inside it: started when it is first asked, ended when it
+takes too long, and started again when a step that it is made of has changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from grader.base import language, paths
+from grader.base.language import gettext as _
+
+MODULE = f"{paths.SOLUTIONS.name}.capstone.lab_explore.serve"
+SECONDS = 60.0  # for an answer: GPT-2 reads 512 tokens in a few
+MOST_LINE = 32 << 20  # bytes of an answer's header
+READ = 1 << 20
+
+
+class GPTSilent(Exception):
+    """The process did not answer: one sentence."""
+
+
+class GPTProcess:
+    """Asks the process one question at a time. `right` tells which steps of the learner's are right."""
+
+    def __init__(self, folder: Path, right: Callable[[], frozenset[str]], seconds: float = SECONDS) -> None:
+        self.folder, self._right, self.seconds = folder, right, seconds
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._made_of: object = None
+        self.starts = 0
+
+    def ask(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """The answer and what comes with it. Raises GPTSilent."""
+        with self._lock:
+            process = self._current()
+            try:
+                assert process.stdin is not None
+                process.stdin.write(json.dumps(question).encode() + b"\n")
+                process.stdin.flush()
+                header, body = self._answer(process)
+            except TimeoutError:
+                self._end()
+                sentence = _("Your GPT didn't answer within {seconds:.0f} s and was stopped.")
+                raise GPTSilent(sentence.format(seconds=self.seconds)) from None
+            except (OSError, EOFError):
+                self._end()
+                raise GPTSilent(
+                    _("The process in which your GPT runs has ended. Change the text to try again.")
+                ) from None
+        return header | {"start": self.starts}, body
+
+    def close(self) -> None:
+        """Ends the process."""
+        with self._lock:
+            self._end()
+
+    def _current(self) -> subprocess.Popen[bytes]:
+        """The running process, or a new one where a step has changed."""
+        right = self._right()
+        files = [self.folder / f"{step}.py" for step in sorted(right)]
+        made_of = tuple((file.name, file.stat().st_mtime_ns) for file in files if file.is_file())
+        if self._process is None or self._process.poll() is not None or made_of != self._made_of:
+            self._end()
+            command = [sys.executable, "-m", MODULE, str(self.folder.resolve()), ",".join(right), language.current()]
+            inherited = os.environ.get("PYTHONPATH")
+            path = os.pathsep.join([str(paths.ROOT), *([inherited] if inherited else [])])
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                env=os.environ | {"PYTHONPATH": path},
+            )  # fmt: skip
+            self._made_of = made_of
+            self.starts += 1
+        return self._process
+
+    def _answer(self, process: subprocess.Popen[bytes]) -> tuple[dict[str, Any], bytes]:
+        """A line of JSON, and as many bytes as it says. Raises TimeoutError, EOFError."""
+        deadline = time.monotonic() + self.seconds
+        data = bytearray()
+        while (end := data.find(b"\n")) < 0 and len(data) < MOST_LINE:
+            data += self._read(process, deadline)
+        header = json.loads(data[:end])
+        body = data[end + 1 :]
+        while len(body) < header["bytes"]:
+            body += self._read(process, deadline)
+        return header, bytes(body)
+
+    def _read(self, process: subprocess.Popen[bytes], deadline: float) -> bytes:
+        assert process.stdout is not None
+        if not select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            raise TimeoutError
+        data = os.read(process.stdout.fileno(), READ)
+        if not data:
+            raise EOFError
+        return data
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    pipe.close()
+            self._process = None

@@ -1,0 +1,112 @@
+"""The parameters that a GPT can be looked into with: the kit's checkpoints, the one of `make train`, GPT-2's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import tiktoken
+from torch import Tensor, nn
+
+from grader.base.language import LANGUAGES
+from grader.base.language import gettext as _
+from grader.labs.parts import Stop
+
+from ..lab_common import model as kits_own
+from ..lab_common import programs, training
+from ..lab_common.pieces import Pieces
+from ..lab_gpt2 import gpt2
+
+SAMPLES = {
+    "kit-en": "Mina had a red ball. Mina put the ball in the box. Jun asked Mina: where is the ball? Mina said: the "
+    "ball is in the",
+    "kit-ko": "민아는 빨간 공을 찾았습니다. 민아는 공을 상자에 넣었습니다. 준서는 민아에게 물었습니다. 공은 어디에 "
+    "있어? 민아는 말했습니다. 공은",
+    "gpt2": "The keys to the old cabinet are on the table. Ada took the",
+}
+SEED = 1  # of the parameters before training, where the checkpoint doesn't say
+
+
+class Vocabulary(Protocol):
+    """From text to ids and back."""
+
+    def encode(self, text: str) -> list[int]: ...
+    def decode(self, ids: list[int]) -> str: ...
+    def unknown(self, text: str) -> list[str]: ...
+
+
+class BytePairs:
+    """GPT-2's tokens: every text has some."""
+
+    def __init__(self, encoding: tiktoken.Encoding) -> None:
+        self.encoding = encoding
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text."""
+        return self.encoding.encode(text, disallowed_special=())
+
+    def decode(self, ids: list[int]) -> str:
+        """The text of ids; a part of a character as the replacement character."""
+        return self.encoding.decode(ids, errors="replace")
+
+    def unknown(self, text: str) -> list[str]:
+        """Nothing is."""
+        return []
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A checkpoint, read."""
+
+    name: str
+    sizes: tuple[int, int, int, int, int]  # vocabulary, block size, layers, heads, width
+    words: Vocabulary
+    tensors: dict[str, Tensor]
+    about: dict[str, Any]
+    sample: str
+
+    def fill(self, model: nn.Module, trained: bool) -> None:
+        """Copies the parameters in, or draws those before training. Raises Stop where they don't fit."""
+        if not trained:
+            kits_own.initialise(model, int(self.about.get("seed", SEED)))
+        elif self.name == "gpt2":
+            gpt2.load(model, self.tensors)
+        else:
+            try:
+                training.load_parameters(model, self.tensors)
+            except training.Unfit as unfit:
+                raise Stop(_("The parameters do not fit the model: {names}").format(names=unfit)) from None
+
+
+def file_of(name: str) -> Path | None:
+    """The file of a checkpoint, or None where it is not on this machine."""
+    if name == "gpt2":
+        folder = gpt2.found(None)
+        return folder / gpt2.WEIGHTS if folder else None
+    file = programs.CHECKPOINT if name == "trained" else programs.shipped(name.removeprefix("kit-"))
+    return file if file.is_file() else None
+
+
+def available() -> list[str]:
+    """What can be read here, the learner's own first."""
+    return [name for name in ("trained", *(f"kit-{one}" for one in LANGUAGES), "gpt2") if file_of(name)]
+
+
+def read(name: str) -> Weights:
+    """A checkpoint by its name. Raises Stop."""
+    file = file_of(name) if name in ("trained", "gpt2", *(f"kit-{one}" for one in LANGUAGES)) else None
+    if file is None:
+        raise Stop(_("These parameters are not on this machine: {name}").format(name=name))
+    try:
+        if name == "gpt2":
+            words = BytePairs(gpt2.read_tokens(file.parent))
+            sizes, tensors = gpt2.read_sizes(file.parent), gpt2.read_weights(file.parent)
+            return Weights(name, sizes, words, tensors, {}, SAMPLES[name])
+        tensors, about = training.read(file)
+        sizes, pieces = training.Shape(**about["shape"]).sizes, Pieces(about["pieces"])
+    except (OSError, ValueError, KeyError, TypeError) as error:  # Unfit is a ValueError
+        raise Stop(
+            _("{file} can't be used ({reason}). Type: make train").format(file=file.name, reason=error)
+        ) from None
+    return Weights(name, sizes, pieces, tensors, about, SAMPLES.get(name) or str(about.get("start") or ""))

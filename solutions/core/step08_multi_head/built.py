@@ -1,0 +1,18 @@
+"""What a finished step shows: which words of a sentence a layer listens to."""
+
+from types import ModuleType
+
+from grader.base.language import N_
+from grader.report.pictures import Matrices, Picture, rounded
+from grader.web.words import WIDTH, influence
+
+SAYS = N_(
+    "Your four heads: how much what a word gets changes when another word is replaced. Later words change nothing."
+)
+
+
+def built(own: ModuleType, words: list[str]) -> Picture:
+    """How much each output changes with each word."""
+    layer = own.MultiHeadAttention(WIDTH, WIDTH, len(words), 0.0, 4).eval()
+    panels = [(N_("change"), rounded(influence(layer, words), 2))]
+    return Matrices(panels=panels, rows=words, columns=words)

@@ -1,0 +1,156 @@
+"""Bad input: one line that ends in what to type, before anything is graded, and never a traceback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from grader.base.paths import ROOT
+from grader.cli import as_make, common, instructor, main
+from grader.cli.parser import BadInput
+
+
+def typed(words: str, shell: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    """A command as it is typed, perhaps with its output redirected."""
+    given = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "KIT_LANG": "en"} | environment
+    command = f"{sys.executable} -m grader {words} {shell}"
+    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=ROOT, timeout=600, env=given)
+
+
+def refused(words: str, shell: str = "", **environment: str) -> str:
+    """What a refused command says: one line."""
+    done = typed(words, shell, **environment)
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("grade --step 1 --json nowhere/report.json", "report.json can't be written (No such file or directory)"),
+        ("grade --step 1 --html nowhere/report.html", "report.html can't be written (No such file or directory)"),
+        ("grade --step 1 --html .", ". can't be written (Is a directory)"),
+        ("class examples/course/submissions --gradebook sqlite:///nowhere/g.db", "nowhere/g.db can't be written"),
+        ("similar MISSING", "There is no folder MISSING. Type: python -m grader similar SUBMISSIONS"),
+        ("train --out README.md", "README.md can't be written (File exists). Type: python -m grader train --out OTHER"),
+        ("train --text docs", "docs is a folder, not a text."),
+        ("generate --checkpoint README.md", "README.md is not a checkpoint of make train (SafetensorError: "),
+        ("begin position", "There is no track position."),
+    ],
+)  # fmt: skip
+def test_it_is_refused_before_anything_is_graded(words: str, says: str) -> None:
+    """In a line of ours, with the system's reason."""
+    assert says in refused(words)
+
+
+@pytest.mark.parametrize("command", ["grade", "tracks", "hint"])
+def test_a_folder_that_may_not_be_read(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whoever runs the tests may read every folder, so the refusal is the system's in name only."""
+
+    def forbidden(folder: Path) -> list[str]:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "listdir", forbidden)
+    with pytest.raises(BadInput, match=rf"can't be read \(Permission denied\)\. Type: python -m grader {command} "):
+        common.require_folder(tmp_path, command)
+
+
+@pytest.mark.parametrize("words", ["tracks", "lesson 1", "--help"])
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_a_stream_that_is_closed(words: str, closed: str) -> None:
+    """Nobody wants to read it: nothing is said of it."""
+    done = typed(words, closed)
+    assert done.returncode == 0 and done.stderr == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a full device")
+@pytest.mark.parametrize("words", ["tracks", "lesson 1", "--help"])
+def test_a_full_device(words: str) -> None:
+    """It is said, in one line."""
+    assert (
+        refused(words, "> /dev/full") == "Standard output can't be written (No space left on device). Type: make doctor"
+    )
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    """`reset` reads a file before it keeps it: of a FIFO it would never see the end."""
+    os.mkfifo(tmp_path / "step04_causal_mask.py")
+    assert "is not a regular file" in refused(f"reset 4 --submission {tmp_path}")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["grade"], "Stopped. Nothing was graded. Type: make grade"),
+        (["train", "--seconds", "9"], "Stopped. Type: python -m grader train"),
+    ],
+)
+def test_ctrl_c(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], says: str
+) -> None:
+    """What was stopped is named: training grades nothing."""
+
+    def stopped(_words: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main, "run", stopped)
+    monkeypatch.setattr(sys, "argv", ["grader", *words])
+    monkeypatch.setenv("KIT_LANG", "en")
+    assert main.main() == 130
+    assert capsys.readouterr().err.strip() == says
+
+
+def test_an_assignment_that_no_file_describes_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without assignments.toml its name is used in tables only: a slip must not pass in silence."""
+    student = tmp_path / "class" / "ada"
+    student.mkdir(parents=True)
+    (student / "step01_scores.py").write_text("x = 1\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "grader", "class", str(tmp_path / "class"), "--assignment", "TYPO", "--step", "1"],
+        cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT), "KIT_LANG": "en"},
+    )  # fmt: skip
+    assert done.returncode == 0 and instructor.PLAIN not in done.stderr
+    assert "There is no assignments.toml here: TYPO is only the name that tables get." in done.stderr
+
+
+# --- as it is typed under make --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sentence", "says"),
+    [
+        ("No. Type: python -m grader grade --step step01_scores", "No. Type: make grade STEP=step01_scores"),
+        ("Type: python -m grader hint step01_scores", "Type: make hint STEP=step01_scores"),
+        ("Type: python -m grader begin --track positions", "Type: make begin TRACK=positions"),
+        ("Invalid --seconds: x. Type: python -m grader train --help", "Invalid SECONDS: x. Type: make help"),
+        ("Type: python -m grader class 'a b' --step 1", "Type: make class SUBMISSIONS='a b' STEP=1"),
+        ("Type: python -m grader kit --folder OTHER", "Type: make kit FOLDER=OTHER"),
+        ("Type: python -m grader grade --submission FOLDER", "Type: python -m grader grade --submission FOLDER"),
+        ("Type: make grade", "Type: make grade"),
+    ],
+)  # fmt: skip
+def test_a_command_as_make_has_it(monkeypatch: pytest.MonkeyPatch, sentence: str, says: str) -> None:
+    """What `make` can't say stays as it was."""
+    assert as_make.as_make(sentence) == sentence
+    monkeypatch.setattr(as_make, "IS_MAKE", True)
+    assert as_make.as_make(sentence) == says
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("begin --track position", "Type: make begin TRACK=positions"),
+        ("hint 99", "Type: make hint STEP=step01_scores"),
+        ("grade --step sofmax", "Type: make grade STEP=step02_softmax"),
+        ("train --seconds x", "Invalid value for SECONDS: not a number. Type: make help"),
+    ],
+)
+def test_errors_under_make_speak_of_make(words: str, says: str) -> None:
+    """As the Makefile runs them; the name that was probably meant is suggested."""
+    assert "RUN := KIT_MAKE=1 $(VENV) -m grader\n" in (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert refused(words, KIT_MAKE="1").endswith(says)
