@@ -8,6 +8,7 @@ from grader.base import paths
 from grader.base.results import CheckResult, StepResult, leading
 from grader.course import stubs, submissions
 from grader.judge.grader import Grader
+from grader.report import terminal
 
 FOLDERS = {folder.name: folder for folder in paths.SOLUTIONS.glob("*/step*")}
 
@@ -117,3 +118,25 @@ def test_a_dropout_of_ones_own_hides_no_name(grader: Grader, wrong: str, called:
     sources = {name: (f"{name}.py", source) for name, source in solved.items()}
     (step,) = grader.grade(submissions.Submission("wrong", sources), [eight], device="cpu", seed=3).steps
     assert called in named(step), {check.name: check.misconception for check in step.checks}
+
+
+def test_the_line_of_parts_accuses_nothing_that_is_only_used(grader: Grader) -> None:
+    """The cache is right, and what is wrong is made of it; what the file imports is no part of the step."""
+    unwritten = (
+        "return 2 * n_layer * batch_size * num_tokens",
+        "raise NotImplementedError\n    return 2 * n_layer * num_tokens",
+    )
+    wrong = ("self.o_proj(attend(query, key, value, cache))", "self.o_proj(attend(query, key, -value, cache))")
+    said = terminal.parts(graded(grader, 27, wrong, unwritten))
+    assert "KVCache ✓" in said
+    assert "GroupedQueryAttention ✗" in said
+    assert "kv_cache_bytes: not written yet" in said
+    step = graded(
+        grader, 28, ("from torch.amp import GradScaler\n", "from typing import Any as Scaler\n"),
+        ("GradScaler | None", "Scaler | None"),
+        ("    if step < warmup_steps:", "    raise NotImplementedError\n    if step:"),
+    )  # fmt: skip
+    said = terminal.parts(step)
+    assert "learning_rate: not written yet" in said
+    assert "GPT ✗" not in said.replace("CheckpointedGPT", "")
+    assert "GradScaler" not in said

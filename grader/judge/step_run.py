@@ -248,7 +248,7 @@ class DeviceRun:
         if verdict.status != "pass" and (refused := _refused(verdict)) in own:
             return refused
         called = [exchange.name for exchange in verdict.exchanges if exchange.is_asked and exchange.name in own]
-        return called[-1] if called else verdict.exchanges[0].name if verdict.exchanges else ""
+        return called[-1] if called else ""
 
     def _ask_again(self, question: Question, further: int) -> Question | None:
         """Runs a failing check under another seed; None where it does not fail there."""
