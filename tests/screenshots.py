@@ -191,7 +191,9 @@ def in_browser(folder: Path, spoken: str, scratch: Path) -> None:
         with browser.Tab(address[0], scratch / f"profile-{spoken}", 1440, 960) as tab:
             tab.until("document.querySelector('.status.fail') && document.querySelectorAll('.row.pass').length == 3")
             tab.until("document.querySelector('.lesson figure') && document.querySelectorAll('.is-flask').length > 4")
-            tab.value("document.querySelector('.middle').scrollTop = document.querySelector('.lesson figure').offsetTop - 320")
+            tab.value(
+                "document.querySelector('.middle').scrollTop = document.querySelector('.lesson figure').offsetTop - 320"
+            )
             tab.picture(IMAGES / f"course.{spoken}.png")
 
 

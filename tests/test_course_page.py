@@ -118,7 +118,7 @@ def test_a_wrong_and_a_right_save(folder: Path, opened: Callable[..., tuple[Sess
     tab.until("location.pathname == '/step/4' && document.querySelector('.status.todo')")
     file = folder / f"{STEP}.py"
     file.write_text(RIGHT.replace(".tril()", ".triu()"), encoding="utf-8")
-    tab.until("document.querySelectorAll('.panels svg').length == 2 && document.querySelector('.pairs .said')")
+    tab.until("document.querySelectorAll('.lead .panels svg').length == 2 && document.querySelector('.pairs .said')")
     lesson, picture = tab.value(
         "['.lesson', '.panels'].map(one => document.querySelector(one).getBoundingClientRect())"
         ".map(box => [box.left, box.right])"
@@ -126,7 +126,7 @@ def test_a_wrong_and_a_right_save(folder: Path, opened: Callable[..., tuple[Sess
     assert lesson[1] <= picture[0]
     assert tab.value("document.querySelector('.code .about').textContent.includes('def causal_mask')")
     assert tab.value("document.querySelectorAll('.code .k').length") > 3
-    wrong = tab.value("document.querySelectorAll('.panels svg')[1].outerHTML")
+    wrong = tab.value("document.querySelectorAll('.lead .panels svg')[1].outerHTML")
     readable(tab)
     file.write_text(RIGHT.replace("return torch.ones", "return tensor.ones"), encoding="utf-8")
     tab.until("document.querySelector('.code .fault')?.textContent.includes('tensor.ones')")
@@ -134,8 +134,8 @@ def test_a_wrong_and_a_right_save(folder: Path, opened: Callable[..., tuple[Sess
     tab.until("document.querySelector('.status.calm') && document.querySelector('.caret').textContent.includes('^')")
     assert tab.value("document.querySelector('.code .fault').textContent.includes('.tril(')")
     file.write_text(RIGHT.replace(".tril()", ".tril(1)"), encoding="utf-8")
-    tab.until("document.querySelectorAll('.panels svg').length == 2")
-    assert tab.value("document.querySelectorAll('.panels svg')[1].outerHTML") != wrong
+    tab.until("document.querySelectorAll('.lead .panels svg').length == 2")
+    assert tab.value("document.querySelectorAll('.lead .panels svg')[1].outerHTML") != wrong
     file.write_text(RIGHT, encoding="utf-8")
     tab.until("document.querySelector('.status.pass') && document.querySelectorAll('#built svg').length > 1")
     solve(folder, "step01_scores")
@@ -248,7 +248,7 @@ def test_a_report_on_a_phone(spoken: str, tmp_path: Path) -> None:
         )
         assert lines == [1, 1]
         first, second = tab.value(
-            "[...document.querySelectorAll('.panels svg')].map(one => one.getBoundingClientRect())"
+            "[...document.querySelectorAll('.lead .panels svg')].map(one => one.getBoundingClientRect())"
             ".map(box => [box.top, box.bottom, box.right])"
         )
         assert first[1] <= second[0]
