@@ -59,7 +59,7 @@ def hand_in(folder: Path, count: int) -> None:
 
 def released(folder: Path | None, *, per_step: bool = False) -> dict[str, object]:
     """The notebooks that `make release` makes, one for all steps or one a step. None: their sources."""
-    from grader.instructor import release
+    from grader.classes import release
 
     made = {}
     for steps in [[step] for step in core()] if per_step else [core()]:
@@ -93,7 +93,7 @@ def nbgrader_course(folder: Path, students: list[Path], notebooks: Notebooks, wi
     """A course of nbgrader's with these students' submissions collected; `with_kit`: with its line, `configure(c)`."""
     import nbformat
 
-    from grader.instructor import release
+    from grader.classes import release
 
     source = folder / "source" / "attention"
     places = {source: None, **{folder / "submitted" / student.name / "attention": student for student in students}}
@@ -187,11 +187,11 @@ def same_scores(folder: Path, out: Path) -> bool:
     """Whether both gave the same scores to those whom nbgrader graded: the same work was done."""
     from nbgrader.api import Gradebook
 
-    from grader.instructor import class_run
+    from grader.classes import one_round
 
     with Gradebook(f"sqlite:///{folder / 'gradebook.db'}") as gradebook:
         theirs = {one.student.id: one.score for one in gradebook.assignment_submissions("attention")}
-    reports = {name: class_run.load(out, name) for name in theirs}
+    reports = {name: one_round.load(out, name) for name in theirs}
     ours = {name: entry.report.score for name, entry in reports.items() if entry and entry.report}
     for name in sorted(theirs):
         if theirs[name] != ours.get(name):

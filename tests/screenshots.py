@@ -27,10 +27,11 @@ from grader.author import kit
 from grader.base import language
 from grader.base.paths import ROOT
 from grader.base.results import Graded, Report
+from grader.classes import roster
 from grader.course import choice, exercises, steps
 from grader.course import submissions as submission
-from grader.instructor import class_page, roster
-from grader.instructor.standings import standing
+from grader.feedback import class_page
+from grader.feedback.standings import standing
 from grader.judge.grader import Grader
 from grader.report import page, terminal
 from tests import browser
@@ -190,7 +191,9 @@ def in_browser(folder: Path, spoken: str, scratch: Path) -> None:
         assert address is not None
         with browser.Tab(address[0], scratch / f"profile-{spoken}", 1440, 960) as tab:
             tab.until("document.querySelector('.status.fail') && document.querySelectorAll('.row.pass').length == 3")
-            tab.until("document.querySelector('.lesson figure') && document.querySelectorAll('.is-flask').length > 4")
+            tab.until(
+                "document.querySelector('.lesson figure') && document.querySelectorAll('.map li')[3].querySelector('.lab')"
+            )
             tab.value(
                 "document.querySelector('.middle').scrollTop = document.querySelector('.lesson figure').offsetTop - 320"
             )

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from grader.instructor import fingerprint
+from grader.classes import fingerprint
 from grader.judge.grader import ROOT, Grader
 from grader.judge.launcher import GraderError
 from tests import hostile

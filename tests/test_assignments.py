@@ -17,11 +17,11 @@ import pytest
 from grader.base import paths
 from grader.base.limits import Limits
 from grader.base.results import AssignmentMark, CheckResult, Graded, Report, StepMark, StepResult
+from grader.classes import class_run
+from grader.classes import pool as pools
 from grader.cli import assigned
 from grader.cli.parser import BadInput
 from grader.course import steps as course
-from grader.instructor import class_run
-from grader.instructor import pool as pools
 from grader.marks import assignments, changes, ledger, moments
 from grader.marks import marking as marks
 from grader.marks.assignments import BadTerm, Term
@@ -73,7 +73,7 @@ def answers(student: str, assignment: str) -> dict[str, str]:
 
 def hand_in(course_folder: Path, term: Term, student: str, name: str, texts: Mapping[str, str]) -> None:
     """A notebook of the assignment, as nbgrader collects it."""
-    from grader.instructor import release
+    from grader.classes import release
 
     marking = marks.Marking(term, term.assignments[name])
     own = [step for step in course.steps() if step.name in marking.assignment.everything]
@@ -98,8 +98,10 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     for student in STUDENTS:
         for name in term.assignments:
             hand_in(folder / "course", term, student, name, answers(student, name))
+    (folder / "course" / "nbgrader_config.py").write_text("", encoding="utf-8")
     for student in ("brook", "dora"):
         (folder / "course" / "submitted" / student / "scores" / "timestamp.txt").write_text(LATE)
+    (folder / "course" / "submitted" / "emre" / "timestamp.txt").write_text(LATE)  # of his own
     return SimpleNamespace(folder=folder, term=term)
 
 
@@ -190,7 +192,8 @@ def test_a_regrade_says_which_marks_changed_and_why(through_class: SimpleNamespa
 
 def test_one_table_of_the_term(through_class: SimpleNamespace) -> None:
     """The shares of the assignments, each with its weight."""
-    from grader.term import results, table
+    from grader.classes import results
+    from grader.feedback import table
 
     term = through_class.played.term
     found = results.marks_of(through_class.played.folder / "class", term)
@@ -204,8 +207,8 @@ def test_one_table_of_the_term(through_class: SimpleNamespace) -> None:
 @pytest.mark.skipif(not WHOLE, reason="nbgrader takes a minute; make check plays it")
 def test_nbgrader_gives_the_same_marks(through_class: SimpleNamespace) -> None:
     """Released, graded and regraded through nbgrader, under the same seed; it logs what changes, and why."""
-    from grader.instructor import release
-    from grader.instructor.nbgrader import SEED_FILE
+    from grader.classes import release
+    from grader.classes.nbgrader import SEED_FILE
     from tests.test_nbgrader import nbgrader
 
     folder, term = through_class.played.folder / "course", through_class.played.term
@@ -249,14 +252,14 @@ def test_decisions_count_where_nothing_could_be_graded(rows: str, points: float 
     (tmp_path / "assignments.toml").write_text(TOML, encoding="utf-8")
     (tmp_path / "overrides.csv").write_text(OVERRIDES + rows, encoding="utf-8")
     entry = Graded(student="ada", file="ada", key="", error="The archive is damaged.")
-    ledger.Ledger(marks.of(assignments.read(tmp_path / "assignments.toml"), "scores")).mark(entry)
+    ledger.Ledger(marks.of(assignments.read(tmp_path / "assignments.toml"), "scores")).mark("", entry)
     assert (entry.mark.points if entry.mark else None) == points
 
 
 def test_weights_count_in_a_kernel_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A locked cell gives what its step counts in the assignment, of the points that nbgrader knows for it."""
     pytest.importorskip("nbformat", reason="what instructors need is not installed")
-    from grader.instructor import release
+    from grader.classes import release
 
     (tmp_path / "assignments.toml").write_text(TOML, encoding="utf-8")
     term = assignments.read(tmp_path / "assignments.toml")
@@ -443,7 +446,7 @@ def test_why_a_mark_changed(said: str, changed: dict[str, object]) -> None:
 
 def test_gradescope_gives_the_same_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The time is that of the submission, and a student is known by mail address; without what is needed, no score."""
-    from grader.instructor import gradescope
+    from grader.classes import gradescope
 
     (tmp_path / "assignments.toml").write_text(TOML.replace('"dora"', '"dora@example.org"'), encoding="utf-8")
     (tmp_path / "assignment.txt").write_text("scores")

@@ -11,8 +11,8 @@ import pytest
 
 from grader.base import language
 from grader.base.results import CheckResult, Graded, Report, Status, StepResult, step_status
-from grader.instructor import class_page, class_table
-from grader.instructor.standings import Standing, StepStanding, standing
+from grader.feedback import class_page, class_table
+from grader.feedback.standings import Standing, StepStanding, standing
 from grader.report.terminal import status_word
 
 MASK, DROPOUT = "step04_causal_mask", "step05_dropout"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from grader.base import language, paths
+from grader.classes import release
 from grader.course import formulas, lessons
 from grader.course import steps as course
-from grader.instructor import release
 from grader.report import lesson_page
 from tests.test_lessons import printed
 

@@ -15,10 +15,10 @@ import torch
 
 from grader.base import language, paths
 from grader.base.results import CheckResult, Parting, Report, StepResult
+from grader.classes import release
 from grader.cli import main
 from grader.course import lessons
 from grader.course.steps import Step
-from grader.instructor import release
 from grader.oracle import pictures as drawn_by
 from grader.report import lesson_page, page, pictures, svg
 from tests import test_browser as browser

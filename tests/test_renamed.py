@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from grader.classes import roster
 from grader.course import submissions
 from grader.course.renamed import step_meant
-from grader.instructor import roster
 
 STEPS = ["step02_softmax", "step03_attention", "step06_causal_attention", "step11_gpt_block", "step12_gpt"]
 

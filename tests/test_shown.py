@@ -21,7 +21,7 @@ from grader.checks.assertions import Draw, Implementation, holds
 from grader.checks.backends import LocalBackend
 from grader.checks.trial import run_check
 from grader.course import submissions
-from grader.instructor import exports
+from grader.feedback import exports
 from grader.labs import command as lab_command
 from grader.labs import parts
 from grader.learner import pytest_plugin, repro
@@ -80,10 +80,10 @@ def test_shapes_that_spread_are_refused() -> None:
 
     student = LocalBackend(Responder({"f": f}))
     right = LocalBackend(Responder({"f": lambda tall: torch.zeros(3)}))
-    begin = time.monotonic()
+    begin = time.process_time()
     verdict = run_check(test_it, student, right, seed=1)
     assert verdict.status == "fail" and "(1048576, 1), (1, 1048576)" in verdict.message
-    assert time.monotonic() - begin < 5.0
+    assert time.process_time() - begin < 5.0
 
 
 @pytest.mark.parametrize("size", [3, 1000])

@@ -21,9 +21,9 @@ from traitlets.config.loader import PyFileConfigLoader  # noqa: E402
 from grader.base import language  # noqa: E402
 from grader.base.limits import Limits  # noqa: E402
 from grader.base.results import StepResult  # noqa: E402
+from grader.classes import class_run, one_round, release  # noqa: E402
 from grader.course.answer_cells import POINTS_CELL  # noqa: E402
 from grader.course.steps import steps  # noqa: E402
-from grader.instructor import class_run, release  # noqa: E402
 from tests.whole import WHOLE  # noqa: E402
 
 pytestmark = pytest.mark.thorough
@@ -129,7 +129,7 @@ def by_nbgrader(folder: Path) -> MARKS:
     return marks
 
 
-def by_class(folder: Path, week: str, out: Path, seed: int, *, beside: bool) -> list[class_run.Graded]:
+def by_class(folder: Path, week: str, out: Path, seed: int, *, beside: bool) -> list[one_round.Graded]:
     """A week as the command for a class grades it: nbgrader's own folder, or one folder per week."""
     earlier = () if beside else tuple(folder.parent / name for name in TERM if name < week or week == "week10")
     request = class_run.Request(
@@ -139,11 +139,11 @@ def by_class(folder: Path, week: str, out: Path, seed: int, *, beside: bool) -> 
     silent = nullcontext(lambda graded, kept: None)
     with language.use("en"):
         standings = class_run.run(request, lambda total: silent).standings
-    entries = [class_run.load(out, standing.file) for standing in standings]
+    entries = [one_round.load(out, standing.file) for standing in standings]
     return [entry for entry in entries if entry]
 
 
-def steps_of(entries: list[class_run.Graded], name: str) -> dict[str, StepResult]:
+def steps_of(entries: list[one_round.Graded], name: str) -> dict[str, StepResult]:
     """The results of one student."""
     (entry,) = (entry for entry in entries if entry.student == name)
     assert entry.report is not None, entry.error

@@ -15,10 +15,11 @@ import pytest
 
 from grader.base import language, paths
 from grader.base.results import CheckResult, Graded, Parting, Report, StepResult
+from grader.classes import hand_back, results
+from grader.classes.one_round import Plan
 from grader.course import steps as course
-from grader.instructor.class_run import Plan
+from grader.feedback import adapters, items, mistakes, pages, similarity
 from grader.oracle.live import Solution
-from grader.term import adapters, feedback, items, mistakes, pages, results, similarity
 
 STEP = "step04_causal_mask"
 NAMES = ["ada", "brook", "chen wei", "dora", "emre", "fatima", "김민서"]
@@ -318,14 +319,14 @@ def left_behind(folder: Path, entries: list[Graded], submissions: Path) -> resul
 def test_feedback_under_the_names_of_moodle(tmp_path: Path) -> None:
     """The name, the number and the kind in front, as Moodle's import takes them apart."""
     entries = [graded("Ada Lovelace_123_assignsubmission_file_"), graded("brook")]
-    packed = feedback.build(tmp_path / "f.zip", left_behind(tmp_path / "class", entries, tmp_path), "moodle")
+    packed = hand_back.build(tmp_path / "f.zip", left_behind(tmp_path / "class", entries, tmp_path), "moodle")
     assert (packed.count, packed.nameless) == (1, ["brook"])
     with zipfile.ZipFile(tmp_path / "f.zip") as archive:
         (name,) = archive.namelist()
         assert archive.read(name).decode() == entries[0].student
     assert name.split("_", 4) == ["Ada Lovelace", "123", "assignsubmission", "file", "feedback.html"]
-    with pytest.raises(feedback.NoNames):
-        feedback.build(tmp_path / "g.zip", left_behind(tmp_path / "two", [graded("brook")], tmp_path), "moodle")
+    with pytest.raises(hand_back.NoNames):
+        hand_back.build(tmp_path / "g.zip", left_behind(tmp_path / "two", [graded("brook")], tmp_path), "moodle")
 
 
 def test_feedback_under_the_names_of_canvas(tmp_path: Path) -> None:
@@ -336,7 +337,7 @@ def test_feedback_under_the_names_of_canvas(tmp_path: Path) -> None:
     for name in ("kim_min_LATE_1235_98766", "LATE_anon_x7Ab2_98767"):
         (submissions / f"{name}_{STEP}.py").write_text("x = 1\n")
     left = left_behind(tmp_path / "class", [graded("kim_min"), graded("anon_x7Ab2")], submissions)
-    packed = feedback.build(tmp_path / "f.zip", left, "canvas")
+    packed = hand_back.build(tmp_path / "f.zip", left, "canvas")
     with zipfile.ZipFile(tmp_path / "f.zip") as archive:
         anonymous, named = sorted([part for part in name.split("_") if part != "LATE"] for name in archive.namelist())
     assert packed.count == 2 and [part for part in named if part.isdecimal()] == ["1235", "98766"]

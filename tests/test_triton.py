@@ -27,10 +27,11 @@ from grader.calls.call import Call, Options
 from grader.calls.counters import KernelLaunches
 from grader.calls.modes import UnwrittenIsNan
 from grader.calls.responder import Responder
+from grader.classes import gradebook
 from grader.course import tracks
 from grader.course.submissions import Submission
-from grader.instructor import class_page, exports, gradebook
-from grader.instructor.standings import standing
+from grader.feedback import class_page, exports
+from grader.feedback.standings import standing
 from grader.judge.grader import Grader
 from grader.oracle.live import Solution, solutions
 from grader.report import classroom50, page, terminal

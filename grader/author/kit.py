@@ -21,7 +21,7 @@ from grader.course.stubs import shipped
 from grader.oracle import pictures
 
 # Rooms of the engine that only an author, an instructor or a publisher needs.
-NOT_FOR_LEARNERS = ("author", "instructor", "marks", "publish", "term")
+NOT_FOR_LEARNERS = ("author", "classes", "feedback", "marks", "publish")
 DOORS = ("nbgrader.py",)  # into those rooms
 ENGINE_FILES = ("*.py", "templates/*", "assets/*")
 LAB_FILES = ("*.py", "lesson.*.md", "*.safetensors", "data/*")
@@ -38,8 +38,8 @@ FROM_TEMPLATES = {
 }
 TARGETS = (
     "help", ".venv/ready", "grade", "report", "watch", "hint", "repro", "lesson", "solution", "reset", "tracks",
-    "begin", "exercises", "doctor", ".venv/ready-lab", ".venv/ready-page", "course", "lab", "demo", "train", "generate",
-    "gpt2", "triton",
+    "begin", "exercises", "doctor", ".venv/ready-lab", ".venv/ready-page", "course", "explore", "lab", "demo", "train",
+    "generate", "gpt2", "triton",
 )  # fmt: skip
 # What the READMEs say, and what they say where the kit holds solutions.
 WITHOUT_AND_WITH = {

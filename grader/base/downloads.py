@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from grader.base.language import gettext as _
+from grader.base.names import same
 
 # How Moodle names the folder of a student: full name, number of the submission, kind.
 MOODLE_FOLDER = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+)\w*")
@@ -26,6 +26,9 @@ CANVAS_FILE = re.compile(
 # Gradescope's export, beside the folders `submission_1001`.
 GRADESCOPE = "submission_metadata.yml"
 GRADESCOPE_FOLDER = re.compile(r"submission_\d+")
+# nbgrader's exchange keeps every attempt as `ada+scores+2026-09-14 23:58:59.123456 UTC+random`.
+INBOUND = re.compile(r"(?P<student>[^+]+)\+[^+]+\+(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^+]*)(\+.*)?")
+ATTEMPT = re.compile(r"(?:attempt|try|version|제출|시도)[ _-]*(\d+)", re.IGNORECASE)
 MAX_METADATA = 64 << 20  # bytes: it holds the results of every attempt
 NOT_STUDENTS = ("__MACOSX", "__pycache__", ".git", ".DS_Store", "Thumbs.db", "desktop.ini")  # made by programs
 
@@ -50,22 +53,13 @@ class Person:
     late: bool = False
     login: str = ""
     handed_in: str = ""
+    attempts: dict[str, str] = field(default_factory=dict)  # several folders, the last one last, each with its time
 
     @property
     def key(self) -> str:
         """Who it is in any assignment: Moodle's number in the name is another one in each."""
         match = MOODLE_FOLDER.fullmatch(self.name)
         return same(match["name"] if match else self.name)
-
-
-def same(name: str) -> str:
-    """A name in one of the ways in which Unicode writes it: a Mac takes Hangul and accents apart."""
-    return unicodedata.normalize("NFC", name)
-
-
-def same_login(name: str) -> str:
-    """A login, in which neither case nor the width of letters counts."""
-    return unicodedata.normalize("NFKC", name).casefold()
 
 
 def people(submissions: Path) -> dict[str, Person]:
@@ -77,8 +71,26 @@ def people(submissions: Path) -> dict[str, Person]:
     folders = {person.folder for person in found.values()} | {text for one in found.values() for text in one.texts}
     for name in listing:
         if name not in folders and name not in NOT_STUDENTS and name[0] != "." and _may_be_folder(submissions / name):
-            found[name] = Person(name, name)
+            attempt = INBOUND.fullmatch(name)
+            if attempt is None:
+                found[name] = Person(name, name, attempts=_attempts(submissions / name))
+                continue
+            person = found.setdefault(attempt["student"], Person(attempt["student"]))
+            person.attempts[name] = attempt["time"]  # in order: the listing is sorted, and so are times
+            person.folder, person.handed_in = name, attempt["time"]
     return {name: found[name] for name in sorted(found)}
+
+
+def _attempts(folder: Path) -> dict[str, str]:
+    """The attempts in a student's folder, where it holds several and nothing else, by number."""
+    try:
+        inside = [name for name in os.listdir(folder) if name not in NOT_STUDENTS and not name.startswith(".")]
+    except OSError:
+        return {}
+    found = {name: int(match[1]) for name in inside if (match := ATTEMPT.fullmatch(name))}
+    if len(found) < 2 or len(found) < len(inside) or not all(_may_be_folder(folder / name) for name in found):
+        return {}
+    return dict.fromkeys((f"{folder.name}/{name}" for name in sorted(found, key=lambda name: found[name])), "")
 
 
 def left_out(submissions: Path) -> list[str]:
@@ -157,10 +169,12 @@ def _of_gradescope(submissions: Path, listing: list[str]) -> dict[str, Person] |
         for submitter in about[folder].get(":submitters") or () if isinstance(submitter, dict)
     ]  # fmt: skip
     names = [_text(submitter, ":name") for _folder, submitter, _time in every]
+    logins = {_text(submitter, field) for _folder, submitter, _time in every for field in (":email", ":sid")}
     found = {}
     for folder, submitter, time in every:
         name, login = _text(submitter, ":name"), _text(submitter, ":email") or _text(submitter, ":sid")
-        called = (f"{name} ({login})" if names.count(name) > 1 else name) or login or folder
+        is_clear = names.count(name) == 1 and "@" not in name and name not in logins  # it is whatever its owner likes
+        called = (name if is_clear else f"{name} ({login})") or login or folder
         found[called] = Person(called, folder, login=login, handed_in=str(time or ""))
     return found
 

@@ -158,7 +158,8 @@ class StepMark(msgspec.Struct, kw_only=True):
     """What one step counts in an assignment: `graded` is what the grader gives of its `worth` (None where it could
     not), `points` what counts; they differ where a person has decided, for a `reason`. `extra`: on top of the total.
 
-    `work` is a digest of what was graded.
+    Of electives only the best count, the others are `dropped`. `remark` is what a person says of it, `work` a
+    digest of what was graded.
     """
 
     step: str
@@ -168,13 +169,19 @@ class StepMark(msgspec.Struct, kw_only=True):
     extra: bool = False
     reason: str = ""
     work: str = ""
+    elective: bool = False
+    dropped: bool = False
+    remark: str = ""
 
 
 class AssignmentMark(msgspec.Struct, kw_only=True):
     """A student's mark in an assignment: `earned` of `out_of`, less the share `late` of it; None where it is open.
 
     `handed_in` and `until` are moments in ISO 8601, empty where they are not known; `extended` says why `until` is not
-    the assignment's. `kit` and `seed`: what graded. `unsure`: a system says that it is late, and not how much.
+    the assignment's. `kit` and `seed`: what graded. `unsure`: a system says that it is late, and not how much;
+    `unclear` is a time of hand-in that can't be read, and on which the mark depends. `remarks` are a person's, about
+    all of it, `requests` those of the student for a second look that nobody has answered. `said_by`: whose word
+    `handed_in` is.
     """
 
     assignment: str
@@ -183,20 +190,34 @@ class AssignmentMark(msgspec.Struct, kw_only=True):
     out_of: float
     late: float = 0.0
     handed_in: str = ""
+    said_by: str = ""
     until: str = ""
     extended: str = ""
     unsure: bool = False
+    unclear: str = ""
+    remarks: list[str] = []
+    requests: list[str] = []
     kit: str = ""
     seed: int = 0
     steps: list[StepMark] = []
+
+
+class MarkChange(msgspec.Struct):
+    """A mark that is another one since `when`: before, after, and why; None is an open one."""
+
+    when: str
+    before: float | None
+    after: float | None
+    why: str
 
 
 class Graded(msgspec.Struct, kw_only=True):
     """The result of one student of a class: a report, or one sentence that says why there is none.
 
     `key` says what was graded, by what and under which seed; `file` is what the files about the student are called;
-    `canvas_id` and `late` are what Canvas says of the student, `labs` what the student's own list names. `report` has
-    the points of the kit, `mark` what they count in the assignment.
+    `canvas_id`, `late` and `login` are what a learning platform says, `labs` what the student's own list names.
+    `report` has the points of the kit, `mark` what they count in the assignment, and `changes` all that regrades have
+    changed in it: they are written with the mark, whole or not at all.
     """
 
     student: str
@@ -208,6 +229,10 @@ class Graded(msgspec.Struct, kw_only=True):
     late: bool = False
     labs: tuple[str, ...] = ()
     mark: AssignmentMark | None = None
+    changes: list[MarkChange] = []
+    login: str = ""
+    attempt: int = 0  # which of several counts, from 0
+    unread: tuple[tuple[str, str], ...] = ()  # where there is no report that would say so
 
 
 def is_open(step: StepResult) -> bool:

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from grader.instructor.class_run import Done
+    from grader.classes.class_run import Done
 
 OUT = Path("dist/class")
 SQLITE = "sqlite:///"
@@ -47,6 +47,10 @@ def _class_line(parser: Parser) -> None:
         "--earlier", Path, metavar="FOLDER", several=True,
         help=_("An earlier assignment's submissions: they stand in for steps that this one lacks. May be repeated."),
     )  # fmt: skip
+    parser.option(
+        "--student", metavar="NAME", several=True,
+        help=_("Grade this student again, into the same results. May be repeated."),
+    )  # fmt: skip
     parser.flag("--again", help=_("Grade everyone again, including unchanged submissions."))
     common.language_option(parser)
     common.isolation_option(parser)
@@ -65,24 +69,26 @@ def _class(given: Namespace) -> int:
         _require_class(submissions, out, given.earlier)  # before torch loads
         _require_told(given, command, is_marked=marking is not None)
         if given.scheduler is None and HAS_SOLUTIONS:
-            from grader.instructor import pool
+            from grader.classes import pool
 
             pool.begin(limits)
         common.require_solutions()
-        from grader.instructor import class_run, roster
+        from grader.classes import class_run, one_round, roster
+        from grader.marks import changes
         from grader.report import console
 
-        request = class_run.Request(
+        request = one_round.Request(
             submissions=submissions, out=out, steps=steps, device=given.device, seed=given.seed, limits=limits,
             assignment=given.assignment, again=given.again, jobs=given.jobs, scheduler=given.scheduler,
             gradebook=given.gradebook, marking=marking, earlier=tuple(given.earlier),
+            only=tuple(given.student),
         )  # fmt: skip
         try:
             done = class_run.run(request, console.class_progress)
         except roster.Impossible as impossible:
             raise BadInput(str(impossible)) from None
         except class_run.Stopped as stopped:
-            print(stopped, file=sys.stderr)
+            print("\n".join([*changes.lines(stopped.changes), str(stopped)]), file=sys.stderr)
             return 130
         _say_class(done, out)
         if all(standing.score is not None for standing in done.standings):
@@ -103,7 +109,7 @@ def _require_told(given: Namespace, command: str, *, is_marked: bool) -> None:
 
 
 def _require_class(submissions: Path, out: Path, earlier: Sequence[Path]) -> None:
-    from grader.instructor import roster
+    from grader.classes import roster
 
     try:
         roster.class_folders(submissions, out, earlier)
@@ -113,7 +119,7 @@ def _require_class(submissions: Path, out: Path, earlier: Sequence[Path]) -> Non
 
 def _say_class(done: Done, out: Path) -> None:
     from grader.course.submissions import readable
-    from grader.instructor import class_table
+    from grader.feedback import class_table
     from grader.marks import changes
     from grader.report import console
 
@@ -125,6 +131,14 @@ def _say_class(done: Done, out: Path) -> None:
     if done.unknown:
         said = _("Named in assignments.toml or the tables beside it, but not in the class: {names}.")
         print(said.format(names=", ".join(done.unknown)), file=sys.stderr)
+    waiting = [standing.student for standing in done.standings if standing.waiting]
+    if waiting:
+        said = _("A second look was asked for, and nobody has answered: {names}.")
+        print(said.format(names=", ".join(waiting)), file=sys.stderr)
+    unread = [standing.student for standing in done.standings if standing.unread and standing.score is not None]
+    if unread:
+        said = _("Files of {count} students were not read: the class page and {table} name each, with the reason.")
+        print(said.format(count=len(unread), table=out / "files.csv"), file=sys.stderr)
     if done.left_out:
         said = _("Not graded, because each student needs a folder: {files}. Put each, unpacked, into one.")
         print(said.format(files=", ".join(map(readable, done.left_out))), file=sys.stderr)
@@ -152,7 +166,7 @@ def _release(given: Namespace) -> None:
         name = assignment_name(given.assignment or PLAIN)
         common.require_solutions()
         try:
-            from grader.instructor import release as releasing
+            from grader.classes import release as releasing
         except ModuleNotFoundError as missing:
             said = _("What instructors need is not installed ({reason}). Type: make release")
             raise BadInput(said.format(reason=missing)) from None
@@ -195,7 +209,7 @@ def _gradescope(given: Namespace) -> None:
         marking = assigned.marking(given, "gradescope")
         steps = marking.assignment.everything if marking else steps
         common.require_solutions()
-        from grader.instructor import gradescope as autograder
+        from grader.classes import gradescope as autograder
 
         try:
             autograder.build(given.out, steps, marking)

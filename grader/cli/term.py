@@ -15,7 +15,7 @@ from grader.cli.parser import BadInput, Parser, Subcommand, integer, one_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from grader.term.results import GradedClass
+    from grader.classes.results import GradedClass
 
 CLASS = Path("dist/class")
 
@@ -37,10 +37,11 @@ def _term(given: Namespace) -> None:
             said = _("There is no file {file}. Type: cp examples/course/assignments.toml .")
             raise BadInput(said.format(file="assignments.toml"))
         common.require_solutions()
+        from grader.classes import results
+        from grader.feedback import table
         from grader.marks import assignments
         from grader.marks import marking as marks
         from grader.report import console
-        from grader.term import results, table
 
         totals = results.totals(known)
         console.say(table.overview(known, totals))
@@ -68,7 +69,7 @@ def _project_line(parser: Parser) -> None:
 def _project(given: Namespace) -> None:
     with language.use(common.chosen_language(given.lang, "project")):
         graded = _graded(given, "project")
-        from grader.term import mistakes, pages
+        from grader.feedback import mistakes, pages
 
         found = mistakes.mistakes(graded.entries, graded.sources())
         slides = pages.slides(found, graded.total, title=graded.title, at_least=given.at_least)
@@ -89,7 +90,7 @@ def _items_line(parser: Parser) -> None:
 def _items(given: Namespace) -> None:
     with language.use(common.chosen_language(given.lang, "items")):
         graded = _graded(given, "items")
-        from grader.term import items, pages
+        from grader.feedback import items, pages
 
         clusters = items.clusters(graded.entries)
         if given.draft is not None:
@@ -109,7 +110,7 @@ def _items(given: Namespace) -> None:
 
 def _draft(number: int, graded: GradedClass, command: str) -> None:
     """Writes the draft of a misconception into its step's folder."""
-    from grader.term import drafts, items
+    from grader.feedback import drafts, items
 
     clusters = items.clusters(graded.entries)
     if number > len(clusters):
@@ -157,7 +158,8 @@ def _similar(given: Namespace) -> None:
             steps = marking.assignment.everything if marking else steps
         _require_folders([Path(given.submissions), *given.known])
         common.require_solutions()
-        from grader.term import pages, results, similarity
+        from grader.classes import results
+        from grader.feedback import pages, similarity
 
         try:
             compared = results.compared(Path(given.submissions), given.known, steps, given.results)
@@ -195,13 +197,13 @@ def _feedback_line(parser: Parser) -> None:
 def _feedback(given: Namespace) -> None:
     with language.use(common.chosen_language(given.lang, "feedback")):
         graded = _graded(given, "feedback")
-        from grader.term import feedback
+        from grader.classes import hand_back
 
         out = given.out or graded.folder / f"feedback-{given.to}.zip"
         command = f"feedback {paths.typed(graded.folder)} --to {given.to}"
         try:
-            packed = feedback.build(out, graded, given.to, given.submissions)
-        except feedback.NoNames as problem:
+            packed = hand_back.build(out, graded, given.to, given.submissions)
+        except hand_back.NoNames as problem:
             raise BadInput(
                 _("{problem} Type: {command}").format(
                     problem=problem, command=f"python -m grader {command} --submissions FOLDER"
@@ -210,8 +212,11 @@ def _feedback(given: Namespace) -> None:
         except OSError as error:
             raise common.unwritable(out, error, f"{command} --out OTHER.zip") from None
         print(_("{count} pages are in {file}: upload it as it is.").format(count=packed.count, file=out))
+        if packed.ungraded:
+            said = _("Left out, because they could not be graded and have no page: {names}")
+            print(said.format(names=", ".join(packed.ungraded)), file=sys.stderr)
         if packed.nameless:
-            said = _("Left out, because {system} did not name their folders: {names}")
+            said = _("Left out, because {system} did not name what they handed in: {names}")
             print(said.format(system=given.to.title(), names=", ".join(packed.nameless)), file=sys.stderr)
 
 
@@ -227,7 +232,7 @@ def _convert_line(parser: Parser) -> None:
 
 def _convert(given: Namespace) -> None:
     with language.use(common.chosen_language(given.lang, "convert")):
-        from grader.term import adapters
+        from grader.feedback import adapters
 
         try:
             text = adapters.converted(Path(given.report), given.to)
@@ -243,7 +248,7 @@ def _convert(given: Namespace) -> None:
 
 def _graded(given: Namespace, command: str) -> GradedClass:
     """The class that was graded. Raises BadInput."""
-    from grader.term import results
+    from grader.classes import results
 
     folder = Path(given.results or CLASS)
     try:

@@ -24,9 +24,14 @@ def is_check_file(path: Path) -> bool:
     folder = path.parent
     return (
         STEP_NAME.fullmatch(folder.name) is not None
-        and path.name == f"test_{folder.name.partition('_')[2]}.py"
+        and path == check_file(folder)
         and folder.parent.parent.resolve() == SOLUTIONS
     )
+
+
+def check_file(folder: Path) -> Path:
+    """The file of the checks of the step in this folder."""
+    return folder / f"test_{folder.name.partition('_')[2]}.py"
 
 
 def outline(file: Path) -> list[CheckOutline]:

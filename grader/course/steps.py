@@ -21,6 +21,7 @@ from types import ModuleType
 from grader.base import language
 from grader.base.paths import SOLUTIONS, is_recorded, step_folders
 from grader.base.syntax import parsed
+from grader.course.check_outline import check_file
 from grader.course.stubs import marked_of, original, solved_of
 
 
@@ -64,7 +65,7 @@ class Step:
     @property
     def check_file(self) -> Path:
         """The file of its checks."""
-        return self.folder / f"test_{self.name.partition('_')[2]}.py"
+        return check_file(self.folder)
 
     @property
     def is_recorded(self) -> bool:

@@ -61,7 +61,7 @@ def check(
     """Grades the steps: `check(4)`, `check("step04_causal_mask")`, `check("1-6,13")`, `check(track="positions")`; by
     default the core and every elective that was begun. Raises Refusal.
 
-    `seed` repeats draws, `device` is one of cpu, cuda, mps and all, `lang` en or ko.
+    `seed` repeats draws, `device` is as torch names it, or all, `lang` en or ko.
     """
     try:
         spoken = language.choose(lang)
@@ -77,10 +77,10 @@ def points(step: str | int, worth: float | None = None) -> float:
     `worth` is what the step counts in an assignment, where that differs from its own points."""
     with language.use(language.choose()):
         result = _warm_grader().known(_step_name(str(step))).steps[0]
-        if result.without_score or result.unusable:
+        if result.without_score:
             raise Refusal(result.message)
         if result.score is None:
-            raise Refusal(_("Something failed in the grader itself. Run this cell again."))
+            raise Refusal(result.unusable or _("Something failed in the grader itself. Run this cell again."))
         return result.score if worth is None else worth * result.score / (result.max_score or 1.0)
 
 

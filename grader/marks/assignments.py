@@ -21,8 +21,11 @@ FILE = Path("assignments.toml")
 STAND_INS = ("reference", "own")
 TOP = ("title", "timezone", "assignments", "extensions", "accommodations")
 OF_AN_ASSIGNMENT = (
-    "title", "steps", "tracks", "extra", "weights", "opens", "due", "grace", "late", "stand_ins", "weight",
+    "title", "steps", "tracks", "extra", "electives", "weights", "opens", "due", "grace", "late", "stand_ins", "weight",
+    "attempts",
 )  # fmt: skip
+ATTEMPTS = ("last", "best")
+OF_ELECTIVES = ("count", "steps", "points")
 OF_LATE = ("per_day", "at_most")
 OF_AN_EXTENSION = ("student", "assignment", "until", "more", "reason")
 OF_AN_ACCOMMODATION = ("student", "more", "reason")
@@ -55,11 +58,21 @@ class Deadline:
 
 
 @dataclass(frozen=True)
+class Electives:
+    """Steps of which the best `count` of each student count, each worth `points`."""
+
+    steps: tuple[str, ...] = ()
+    count: int = 0
+    points: float = 0.0
+
+
+@dataclass(frozen=True)
 class Assignment:
     """What is handed out together. `weights` multiply the points of a step, `extra` steps count on top of the total.
 
     `per_day` is the share of the points that each begun day costs, `at_most` all days together. `weight` is what the
     assignment counts in the term. `stand_ins`: what takes the place of an earlier step that is not part of it.
+    `attempts`: which of several counts, the last or the best.
     """
 
     name: str
@@ -74,11 +87,13 @@ class Assignment:
     at_most: float = 1.0
     stand_ins: str = "reference"
     weight: float = 1.0
+    attempts: str = ATTEMPTS[0]
+    electives: Electives = Electives()
 
     @property
     def everything(self) -> list[str]:
-        """The steps with those for extra credit, in order."""
-        return sorted({*self.steps, *self.extra})
+        """The steps with those for extra credit and the electives, in order."""
+        return sorted({*self.steps, *self.extra, *self.electives.steps})
 
 
 @dataclass(frozen=True)
@@ -154,24 +169,24 @@ class _Reader:
             raise self.bad(place, _("a name is letters, digits, _ and -, since folders are named so"))
         self.known(table, OF_AN_ASSIGNMENT, place)
         steps, extra = self.steps(table, "steps", place, table.get("tracks")), self.steps(table, "extra", place)
-        if not steps:
+        electives = self.electives(table, place)
+        if not steps and not electives.steps:
             raise self.bad(place, _('it has no steps; for example: steps = "1-3"'))
         opens, due = self.moment(table, "opens", place), self.moment(table, "due", place, end=True)
         if opens and due and due <= opens:
             raise self.bad(place, _("it is due before it opens"))
         late = self.table(table.get("late", {}), f"{place}.late")
         self.known(late, OF_LATE, f"{place}.late")
-        stand_ins = self.text(table, "stand_ins", place, STAND_INS[0])
-        if stand_ins not in STAND_INS:
-            raise self.bad(f"{place}.stand_ins", _("choose from {choices}").format(choices=", ".join(STAND_INS)))
         return Assignment(
             name=name, title=self.text(table, "title", place, name),
-            steps=tuple(step for step in steps if step not in extra), extra=tuple(extra),
-            weights=self.weights(table, {*steps, *extra}, place), opens=opens, due=due,
+            steps=tuple(step for step in steps if step not in {*extra, *electives.steps}), extra=tuple(extra),
+            electives=electives, attempts=self.choice(table, "attempts", place, ATTEMPTS),
+            weights=self.weights(table, {*steps, *extra} - {*electives.steps}, place), opens=opens, due=due,
             grace=self.duration(table, "grace", place),
             per_day=self.number(late, "per_day", f"{place}.late", 0.0, 100.0) / 100,
             at_most=self.number(late, "at_most", f"{place}.late", 100.0, 100.0) / 100,
-            stand_ins=stand_ins, weight=self.number(table, "weight", place, 1.0),
+            stand_ins=self.choice(table, "stand_ins", place, STAND_INS),
+            weight=self.number(table, "weight", place, 1.0),
         )  # fmt: skip
 
     def extras(
@@ -195,7 +210,26 @@ class _Reader:
             found.append(Extra(student, assignment, until, more, self.text(table, "reason", place, "")))
         return found
 
+    def electives(self, table: Mapping[str, Any], place: str) -> Electives:
+        """Any two of a list: `{ count = 2, steps = "13-18", points = 10 }`."""
+        if "electives" not in table:
+            return Electives()
+        place = f"{place}.electives"
+        said = self.table(table["electives"], place)
+        self.known(said, OF_ELECTIVES, place)
+        steps = self.steps(said, "steps", place)
+        count = self.number(said, "count", place, 1.0, float(len(steps)))
+        if count < 1 or count != int(count):
+            raise self.bad(f"{place}.count", _("it has to be a whole number, at least 1"))
+        return Electives(tuple(steps), int(count), self.number(said, "points", place, 10.0))
+
     # --- one value ---
+
+    def choice(self, table: Mapping[str, Any], key: str, place: str, choices: Sequence[str]) -> str:
+        value = self.text(table, key, place, choices[0])
+        if value not in choices:
+            raise self.bad(f"{place}.{key}", _("choose from {choices}").format(choices=", ".join(choices)))
+        return value
 
     def bad(self, place: str, problem: str) -> BadTerm:
         where = f"{self.file}, {place}" if place else self.file

@@ -19,13 +19,16 @@ class Change:
     reasons: list[str]
 
 
-def change(student: str, before: AssignmentMark | None, after: AssignmentMark | None) -> Change | None:
+def change(
+    student: str, before: AssignmentMark | None, after: AssignmentMark | None, *, reopened: bool = False
+) -> Change | None:
     """What has changed in a student's mark; None where the points and all that led to them are the same.
 
-    A first mark is no change. None in place of a later mark: it could not be graded now.
+    A first mark is no change, unless it is the first after one that was `reopened`. None in place of a later mark: it
+    could not be graded now.
     """
     if before is None:
-        return None
+        return Change(student, None, after.points, [_("it could be graded now")]) if reopened and after else None
     if after is None:
         return Change(student, before.points, None, [_("it could not be graded now")])
     reasons = list(_reasons(before, after))

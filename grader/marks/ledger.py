@@ -5,19 +5,22 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
 
 from grader.base import files
-from grader.base.results import AssignmentMark, Graded, Report, StepResult
+from grader.base.language import gettext as _
+from grader.base.results import AssignmentMark, Graded, MarkChange, Report, StepResult
 from grader.course import steps as course
 from grader.course import submissions
 from grader.course.submissions import Submission
 from grader.marks import marking as marks
+from grader.marks import moments
 from grader.marks.changes import Change, change
 from grader.marks.marking import Marking
 
@@ -29,8 +32,11 @@ class Facts:
     """What is known of a student's submission before it is graded."""
 
     handed_in: datetime | None = None
+    said_by: str = ""
     work: Mapping[str, str] = field(default_factory=dict)
     before: AssignmentMark | None = None
+    unclear: str = ""  # a time that can't be read
+    changes: Sequence[MarkChange] = ()
 
 
 @dataclass
@@ -42,31 +48,54 @@ class Ledger:
     facts: dict[str, Facts] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
 
-    def expect(self, file: str, folder: Path, handed_in: Submission, before: AssignmentMark | None) -> None:
-        """Notes a student before grading: `file` is what the files about them are called. Earlier hand-ins of their own
-        are added to the submission where the assignment says so."""
-        name, stamp = self.marking.assignment.name, None
+    @cached_property
+    def when(self) -> str:
+        """The time of this run, which all its changes have."""
+        return datetime.now(self.marking.term.local).isoformat(timespec="seconds")
+
+    def expect(self, key: str, folder: Path, handed_in: Submission, known: Graded | None, told: str = "") -> None:
+        """Notes a student before grading, under a key of their own: `told` is when the learning platform says it was
+        handed in. Earlier hand-ins of their own are added where the assignment says so."""
+        name, stamp, unclear = self.marking.assignment.name, None, ""
+        said_by = _("the learning platform")
         if self.marking.assignment.stand_ins != "own":
             handed_in.earlier.clear()
         if not folder.is_symlink():
             with contextlib.suppress(OSError):  # what is wrong with a folder is said where it is read
-                stamp = marks.stamp((folder, folder / name), self.marking.term)
                 with_own_earlier(handed_in, folder, self.marking)
-        self.facts[file] = Facts(stamp, digests(handed_in), before)
+                if not told and marks.is_nbgraders(folder / name):
+                    told, said_by = marks.stamp(folder / name), "nbgrader"
+        try:
+            stamp = moments.moment(told, self.marking.term.local) if told else None
+        except moments.NoMoment:
+            unclear = told
+        before, changes = (known.mark, known.changes) if known else (None, [])
+        self.facts[key] = Facts(stamp, said_by, digests(handed_in), before, unclear, changes)
 
-    def mark(self, graded: Graded) -> bool:
-        """Gives a graded student their mark; whether it is another one than what is written of them. Raises BadTerm."""
-        facts = self.facts.get(graded.file, Facts())
-        written, graded.mark = graded.mark, None
+    def mark_of(self, key: str, graded: Graded) -> AssignmentMark | None:
+        """The mark of a graded student, whom `expect` has noted under this key. Raises BadTerm."""
+        facts = self.facts.get(key, Facts())
         report = graded.report or self._without_scores(graded.student)
-        if report is not None:
-            graded.mark = self.marking.mark(
-                graded.student, report, facts.handed_in, late=graded.late, kit=self.kit, work=facts.work
-            )
-        found = change(graded.student, facts.before, graded.mark)
-        if found:
+        if report is None:
+            return None
+        return self.marking.mark(
+            graded.student, report, facts.handed_in, said_by=facts.said_by, late=graded.late, unclear=facts.unclear,
+            kit=self.kit, work=facts.work,
+        )  # fmt: skip
+
+    def mark(self, key: str, graded: Graded) -> bool:
+        """Gives a graded student their mark and its history; whether it is another one than what is written of them.
+
+        Raises BadTerm.
+        """
+        facts = self.facts.get(key, Facts())
+        written, graded.mark = graded.mark, self.mark_of(key, graded)
+        reopened = bool(facts.changes) and facts.changes[-1].after is None
+        graded.changes = list(facts.changes)
+        if found := change(graded.student, facts.before, graded.mark, reopened=reopened):
             self.changes.append(found)
-        return graded.mark != written
+            graded.changes.append(MarkChange(self.when, found.before, found.after, "; ".join(found.reasons)))
+        return graded.mark != written or len(graded.changes) > len(facts.changes)
 
     def _without_scores(self, student: str) -> Report | None:
         """What the decisions of a person are added to, where a submission could not be graded and there are some."""
@@ -82,10 +111,9 @@ class Ledger:
         return Report(submission=student, seed=0, isolation=[], devices={}, score=0.0, max_score=0.0, steps=steps)
 
     def write(self, out: Path, entries: Iterable[Graded | None], clean: Callable[[str], str]) -> None:
-        """Writes the table of marks, and adds to the list of all changes. Raises OSError."""
+        """Writes the table of marks. Raises OSError."""
         table = marks_csv(((entry.student, entry.mark) for entry in entries if entry), clean)
         files.write(out / MARKS, table.encode("utf-8-sig"))
-        append_changes(out / CHANGES, datetime.now(self.marking.term.local), self.changes, clean)
 
     def unknown(self, students: Iterable[str]) -> list[str]:
         """Whom the tables and the file name, and the class has not: most likely a slip of the pen."""
@@ -127,16 +155,38 @@ def marks_csv(students: Iterable[tuple[str, AssignmentMark | None]], clean: Call
     return _table(rows)
 
 
-def append_changes(file: Path, now: datetime, changes: Iterable[Change], clean: Callable[[str], str] = str) -> None:
-    """Adds what a regrade has changed to the list of all changes. Raises OSError."""
-    rows = [
-        [now.isoformat(timespec="seconds"), clean(one.student), _cell(one.before), _cell(one.after),
-         clean("; ".join(one.reasons))] for one in changes
-    ]  # fmt: skip
-    if not rows:
-        return
-    there = file.read_text(encoding="utf-8") if file.is_file() else _table([["when", "student", "from", "to", "why"]])
-    files.write(file, there + _table(rows))
+@dataclass
+class ChangeList:
+    """`changes.csv`, the list of all changes: what the reports say of them, each once. Rows of before are kept."""
+
+    file: Path
+    clean: Callable[[str], str] = str
+    rows: dict[tuple[str, ...], None] = field(default_factory=dict)
+
+    def begin(self, entries: Iterable[Graded | None]) -> None:
+        """Reads the list, and adds what a run that was killed has written with the marks and not here. Raises
+        OSError."""
+        with contextlib.suppress(FileNotFoundError):
+            text = self.file.read_text(encoding="utf-8-sig", errors="replace")
+            self.rows = dict.fromkeys(map(tuple, list(csv.reader(io.StringIO(text, newline="")))[1:]))
+        self._write([row for entry in entries if entry for row in self._rows_of(entry)])
+
+    def add(self, graded: Graded) -> None:
+        """Adds what is new of one student, whose report has been written. Raises OSError."""
+        self._write(self._rows_of(graded))
+
+    def _rows_of(self, graded: Graded) -> list[tuple[str, ...]]:
+        student = self.clean(graded.student)
+        return [
+            (one.when, student, _cell(one.before), _cell(one.after), self.clean(one.why)) for one in graded.changes
+        ]  # fmt: skip
+
+    def _write(self, rows: Iterable[tuple[str, ...]]) -> None:
+        new = dict.fromkeys(row for row in rows if row not in self.rows)
+        if new:
+            self.rows |= new
+            table = _table([["when", "student", "from", "to", "why"], *map(list, self.rows)])
+            files.write(self.file, table.encode("utf-8-sig"))
 
 
 def load(file: Path) -> AssignmentMark | None:

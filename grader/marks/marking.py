@@ -5,10 +5,11 @@ One `Marking` for one assignment; nbgrader, a class and Gradescope all mark thro
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,12 +17,16 @@ from pathlib import Path
 import msgspec
 
 from grader.base.language import gettext as _
+from grader.base.names import Roll
+from grader.base.paths import step_folder
 from grader.base.results import AssignmentMark, Report, StepMark, StepResult, TrackResult
+from grader.course.check_outline import check_file, outline
 from grader.marks import moments, sheets
 from grader.marks.assignments import Assignment, BadTerm, Term, alone
-from grader.marks.sheets import Override
+from grader.marks.sheets import Override, Remark
 
 STAMP = "timestamp.txt"  # what nbgrader puts beside a submission
+SUBMITTED, NBGRADERS = "submitted", ("nbgrader_config.py", "gradebook.db", "source")
 DAY = timedelta(days=1)
 ZONE = re.compile(r"[A-Za-z][\w+/-]*\Z")
 
@@ -34,34 +39,46 @@ class Marking:
     assignment: Assignment
     overrides: Mapping[tuple[str, str], Override] = field(default_factory=dict)
     times: Mapping[str, datetime] = field(default_factory=dict)
+    remarks: Mapping[str, Sequence[Remark]] = field(default_factory=dict)
 
     @property
     def as_graded(self) -> bool:
         """Whether a mark is always just the points of the report: nothing is weighted, dated or decided."""
         one = self.assignment
-        return not (one.weights or one.extra or one.due or self.overrides)
+        return not (one.weights or one.extra or one.electives.steps or one.due or self.overrides or self.remarks)
 
     def mark(
-        self, student: str, report: Report, handed_in: datetime | None = None, *, late: bool = False, kit: str = "",
-        work: Mapping[str, str] | None = None,
+        self, student: str, report: Report, handed_in: datetime | None = None, *, said_by: str = "",
+        late: bool = False, unclear: str = "", kit: str = "", work: Mapping[str, str] | None = None,
     ) -> AssignmentMark:  # fmt: skip
-        """The mark for a report. `handed_in` is what lies beside the submission; `handed_in.csv` counts before it.
+        """The mark for a report. `handed_in` is what a learning platform says, `said_by` which; `handed_in.csv` counts
+        before it.
 
-        `late`: a system says so without a time. `work` is a digest of each step's text.
+        `late`: a system says so without a time. `unclear` is a time that can't be read: where there is a deadline, the
+        mark is open then. `work` is a digest of each step's text.
         """
         steps = [
             self._step(student, step, (work or {}).get(step.name, ""))
             for step in report.steps if step.name in self.assignment.everything
         ]  # fmt: skip
-        own = [step for step in steps if not step.extra]
-        earned = None if any(step.points is None for step in steps) else sum(step.points or 0.0 for step in steps)
-        handed_in = self.times.get(student, handed_in)
+        self._drop(steps)
+        counted = [step for step in steps if not step.dropped]
+        electives, remarks = self.assignment.electives, self.remarks.get(student, ())
+        earned = None if any(step.points is None for step in counted) else sum(step.points or 0.0 for step in counted)
+        own = sum(step.worth for step in steps if not step.extra and not step.elective)
+        if student in self.times:
+            handed_in, said_by = self.times[student], sheets.HANDED_IN
         deadline = self.term.deadline(self.assignment.name, student)
+        unclear = unclear if deadline and handed_in is None else ""
         share = 0.0 if deadline is None or handed_in is None else self._share(handed_in - deadline.until)
         return AssignmentMark(
-            assignment=self.assignment.name, points=None if earned is None else _round(earned * (1 - share)),
-            earned=None if earned is None else _round(earned), out_of=_round(sum(step.worth for step in own)),
-            late=share, handed_in=_iso(handed_in), until=_iso(deadline.until if deadline else None),
+            assignment=self.assignment.name, unclear=unclear,
+            points=None if earned is None or unclear else _round(earned * (1 - share)),
+            earned=None if earned is None else _round(earned), out_of=_round(own + electives.count * electives.points),
+            remarks=[one.said for one in remarks if not one.step],
+            requests=[one.request for one in remarks if one.request and not one.text],
+            late=share, handed_in=_iso(handed_in), said_by=said_by if handed_in else "",
+            until=_iso(deadline.until if deadline else None),
             extended=deadline.reason if deadline else "",
             unsure=late and handed_in is None and deadline is not None and deadline.until == self.assignment.due,
             kit=kit, seed=report.seed, steps=steps,
@@ -69,23 +86,52 @@ class Marking:
 
     def worth(self, step: str, max_score: float) -> float:
         """What a step of so many points counts in this assignment."""
+        if step in self.assignment.electives.steps:
+            return self.assignment.electives.points
         return _round(max_score * self.assignment.weights.get(step, 1.0))
+
+    def _drop(self, steps: list[StepMark]) -> None:
+        """Of the electives the best count; one that is open may be among them."""
+        electives = sorted(
+            (step for step in steps if step.elective),
+            key=lambda step: math.inf if step.points is None else step.points, reverse=True,
+        )  # fmt: skip
+        for step in electives[self.assignment.electives.count :]:
+            step.dropped = True
 
     def _step(self, student: str, step: StepResult, work: str) -> StepMark:
         worth = self.worth(step.name, step.max_score)
         graded = None if step.score is None else _round(worth * step.score / step.max_score if step.max_score else 0.0)
         decided = self.overrides.get((student, step.name))
-        if decided and decided.points > worth:
-            said = _("{file}, line {line}: {step} is worth {worth} points here, so {points} are too many.")
-            raise BadTerm(
-                said.format(
-                    file=self.term.file.parent / sheets.OVERRIDES, line=decided.line, step=step.name,
-                    worth=f"{worth:g}", points=f"{decided.points:g}",
-                )
-            )  # fmt: skip
+        if decided:
+            self.require_possible(decided, worth)
         return StepMark(
             step=step.name, worth=worth, graded=graded, points=decided.points if decided else graded,
             extra=step.name in self.assignment.extra, reason=decided.reason if decided else "", work=work,
+            elective=step.name in self.assignment.electives.steps,
+            remark=" ".join(one.said for one in self.remarks.get(student, ()) if one.step == step.name),
+        )  # fmt: skip
+
+    def require_possible(self, decided: Override, worth: float) -> None:
+        """Raises BadTerm where a person has given a step more points than it is worth."""
+        if decided.points > worth:
+            said = _("{file}, line {line}: {step} is worth {worth} points here, so {points} are too many.")
+            raise BadTerm(
+                said.format(
+                    file=self.term.file.parent / sheets.OVERRIDES, line=decided.line, step=decided.step,
+                    worth=f"{worth:g}", points=f"{decided.points:g}",
+                )
+            )  # fmt: skip
+
+    def for_class(self, names: Mapping[str, Iterable[str]]) -> Marking:
+        """The same, with people called as the class calls them; `names` has the logins of each."""
+        roll = Roll(names)
+        extras = [dataclasses.replace(one, student=roll.own(one.student)) for one in self.term.extras]
+        return dataclasses.replace(
+            self, term=dataclasses.replace(self.term, extras=extras),
+            overrides={(roll.own(student), step): one for (student, step), one in self.overrides.items()},
+            times={roll.own(student): when for student, when in self.times.items()},
+            remarks={roll.own(student): said for student, said in self.remarks.items()},
         )  # fmt: skip
 
     def _share(self, over: timedelta) -> float:
@@ -96,9 +142,16 @@ class Marking:
 
 
 def of(term: Term, name: str) -> Marking:
-    """How an assignment of the term is marked, with what stands in the tables beside it. Raises BadTerm."""
+    """How an assignment of the term is marked, with what stands in the tables beside it, all of it checked. Raises
+    BadTerm."""
     assignment = term.assignments[name]
-    return Marking(term, assignment, sheets.overrides(term, assignment), sheets.times(term, assignment))
+    marking = Marking(term, assignment, sheets.overrides(term, assignment), sheets.times(term, assignment),
+                      sheets.remarks(term, assignment))  # fmt: skip
+    for decided in marking.overrides.values():
+        points = [check.points for check in outline(check_file(step_folder(decided.step)))]
+        if all(value is not None for value in points):
+            marking.require_possible(decided, marking.worth(decided.step, sum(value or 0.0 for value in points)))
+    return marking
 
 
 def plain(name: str, steps: list[str]) -> Marking:
@@ -107,20 +160,21 @@ def plain(name: str, steps: list[str]) -> Marking:
     return Marking(term, term.assignments[name])
 
 
-def stamp(folders: Iterable[Path], term: Term) -> datetime | None:
-    """The time in the first `timestamp.txt` of these folders, as nbgrader writes it; None without one that is a time.
+def stamp(folder: Path) -> str:
+    """What stands in the `timestamp.txt` that nbgrader has put into the folder of a submission; empty without one.
 
     Raises OSError.
     """
-    for folder in folders:
-        file = folder / STAMP
-        if file.is_file() and not file.is_symlink():
-            text = file.read_text(encoding="utf-8", errors="replace")[:200].strip()
-            try:
-                return moments.moment(text, term.local)
-            except moments.NoMoment:
-                return None
-    return None
+    file = folder / STAMP
+    there = file.is_file() and not file.is_symlink()
+    return file.read_text(encoding="utf-8", errors="replace")[:200].strip() if there else ""
+
+
+def is_nbgraders(folder: Path) -> bool:
+    """Whether this is where nbgrader collects a submission, `submitted/STUDENT/ASSIGNMENT` of a course that has its own
+    files: anywhere else a `timestamp.txt` is what the student handed in."""
+    submitted = folder.absolute().parent.parent
+    return submitted.name == SUBMITTED and any((submitted.parent / name).exists() for name in NBGRADERS)
 
 
 def digest(text: str) -> str:
@@ -133,20 +187,20 @@ def marked(report: Report, mark: AssignmentMark) -> Report:
     what lateness takes. Everything that is made of a report can be made of this one."""
     by_step = {step.step: step for step in mark.steps}
     steps = [_counted(step, by_step[step.name]) for step in report.steps if step.name in by_step]
-    own = [step for step in steps if not by_step[step.name].extra]
     points = mark.points
     if points is None:  # open: what could be graded, as in the report
         points = sum(step.score for step in steps if step.score is not None)
     return msgspec.structs.replace(
-        report, steps=steps, score=points, max_score=_round(sum(step.max_score for step in own)),
+        report, steps=steps, score=points, max_score=mark.out_of,
         tracks=_totals(report.tracks, steps), notes=[*report.notes, *sentences(mark)],
     )  # fmt: skip
 
 
 def sentences(mark: AssignmentMark) -> list[str]:
     """What there is to say about a mark besides its steps."""
-    said = []
+    said = list(mark.remarks)
     until, handed_in = _read(mark.until), _read(mark.handed_in)
+    said += [unclear(mark)] if mark.unclear else []
     if mark.extended and until:
         text = _("You had time until {until} ({reason}).")
         said.append(text.format(until=moments.shown(until), reason=mark.extended))
@@ -158,13 +212,36 @@ def sentences(mark: AssignmentMark) -> list[str]:
                 earned=_number(mark.earned), points=_number(mark.points),
             )
         )  # fmt: skip
+    if handed_in and until and mark.said_by:
+        text = _("Handed in {when}, as {source} says.")
+        said.append(text.format(when=moments.shown(handed_in), source=mark.said_by))
     if mark.unsure:
         said.append(_("The download says that this is late, but not when it was handed in: nothing was taken off."))
+    if any(step.dropped for step in mark.steps):
+        best = [step for step in mark.steps if step.elective and not step.dropped]
+        text = _("Of the electives the best count: {steps}.")
+        said.append(text.format(steps=", ".join(f"{step.step} {_number(step.points)}" for step in best)))
     extra = [step for step in mark.steps if step.extra]
     if extra:
         text = _("Extra credit, on top of the total: {steps}.")
         said.append(text.format(steps=", ".join(f"{step.step} {_number(step.points)}" for step in extra)))
     return said
+
+
+def unclear(mark: AssignmentMark) -> str:
+    """Why a mark is open that depends on a time; empty where it does not."""
+    said = _("When this was handed in can't be read (“{text}”). There is no mark yet: a person must look.")
+    return said.format(text=mark.unclear) if mark.unclear else ""
+
+
+def lateness(mark: AssignmentMark | None) -> str:
+    """What was taken off and why, in short, for where the number stands; empty where nothing was."""
+    until, handed_in = (_read(mark.until), _read(mark.handed_in)) if mark else (None, None)
+    if mark is None or not mark.late or until is None or handed_in is None:
+        return ""
+    said = _("{earned} − {percent} %: {length} late")
+    length = moments.said(handed_in - until)
+    return said.format(earned=_number(mark.earned), percent=f"{100 * mark.late:g}", length=length)
 
 
 def decision(step: StepMark) -> str:
@@ -185,7 +262,7 @@ def _counted(step: StepResult, mark: StepMark) -> StepResult:
         )
         for check in step.checks
     ]
-    note = " ".join(part for part in (step.note, decision(mark)) if part)
+    note = " ".join(part for part in (step.note, decision(mark), mark.remark) if part)
     return msgspec.structs.replace(step, score=mark.points, max_score=mark.worth, checks=checks, note=note)
 
 

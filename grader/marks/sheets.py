@@ -1,4 +1,4 @@
-"""The two tables that stand beside `assignments.toml`: points that a person has decided, and when was handed in.
+"""The tables that stand beside `assignments.toml`: points that a person has decided, when was handed in, and remarks.
 
 They are the instructor's own, read again at every run and written by nobody else: what they say survives any regrade.
 """
@@ -17,8 +17,9 @@ from grader.course import choice
 from grader.marks import moments
 from grader.marks.assignments import Assignment, BadTerm, Term
 
-OVERRIDES, HANDED_IN = "overrides.csv", "handed_in.csv"
+OVERRIDES, HANDED_IN, REMARKS = TABLES = ("overrides.csv", "handed_in.csv", "remarks.csv")
 OVERRIDE_COLUMNS = ("assignment", "student", "step", "points", "reason")
+REMARK_COLUMNS = ("assignment", "student", "step", "remark", "request")
 TIME_COLUMNS = ("assignment", "student", "time")
 MAX_SHEET = 4 << 20  # bytes
 
@@ -43,10 +44,7 @@ def overrides(term: Term, assignment: Assignment) -> dict[tuple[str, str], Overr
     for line, row in _rows(file, OVERRIDE_COLUMNS, optional=("assignment",)):
         if not _is_about(file, line, row, term, assignment):
             continue
-        try:
-            step = choice.one(row["step"])
-        except choice.Unknown as unknown:
-            raise _bad(file, line, str(unknown).rstrip(".")) from None
+        step = _step(file, line, row["step"])
         if step not in assignment.everything:
             if row.get("assignment"):
                 raise _bad(file, line, _("{step} is not a step of {name}").format(step=step, name=assignment.name))
@@ -63,6 +61,40 @@ def overrides(term: Term, assignment: Assignment) -> dict[tuple[str, str], Overr
     return found
 
 
+@dataclass(frozen=True)
+class Remark:
+    """What a person says of a step, or of all of it where `step` is empty; with the student's `request`, if there was
+    one."""
+
+    step: str
+    text: str
+    request: str
+
+    @property
+    def said(self) -> str:
+        """It in one sentence or two."""
+        request = _("A second look was asked for: {request}").format(request=self.request) if self.request else ""
+        answer = _("Remark: {text}") if not self.request else _("Answer: {text}")
+        return " ".join(filter(None, [request, answer.format(text=self.text) if self.text else ""]))
+
+
+def remarks(term: Term, assignment: Assignment) -> dict[str, list[Remark]]:
+    """What `remarks.csv` says in an assignment, by student, in order. Raises BadTerm."""
+    file, found = term.file.parent / REMARKS, dict[str, list[Remark]]()
+    for line, row in _rows(file, REMARK_COLUMNS, optional=("assignment", "step", "remark", "request")):
+        if not _is_about(file, line, row, term, assignment):
+            continue
+        text, request, step = (row.get(name, "") for name in ("remark", "request", "step"))
+        if not text and not request:
+            raise _bad(file, line, _("it has neither a remark nor a request"))
+        if step:
+            step = _step(file, line, step)
+            if step not in assignment.everything:
+                continue
+        found.setdefault(row["student"], []).append(Remark(step, text, request))
+    return found
+
+
 def times(term: Term, assignment: Assignment) -> dict[str, datetime]:
     """When each student handed in, as `handed_in.csv` says; a later line counts. Raises BadTerm."""
     file, found = term.file.parent / HANDED_IN, {}
@@ -74,6 +106,13 @@ def times(term: Term, assignment: Assignment) -> dict[str, datetime]:
         except moments.NoMoment as wrong:
             raise _bad(file, line, _("“{text}” is not a date; write 2026-09-14T23:59:00").format(text=wrong)) from None
     return found
+
+
+def _step(file: Path, line: int, text: str) -> str:
+    try:
+        return choice.one(text)
+    except choice.Unknown as unknown:
+        raise _bad(file, line, str(unknown).rstrip(".")) from None
 
 
 def _is_about(file: Path, line: int, row: Mapping[str, str], term: Term, assignment: Assignment) -> bool:

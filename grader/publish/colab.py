@@ -16,8 +16,8 @@ from grader.author import kit
 from grader.base import files
 from grader.base.language import LANGUAGES, current, use
 from grader.base.language import gettext as _
+from grader.classes import release
 from grader.course import choice, steps
-from grader.instructor import release
 
 INSTALL = """\
 import glob

@@ -303,6 +303,8 @@ def closing(report: Report, command: str = GRADE, *, of_class: bool = False) -> 
         return Text(_("The grader itself failed, so this step has no score. Please report it."), "magenta")
     if following is None:
         everything = _("Everything passes: {score} of {total}.")
+        if report.notes and report.score < report.max_score:  # lateness, or a person, took the rest
+            everything = _("Every check passes; {score} of {total} count.")
         if report.steps and all(step.without_score for step in report.steps):
             everything = _("Nothing could be graded: what is missing here is said above.")
         return Text(everything.format(score=number(report.score), total=number(report.max_score)), "bold green")

@@ -1,0 +1,228 @@
+"""A class: every student's submission graded once under one seed, kept as it comes, and everything made of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from grader.base import files, language
+from grader.base.downloads import left_out
+from grader.base.language import gettext as _
+from grader.base.names import Roll
+from grader.base.paths import typed
+from grader.base.results import Graded
+from grader.classes import fingerprint
+from grader.classes import pool as pools
+from grader.classes.one_round import FOLDERS, OnStudent, Plan, Request, Round, load
+from grader.classes.roster import Impossible, class_folders, logins
+from grader.course import choice
+from grader.course.submissions import readable
+from grader.feedback import class_page, exports
+from grader.feedback.standings import Standing
+from grader.judge import grader
+from grader.marks.assignments import BadTerm
+from grader.marks.changes import Change
+from grader.marks.ledger import Ledger
+from grader.marks.marking import plain
+
+
+class Stopped(RuntimeError):
+    """The run was stopped. What was graded is kept, the marks that it has changed among it. One line."""
+
+    def __init__(self, said: str, changes: Sequence[Change]) -> None:
+        super().__init__(said)
+        self.changes = changes
+
+
+@dataclass(frozen=True)
+class Done:
+    """A class that was graded: everyone's standing in the order of the folders, how many were kept from before, the
+    files that are no student's, whose marks are others than before, and who is named in tables and not there."""
+
+    standings: list[Standing]
+    kept: int
+    left_out: list[str]
+    changes: list[Change]
+    unknown: list[str]
+
+
+def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStudent]]) -> Done:
+    """Grades a class and writes everything that is made of it. Raises Impossible and Stopped."""
+    folders = class_folders(request.submissions, request.out, request.earlier)
+    request = _of_these(request)
+    marking = request.marking or plain(request.assignment, request.steps or choice.step_names(None, choice.CORE))
+    ledger = Ledger(marking.for_class(logins(request.submissions)), fingerprint.fingerprint())
+    counted = Counter[bool]()
+    try:
+        with pools.stoppable(), _alone_in(request), progress(len(folders)) as on_student:
+            standings = _graded(request, folders, ledger, counted, on_student)
+    except KeyboardInterrupt:
+        said = _("Stopped. {count} of {total} are graded and saved. Type the same command again to continue.")
+        raise Stopped(said.format(count=counted.total(), total=len(folders)), ledger.changes) from None
+    except BadTerm as bad:
+        raise Impossible(_("{problem} Type: {command}").format(problem=bad, command="python -m grader term")) from None
+    except OSError as error:
+        raise Impossible(
+            _("{file} can't be written ({reason}). Type: python -m grader class {submissions} --out FOLDER").format(
+                file=error.filename or request.out,
+                reason=error.strerror or error,
+                submissions=typed(request.submissions),
+            )
+        ) from None
+    return Done(standings, counted[True], left_out(request.submissions), ledger.changes,
+                ledger.unknown(standing.student for standing in standings))  # fmt: skip
+
+
+def _graded(
+    request: Request, folders: list[str], ledger: Ledger, counted: Counter[bool], on_student: OnStudent
+) -> list[Standing]:  # fmt: skip
+    """Everybody's standing, with everything written; `counted` gets who was graded and who was kept."""
+
+    def note(graded: Graded, kept: bool) -> None:
+        counted[kept] += 1
+        on_student(graded, kept)
+
+    last, plan = _last(request.out), _plan(request)
+    this = Round(request, plan, ledger, note)
+    with _pool(request) as pool:
+        standings = this.grade(folders, pool)
+    if not request.only or (last and last.complete):
+        plan = _completed(plan, None if request.seed is not None or counted[False] else last)
+    _write_plan(request.out, plan)
+    write_class(request, plan, standings, this.files_of)
+    ledger.write(request.out, (load(request.out, one.file) for one in standings), exports.harmless)
+    if request.gradebook:
+        _save(request, standings)
+    return standings
+
+
+def _of_these(request: Request) -> Request:
+    """The request with the students who are asked for by their own names. Raises Impossible."""
+    names = logins(request.submissions)
+    roll = Roll(names)
+    only = tuple(roll.own(name) for name in request.only)
+    for name in only:
+        if name not in names:
+            said = _("There is no student {name} in {folder}. Type: python -m grader class {folder}")
+            raise Impossible(said.format(name=name, folder=typed(request.submissions)))
+    return dataclasses.replace(request, only=only)
+
+
+@contextmanager
+def _alone_in(request: Request) -> Iterator[None]:
+    """Holds the folder of the results, which is made if need be. Raises Impossible where another run holds it."""
+    for folder in (request.out, *(request.out / name for name in FOLDERS)):
+        folder.mkdir(parents=True, exist_ok=True)
+    with (request.out / ".lock").open("w") as lock:
+        try:
+            import fcntl
+
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except ImportError:  # Windows has no such lock
+            pass
+        except BlockingIOError:
+            raise Impossible(
+                _("Another run is writing to {out}. Type: python -m grader class {submissions} --out OTHER").format(
+                    out=request.out, submissions=typed(request.submissions)
+                )
+            ) from None
+        yield
+
+
+def _plan(request: Request) -> Plan:
+    """How everyone is graded: under the seed asked for, else that of a last run here that was stopped, else a new one.
+    It is kept."""
+    last = _last(request.out) if request.seed is None else None
+    seed = last.seed if last and not last.complete else request.seed
+    plan = Plan(
+        seed=grader.new_seed() if seed is None else seed, steps=request.steps or choice.step_names(None, choice.CORE),
+        device=request.device, language=language.current(), kit=fingerprint.fingerprint(),
+        assignment=request.assignment, title=request.marking.assignment.title if request.marking else "",
+        submissions=str(request.submissions.resolve()),
+        earlier=[*last.earlier, *[last.seed] * last.complete] if last else [],
+    )  # fmt: skip
+    _write_plan(request.out, plan)
+    return plan
+
+
+def _write_plan(out: Path, plan: Plan) -> None:
+    files.write(out / "class.json", msgspec.json.format(msgspec.json.encode(plan), indent=2))
+
+
+def _last(out: Path) -> Plan | None:
+    """How the last run was made."""
+    try:
+        return msgspec.json.decode((out / "class.json").read_bytes(), type=Plan)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+@contextmanager
+def _pool(request: Request) -> Iterator[pools.Pool]:
+    try:
+        if request.scheduler is None:
+            grader.require_fitting_tapes()
+            yield pools.processes(request.jobs or pools.cores(), request.limits)
+            return
+        with pools.cluster(request.scheduler) as pool:
+            yield pool
+    except (pools.Unreachable, pools.NobodyGraded, grader.UnfitCopy) as refused:
+        raise Impossible(str(refused)) from None
+
+
+def _save(request: Request, standings: list[Standing]) -> None:
+    """Writes nbgrader's gradebook."""
+    from grader.classes import gradebook
+
+    entries = (load(request.out, standing.file) for standing in standings)
+    try:
+        gradebook.save(
+            request.gradebook or gradebook.DEFAULT, request.assignment,
+            ((one.student, one.report, one.error, one.mark if request.marking else None) for one in entries if one),
+            request.steps,
+        )  # fmt: skip
+    except gradebook.NoGradebook as problem:
+        raise Impossible(
+            _(
+                "Everything is in {out}, but the gradebook can't be written ({reason}). "
+                "Type: python -m grader class {submissions} --gradebook sqlite:///gradebook.db"
+            ).format(out=request.out, reason=str(problem).rstrip("."), submissions=typed(request.submissions))
+        ) from None
+
+
+def _completed(plan: Plan, last: Plan | None) -> Plan:
+    """The plan of a run that is complete; with the seeds of the `last` one where nobody has met the new draws."""
+    return msgspec.structs.replace(plan, seed=(last or plan).seed, earlier=(last or plan).earlier, complete=True)
+
+
+def write_class(
+    request: Request, plan: Plan, standings: list[Standing], files_of: Mapping[str, Mapping[str, str]]
+) -> None:
+    """Writes what is made of the whole class: its page, and a table for each system that takes one."""
+    points = next((one.max_score for one in standings if one.score is not None), 0.0)
+    nobodys = list(map(readable, left_out(request.submissions)))
+    page = class_page.html(standings, seed=plan.seed, submissions=_arguments(request), nobodys=nobodys)
+    made = {
+        "index.html": page.encode(),
+        "class.csv": exports.class_csv(standings, plan.steps).encode("utf-8-sig"),  # a spreadsheet needs the mark
+        "files.csv": exports.files_csv(files_of, nobodys).encode("utf-8-sig"),
+        "canvas.csv": exports.canvas_csv(standings, plan.assignment, points).encode(),
+        "moodle.csv": exports.moodle_csv(standings).encode(),
+    }
+    for name, content in made.items():
+        files.write(request.out / name, content)
+
+
+def _arguments(request: Request) -> str:
+    """What is typed after the name of the command to have these submissions graded in the same way, in one line."""
+    steps = [f"--step {step}" for step in request.steps]
+    if request.marking:
+        steps = [f"--assignments {typed(request.marking.term.file)} --assignment {request.assignment}"]
+    earlier = [f"--earlier {typed(folder)}" for folder in request.earlier]
+    return " ".join([typed(request.submissions), f"--out {typed(request.out)}", *steps, *earlier])

@@ -1,0 +1,244 @@
+"""nbgrader's gradebook: a score and a comment for each step, out of reports.
+
+The same marks are written here for a class and by `nbgrader.py` for `nbgrader autograde`, by the same functions.
+A step that could not be graded has no score and asks for a person; nbgrader shows it as such, and not as a zero.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grader.base.language import gettext as _
+from grader.base.paths import STEP_NAME
+from grader.base.results import AssignmentMark, Report, StepResult
+from grader.course.answer_cells import POINTS_CELL
+from grader.course.choice import CORE
+from grader.marks.marking import decision, sentences
+from grader.report import terminal as reports
+
+if TYPE_CHECKING:
+    from nbgrader.api import Gradebook, SubmittedAssignment
+
+DEFAULT = "sqlite:///gradebook.db"
+
+
+class NoGradebook(RuntimeError):
+    """The gradebook can't be written, or nbgrader is not installed. One line."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What the gradebook says of one step; `share` is the part of its points, None while a person must look."""
+
+    share: float | None
+    comment: str
+
+
+def save(
+    url: str, assignment: str, entries: Iterable[tuple[str, Report | None, str, AssignmentMark | None]],
+    chosen: Collection[str] = (),
+) -> int:  # fmt: skip
+    """Writes one grade per step for each (student, report, error, mark); without a report the error is the comment.
+
+    An assignment that nbgrader has released is found by its name, another one is made, of the chosen steps or the core.
+    Returns how many submissions were written. Raises NoGradebook.
+    """
+    written, failed = 0, dict[str, str]()
+    with _opened(url) as gradebook:
+        from nbgrader.api import InvalidEntry
+        from sqlalchemy.exc import SQLAlchemyError
+
+        steps = places(gradebook, assignment) or _made(gradebook, assignment, chosen)
+        for student, report, error, counted in entries:
+            if report is None:
+                marks = dict.fromkeys(steps, ungraded(error))
+            else:
+                said = [*report.notes, *reports.unread(report)]
+                marks = {step.name: mark(step, said) for step in report.steps if step.name in steps}
+            try:
+                gradebook.update_or_create_student(student)
+                gradebook.update_or_create_submission(assignment, student)
+                write(gradebook, marks, steps, assignment, student)
+                if counted:
+                    count(gradebook, counted, steps, assignment, student)
+                gradebook.db.commit()
+            except (SQLAlchemyError, InvalidEntry) as refused:  # such as a name longer than its column: one student's
+                gradebook.db.rollback()
+                failed[student] = _reason(refused)
+                continue
+            written += 1
+    if failed:
+        names = "; ".join(f"{student} ({reason})" for student, reason in failed.items())
+        raise NoGradebook(_("it has no marks of {names}; the others are there").format(names=names))
+    return written
+
+
+def mark(step: StepResult, unread: Sequence[str] = ()) -> Mark:
+    """The mark for a graded step; a fault of the grader gives none. What was not read is named where points are
+    missing: it may hold the answer."""
+    said = "\n".join([reports.as_text(step), *(unread if step.status != "pass" else ())])
+    if step.score is None:
+        return ungraded(said)
+    return Mark(step.score / step.max_score if step.max_score else 0.0, _comment(said))
+
+
+def ungraded(reason: str) -> Mark:
+    """The mark of what could not be graded."""
+    said = _("This could not be graded and has no score. A person has to look at it.")
+    return Mark(None, _comment(f"{said}\n{reason}"))
+
+
+def write(
+    gradebook: Gradebook, marks: Mapping[str, Mark], places: Mapping[str, str], assignment: str, student: str
+) -> None:  # fmt: skip
+    """Writes a student's marks, by step, where nbgrader keeps what its autograder finds; `places` is of `places`.
+
+    What a person has written stays, and counts. The caller commits.
+    """
+    submitted = gradebook.find_submission(assignment, student).notebooks
+    grades = {(notebook.name, grade.name): grade for notebook in submitted for grade in notebook.grades}
+    comments = {(notebook.name, comment.name): comment for notebook in submitted for comment in notebook.comments}
+    for step, mark in marks.items():
+        grade = grades[places[step], POINTS_CELL.format(step=step)]
+        grade.auto_score = None if mark.share is None else score(mark, grade.max_score)
+        grade.needs_manual_grade = grade.manual_score is not None or grade.auto_score is None
+        comments[places[step], step].auto_comment = mark.comment
+
+
+def count(
+    gradebook: Gradebook, counted: AssignmentMark, places: Mapping[str, str], assignment: str, student: str
+) -> None:  # fmt: skip
+    """Writes what the steps of an assignment count: their worth, what a person has decided, extra credit, lateness.
+
+    It is `assignments.toml` that says so, also where the released notebook said otherwise. The caller commits.
+    """
+    submission = gradebook.find_submission(assignment, student)
+    grades = {(notebook.name, grade.name): grade for notebook in submission.notebooks for grade in notebook.grades}
+    comments = {(book.name, comment.name): comment for book in submission.notebooks for comment in book.comments}
+    for step in counted.steps:
+        if step.step not in places:
+            continue
+        place, name = places[step.step], POINTS_CELL.format(step=step.step)
+        apart = step.extra or step.elective  # nbgrader's totals are the same for everybody
+        gradebook.find_grade_cell(name, place, assignment).max_score = 0.0 if apart else step.worth
+        grade, comment = grades[place, name], comments[place, step.step]
+        if step.reason:  # a person has looked
+            grade.needs_manual_grade = grade.manual_score is not None
+        grade.auto_score = 0.0 if apart and step.points is not None else step.points
+        grade.extra_credit = (0.0 if step.dropped else step.points) if apart else grade.extra_credit
+        said = [decision(step), step.remark, *(sentences(counted) if step is counted.steps[0] else ())]
+        comment.auto_comment = "\n".join(filter(None, [_comment("\n".join(filter(None, said))), comment.auto_comment]))
+    gradebook.db.flush()
+    penalise(submission, counted)
+
+
+def penalise(submission: SubmittedAssignment, counted: AssignmentMark) -> None:
+    """Takes what lateness takes from each notebook of a submission, and says until when there was time."""
+    until, handed_in = (_utc(text) for text in (counted.until, counted.handed_in))
+    if until is not None:
+        due = submission.assignment.duedate or until
+        submission.assignment.duedate, submission.extension = due, until - due if until > due else None
+    submission.timestamp = handed_in or submission.timestamp
+    for notebook in submission.notebooks:
+        notebook.late_submission_penalty = round(counted.late * notebook.score, 6) if counted.late else None
+
+
+def _utc(text: str) -> datetime | None:
+    """A moment as nbgrader keeps it: in UTC, without saying so."""
+    return datetime.fromisoformat(text).astimezone(UTC).replace(tzinfo=None) if text else None
+
+
+def score(mark: Mark, max_score: float) -> float:
+    """The points for a mark: an instructor may have given a step more or fewer than the kit does."""
+    return round((mark.share or 0.0) * max_score, 6)
+
+
+def places(gradebook: Gradebook, assignment: str) -> dict[str, str]:
+    """The notebook of an assignment that holds each step's answer and points; nothing without such an assignment."""
+    from nbgrader.api import MissingEntry
+
+    try:
+        notebooks = gradebook.find_assignment(assignment).notebooks
+    except MissingEntry:
+        return {}
+    found = {}
+    for notebook in notebooks:
+        names = {cell.name for cell in notebook.grade_cells}
+        for step in (cell.name for cell in notebook.solution_cells):
+            if STEP_NAME.fullmatch(step) and POINTS_CELL.format(step=step) in names:
+                found[step] = str(notebook.name)
+    return found
+
+
+def programs_on_path() -> None:
+    """Has the programs beside this interpreter found: nbgrader starts one of them, alembic, when a gradebook is new."""
+    programs = str(Path(sys.executable).parent)
+    path = os.environ.get("PATH", os.defpath)
+    if programs not in path.split(os.pathsep):
+        os.environ["PATH"] = os.pathsep.join([programs, path])
+
+
+def quieten() -> None:
+    """Silences what SQLAlchemy says of nbgrader when it mirrors an assignment for a new submission.
+
+    nbgrader relates the new rows to old ones before it adds them, and adds them a moment later: nothing is lost.
+    """
+    from sqlalchemy.exc import SAWarning
+
+    told = r"Object of type <Submitted(Assignment|Notebook)> not in session"
+    warnings.filterwarnings("ignore", told, SAWarning, module=r"nbgrader\.api")
+
+
+@contextmanager
+def _opened(url: str) -> Iterator[Gradebook]:
+    try:
+        import sqlalchemy.exc
+        from nbgrader.api import Gradebook, InvalidEntry, MissingEntry
+    except ImportError as error:
+        raise NoGradebook(_("nbgrader is not installed ({reason}).").format(reason=error)) from None
+    programs_on_path()
+    try:
+        with warnings.catch_warnings(), Gradebook(url) as gradebook:
+            quieten()
+            yield gradebook
+    except (sqlalchemy.exc.SQLAlchemyError, InvalidEntry, MissingEntry, ImportError) as error:
+        raise NoGradebook(_reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    cause = getattr(error, "orig", None) or error
+    return next((line.strip() for line in str(cause).splitlines() if line.strip()), type(cause).__name__)
+
+
+def _made(gradebook: Gradebook, assignment: str, chosen: Collection[str]) -> Mapping[str, str]:
+    """Makes the assignment as the release of one notebook would. Raises NoGradebook where another one has its name."""
+    from grader.course import steps as course  # torch, which nothing else here needs
+
+    if any(other.name == assignment and other.notebooks for other in gradebook.assignments):
+        raise NoGradebook(_("it has a different assignment named {name}").format(name=assignment))
+    gradebook.update_or_create_assignment(assignment)
+    gradebook.update_or_create_notebook(assignment, assignment)
+    steps = (step for step in course.steps() if (step.name in chosen if chosen else step.track == CORE))
+    for step in steps:
+        points = POINTS_CELL.format(step=step.name)
+        gradebook.update_or_create_grade_cell(points, assignment, assignment, max_score=step.points, cell_type="code")
+        gradebook.update_or_create_solution_cell(step.name, assignment, assignment)
+        for name in (points, step.name):
+            gradebook.update_or_create_source_cell(
+                name, assignment, assignment, cell_type="code", locked=name == points
+            )
+    return places(gradebook, assignment)
+
+
+def _comment(text: str) -> str:
+    """Text as nbgrader's Markdown shows it as typed: its feedback pages write what is no code block as HTML."""
+    text = reports.plain(text.encode(errors="replace").decode())
+    return "\n".join(f"    {line}" for line in text.splitlines())

@@ -1,0 +1,391 @@
+"""nbgrader's autograder, with the sandbox in place of a kernel; `configure(c)` in nbgrader_config.py switches it on.
+
+The notebook that a student handed in is data here. Its answer cells are read and graded like any submission; what goes
+into the gradebook and into the cells that hold points comes from the report alone, whatever outputs, points or metadata
+the notebook came with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import warnings
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from nbconvert.exporters import NotebookExporter
+from nbformat import NotebookNode, v4
+from nbformat.warnings import DuplicateCellId, MissingIDFieldWarning
+from nbgrader.api import Gradebook
+from nbgrader.converters import Autograde
+from nbgrader.preprocessors import AssignLatePenalties, Execute, NbGraderPreprocessor, SaveAutoGrades
+from sqlalchemy.exc import SQLAlchemyError
+from traitlets import Float, Integer, Unicode
+
+from grader.base import files, language
+from grader.base.language import gettext as _
+from grader.base.limits import Limits
+from grader.base.paths import ROOT
+from grader.base.results import AssignmentMark, Report, StepResult
+from grader.base.untrusted import Unusable
+from grader.classes import fingerprint, gradebook, markup
+from grader.classes.gradebook import Mark
+from grader.course import earlier, submissions
+from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA, Cell, one_budget
+from grader.judge import grader
+from grader.judge.launcher import GraderError
+from grader.marks import assignments, ledger, moments
+from grader.marks import marking as marks
+from grader.marks.changes import change, said
+from grader.report import page
+from grader.report import terminal as reports
+
+SEED_FILE = ".attention_seed"
+MARKS_FOLDER = ".attention_marks"  # the mark of each student, to say what a regrade changes
+REBUILT = {"attention": {"rebuilt": True}}  # in the metadata of a notebook that was put together from what can be read
+
+
+def configure(config: Any) -> None:
+    """Sets a course up for this kit; `config` is the `c` of nbgrader_config.py."""
+    gradebook.programs_on_path()
+    gradebook.quieten()
+    os.environ.setdefault("KIT_HOME", str(ROOT))  # for kernels, in which notebooks are validated and tried out
+    config.CourseDirectory.course_id = ASSIGNMENT
+    config.ClearSolutions.code_stub = {"python": "raise NotImplementedError"}
+    ours = {Execute: GradeSubmission, SaveAutoGrades: SaveMarks, AssignLatePenalties: LatePenalties}
+    usual = Autograde.class_traits()["autograde_preprocessors"].default()
+    config.Autograde.autograde_preprocessors = [ours.get(preprocessor, preprocessor) for preprocessor in usual]
+    config.Autograde.exporter_class = SubmittedNotebooks
+    config.HTMLExporter.filters = {  # formgrader, feedback
+        "markdown2html": "grader.classes.markup.safe_markdown",
+        "clean_html": "grader.classes.markup.safe_output",
+    }
+
+
+class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader carries no types
+    """In place of Execute: grades the answer cells in the sandbox, and shows what came of it."""
+
+    seed = Integer(None, allow_none=True, help="The seed of the draws; by default that kept in the course folder.")
+    device = Unicode("all", help="Where the checks run: cpu, an accelerator as torch names it, or all.")
+    lang = Unicode("", help="The language of the reports, en or ko; by default the system's.")
+    require_isolation = Unicode("", help="Grade nothing without these layers: landlock,seccomp.")
+    patience = Float(1.0, help="What every deadline is multiplied by: 3 for a slow machine.")
+    assignments = Unicode("", help="The file assignments.toml; what it says of an assignment counts.")
+    for trait in (seed, device, lang, require_isolation, patience, assignments):
+        trait.tag(config=True)
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """Leaves the marks of the notebook's steps in `resources`, and shows each in the cell of the step's points."""
+        about = resources["nbgrader"]
+        with Gradebook(about["db_url"]) as book:
+            places = gradebook.places(book, about["assignment"])
+            cells = _known_cells(book, about)
+        about["rebuilt"] = REBUILT.items() <= nb.metadata.items()
+        markup.make_showable(nb, {cell.source for cell in cells.values()})
+        with language.use(language.choose(self.lang or None)):
+            marking = None
+            report: Report | str = ""  # an assignment of another kind
+            if places:
+                try:
+                    marking = self._marking(about)
+                    report = self._report(about, sorted(places), marking)
+                except assignments.BadTerm as bad:
+                    self.log.error("%s", bad)
+                    report = str(bad)
+            about["marks"] = {step: _mark(report, step) for step in places}
+            about["counted"], report = self._counted(about, report, marking)
+            for step in (step for step, notebook in places.items() if notebook == about["notebook"]):
+                points = cells[POINTS_CELL.format(step=step)]
+                _put(nb, points, _outputs(about["marks"][step], report, step, points.metadata.nbgrader.points))
+        about["places"] = places
+        return nb, resources
+
+    def _report(self, about: Any, steps: list[str], marking: marks.Marking | None) -> Report | str:
+        """The report on the student's submission, or why there is none."""
+        converter = self._converter
+        if not hasattr(converter, "attention_desk"):
+            required = grader.required_layers(self.require_isolation) if self.require_isolation else ()
+            limits = Limits(patience=self.patience, required=required)
+            converter.attention_desk = LastReport(self.seed, self.device, limits)
+            weakref.finalize(converter, converter.attention_desk.close)
+        root, folder = Path(converter.coursedir.root), self._folder(about)
+        has_others = folder.parts[-2:] == (
+            about["student"],
+            about["assignment"],
+        )  # as nbgrader arranges them by default
+        report: Report | str = converter.attention_desk.report(root, folder, steps, marking, has_others)
+        if isinstance(report, str):
+            self.log.error("%s", report)
+        return report
+
+    def _marking(self, about: Any) -> marks.Marking | None:
+        """How the assignment is marked, where `assignments.toml` has it. Raises BadTerm."""
+        if not self.assignments:
+            return None
+        try:
+            term = assignments.read(Path(self.assignments))
+        except FileNotFoundError:
+            raise assignments.BadTerm(_("There is no file {file}.").format(file=self.assignments)) from None
+        return marks.of(term, about["assignment"]) if about["assignment"] in term.assignments else None
+
+    def _counted(
+        self, about: Any, report: Report | str, marking: marks.Marking | None
+    ) -> tuple[AssignmentMark | None, Report | str]:
+        """The mark in an assignment of `assignments.toml`, and the report with the points that count; what has changed
+        since the last time is logged, with the reasons."""
+        if marking is None or isinstance(report, str):
+            return None, report
+        student, name, root = about["student"], about["assignment"], Path(self._converter.coursedir.root)
+        file = root / MARKS_FOLDER / name / f"{student}.json"
+        told = marks.stamp(root / self._folder(about))
+        work = ledger.digests(self._converter.attention_desk.submission)
+        try:
+            stamp, unclear = moments.moment(told, marking.term.local) if told else None, ""
+        except moments.NoMoment:
+            stamp, unclear = None, told
+        own = marking.for_class({student: ()})
+        mark = own.mark(
+            student, report, stamp, said_by="nbgrader", unclear=unclear, kit=fingerprint.fingerprint(), work=work
+        )
+        if changed := change(student, ledger.load(file), mark):
+            self.log.warning("%s", said(changed))
+        ledger.save(file, mark)
+        return mark, marks.marked(report, mark)
+
+    @property
+    def _converter(self) -> Any:
+        return getattr(self.parent, "parent", None) or self
+
+    def _folder(self, about: Any) -> Path:
+        """Where the submission is, from the root of the course."""
+        directory = self._converter.coursedir
+        return Path(directory.format_path(directory.submitted_directory, about["student"], about["assignment"]))
+
+
+class SaveMarks(SaveAutoGrades):  # type: ignore[misc]  # nbgrader carries no types
+    """In place of SaveAutoGrades: what a person grades is left to it, what the sandbox graded is written here."""
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """Writes the marks into the gradebook, also those of answers that were handed in under another notebook's name.
+
+        Cells with tests that are not the kit's were not run: a person must look. So must one where the notebook was
+        rebuilt: a written answer that was not found may yet be there.
+        """
+        nb, resources = super().preprocess(nb, resources)
+        about = resources["nbgrader"]
+        place = {name: about[name] for name in ("notebook", "assignment", "student")}
+        with Gradebook(about["db_url"]) as book:
+            gradebook.write(book, about["marks"], about["places"], about["assignment"], about["student"])
+            if about["counted"]:
+                gradebook.count(book, about["counted"], about["places"], about["assignment"], about["student"])
+            ours = {POINTS_CELL.format(step=step) for step in about["marks"]}
+            for name, cell in _known_cells(book, about).items():
+                marks = cell.metadata.nbgrader
+                foreign = cell.cell_type == "code" and marks.grade and not marks.solution and name not in ours
+                if foreign:
+                    self.log.warning("The cell %s is none of the kit's and was not run: grade it by hand.", name)
+                if foreign or about["rebuilt"] and marks.grade and marks.solution:
+                    grade = book.find_grade(name, **place)
+                    grade.auto_score, grade.needs_manual_grade = None, True
+            book.db.commit()
+        return nb, resources
+
+
+class LatePenalties(AssignLatePenalties):  # type: ignore[misc]  # nbgrader carries no types
+    """In place of nbgrader's own: in an assignment of `assignments.toml`, that file says what lateness costs."""
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """Takes off what the mark says; in another assignment, what nbgrader's plugin says."""
+        about = resources["nbgrader"]
+        if not about.get("counted"):
+            nb, resources = super().preprocess(nb, resources)
+            return nb, resources
+        with Gradebook(about["db_url"]) as book:
+            gradebook.penalise(book.find_submission(about["assignment"], about["student"]), about["counted"])
+            book.db.commit()
+        return nb, resources
+
+
+class SubmittedNotebooks(NotebookExporter):
+    """Reads what a student handed in. A notebook that nbgrader can't read is rebuilt from what was released.
+
+    Without it one damaged notebook would leave its student with a zero that looks real, or stop the whole command.
+    """
+
+    def from_filename(self, filename: str, resources: Any = None, **options: Any) -> tuple[NotebookNode, Any]:
+        """The notebook after the preprocessors, as text."""
+        with warnings.catch_warnings():
+            for odd in (MissingIDFieldWarning, DuplicateCellId):  # a student's editor, not ours to fix
+                warnings.simplefilter("ignore", odd)
+            if not getattr(self.parent, "_sanitizing", False):
+                return super().from_filename(filename, resources, **options)
+            try:
+                submissions.notebook_cells(Path(filename))  # whether it can be read, before anything is parsed
+                return super().from_filename(filename, resources, **options)
+            except SQLAlchemyError:
+                raise
+            except Exception as error:  # whatever nbgrader stumbles over in a notebook that anyone may have made
+                reason = (str(error) or type(error).__name__).splitlines()[0]
+                self.log.warning("%s is rebuilt from what was released: %s", filename, reason)
+                rebuilt = _rebuilt(Path(filename), resources["nbgrader"])
+                return self.from_notebook_node(rebuilt, resources, **options)  # type: ignore  # it carries no types
+
+
+class LastReport:
+    """A warm grader for a whole command, and the report on the submission that was graded last."""
+
+    def __init__(self, seed: int | None, device: str, limits: Limits) -> None:
+        self._seed, self._device, self._limits = seed, device, limits
+        self._grader: grader.Grader | None = None
+        self._last: tuple[Path, list[str], Report | str] | None = None
+        self.submission = submissions.Submission("")  # the one that was graded last
+
+    def report(
+        self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None, has_others: bool
+    ) -> Report | str:
+        """The report on a submission, or why there is none; asked again, as for its next notebook, the same one.
+
+        `has_others`: beside its folder stand those of the student's other assignments, and nobody else's.
+        """
+        if self._last is None or self._last[:2] != (folder, steps):
+            self._last = (folder, steps, self._graded(course, folder, steps, marking, has_others))
+        return self._last[2]
+
+    def _graded(
+        self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None, has_others: bool
+    ) -> Report | str:
+        try:
+            self.submission = read = submissions.read(course / folder)
+            if marking is not None:
+                ledger.with_own_earlier(read, (course / folder).parent, marking)
+            elif has_others:
+                earlier.add_siblings(read, course / folder)
+            handed_in = msgspec.json.encode([read.sources, read.problems, read.earlier], order="deterministic")
+            digests = [hashlib.sha256(data).hexdigest() for data in (os.fsencode(folder), handed_in)]
+            seed = kept_seed(course / SEED_FILE, *digests) if self._seed is None else self._seed
+            self._grader = self._grader or grader.Grader(limits=self._limits, many=True)
+            return self._grader.grade(read, steps, device=self._device, seed=seed)
+        except (GraderError, submissions.NoSubmission, OSError) as error:
+            self.close()
+            return str(error)
+
+    def close(self) -> None:
+        """Ends the grader's processes."""
+        if self._grader is not None:
+            self._grader.close()
+            self._grader = None
+
+
+def kept_seed(file: Path, folder: str = "", digest: str = "") -> int:
+    """The seed in a file, which is made when it is not there, for its owner alone. Raises GraderError, OSError.
+
+    Below it is a line for each submission that was graded under it: digests of its folder's name and of its files. One
+    that comes back changed meets a new seed, as do all from then on: its author may have read what was drawn.
+    """
+    lines = (
+        file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else [str(grader.new_seed())]
+    )
+    if not lines or not lines[0].strip().isdecimal():
+        raise GraderError(_("{file} holds no seed. Delete it, and a new one will be created.").format(file=file))
+    known = [line for line in lines[1:] if line.startswith(f"{folder} ")]
+    if known and known != [f"{folder} {digest}"]:
+        lines, known = [str(grader.new_seed())], []
+    if digest and not known:
+        lines.append(f"{folder} {digest}")
+    if not known:
+        files.write(file, "".join(f"{line}\n" for line in lines), private=True)
+    return int(lines[0])
+
+
+def _mark(report: Report | str, step: str) -> Mark:
+    """The mark for a step, out of the report, or out of the reason why there is none."""
+    if isinstance(report, str):
+        return gradebook.ungraded(report)
+    return gradebook.mark(_result(report, step), [*report.notes, *reports.unread(report)])
+
+
+def _result(report: Report, step: str) -> StepResult:
+    return next(result for result in report.steps if result.name == step)
+
+
+def _outputs(mark: Mark, report: Report | str, step: str, max_score: float) -> list[NotebookNode]:
+    """What shows a mark: first the number that nbgrader reads, then the report."""
+    said = {"text/plain": mark.comment}
+    if isinstance(report, Report):
+        said["text/html"] = page.fragment(msgspec.structs.replace(report, steps=[_result(report, step)]))
+    if mark.share is None:
+        first = v4.new_output("error", ename="NotGraded", evalue="", traceback=[])
+    else:
+        first = v4.new_output("execute_result", data={"text/plain": repr(gradebook.score(mark, max_score))})
+    return [first, v4.new_output("display_data", data=said)]
+
+
+def _put(nb: NotebookNode, cell: NotebookNode, outputs: list[NotebookNode]) -> None:
+    """Shows outputs in the cell that is in the notebook under this cell's name; one that was deleted is put back."""
+    name = cell.metadata.nbgrader.grade_id
+    there = [other for other in nb.cells if other.metadata.get("nbgrader", {}).get("grade_id") == name]
+    if not there:
+        if (nb.nbformat, nb.nbformat_minor) < (4, 5):
+            cell.pop("id", None)  # such a notebook, as of Colab, knows none
+        nb.cells.append(cell)
+        there = [cell]
+    there[0].outputs = outputs
+
+
+def _known_cells(book: Gradebook, about: Any) -> dict[str, NotebookNode]:
+    """The cells of a notebook that nbgrader knows, as they were released."""
+    notebook = book.find_notebook(about["notebook"], about["assignment"])
+    worth = {cell.name: float(cell.max_score) for cell in [*notebook.grade_cells, *notebook.task_cells]}
+    solutions, tasks = ({cell.name for cell in cells} for cells in (notebook.solution_cells, notebook.task_cells))
+    known = {}
+    for source in notebook.source_cells:
+        name = source.name
+        marks = {
+            "schema_version": SCHEMA, "grade_id": name, "solution": name in solutions, "task": name in tasks,
+            "grade": name in worth and name not in tasks, "locked": bool(source.locked), "checksum": source.checksum,
+            "cell_type": source.cell_type,
+        }  # fmt: skip
+        if name in worth:
+            marks["points"] = worth[name]
+        make: Callable[..., NotebookNode] = v4.new_code_cell if source.cell_type == "code" else v4.new_markdown_cell
+        known[name] = make(source.source or "", metadata={"nbgrader": marks})
+    return known
+
+
+def _rebuilt(path: Path, about: Any) -> NotebookNode:
+    """The notebook that was handed in, as far as it can be read, around the cells that nbgrader knows."""
+    with Gradebook(about["db_url"]) as book:
+        known = _known_cells(book, about)
+    cells = list(known.values())
+    with suppress(Unusable), one_budget():  # the report says so
+        cells = _put_together(known, submissions.notebook_answers(path)[0], submissions.notebook_cells(path))
+    note = _("The notebook that was handed in could not be read as is. This one was rebuilt from its answers.")
+    made = v4.new_notebook(cells=[v4.new_markdown_cell(note), *cells], metadata={"kernelspec": KERNEL, **REBUILT})
+    return NotebookNode(made)
+
+
+def _put_together(
+    known: dict[str, NotebookNode], answers: dict[str, list[str]], handed_in: list[Cell]
+) -> list[NotebookNode]:  # fmt: skip
+    """The cells in the order in which they were handed in: those that nbgrader knows once each, with the answers in
+    them, and the others, further tries at an answer among them, for a person to read."""
+    answerable = {name for name, cell in known.items() if cell.metadata.nbgrader.solution}
+    written = {step: sources[-1] for step, sources in answers.items() if sources and step in answerable}
+    for cell in handed_in:
+        if cell.identity in answerable and cell.source.strip() not in ("", known[cell.identity].source.strip()):
+            written.setdefault(cell.identity, cell.source)
+    there = {cell.source for cell in known.values()} | set(written.values())
+    for name, source in written.items():
+        known[name].source = source
+    waiting, cells = dict(known), []
+    for cell in handed_in:
+        if cell.identity in waiting:
+            cells.append(waiting.pop(cell.identity))
+        elif cell.source.strip() and cell.source not in there:
+            make: Callable[..., NotebookNode] = v4.new_code_cell if cell.kind == "code" else v4.new_markdown_cell
+            cells.append(make(cell.source))
+    return [*cells, *waiting.values()]

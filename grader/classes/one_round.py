@@ -1,0 +1,249 @@
+"""One run over a class: each student graded or kept, marked, and written as it is done."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from grader.base import files
+from grader.base.language import gettext as _
+from grader.base.limits import Limits
+from grader.base.results import Graded, Report
+from grader.classes import pool as pools
+from grader.classes.roster import Student, file_name, students
+from grader.course.submissions import Submission
+from grader.feedback import exports
+from grader.feedback.standings import Standing, standing
+from grader.marks.ledger import CHANGES, ChangeList, Ledger
+from grader.marks.marking import Marking, marked
+from grader.report import page as pages
+from grader.report.terminal import why_open
+
+REPORTS, PAGES, GRADESCOPE, JUNIT = FOLDERS = ("reports", "pages", "gradescope", "junit")
+ENDINGS = {REPORTS: "json", PAGES: "html", GRADESCOPE: "json", JUNIT: "xml"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for: who, where the results go, and how; `earlier` are folders of earlier assignments, `only` the
+    students who are graded again.
+    """
+
+    submissions: Path
+    out: Path
+    steps: list[str]
+    device: str
+    seed: int | None
+    limits: Limits
+    assignment: str = "attention"
+    again: bool = False
+    jobs: int | None = None
+    scheduler: str | None = None
+    gradebook: str | None = None
+    marking: Marking | None = None
+    earlier: tuple[Path, ...] = ()
+    only: tuple[str, ...] = ()
+
+
+class Plan(msgspec.Struct, kw_only=True):
+    """How a class is graded: everyone in the same way, and a run that goes on in the same way too. `class.json`.
+
+    Once a run is `complete`, the next one is a new round: what has changed since meets new draws, as its author may
+    have read what was drawn before. What has not keeps its result, under one of the `earlier` seeds.
+    """
+
+    seed: int
+    steps: list[str]
+    device: str
+    language: str
+    kit: str
+    assignment: str
+    title: str = ""
+    submissions: str = ""
+    earlier: list[int] = []
+    complete: bool = False
+
+
+# What is told of each student as it is done, and whether it was kept from before.
+OnStudent = Callable[[Graded, bool], None]
+
+
+@dataclass
+class Attempts:
+    """One student while graded: what is known, the attempts that are graded, oldest first, and their results."""
+
+    graded: Graded
+    tries: list[Student]
+    done: dict[int, pools.TaskResult] = field(default_factory=dict)
+
+
+@dataclass
+class Round:
+    """A run: who is graded and how; `files_of` gets what became of each file that was handed in, by student."""
+
+    request: Request
+    plan: Plan
+    ledger: Ledger
+    on_student: OnStudent
+    files_of: dict[str, dict[str, str]] = field(default_factory=dict)
+    found: dict[str, Standing] = field(default_factory=dict)
+    waiting: dict[str, Attempts] = field(default_factory=dict)
+
+    def grade(self, names: list[str], pool: pools.Pool) -> list[Standing]:
+        """Grades what is missing or changed, or everyone when that is asked for, and writes the files about each
+        student.
+
+        Gives everyone's standing in the order of the folders. Raises NobodyGraded when nobody can be graded so.
+        """
+        out = self.request.out
+        self.changes = ChangeList(out / CHANGES, exports.harmless)
+        self.changes.begin(load(out, file.stem) for file in sorted((out / REPORTS).glob("*.json")))
+        with closing(pools.answers(pool, self._tasks(names))) as answers:
+            for name, answer in answers:
+                file, _number, number = name.rpartition("#")
+                attempts = self.waiting[file]
+                attempts.done[int(number)] = answer
+                if len(attempts.done) == len(attempts.tries):
+                    self._best(self.waiting.pop(file))
+        return [self.found[file_name(name)] for name in names]
+
+    def _tasks(self, names: list[str]) -> Iterator[tuple[str, pools.Task]]:
+        request, plan = self.request, self.plan
+        best = self.ledger.marking.assignment.attempts == "best"
+        for student in students(request.submissions, names, plan.assignment, request.earlier, every_attempt=best):
+            known = load(request.out, student.file)
+            self.files_of[student.name] = student.submission.files
+            if request.only and student.name not in request.only:
+                self._leave(student, known)
+                continue
+            again = request.again or bool(request.only)
+            tries = [*student.before, student]
+            for number, one in enumerate(tries):
+                facts = (one.folder, one.submission, known, one.handed_in)
+                self.ledger.expect(f"{student.file}#{number}", *facts)
+            key = _key(student, of_its_round(plan, None if again else known), request.limits)
+            graded = _ungraded(student, key)
+            if student.problem and not student.before:
+                self._done(graded, len(tries) - 1)
+            elif known and not again and _stands(known, graded, plan, request.out):
+                known.labs = student.labs
+                self._done(known, known.attempt or len(tries) - 1, kept=True)
+            else:
+                graded.key = _key(student, plan, request.limits)
+                self.waiting[student.file] = Attempts(graded, tries)
+                for number, one in enumerate(tries):
+                    yield f"{student.file}#{number}", _task(one.submission, plan, request.limits)
+
+    def _leave(self, student: Student, known: Graded | None) -> None:
+        """Leaves a student as they stand: this run is about others."""
+        said = _("not graded yet: that run was about others")
+        kept = known or Graded(student=student.name, file=student.file, key="", error=said)
+        self.found[student.file] = standing(kept)
+        self.on_student(kept, True)
+
+    def _best(self, attempts: Attempts) -> None:
+        """Of several attempts the one that counts: with the most points after lateness, and of equal ones the last."""
+        graded, best, page = attempts.graded, -1.0, ""
+        for number, answer in sorted(attempts.done.items()):
+            report = msgspec.json.decode(answer.report, type=Report) if answer.report else None
+            tried = msgspec.structs.replace(graded, report=report, error=answer.error, attempt=number)
+            mark = self.ledger.mark_of(f"{graded.file}#{number}", tried)
+            points = mark.points if mark and mark.points is not None else -1.0
+            if points >= best:
+                best, chosen, page = points, tried, answer.page
+        if len(attempts.tries) > 1:
+            self.files_of[graded.student] = attempts.tries[chosen.attempt].submission.files
+        self._done(chosen, chosen.attempt, page=page)
+
+    def _done(self, graded: Graded, attempt: int, kept: bool = False, page: str = "") -> None:
+        graded.attempt = attempt
+        if self.ledger.mark(f"{graded.file}#{attempt}", graded) or not kept:
+            write_student(self.request.out, graded, page)
+            self.changes.add(graded)
+        self.found[graded.file] = standing(graded)
+        self.on_student(graded, kept)
+
+
+def _ungraded(student: Student, key: str) -> Graded:
+    return Graded(
+        student=student.name, file=student.file, key=key, error=student.problem, canvas_id=student.canvas_id,
+        late=student.late, labs=student.labs, login=student.login,
+        unread=tuple(student.submission.unread.items()) if student.problem else (),
+    )  # fmt: skip
+
+
+def of_its_round(plan: Plan, known: Graded | None) -> Plan:
+    """The plan, with the seed of the earlier round in which somebody was graded."""
+    seed = known.report.seed if known and known.report else plan.seed
+    return msgspec.structs.replace(plan, seed=seed) if seed in plan.earlier else plan
+
+
+def _task(submission: Submission, plan: Plan, limits: Limits) -> pools.Task:
+    return pools.Task(submission, plan.steps, plan.device, plan.seed, plan.language, limits, plan.kit)
+
+
+def _stands(known: Graded, graded: Graded, plan: Plan, out: Path) -> bool:
+    """Whether what is kept is about this student, what was handed in and all of the steps: anyone may edit a file."""
+    if not path(out, PAGES, known.file).is_file():
+        return False
+    if (known.student, known.file, known.key) != (graded.student, graded.file, graded.key) or known.report is None:
+        return False
+    return sorted(step.name for step in known.report.steps) == sorted(set(plan.steps))
+
+
+def path(out: Path, kind: str, file: str) -> Path:
+    """Where a file about a student stands; `kind` is one of FOLDERS."""
+    return out / kind / f"{file}.{ENDINGS[kind]}"
+
+
+def load(out: Path, file: str) -> Graded | None:
+    """What is kept of a student; None when there is nothing, or nothing that can be read."""
+    try:
+        return msgspec.json.decode(path(out, REPORTS, file).read_bytes(), type=Graded)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def write_student(out: Path, graded: Graded, page: str = "") -> None:
+    """Writes the files about a student, the report last: where it is, the others are."""
+    report = marked(graded.report, graded.mark) if graded.report and graded.mark else graded.report
+    if report and (said := why_open(report)):
+        report = msgspec.structs.replace(report, notes=[said, *report.notes])
+    files.write(path(out, JUNIT, graded.file), exports.junit_xml(graded))
+    if report:
+        if report != graded.report or not page:
+            page = pages.html(report, every_picture=False, of_class=True)
+        files.write(path(out, PAGES, graded.file), page.encode())
+        files.write(path(out, GRADESCOPE, graded.file), msgspec.json.encode(exports.gradescope(report)))
+    else:
+        for kind in (PAGES, GRADESCOPE):  # of an earlier submission
+            path(out, kind, graded.file).unlink(missing_ok=True)
+    files.write(path(out, REPORTS, graded.file), msgspec.json.encode(graded))
+
+
+def _key(student: Student, plan: Plan, limits: Limits) -> str:
+    """A digest of all that a report depends on."""
+    handed_in = student.submission
+    older = [[one.submission.sources, one.submission.problems] for one in student.before]
+    parts: list[object] = [
+        student.canvas_id,
+        student.late,
+        student.login,
+        handed_in.name,
+        handed_in.taken,
+        handed_in.sources,
+        handed_in.problems,
+        handed_in.unread,
+        handed_in.earlier,
+        older,
+        plan.seed,
+        plan.steps,
+        plan.device,
+        plan.language,
+    ]
+    return hashlib.sha256(msgspec.json.encode([*parts, plan.kit, limits], order="deterministic")).hexdigest()

@@ -1,0 +1,368 @@
+"""Many submissions through one interface, `concurrent.futures`: a pool of warm processes here, or a Dask cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from multiprocessing.util import Finalize
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from grader.base import language
+from grader.base.language import gettext as _
+from grader.base.limits import Limits
+from grader.base.results import Report
+from grader.classes import fingerprint
+from grader.course.submissions import Submission
+from grader.judge import launcher
+from grader.judge.grader import Grader, NotIsolated
+from grader.judge.launcher import GraderError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+BEGINNING = 10.0  # seconds to reach a scheduler
+JUDGES_OF_A_SOURCE = 8  # one process forks for so many: each has it fork some 18 times a second, for 2 ms each
+
+
+class NobodyGraded(GraderError):
+    """Nobody of a class can be graded so. One line, with what to type next."""
+
+
+class Unreachable(ConnectionError):
+    """No scheduler answers, or its workers can't do this work. One line, with what to type next."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One submission to grade, and how."""
+
+    submission: Submission = field(repr=False)
+    steps: list[str]
+    device: str
+    seed: int
+    language: str
+    limits: Limits
+    kit: str
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """What came of a task: a report and its page, or why there is none. `refused`: no other task would get any."""
+
+    report: bytes = field(default=b"", repr=False)
+    page: str = field(default="", repr=False)
+    error: str = ""
+    refused: bool = False
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Where tasks go: how an executor is opened, and how many tasks it works at side by side."""
+
+    opened: Callable[[], AbstractContextManager[Executor]]
+    size: int
+
+
+def cores() -> int:
+    """The processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def processes(size: int, limits: Limits) -> Pool:
+    """A pool of warm processes on this machine. They end with it, whatever ends it."""
+    return Pool(lambda: _opened_threads(size, limits), size)
+
+
+def answers(pool: Pool, tasks: Iterable[tuple[str, Task]]) -> Generator[tuple[str, TaskResult], None, None]:
+    """The answer to each named task, as it comes. What fails is tried once more, alone and in a new pool.
+
+    Raises NobodyGraded when nobody can be graded so.
+    """
+    failed: list[tuple[str, Task]] = []
+    for named, answer in _once(pool, iter(tasks), pool.size):
+        if answer.error:
+            failed.append(named)
+        else:
+            yield named[0], answer
+    for named, answer in _once(pool, iter(failed), 1) if failed else ():
+        yield named[0], answer
+
+
+def _once(
+    pool: Pool, tasks: Iterator[tuple[str, Task]], side_by_side: int
+) -> Iterator[tuple[tuple[str, Task], TaskResult]]:
+    """Answers in the order they come."""
+    # One more than are worked at: who is done need not wait for the next one to be read.
+    most = side_by_side + 1 if side_by_side > 1 else 1
+    running: dict[Future[TaskResult], tuple[str, Task]] = {}
+    with pool.opened() as executor:
+        while True:
+            for named in islice(tasks, most - len(running)):
+                running[executor.submit(grade, named[1])] = named
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                yield running.pop(future), _answer(future)
+
+
+def _answer(future: Future[TaskResult]) -> TaskResult:
+    try:
+        answer = future.result()
+    except Exception as error:  # of whatever kind a cluster raises: it is one submission's, and stops no other
+        return TaskResult(error=_("The grader failed: {reason}").format(reason=error))
+    if answer.refused:
+        raise NobodyGraded(answer.error)
+    return answer
+
+
+# --- in the process that grades ---
+
+
+def grade(task: Task) -> TaskResult:
+    """Grades one submission in this process, with a grader that is kept warm for the next."""
+    with language.use(task.language):
+        if task.kit != fingerprint.fingerprint():
+            return TaskResult(
+                error=_(
+                    "The kit changed in the meantime, or a worker has a different copy. Type the same command again."
+                ),
+                refused=True,
+            )
+        try:
+            with GRADERS.one(task.limits) as grader:
+                report = grader.grade(task.submission, task.steps, device=task.device, seed=task.seed)
+        except NotIsolated as refused:
+            return TaskResult(error=str(refused), refused=True)
+        except (GraderError, OSError) as error:
+            return TaskResult(error=str(error))
+        return TaskResult(msgspec.json.encode(report), _page(report))
+
+
+def _page(report: Report) -> str:
+    from grader.report import page
+
+    return page.html(report, every_picture=False, of_class=True)
+
+
+class _Graders:
+    """The warm graders of one process: as many as there are calls at the same time, their judges of few sources.
+
+    A source that is dead, or was there when this was closed, ends with the last of its graders.
+    """
+
+    def __init__(self) -> None:
+        self._idle: list[tuple[Limits, Grader]] = []
+        self._source_of: dict[Grader, launcher.Judges] = {}  # of every grader, idle or in use
+        self._sources: list[launcher.Judges] = []  # where new graders may have their judges from
+        self._stopped = False
+        self._lock = threading.Lock()
+        Finalize(None, self.close, exitpriority=10)  # at the end of a cluster's process nothing else would
+
+    @contextmanager
+    def one(self, limits: Limits) -> Iterator[Grader]:
+        """A grader that nobody else uses. One that has failed is closed and not used again, nor is one whose source is
+        dead."""
+        with self._lock:
+            unused = self._retired([source for source in self._sources if not source.alive])
+        _close(unused)
+        with self._lock:
+            fitting = [kept for kept in self._idle if kept[0] == limits]
+            if fitting:
+                self._idle.remove(fitting[-1])
+            grader = fitting[-1][1] if fitting else self._new(limits)
+        try:
+            yield grader
+        except BaseException:
+            self._done(grader)
+            raise
+        with self._lock:
+            kept = self._source_of[grader] in self._sources
+            if kept:
+                self._idle.append((limits, grader))
+        if not kept:
+            self._done(grader)
+
+    def _new(self, limits: Limits) -> Grader:
+        """A grader whose judge comes from a source that is not busy: one process forks for a few graders only."""
+        if self._stopped:
+            raise GraderError(_("The judge could not be started: {reason}").format(reason="stopped"))
+        used = Counter(self._source_of.values())
+        free = [source for source in self._sources if used[source] < JUDGES_OF_A_SOURCE]
+        if not free:
+            free.append(launcher.start(many=True))
+            self._sources.append(free[0])
+        grader = Grader(judges=1, limits=limits, source=free[0])
+        self._source_of[grader] = free[0]
+        return grader
+
+    def _done(self, grader: Grader) -> None:
+        """Ends a grader that was in use, and its source where that waited for no other."""
+        grader.close()
+        with self._lock:
+            source = self._source_of.pop(grader)
+            unused = source not in self._sources and source not in self._source_of.values()
+        _close([source] if unused else [])
+
+    def _retired(self, sources: list[launcher.Judges]) -> list[launcher.Judges]:
+        """Has no grader use these sources any more. Those that none uses now are to be closed, without the lock."""
+        self._sources = [source for source in self._sources if source not in sources]
+        for limits, grader in [kept for kept in self._idle if self._source_of[kept[1]] in sources]:
+            self._idle.remove((limits, grader))
+            grader.close()
+            del self._source_of[grader]
+        return [source for source in sources if source not in self._source_of.values()]
+
+    def stop(self) -> None:
+        """Has what is being graded fail at once, and all that comes before the next `close`."""
+        with self._lock:
+            self._stopped = True
+            for source in {*self._sources, *self._source_of.values()}:
+                source.stop()
+
+    def close(self) -> None:
+        """Ends every idle grader and all processes but those of graders in use, which end when these are done."""
+        with self._lock:
+            unused = self._retired(self._sources)
+            self._stopped = False
+        _close(unused)
+
+
+def _close(sources: Iterable[launcher.Judges]) -> None:
+    for source in sources:
+        source.close()
+
+
+GRADERS = _Graders()
+
+
+def close_graders() -> None:
+    """Ends the graders of this process: a worker of a cluster lives on after a class."""
+    GRADERS.close()
+
+
+# --- pools ---
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """SIGTERM stops as Ctrl-C does: with everything ended that was started."""
+
+    def stop(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def begin(limits: Limits) -> None:
+    """Has torch load in a process of its own, while the caller goes on to what has to be known before it is needed."""
+    with suppress(GraderError, OSError), GRADERS.one(limits):
+        pass
+
+
+@contextmanager
+def _opened_threads(size: int, limits: Limits) -> Iterator[Executor]:
+    """Threads that wait for judges: the work is done in those processes."""
+    executor = ThreadPoolExecutor(size)
+    try:
+        fingerprint.fingerprint.cache_clear()  # the kit may have changed since the last pool
+        begin(limits)
+        yield executor
+        executor.shutdown()
+    except BaseException:
+        GRADERS.stop()
+        executor.shutdown(cancel_futures=True)
+        raise
+    finally:
+        GRADERS.close()
+
+
+@contextmanager
+def cluster(scheduler: str) -> Iterator[Pool]:
+    """A Dask cluster as a pool: one call a thread of its workers. Raises Unreachable."""
+    try:
+        from distributed import Client
+        from distributed.comm.addressing import parse_address, parse_host_port
+        from distributed.comm.registry import get_backend
+    except ImportError:
+        raise Unreachable(_("Dask is not installed here. Type: .venv/bin/python -m pip install distributed")) from None
+    try:  # what a client would stumble over, and not forget until it has waited for 20 seconds
+        kind, place = parse_address(scheduler)
+        if get_backend(kind) and kind in ("tcp", "tls"):
+            parse_host_port(place)
+    except ValueError as error:
+        raise Unreachable(
+            _(
+                "“{address}” is not the address of a Dask scheduler ({reason}). Type: python -m grader class "
+                "SUBMISSIONS --scheduler tcp://HOST:8786"
+            ).format(address=scheduler, reason=error)
+        ) from None
+    try:
+        client = Client(scheduler, timeout=BEGINNING, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise Unreachable(
+            _("No Dask scheduler answers at {address}: {reason}. Type: dask scheduler").format(
+                address=scheduler, reason=error
+            )
+        ) from None
+    with client:
+        _require_this_kit(client, scheduler)
+        try:
+            yield Pool(lambda: _opened_executor(client), sum(client.nthreads().values()))
+        finally:
+            with suppress(OSError, TimeoutError):  # a scheduler that is gone
+                client.run(close_graders)
+
+
+@contextmanager
+def _opened_executor(client: Client) -> Iterator[Executor]:
+    executor: Executor = client.get_executor(pure=False)  # the same submission twice is two calls
+    try:
+        yield executor
+    except BaseException:
+        executor.shutdown(wait=False)
+        raise
+    executor.shutdown()
+
+
+def _require_this_kit(client: Client, scheduler: str) -> None:
+    """Raises Unreachable when there is no worker, or one has not this version of the kit."""
+    try:
+        known = str(client.run_on_scheduler(fingerprint.fingerprint))
+    except Exception as error:  # whatever the scheduler raised, most likely ModuleNotFoundError
+        known = str(error).splitlines()[0] if str(error) else type(error).__name__
+    if known != fingerprint.fingerprint():
+        problem = _(
+            "The scheduler at {address} does not have this version of the kit ({versions}). In a copy of this "
+            "folder on its machine, type: PYTHONPATH=. dask scheduler"
+        )
+        raise Unreachable(problem.format(address=scheduler, versions=known))
+    try:
+        versions = set(client.run(fingerprint.fingerprint).values())
+    except Exception as error:  # whatever a worker raised, most likely ModuleNotFoundError
+        versions = {str(error)}
+    if versions == {fingerprint.fingerprint()}:
+        return
+    if not versions:
+        problem = _("The scheduler at {address} has no worker. Type: dask worker {address}")
+    else:
+        problem = _(
+            "The workers of {address} do not have this version of the kit ({versions}). In a copy of this "
+            "folder on their machines, type: PYTHONPATH=. dask worker {address}"
+        )
+    raise Unreachable(problem.format(address=scheduler, versions=", ".join(sorted(versions))))

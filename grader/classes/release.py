@@ -1,0 +1,284 @@
+"""nbgrader's course folder, made from the solutions: what an instructor releases.
+
+In the source notebooks each answer cell holds the reference between `### BEGIN SOLUTION` and `### END SOLUTION`, and it
+is nbgrader that cuts it out. They are never to be handed out as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import nbformat
+from nbformat import NotebookNode, v4
+
+from grader.base import files
+from grader.base.files import NotOverwritten
+from grader.base.language import current
+from grader.base.language import gettext as _
+from grader.base.paths import ROOT
+from grader.course import choice, formulas, lab_log, lessons, stubs
+from grader.course import steps as course
+from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA
+from grader.course.choice import CORE
+from grader.marks import moments
+from grader.marks.marking import Marking
+from grader.oracle import pictures
+from grader.report import lesson_page
+
+LABS = "labs"  # the assignment of those
+LAB_SECTION = re.compile(r"^(?=## )", re.MULTILINE)
+ADJOINING = re.compile(rf"^ *{stubs.END}\n\s*^{stubs.BEGIN}\n", re.MULTILINE)
+SETUP = """\
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("KIT_LANG", "{language}")
+{own}near = [Path(os.environ.get("KIT_HOME", ".")), *Path("here").absolute().parents]
+kits = [kit for place in near for kit in (place, place / "attention-from-scratch")]
+kits = [kit.resolve() for kit in kits if (kit / "grader" / "notebook.py").is_file()]
+if kits:
+    sys.path.insert(0, str(kits[0]))
+    from grader.notebook import check
+else:
+    print("{missing}")
+"""
+CONFIG = """\
+# Released once by `make release`. It is yours to add to: it is not written over.
+import sys
+from pathlib import Path
+
+KIT = Path(__file__).resolve().parent / "{kit}"  # where the kit is; change it when you move this folder
+sys.path.insert(0, str(KIT.resolve()))
+
+from grader.nbgrader import configure
+
+c = get_config()
+configure(c)
+c.GradeSubmission.lang = "{language}"  # of the reports, as of the notebooks
+"""
+TERM = """\
+c.GradeSubmission.assignments = str(Path(__file__).resolve().parent / "{file}")  # dates, weights, decisions
+"""
+
+
+@dataclass(frozen=True)
+class Released:
+    """The notebooks that were written, and whether a configuration was there already."""
+
+    notebooks: list[Path] = field(default_factory=list)
+    kept_configuration: bool = False
+
+
+def build(
+    folder: Path, chosen: Collection[str] = (), *, per_step: bool = False, marking: Marking | None = None,
+    assignment: str = ASSIGNMENT,
+) -> Released:  # fmt: skip
+    """Writes an assignment in the language in use: one notebook, or one per step, of the chosen steps or of the core;
+    with `marking`, under its own name and with its weights.
+
+    Raises NotOverwritten, and writes nothing, when a notebook there was edited; OSError when a file can't be written.
+    """
+    chosen = marking.assignment.everything if marking else chosen
+    steps = [step for step in course.steps() if (step.name in chosen if chosen else step.track == CORE)]
+    name = marking.assignment.name if marking else assignment
+    if per_step:
+        made = {f"{step.name}.ipynb": notebook([step], marking) for step in steps}
+    else:
+        made = {f"{name}.ipynb": notebook(steps, marking)}
+    source = folder / "source" / name
+    for path in source.glob("*.ipynb"):
+        if not as_written(path):
+            raise NotOverwritten(str(path))
+    source.mkdir(parents=True, exist_ok=True)
+    for path in source.glob("*.ipynb"):
+        if path.name not in made:
+            path.unlink()
+    for name, content in made.items():
+        files.write(source / name, nbformat.writes(content) + "\n")
+    configuration = folder / "nbgrader_config.py"
+    kept = configuration.exists()
+    if not kept:
+        text = CONFIG.format(kit=Path(os.path.relpath(ROOT, folder)).as_posix(), language=current())
+        if marking:
+            text += TERM.format(file=Path(os.path.relpath(marking.term.file, folder)).as_posix())
+        files.write(configuration, text)
+    return Released([source / name for name in made], kept)
+
+
+def notebook(steps: Iterable[course.Step], marking: Marking | None = None) -> NotebookNode:
+    """The source notebook of some steps, in the language in use; of an assignment where `marking` is given."""
+    steps = list(steps)
+    cells = [
+        v4.new_markdown_cell(_introduction(steps, marking), id="introduction"),
+        v4.new_code_cell(setup(choice.numbers([step.name for step in steps]) if marking else ""), id="setup"),
+    ]
+    for step in steps:
+        cells += _cells(step, marking)
+    made = v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL, "language_info": {"name": "python"}})
+    made.metadata["attention"] = {"digest": digest(made)}
+    nbformat.validate(made)
+    return NotebookNode(made)
+
+
+def answer(step: course.Step) -> str:
+    """The answer cell of a step as it stands in the source: the reference, with the marks at which nbgrader cuts."""
+    head = _("# {step}: write your code where it says NotImplementedError.").format(step=step.name)
+    # nbgrader puts a stub in place of each region. Joined to the one above, a helper of the reference leaves none.
+    return f"{head}\n{ADJOINING.sub('', step.marked(current()))}".strip()
+
+
+def setup(steps: str = "") -> str:
+    """The cell that finds the kit, in the language in use; `steps` are those that `check()` grades in this notebook."""
+    missing = _("The kit was not found beside this notebook. Unpack kit.zip here, and run this cell again.")
+    own = f'os.environ["KIT_STEPS"] = "{steps}"\n' if steps else ""
+    return SETUP.format(language=current(), missing=missing, own=own).strip()
+
+
+def _introduction(steps: Iterable[course.Step], marking: Marking | None) -> str:
+    title = marking.assignment.title if marking else _("Attention from scratch")
+    return "\n\n".join(
+        [
+            f"# {title}",
+            *([_what_counts(steps, marking)] if marking else []),
+            _(
+                "Write your code in the cells that say `NotImplementedError`, run them, and run the cell below "
+                "each: it tells what is right, what is wrong, and why. Only these answer cells are graded, so "
+                "put a helper function into the answer cell that uses it. Names from the answer cells above "
+                "can be used."
+            ),
+            _(
+                "The next cell looks for the kit: a folder `attention-from-scratch` beside this notebook or above it, "
+                "or the one that the variable KIT_HOME names. On Colab, upload `kit.zip` and run this first:"
+            ),
+            "```\n!unzip -q kit.zip && pip install -q msgspec safetensors tiktoken pytest rich jinja2\n```",
+        ]
+    )
+
+
+def _what_counts(steps: Iterable[course.Step], marking: Marking) -> str:
+    """Until when, and what each step is worth: what a student asks first."""
+    one, said = marking.assignment, []
+    if one.opens:
+        said.append(_("Opens: {moment}").format(moment=moments.shown(one.opens)))
+    if one.due:
+        said.append(_("Due: {moment}").format(moment=moments.shown(one.due)))
+    if one.per_day:
+        text = _("Late: each day or part of a day costs {percent} % of the points, at most {most} %.")
+        said.append(text.format(percent=f"{100 * one.per_day:g}", most=f"{100 * one.at_most:g}"))
+    for step in steps:
+        points = f"{marking.worth(step.name, step.points):g}"
+        text = _("{step}: {points} points, extra credit") if step.name in one.extra else _("{step}: {points} points")
+        said.append(text.format(step=f"`{step.name}`", points=points))
+    return "\n".join(f"- {line}" for line in said)
+
+
+def _cells(step: course.Step, marking: Marking | None) -> list[NotebookNode]:
+    check = f'check("{step.name}")'
+    worth = _worth(step, marking)
+    counts = "" if worth == step.points else f", worth={worth:g}"
+    points = f'from grader.notebook import points\n\npoints("{step.name}"{counts})'
+    note = _("# Locked: the points of this step.")
+    lesson, attachments = lesson_page.in_a_cell(_lesson(step), pictures.pictures(step.folder))
+    drawn = {"attachments": attachments} if attachments else {}
+    return [
+        v4.new_markdown_cell(lesson, id=f"{step.name}-lesson", **drawn),
+        v4.new_code_cell(answer(step), id=f"{step.name}-answer", metadata=_marks(step.name, solution=True)),
+        v4.new_code_cell(check, id=f"{step.name}-check"),
+        v4.new_code_cell(
+            f"{note}\n{points}", id=f"{step.name}-points",
+            metadata=_marks(POINTS_CELL.format(step=step.name), points=worth),
+        ),
+    ]  # fmt: skip
+
+
+def _worth(step: course.Step, marking: Marking | None) -> float:
+    """The points of the locked cell. Extra credit is on top of the total, for nbgrader as well: its cell has none."""
+    if marking is None:
+        return step.points
+    return 0.0 if step.name in marking.assignment.extra else marking.worth(step.name, step.points)
+
+
+def _marks(identity: str, *, solution: bool = False, points: float | None = None) -> dict[str, object]:
+    """nbgrader's metadata of an answer cell, or of a locked cell worth points."""
+    marks = {
+        "schema_version": SCHEMA, "grade_id": identity, "solution": solution, "grade": points is not None,
+        "locked": points is not None, "task": False, "cell_type": "code",
+    }  # fmt: skip
+    return {"nbgrader": marks if points is None else marks | {"points": points}}
+
+
+def _lesson(step: course.Step) -> str:
+    """The lesson, its hints folded."""
+    text, hints = lessons.HINTS_HEADING.split(lessons.lesson(step.name))[0].strip(), lessons.hints(step.name)
+    text = formulas.as_latex(text)
+    title = _("Hint {number} of {total}")
+    folded = (
+        f"<details><summary>{title.format(number=number, total=len(hints))}</summary>\n\n{hint}\n\n</details>"
+        for number, hint in enumerate(hints, 1)
+    )
+    return "\n\n".join([text, *folded])
+
+
+def digest(made: NotebookNode) -> str:
+    """A digest of what an author could have changed in a notebook: not of outputs, nor of the kernel's name."""
+    said = [[cell.cell_type, cell.source, cell.metadata.get("nbgrader", {})] for cell in made.cells]
+    return hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()
+
+
+def as_written(path: Path) -> bool:
+    """Whether a notebook is as it was written here."""
+    try:
+        there = nbformat.read(path, as_version=4)
+        return bool(there.metadata["attention"]["digest"] == digest(there))
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return False
+
+
+# --- labs: an assignment without a mark -------------------------------------------------------------------------------
+
+
+def build_labs(folder: Path, tracks: Collection[str]) -> list[Path]:
+    """Writes a notebook for each lab of these tracks, in the language in use; returns their paths.
+
+    Raises NotOverwritten, and writes nothing, when one there was edited; OSError when a file can't be written.
+    """
+    source = folder / "source" / LABS
+    made = {f"{one.name}.ipynb": lab_notebook(one) for one in lab_log.folders() if one.parent.name in tracks}
+    for path in source.glob("*.ipynb"):
+        if not as_written(path):
+            raise NotOverwritten(str(path))
+    for path in source.glob("*.ipynb"):
+        if path.name not in made:
+            path.unlink()
+    if made:
+        source.mkdir(parents=True, exist_ok=True)
+    for name, content in made.items():
+        files.write(source / name, nbformat.writes(content) + "\n")
+    return [source / name for name in made]
+
+
+def lab_notebook(folder: Path) -> NotebookNode:
+    """A lab as a notebook: what it is, the question, the learner's prediction, the run, and what to see in it."""
+    name = folder.name.removeprefix("lab_")
+    about, question, to_see = LAB_SECTION.split(folder.joinpath(f"lesson.{current()}.md").read_text(encoding="utf-8"))
+    note = _("# The number of an answer above, or words of your own.")
+    outside = _("It runs your answers of the assignment in this notebook's own process, and gives no mark.")
+    cells = [
+        v4.new_markdown_cell(f"{about.strip()}\n\n{outside}", id="about"),
+        v4.new_code_cell(setup(), id="setup"),
+        v4.new_markdown_cell(question.strip(), id="question"),
+        v4.new_code_cell(f'{note}\nprediction = ""', id="prediction"),
+        v4.new_code_cell(f'from grader.notebook import lab\n\nlab("{name}", prediction)', id="run"),
+        v4.new_markdown_cell(lab_log.CONDITION.sub("", to_see).strip(), id="to-see"),
+    ]
+    made = v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL, "language_info": {"name": "python"}})
+    made.metadata["attention"] = {"digest": digest(made)}
+    nbformat.validate(made)
+    return NotebookNode(made)

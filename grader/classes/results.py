@@ -1,0 +1,151 @@
+"""What a class left behind: its reports read again, and the students' files for those who need them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from grader.base.language import gettext as _
+from grader.base.names import same
+from grader.base.results import Graded
+from grader.classes import roster
+from grader.classes.one_round import REPORTS, Plan
+from grader.course import steps as course
+from grader.course import stubs
+from grader.feedback.items import wrong_answers
+from grader.feedback.similarity import Sources, Wrong, comparable
+from grader.feedback.table import Points
+from grader.marks import marking as marks
+from grader.marks.assignments import Term
+
+
+class NoResults(ValueError):
+    """There is no class to look at. One sentence."""
+
+
+@dataclass(frozen=True)
+class GradedClass:
+    """A class that was graded: its folder, how it was graded, and the report of each student."""
+
+    folder: Path
+    plan: Plan
+    entries: list[Graded]
+
+    @property
+    def total(self) -> int:
+        """How many students were graded."""
+        return sum(entry.report is not None for entry in self.entries)
+
+    @property
+    def title(self) -> str:
+        """The assignment's title; empty for a class without one."""
+        return self.plan.title
+
+    def sources(self) -> dict[str, dict[str, str]]:
+        """The students' files by the name of their report; of those whose folder is no longer there, nothing."""
+        folder = Path(self.plan.submissions)
+        known = {entry.file for entry in self.entries}
+        try:
+            read = _read(folder, self.plan.assignment)
+        except NoResults:
+            return {}
+        return {roster.file_name(name): files for name, files in read.items() if roster.file_name(name) in known}
+
+
+def read(folder: Path) -> GradedClass:
+    """The class in a folder of results. Raises NoResults."""
+    try:
+        plan = msgspec.json.decode((folder / "class.json").read_bytes(), type=Plan)
+        files = sorted((folder / REPORTS).glob("*.json"))
+        entries = [msgspec.json.decode(file.read_bytes(), type=Graded) for file in files]
+    except (OSError, msgspec.DecodeError):
+        raise NoResults(_("{folder} holds no class that was graded.").format(folder=folder)) from None
+    if not any(entry.report for entry in entries):
+        raise NoResults(_("Nobody was graded in {folder}.").format(folder=folder))
+    return GradedClass(folder, plan, entries)
+
+
+def marks_of(folder: Path, term: Term) -> dict[str, dict[str, Points]]:
+    """The marks of each assignment that was graded into a folder of its own name."""
+    found, called = {}, dict[str, str]()  # as a name was written first
+    for name in term.assignments:
+        try:
+            entries = read(folder / name).entries
+        except NoResults:
+            continue
+        marked = ((entry.student, entry.mark) for entry in entries)
+        found[name] = {
+            called.setdefault(same(student), student): (mark.points, mark.out_of) if mark else (None, 0.0)
+            for student, mark in marked
+        }
+    return found
+
+
+def totals(term: Term) -> dict[str, Points]:
+    """What full marks give in each assignment."""
+    points = {step.name: step.points for step in course.steps()}
+    found: dict[str, Points] = {}
+    for name, one in term.assignments.items():
+        marking = marks.Marking(term, one)
+        own = sum(marking.worth(step, points[step]) for step in one.steps)
+        found[name] = (None, float(own + one.electives.count * one.electives.points))
+    return found
+
+
+# --- what is compared ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The submissions to compare: the class's and the known ones, what was released, the unusual wrong answers, and
+    which files can't be compared."""
+
+    students: Sources
+    known: Sources
+    stubs: Mapping[str, str]
+    wrong: Wrong
+    left_out: list[str] = field(default_factory=list)
+
+
+def compared(
+    submissions: Path, known: Iterable[Path], steps: Sequence[str] = (), results: Path | None = None
+) -> Compared:
+    """Reads what is to be compared, of all steps or of some. Raises NoResults."""
+    students = _chosen(_read(submissions, ""), steps)
+    others = {
+        f"{folder.name}/{name}": files for folder in known for name, files in _chosen(_read(folder, ""), steps).items()
+    }
+    wrong = {}
+    if results is not None:
+        entries = read(results).entries
+        wrong = {one.student: wrong_answers(one.report) for one in entries if one.report and one.student in students}
+    damaged = [
+        f"{name}/{step}" for name, files in students.items() for step, text in files.items() if not comparable(text)
+    ]
+    return Compared(students, others, {step.name: step.stub() for step in course.steps()}, wrong, damaged)
+
+
+def _chosen(read: Sources, steps: Sequence[str]) -> dict[str, dict[str, str]]:
+    return {
+        name: {step: text for step, text in files.items() if not steps or step in steps} for name, files in read.items()
+    }
+
+
+def _read(folder: Path, assignment: str) -> dict[str, dict[str, str]]:
+    """The written answers of each student, by step. Raises NoResults."""
+    try:
+        names = roster.folders(folder)
+        known = {step.name for step in course.steps()}
+        return {
+            student.name: {
+                step: text
+                for step, (_file, text) in student.submission.sources.items()
+                if step in known and not stubs.is_untouched(text)
+            }
+            for student in roster.students(folder, names, assignment)
+        }
+    except (roster.NoStudents, OSError):
+        raise NoResults(_("{folder} contains no student folders.").format(folder=folder)) from None

@@ -1,0 +1,303 @@
+"""The students of a class: one subfolder each, whatever its name, found without following a link or running a line."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import hashlib
+import os
+import re
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from grader.base.downloads import NOT_STUDENTS, BadDownload, Person, left_out, people
+from grader.base.files import walk
+from grader.base.language import gettext as _
+from grader.base.paths import step_folders, typed
+from grader.course import earlier, lab_log
+from grader.course.submissions import ARCHIVE, Submission, cut, note_left, read, readable
+
+STEP_FILE = re.compile(r".*step\d{2}_\w+.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too
+KNOWN = ("exercises", "submission")  # where a learner's files stand inside what was handed in
+OF_A_KIT = (
+    "grader", "steps", "classroom50", "dist", ".venv", ".vscode", "Makefile", "README.md", "README.ko.md", "LICENSE",
+    "conftest.py", "pytest.ini", "requirements.lock", "requirements-lab.lock", "requirements-triton.lock",
+)  # fmt: skip
+MAX_NAMED = 3  # of the files of a folder that holds no answer
+DEEPEST = 3  # folders inside a student's own
+NOT_IN_NAMES = re.compile(r'[<>:"/\\|?*%~\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]')
+RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # on Windows, with any ending
+LONGEST = 120  # bytes of a file name before the part that tells it from others
+
+
+class Impossible(RuntimeError):
+    """A class can't be graded so. One line, which ends in the command to type next."""
+
+
+class NoStudents(ValueError):
+    """The folder holds no subfolder that could be a student's."""
+
+
+@dataclass(frozen=True)
+class Student:
+    """One subfolder: whose it is, what the files about it are called, and what was handed in.
+
+    `problem` says why nothing can be read there; the student is then an error, and not a zero. `canvas_id`, `late`,
+    `login` and `handed_in` are what the learning platform says; `folder` is where the student's files are.
+    """
+
+    name: str
+    file: str
+    submission: Submission = field(repr=False)
+    problem: str = ""
+    canvas_id: str = ""
+    late: bool = False
+    labs: tuple[str, ...] = ()  # that the student's own list names
+    login: str = ""
+    handed_in: str = ""
+    folder: Path = Path()
+    before: tuple[Student, ...] = ()  # earlier attempts, the oldest first, where they were asked for
+
+
+def folders(submissions: Path) -> list[str]:
+    """What the students of a class are called, in order. Raises NoStudents, BadDownload."""
+    found = list(people(submissions))
+    if not found:
+        raise NoStudents(str(submissions))
+    return found
+
+
+def logins(submissions: Path) -> dict[str, list[str]]:
+    """The logins that a learning platform gives for each student, by what the student is called."""
+    return {readable(name): [one.login] if one.login else [] for name, one in people(submissions).items()}
+
+
+def class_folders(submissions: Path, out: Path, earlier: Sequence[Path]) -> list[str]:
+    """The students' folders, as `folders` has them. Raises Impossible when there is none, when the results would be
+    taken for one, or when one of the folders of earlier assignments is none."""
+    for folder in earlier:
+        try:
+            os.listdir(folder)
+        except OSError:
+            said = _("{folder} is not a readable folder. Type: python -m grader class SUBMISSIONS --earlier FOLDER")
+            raise Impossible(said.format(folder=typed(folder))) from None
+    try:
+        if out.resolve().is_relative_to(submissions.resolve()):
+            raise Impossible(
+                _("The results can't go inside {folder}: that is where the students are. "
+                  "Type: python -m grader class {folder} --out dist/class").format(folder=typed(submissions))
+            )  # fmt: skip
+        return folders(submissions)
+    except NoStudents:
+        problem = _("{folder} contains no student folders. Type: python -m grader class examples/course/submissions")
+        loose = left_out(submissions)
+        if any(name.endswith(".py") for name in loose) or len(loose) == 1 and loose[0].endswith(".ipynb"):
+            problem = _("{folder} is a single submission. Type: python -m grader grade --submission {folder}")
+        elif any(STEP_FILE.fullmatch(name) or ARCHIVE.fullmatch(name) for name in loose):
+            problem = _(
+                "{folder} holds loose files, but each student needs a folder: put what each handed in, "
+                "unpacked, into one. Type: python -m grader class {folder}"
+            )
+    except BadDownload as bad:
+        raise Impossible(_("{problem} Type: {command}").format(problem=bad, command="make release")) from None
+    except FileNotFoundError:
+        problem = _("There is no folder {folder}. Type: python -m grader class FOLDER")
+    except OSError:
+        problem = _("{folder} is not a readable folder. Type: python -m grader class FOLDER")
+    raise Impossible(problem.format(folder=typed(submissions)))
+
+
+def students(
+    submissions: Path, names: list[str], assignment: str, before: Sequence[Path] = (), *, every_attempt: bool = False
+) -> Iterator[Student]:
+    """Each student with what was handed in, read as it is asked for; `before` are the folders of earlier assignments of
+    the same class, the last one last. Of several attempts it is the last, with `every_attempt` the others too."""
+    everybody = people(submissions)
+    classes = [EarlierClass(folder) for folder in before]
+    others = _other_assignments(submissions, [one.folder for one in everybody.values() if one.folder], assignment)
+    for name in names:
+        person = everybody[name]
+        if person.files:
+            student = _from_download(submissions, person)
+        elif others and _holds_only(submissions / person.folder, others):  # this one was not handed in
+            student = Student(readable(name), file_name(name), Submission(readable(name)))
+        else:
+            student = _last_attempt(submissions, person, assignment, others, every_attempt)
+        for one in classes:
+            for attempt in (student, *student.before):
+                one.add_to(attempt.submission, person, assignment)
+        yield dataclasses.replace(
+            student, canvas_id=person.canvas_id, late=person.late, login=person.login, 
+            handed_in=student.handed_in or person.handed_in,
+            folder=student.folder if person.attempts else submissions / (person.folder or person.name),
+        )  # fmt: skip
+
+
+def _other_assignments(submissions: Path, names: list[str], assignment: str) -> set[str]:
+    """What stands beside this assignment in students' folders, where they hold several, as nbgrader's do."""
+    found: set[str] = set()
+    for name in names:
+        inside = _inside(submissions / name)
+        if assignment in inside:
+            found |= inside - {assignment}
+    return found
+
+
+def _holds_only(folder: Path, others: set[str]) -> bool:
+    """Whether a student's folder holds nothing but other assignments."""
+    inside = _inside(folder)
+    return bool(inside) and inside <= others and not any(map(STEP_FILE.fullmatch, os.listdir(folder)))
+
+
+def _inside(folder: Path) -> set[str]:
+    """The folders in a student's own."""
+    with suppress(OSError), os.scandir(folder) as listing:
+        return {entry.name for entry in listing if entry.is_dir(follow_symlinks=False) and entry.name[0] != "."}
+    return set()
+
+
+class EarlierClass:
+    """The folder of an earlier assignment, in which the same people are found by what they are called."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        everybody = list(people(path).values())
+        keys = [person.key for person in everybody]
+        self._people = {one.key: one for one in everybody if keys.count(one.key) == 1}
+
+    def add_to(self, submission: Submission, person: Person, assignment: str) -> None:
+        """Adds what this student handed in there; what can't be read there is no answer."""
+        own = self._people.get(person.key)
+        if own is None:
+            return
+        with suppress(OSError):
+            found = read(self._path, own.files) if own.files else _handed_in(self._path / own.folder, assignment)
+            submission.add_earlier(found, readable(self._path.name))
+
+
+def _last_attempt(
+    submissions: Path, person: Person, assignment: str, others: Collection[str], every: bool
+) -> Student:  # fmt: skip
+    """A student's last attempt; with `every` one, the others as well."""
+    folders = person.attempts or {person.folder: person.handed_in}
+    read = [
+        dataclasses.replace(_from_folder(submissions, person, folder, assignment, others), handed_in=when)
+        for folder, when in (folders if every else dict([list(folders.items())[-1]])).items()
+    ]
+    for folder in list(folders)[: -len(read)]:
+        read[-1].submission.files[f"{readable(folder.rpartition('/')[2])}/"] = _("an earlier attempt: the last counts")
+    return dataclasses.replace(read[-1], before=tuple(read[:-1]))
+
+
+def _from_folder(
+    submissions: Path, person: Person, where: str, assignment: str, others: Collection[str]
+) -> Student:  # fmt: skip
+    name, problem, folder = readable(person.name), "", submissions / where
+    labs: tuple[str, ...] = ()
+    try:
+        handed_in = _handed_in(folder, assignment)
+        handed_in.name = name  # and not that of a folder inside the student's own
+        place = step_folder(folder, assignment)
+        labs = lab_log.names(place)
+        _note_beside(handed_in, folder, place, others)
+    except Exception as error:  # whatever is wrong with one folder is nobody else's problem
+        handed_in = Submission(name)
+        reason = getattr(error, "strerror", None) or error or type(error).__name__
+        problem = _("{folder} can't be read ({reason}).").format(folder=name, reason=reason)
+    for text in person.texts:
+        handed_in.leave(f"{readable(text)}/", _("it is a text that was typed into Moodle"))
+    problem = problem or _without_answer(handed_in)
+    return Student(name, file_name(person.name), handed_in, problem, labs=labs, folder=folder)
+
+
+def _from_download(submissions: Path, person: Person) -> Student:
+    """A student of a flat download, of Moodle's too."""
+    handed_in = read(submissions, person.files)
+    handed_in.name = readable(person.name)
+    return Student(handed_in.name, file_name(person.name), handed_in, _without_answer(handed_in))
+
+
+def _note_beside(handed_in: Submission, folder: Path, place: Path, others: Collection[str]) -> None:
+    """Names what lies in a student's folder outside of the one that was read: on the way to it, folder by folder."""
+    while place != folder:
+        place, inside = place.parent, place.name
+        kit = (place / "grader").is_dir() and (place / "steps").is_dir()  # the student's copy of the whole kit
+        for name in sorted(os.listdir(place)):
+            shown = readable((place / name).relative_to(folder).as_posix())
+            if name == inside:
+                continue
+            if place == folder and name in others:
+                handed_in.files[f"{shown}/"] = _("another assignment")
+            elif kit and name in OF_A_KIT:
+                handed_in.files[f"{shown}/" if (place / name).is_dir() else shown] = _(
+                    "part of what everybody was given"
+                )
+            else:
+                said = _("it is outside of {folder}, where the answers are").format(folder=f"{inside}/")
+                note_left(handed_in, place / name, shown, said)
+    cut(handed_in)
+
+
+def file_name(name: str) -> str:
+    """A file name for a student, without its ending, that every system can write and no other student gets."""
+    plain = NOT_IN_NAMES.sub("_", readable(name)).strip(". ")
+    plain = plain.encode()[:LONGEST].decode("utf-8", "ignore").strip(". ")
+    if RESERVED.fullmatch(plain):
+        plain = f"_{plain}"
+    if plain and plain == name:
+        return plain
+    digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    return f"{plain or 'student'}~{digest}"
+
+
+def _handed_in(folder: Path, assignment: str) -> Submission:
+    if folder.is_symlink():
+        raise OSError(errno.ELOOP, _("it is a link; links are not followed"))
+    place = step_folder(folder, assignment)
+    handed_in = read(place)
+    if place == folder / assignment:  # as nbgrader keeps them
+        earlier.add_siblings(handed_in, place)
+    return handed_in
+
+
+def _without_answer(handed_in: Submission) -> str:
+    """Why what holds files and no answer can't be graded: they may well be everything. Else nothing."""
+    if {step.name for step in step_folders()} & (handed_in.sources.keys() | handed_in.problems.keys()):
+        return ""
+    if not handed_in.unread:
+        return ""
+    for file in handed_in.unread:
+        if ARCHIVE.fullmatch(file):
+            said = _("{folder} holds an archive and no answer: unpack {file} there.")
+            return said.format(folder=handed_in.name, file=file)
+    there = [f"{file} ({reason})" for file, reason in handed_in.unread.items()]
+    files = ", ".join(there[:MAX_NAMED] + ["…"] * (len(there) > MAX_NAMED))
+    said = _(
+        "No answer was found in {folder}, only {files}. Put the notebook, or step files with names like "
+        "{step}.py, directly into that folder."
+    )
+    return said.format(folder=handed_in.name, files=files, step=step_folders()[0].name)
+
+
+def step_folder(folder: Path, assignment: str) -> Path:
+    """Where the step files stand: in the folder, in one of a known name inside it, or in its only subfolder."""
+    for _level in range(DEEPEST):
+        with os.scandir(folder) as listing:
+            entries = list(listing)
+        if any(STEP_FILE.fullmatch(entry.name) for entry in entries):
+            break
+        loose = any(entry.name.endswith(".py") for entry in entries)
+        inside = [
+            entry.name for entry in entries
+            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".") and entry.name not in NOT_STUDENTS
+        ]  # fmt: skip
+        known = [name for name in (assignment, *KNOWN) if name in inside]
+        if not known and len(inside) != 1:
+            break
+        further = folder / (known[0] if known else inside[0])
+        if loose and not any(STEP_FILE.fullmatch(entry.name) for entry in walk(further, NOT_STUDENTS)):
+            break  # the answers may be here, under names of their own
+        folder = further
+    return folder

@@ -1,0 +1,282 @@
+"""A class as one HTML page that needs nothing else: how it stands, and what to say to it tomorrow.
+
+A pure function of the standings. The page's sentences stand here, its structure and looks in `templates/`. Whatever a
+learner or a folder's name could have made is shown through `report.plain` and escaped.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from grader.base import language
+from grader.base import mistakes as documents
+from grader.base.language import gettext as _
+from grader.base.paths import misconception_files, step_folder
+from grader.base.results import Status
+from grader.base.syntax import parsed
+from grader.feedback.concerns import concerns
+from grader.feedback.standings import Standing, StepStanding
+from grader.report import terminal as reports
+from grader.report.page import coded, environment
+
+BINS = 10  # of the distribution
+SHOWN = 12  # findings in full at most; the others are folded, as are those of one student only
+STATUSES: tuple[Status, ...] = ("pass", "fail", "timeout", "skipped", "todo", "error")
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True)
+class Wording:
+    """What a misconception says: what was done, why it is wrong, and a question that helps."""
+
+    what: str
+    why: str
+    nudge: str
+
+
+@dataclass
+class CommonMistake:
+    """Something that several students share: in which step, what it is, who."""
+
+    step: str
+    wordings: list[Wording]
+    students: list[Standing] = field(default_factory=list)
+
+
+@dataclass
+class Column:
+    """One step of the class: how many passed it, and the share of its points that were given."""
+
+    step: StepStanding
+    passed: int
+    begun: int
+    total: int
+    share: float
+    common: str
+
+
+@dataclass(frozen=True)
+class Bin:
+    """A part of the range of scores, in percent, both ends included, and how many students lie in it."""
+
+    low: int
+    high: int
+    count: int
+    width: float
+
+
+def html(standings: Sequence[Standing], *, seed: int, submissions: str, nobodys: Sequence[str] = ()) -> str:
+    """The whole page, in the language in use. Links to `pages/` beside it; `nobodys` are files of no student."""
+    graded = [standing for standing in standings if standing.score is not None]
+    common = findings(graded)
+    shown = min(SHOWN, sum(len(finding.students) > 1 for finding in common) or len(common))
+    return environment(TEMPLATES).get_template("class.html.j2").render(
+        language=language.current(), facts=_facts(standings, graded, seed),
+        sentences=_sentences(graded, common),
+        again=_("The same run again: {command}").format(
+            command=f"python -m grader class {submissions} --seed {seed} --again"
+        ),
+        common=common[:shown], others=common[shown:], unexplained=unexplained(graded), columns=columns(graded),
+        tracks=_tracks(graded), labs=labs(standings), bins=bins(graded), concerns=concerns(standings),
+        nobodys=nobodys,
+        standings=_by_score(standings), graded=graded,
+        number=reports.number, coded=coded, link=_link, STATUSES=STATUSES,
+        marks={status: mark for status, (mark, _style) in reports.MARKS.items()}, status_word=reports.status_word,
+        of=_of, of_students=_of_students, percent=_percent, short=_short, points=_points,
+    )  # fmt: skip
+
+
+def findings(graded: Sequence[Standing]) -> list[CommonMistake]:
+    """The misconceptions of the class, the most common first, then by step."""
+    found: dict[tuple[str, tuple[str, ...]], CommonMistake] = {}
+    for standing in graded:
+        for step in standing.steps:
+            for names in step.diagnoses:
+                known = wordings_of(step.name, language.current())
+                wordings = [known.get(name, Wording(name, "", "")) for name in names]
+                found.setdefault((step.name, names), CommonMistake(step.name, wordings)).students.append(standing)
+    return _most_common(found.values())
+
+
+def unexplained(graded: Sequence[Standing]) -> list[CommonMistake]:
+    """The first failing check of steps that have no diagnosis, the most common first."""
+    found: dict[tuple[str, str], CommonMistake] = {}
+    for standing in graded:
+        for step in standing.steps:
+            for title in step.unexplained:
+                finding = found.setdefault((step.name, title), CommonMistake(step.name, [Wording(title, "", "")]))
+                finding.students.append(standing)
+    return _most_common(found.values())
+
+
+def _most_common(found: Iterable[CommonMistake]) -> list[CommonMistake]:
+    return sorted(found, key=lambda finding: (-len(finding.students), finding.step))
+
+
+def columns(graded: Sequence[Standing]) -> list[Column]:
+    """The steps of the class."""
+    found = []
+    for steps in zip(*(standing.steps for standing in graded), strict=True):
+        problems = Counter(names for step in steps for names in step.diagnoses)
+        most = max(problems.values(), default=0)
+        known = wordings_of(steps[0].name, language.current())
+        common = [_either([known.get(name, Wording(name, "", "")) for name in names])
+                  for names in sorted(problems) if problems[names] == most]  # fmt: skip
+        possible = sum(step.max_score for step in steps if step.score is not None)
+        found.append(
+            Column(
+                step=steps[0],
+                passed=sum(step.status == "pass" for step in steps),
+                begun=sum(step.status != "todo" for step in steps),
+                total=len(steps),
+                share=sum(step.score or 0.0 for step in steps) / possible if possible else 0.0,
+                common=common[0]
+                if len(common) == 1
+                else _("{count} equally common").format(count=len(common))
+                if common
+                else "",
+            )
+        )
+    return found
+
+
+def _tracks(graded: Sequence[Standing]) -> list[str]:
+    """The tracks of the class, where they are more than one: then each student has a total in each."""
+    names = graded[0].by_track if graded else {}
+    return list(names) if len(names) > 1 else []
+
+
+def labs(standings: Sequence[Standing]) -> list[tuple[str, int]]:
+    """Each lab that a student's own list names, with how many name it, the most common first."""
+    return Counter(name for standing in standings for name in standing.labs).most_common()
+
+
+def bins(graded: Sequence[Standing]) -> list[Bin]:
+    """How the scores are spread, from the highest to the lowest; full marks have a line of their own."""
+    shares = [min(100, int(100 * standing.score / standing.max_score)) for standing in graded if standing.max_score]  # type: ignore[operator]  # graded: there is a score
+    ranges = [(100, 100), *((low, low + 9) for low in range(90, -1, -10))]
+    counts = [sum(low <= share <= high for share in shares) for low, high in ranges]
+    most = max(counts, default=0) or 1
+    return [Bin(low, high, count, 100 * count / most) for (low, high), count in zip(ranges, counts, strict=True)]
+
+
+def _by_score(standings: Sequence[Standing]) -> list[Standing]:
+    """Those without a score first, then the highest first."""
+    return sorted(standings, key=lambda one: (one.score is not None, -(one.score or 0.0), one.student))
+
+
+@cache
+def wordings_of(step: str, _language: str) -> dict[str, Wording]:
+    """What the misconceptions of a step say, read without importing them: that would load torch."""
+    try:
+        folder = step_folder(step)
+    except FileNotFoundError:
+        return {}
+    said = documents.texts(folder, documents.read(folder)).items()
+    found = {name: Wording(*map(language.gettext, lines)) for name, lines in said}
+    for file in misconception_files(folder):
+        for node in parsed(file.read_text(encoding="utf-8")).body if file.is_file() else ():
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and (text := ast.get_docstring(node)):
+                paragraphs = [language.gettext(" ".join(part.split())) for part in inspect.cleandoc(text).split("\n\n")]
+                if len(paragraphs) == 3:
+                    found[node.name] = Wording(*paragraphs)
+    return found
+
+
+def _facts(standings: Sequence[Standing], graded: Sequence[Standing], seed: int) -> list[tuple[str, str]]:
+    scores = [standing.score for standing in graded if standing.score is not None]
+    full = sum((standing.score or 0.0) >= standing.max_score for standing in graded)
+    total = reports.number(graded[0].max_score) if graded else "0"
+    facts = [(_("students"), str(len(standings)))]
+    if scores:
+        facts += [
+            (_("median"), _points(statistics.median(scores), total)),
+            (_("mean"), _points(statistics.fmean(scores), total)),
+            (_("full marks"), str(full)),
+        ]
+    failed = len(standings) - len(graded)
+    # What was changed since a round of grading meets another seed, so that there may be several.
+    seeds = sorted({one.seed for one in graded if one.seed is not None} or {seed})
+    return [*facts, (_("not graded"), str(failed)), (_("seed"), ", ".join(map(str, seeds)))]
+
+
+def _sentences(graded: Sequence[Standing], common: Sequence[CommonMistake]) -> list[str]:
+    """What to know first: the commonest mistake, or those that are equally common, and the step where most go wrong."""
+    return [*_commonest(graded, common), *_first_failing(graded)]
+
+
+def _commonest(graded: Sequence[Standing], common: Sequence[CommonMistake]) -> Iterator[str]:
+    count = len(common[0].students) if common else 0
+    tied = [one for one in common if len(one.students) == count]
+    if count < 2:
+        return
+    if len(tied) == 1:
+        yield _("The most common mistake is in {step}, made by {count} of {total} students: “{what}”").format(
+            step=tied[0].step, count=count, total=len(graded), what=_either(tied[0].wordings)
+        )
+    else:
+        steps = ", ".join(dict.fromkeys(one.step for one in tied))
+        yield _("{number} mistakes are equally common, each made by {count} of {total} students: in {steps}.").format(
+            number=len(tied), count=count, total=len(graded), steps=steps
+        )
+
+
+def _first_failing(graded: Sequence[Standing]) -> Iterator[str]:
+    first = Counter(
+        next((step.name for step in standing.steps if step.status != "pass" and step.score is not None), "")
+        for standing in graded
+        if not standing.nothing_handed_in
+    )
+    first.pop("", None)
+    most = max(first.values(), default=0)
+    tied = [step for step in sorted(first) if first[step] == most]
+    if len(tied) == 1:
+        yield _("The first step that does not pass is most often {step}: for {count} of {total} students.").format(
+            step=tied[0], count=most, total=len(graded)
+        )
+    elif most > 1:
+        yield _(
+            "The first step that does not pass is most often one of {steps}: for {count} of {total} students each."
+        ).format(steps=", ".join(tied), count=most, total=len(graded))
+
+
+def _either(wordings: Sequence[Wording]) -> str:
+    """What was done, where it may be one of several."""
+    return _(" or ").join(wording.what for wording in wordings)
+
+
+def _of(part: int, whole: int) -> str:
+    return _("{part} of {whole}").format(part=part, whole=whole)
+
+
+def _of_students(part: int, whole: int) -> str:
+    return _("{part} of {whole} students").format(part=part, whole=whole)
+
+
+def _points(score: float, total: str) -> str:
+    return f"{reports.number(score)} / {total}"
+
+
+def _percent(part: float, whole: float = 1.0) -> str:
+    return f"{100 * part / whole if whole else 0:.0f} %"
+
+
+def _short(step: str) -> tuple[str, Markup]:
+    """`step04_causal_mask` as its number and its name, which may be broken after a space."""
+    number, _sep, name = step.removeprefix("step").partition("_")
+    return str(int(number)), Markup("<wbr>").join(f"{part} " for part in name.split("_"))
+
+
+def _link(standing: Standing) -> str:
+    return f"pages/{quote(standing.file, safe='')}.html"

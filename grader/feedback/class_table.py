@@ -1,0 +1,59 @@
+"""A class as a person reads it in a terminal: pure functions from standings to what rich prints."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from grader.base.language import gettext as _
+from grader.feedback.standings import Standing
+from grader.report.terminal import MARKS, number, plain
+
+ROWS = 40  # students up to which each has a line
+
+
+def terminal(standings: Sequence[Standing], kept: int) -> RenderableType:
+    """The students with their scores, or of a large class those without one, and how it went."""
+    failed = [standing for standing in standings if standing.score is None]
+    scores = [standing.score for standing in standings if standing.score is not None]
+    others = [standing for standing in standings if standing.score is not None]
+    shown = [*failed, *others] if len(standings) <= ROWS else failed
+    said = [
+        _(
+            "Students: {count}, of whom {graded} were graded ({kept} of them in an earlier run), and {failed} could "
+            "not be graded."
+        ).format(count=len(standings), graded=len(scores), kept=kept, failed=len(failed))
+    ]
+    if scores:
+        said.append(
+            _("Median {median}, mean {mean}, highest {highest}.").format(
+                median=number(statistics.median(scores)), mean=number(statistics.fmean(scores)),
+                highest=number(max(scores)),
+            )
+        )  # fmt: skip
+    closing = Text("\n".join(said), "bold")
+    if resting := sum(any(step.references for step in standing.steps) for standing in standings):
+        said.append(_("Students with a step graded on the reference of an earlier one: {count}.").format(count=resting))
+    return Group(_table(shown), Text(), closing) if shown else closing
+
+
+def _table(standings: Sequence[Standing]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", expand=False)
+    table.add_column(_("student"))
+    table.add_column(_("score"), justify="right", no_wrap=True)
+    table.add_column(_("steps"))
+    for standing in standings:
+        if standing.score is None:
+            mark, style = MARKS["error"]
+            table.add_row(plain(standing.student), Text(mark, style), Text(plain(standing.error), style))
+            continue
+        marks = Text()
+        for step in standing.steps:
+            marks.append(*MARKS[step.status])
+        marks.append(f" {standing.lateness}" if standing.lateness else "", MARKS["skipped"][1])
+        table.add_row(plain(standing.student), f"{number(standing.score)} / {number(standing.max_score)}", marks)
+    return table

@@ -1,0 +1,69 @@
+"""Whose work a person should look at, and why: grouped by reason, each sentence true of everybody it names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from grader.base.language import gettext as _
+from grader.feedback.standings import Standing, StepStanding
+
+
+@dataclass
+class Concern:
+    """One reason, and those whom it is about: each with what it is about in particular, steps or files."""
+
+    reason: str
+    students: list[tuple[Standing, str]] = field(default_factory=list)
+
+
+def concerns(standings: Sequence[Standing]) -> list[Concern]:
+    """The reasons that anybody gives, the gravest first; within each, the students in their order."""
+    found = [Concern(reason, list(_named(standings, about))) for reason, about in _reasons()]
+    return [concern for concern in found if concern.students]
+
+
+def _named(standings: Sequence[Standing], about: Callable[[Standing], str | None]) -> Iterable[tuple[Standing, str]]:
+    said = ((standing, about(standing)) for standing in standings)
+    return ((standing, what) for standing, what in said if what is not None)
+
+
+def _reasons() -> list[tuple[str, Callable[[Standing], str | None]]]:
+    """What there is to look for: a sentence, and what gives a student's particulars, None where it is not so."""
+    return [
+        (_("No mark yet: a person must look"), lambda one: one.error if one.score is None else None),
+        (_("A second look was asked for, and nobody has answered"), lambda one: one.waiting or None),
+        (_("No step was begun"), lambda one: "" if one.nothing_handed_in else None),
+        (_("Files that were not read"), _unread),
+        (_("Files that can't be read, and for which a person decided"), _unusable),
+        (_("Files graded as a step by what they define"), lambda one: " ".join(one.taken) or None),
+        (_("The file is not valid Python, so nothing of it was graded"), _steps(lambda step: step.invalid)),
+        (_("The file can't be imported, so nothing of it was graded"), _steps(lambda step: step.not_imported)),
+        (_("A built-in that is off limits was used"), _steps(lambda step: step.off_limits)),
+        (
+            _("The code ended its own process, sent something that is no answer, or did what the sandbox forbids, by "
+              "mistake or on purpose"),
+            _steps(lambda step: step.odd),
+        ),
+        (_("Graded with the reference in place of an earlier step that was wrong or not handed in"), _resting),
+        (_("The code timed out"), _steps(lambda step: step.status == "timeout")),
+    ]  # fmt: skip
+
+
+def _steps(is_meant: Callable[[StepStanding], bool]) -> Callable[[Standing], str | None]:
+    """Names the steps of a student that are meant."""
+    return lambda one: ", ".join(step.name for step in one.steps if is_meant(step)) or None
+
+
+def _resting(one: Standing) -> str | None:
+    return ", ".join(step.resting for step in one.steps if step.resting) or None
+
+
+def _unread(one: Standing) -> str | None:
+    return "; ".join(f"{file} ({reason})" for file, reason in one.unread) or None
+
+
+def _unusable(one: Standing) -> str | None:
+    """What a person has decided about already."""
+    said = dict.fromkeys(step.unusable for step in one.steps if step.unusable and step.score is not None)
+    return " ".join(said) or None

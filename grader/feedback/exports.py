@@ -1,0 +1,194 @@
+"""A class's results for other programs: pure functions from standings and reports to text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+from grader.base.downloads import MOODLE_FOLDER
+from grader.base.language import gettext as _
+from grader.base.results import CheckResult, Graded, Report, Status, StepResult
+from grader.feedback.standings import Standing
+from grader.report.terminal import number, plain, quoted, unread
+
+# A spreadsheet takes a cell that begins so for a formula; some take the wide forms of East Asian keyboards too.
+FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+KEY = re.compile(r"[+\-@]?[\w.@+-]*")  # no `=`, no parenthesis: what a spreadsheet makes of it is at most a number
+NOT_IN_XML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")
+JUNIT_TAGS: dict[Status, str] = {
+    "fail": "failure", "timeout": "failure", "error": "error", "skipped": "skipped", "todo": "skipped",
+}  # fmt: skip
+
+
+def class_csv(standings: Sequence[Standing], steps: Sequence[str]) -> str:
+    """One row a student. A student who could not be graded has no score, and the reason in the column `error`.
+
+    So has a file that could not be run, beside the points of the others. `unread` names the files that were not read,
+    `references` the steps that were graded with the reference in place of earlier ones. Where steps of several tracks
+    were graded, each track has a column with its points.
+    """
+    tracks = list(dict.fromkeys(track for standing in standings for track in standing.by_track))
+    tracks = tracks if len(tracks) > 1 else []
+    rows: list[list[str]] = [[
+        "student", "status", "score", "max_score", *tracks, *steps, "diagnoses", "error", "unread", "late",
+        "references",
+    ]]  # fmt: skip
+    for standing in standings:
+        scores = {step.name: number(step.score) for step in standing.steps}
+        diagnoses = [
+            f"{step.name}: {' | '.join(names)}" for step in standing.steps for names in step.diagnoses
+        ]  # fmt: skip
+        unusable = dict.fromkeys(step.unusable for step in standing.steps if step.unusable)
+        said = standing.error or " ".join([*unusable, *standing.taken])
+        rows.append([
+            standing.student, "error" if standing.score is None else "graded", _score(standing),
+            "" if standing.score is None else number(standing.max_score),
+            *(number(standing.by_track[track]) if track in standing.by_track else "" for track in tracks),
+            *(scores.get(step, "") for step in steps), "; ".join(diagnoses), said,
+            "; ".join(f"{file}: {reason}" for file, reason in standing.unread),
+            standing.lateness or ("late" if standing.late else ""),
+            "; ".join(step.resting for step in standing.steps if step.resting),
+        ])  # fmt: skip
+    return _csv(rows)
+
+
+def canvas_csv(standings: Sequence[Standing], assignment: str, points: float) -> str:
+    """What Canvas's gradebook imports, which finds a student by the ID where the submissions came out of its download,
+    else by the login, for which the folder's name is taken; an empty cell changes nothing there. Canvas has to find its
+    own words again, so that a login such as `-2+3` stays as it is: it computes something and calls nothing."""
+    rows = [["Student", "ID", "SIS User ID", "SIS Login ID", "Section", assignment]]
+    rows.append(["    Points Possible", "", "", "", "", number(points)])
+    for standing in standings:
+        login = "" if standing.canvas_id else standing.login or standing.student
+        rows.append([standing.student, standing.canvas_id, "", login, "", _score(standing)])
+    return _csv(rows, key)
+
+
+def moodle_csv(standings: Sequence[Standing]) -> str:
+    """What Moodle's offline grading worksheet imports. Of a folder that Moodle has named, its number is taken.
+
+    Moodle refuses a worksheet without the date of the grade. It is empty as for a first grade: then a grade that stands
+    in Moodle is only written over when it is told to.
+    """
+    dated = "Last modified (grade)"
+    rows = [["Identifier", "Full name", "Email address", "Grade", "Maximum Grade", dated, "Feedback comments"]]
+    for standing in standings:
+        named = MOODLE_FOLDER.fullmatch(standing.student)
+        identifier, name = (f"Participant {named['number']}", named["name"]) if named else ("", standing.student)
+        mail = name if "@" in name else ""
+        scores = [f"{step.name}: {number(step.score)} / {number(step.max_score)}" for step in standing.steps]
+        points = "" if standing.score is None else number(standing.max_score)
+        rows.append([identifier, name, mail, _score(standing), points, "", standing.error or "; ".join(scores)])
+    return _csv(rows)
+
+
+def _score(standing: Standing) -> str:
+    return "" if standing.score is None else number(standing.score)
+
+
+def files_csv(files: Mapping[str, Mapping[str, str]], nobodys: Sequence[str]) -> str:
+    """A row for every file that was handed in, and what became of it; at the end those that are nobody's."""
+    rows = [["student", "file", "what became of it"]]
+    rows += [[student, file, said] for student, own in files.items() for file, said in own.items()]
+    rows += [["", file, _("not graded: it is in no student's folder")] for file in nobodys]
+    return _csv(rows)
+
+
+def _csv(rows: list[list[str]], quote: Callable[[str], str] | None = None) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerows([[(quote or harmless)(cell) for cell in row] for row in rows])
+    return text.getvalue()
+
+
+def key(cell: str) -> str:
+    """A cell by which a system finds somebody: unchanged where it can't be a formula that calls anything."""
+    return cell if KEY.fullmatch(cell) else harmless(cell)
+
+
+def harmless(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula, and no terminal for a command."""
+    cell = plain(cell)
+    return f"'{cell}" if FORMULA.match(cell) else cell
+
+
+# --- one student ---
+
+
+def junit_xml(graded: Graded) -> bytes:
+    """The checks of a student as JUnit's XML: a suite a step. No report is one error."""
+    suites = ElementTree.Element("testsuites", name=_xml(graded.student))
+    if graded.report is None:
+        suite = _suite(suites, "grading", ["error"], 0.0)
+        case = ElementTree.SubElement(suite, "testcase", classname="grading", name="grading", time="0")
+        ElementTree.SubElement(case, "error", message=_xml(graded.error), type="error")
+    for step in graded.report.steps if graded.report else ():
+        suite = _suite(suites, step.name, [check.status for check in step.checks], step.seconds)
+        for check in step.checks:
+            _case(suite, step, check)
+        if step.output:
+            ElementTree.SubElement(suite, "system-out").text = _xml(step.output)
+    ElementTree.indent(suites)
+    text: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
+    return text + b"\n"
+
+
+def _suite(suites: ElementTree.Element, name: str, statuses: list[Status], seconds: float) -> ElementTree.Element:
+    suite = ElementTree.SubElement(suites, "testsuite", name=name, tests=str(len(statuses)), time=str(seconds))
+    for amount, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        suite.set(amount, str(sum(JUNIT_TAGS.get(status) == tag for status in statuses)))
+    return suite
+
+
+def _case(suite: ElementTree.Element, step: StepResult, check: CheckResult) -> None:
+    name = check.name if check.device == "cpu" else f"{check.name}[{check.device}]"
+    case = ElementTree.SubElement(suite, "testcase", classname=step.name, name=name, time="0")
+    tag = JUNIT_TAGS.get(check.status)
+    if tag == "skipped":
+        ElementTree.SubElement(case, tag, message=_xml(check.message))
+    elif tag:
+        ElementTree.SubElement(case, tag, message=_xml(check.title), type=check.status).text = _xml(check.message)
+
+
+def _xml(text: str) -> str:
+    """Untrusted text for a log: `quoted`, and without what XML can't hold."""
+    return NOT_IN_XML.sub("\ufffd", quoted(text))
+
+
+def gradescope(report: Report) -> dict[str, Any]:
+    """Gradescope's `results.json`: a test a check, each with what the learner reads."""
+    tests = [
+        _gradescope_test(f"{number_of_step}.{index}", step, check)
+        for number_of_step, step in enumerate(report.steps, 1)
+        for index, check in enumerate(step.checks, 1)
+    ]
+    notes = (plain(f"{step.name}: {step.note}") for step in report.steps if step.note)
+    return {
+        "score": report.score,
+        "execution_time": round(sum(step.seconds for step in report.steps), 3),
+        "output": "\n".join([*report.notes, *unread(report), *notes]),
+        "output_format": "text",
+        "stdout_visibility": "hidden",
+        "tests": tests,
+        "extra_data": {"isolation": report.isolation, "oracle": report.oracle},
+    }
+
+
+def _gradescope_test(place: str, step: StepResult, check: CheckResult) -> dict[str, Any]:
+    said = [quoted(check.message), f"→ {check.hint}" if check.hint else ""]
+    return {
+        "number": place,
+        "name": f"{step.name}: {check.title}",
+        "name_format": "text",
+        "score": check.points,
+        "max_score": check.max_points,
+        "status": "passed" if check.status == "pass" else "failed",
+        "output": "\n".join(part for part in said if part),
+        "output_format": "text",
+        "visibility": "visible",
+        "tags": [tag for tag in (step.name, check.device, check.misconception) if tag],
+        "extra_data": {"check": check.name, "status": check.status},
+    }

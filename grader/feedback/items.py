@@ -1,0 +1,176 @@
+"""Each check as an item of a test: how many pass it, and whether it tells strong work from weak. And wrong answers that
+nobody knows yet, grouped by equal answers.
+
+Pure functions over the reports of a class that was graded under one seed.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from grader.base.language import gettext as _
+from grader.base.results import CheckResult, Graded, Report, StepResult, leading
+from grader.feedback.exports import harmless
+
+ENOUGH = 5  # who began a step, for a share or a correlation to say anything
+LOW = 0.1  # discrimination below which a check hardly tells strong work from weak
+FILE = re.compile(r"\bat line \d+ of \S.*?\.py|\S+/step\d\d_\w+\.py(?::\d+)?|\bline \d+\b")
+ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+
+
+@dataclass(frozen=True)
+class Item:
+    """One check: how many began its step and how many pass it.
+
+    `discrimination` is the correlation of passing it with the points of all other checks (point-biserial, from -1 to
+    1); None where everybody does the same, or too few began.
+    """
+
+    step: str
+    check: str
+    title: str
+    begun: int
+    passed: int
+    discrimination: float | None
+
+    @property
+    def share(self) -> float | None:
+        """The share that pass, of those who began the step."""
+        return self.passed / self.begun if self.begun else None
+
+    @property
+    def nobody_fails(self) -> bool:
+        """Whether it has found no mistake in a class that is large enough to have made some."""
+        return self.begun >= ENOUGH and self.passed == self.begun
+
+    @property
+    def remarks(self) -> list[str]:
+        """What an author should think about."""
+        if self.begun < ENOUGH:
+            return []
+        if self.passed == self.begun:
+            return [_("Nobody fails it.")]
+        if self.passed == 0:
+            return [_("Nobody passes it.")]
+        if self.discrimination is not None and self.discrimination < 0:
+            return [_("Stronger students fail it more often: is it fair?")]
+        if self.discrimination is not None and self.discrimination < LOW:
+            return [_("It hardly tells strong work from weak.")]
+        return []
+
+
+@dataclass
+class Cluster:
+    """Students with the same wrong answers in a step, which no known mistake gives; `told` is the smallest case."""
+
+    step: str
+    checks: tuple[str, ...]
+    told: CheckResult
+    students: list[str] = field(default_factory=list)
+
+
+def items(entries: Iterable[Graded]) -> list[Item]:
+    """Every check of the class, in the order of the steps."""
+    reports = [entry.report for entry in entries if entry.report]
+    found: dict[tuple[str, str], list[tuple[bool, float]]] = defaultdict(list)
+    titles: dict[tuple[str, str], str] = {}
+    for report in reports:
+        total = sum(step.score or 0.0 for step in report.steps)
+        for step in report.steps:
+            for name, checks in _by_name(step).items():
+                titles.setdefault((step.name, name), checks[0].title)
+                outcomes = found[step.name, name]
+                if _begun(step) and all(check.status not in ("error", "skipped") for check in checks):
+                    passed = all(check.status == "pass" for check in checks)
+                    outcomes.append((passed, total - sum(check.points for check in checks)))
+    return [
+        Item(step, name, titles[step, name], len(outcomes), sum(passed for passed, _rest in outcomes),
+             _discrimination(outcomes))
+        for (step, name), outcomes in found.items()
+    ]  # fmt: skip
+
+
+def clusters(entries: Iterable[Graded]) -> list[Cluster]:
+    """Wrong answers that were not recognised, the most frequent first: a step's failing checks, answers equal."""
+    found: dict[tuple[str, tuple[tuple[str, str], ...]], Cluster] = {}
+    for entry in entries:
+        for step in entry.report.steps if entry.report else ():
+            unknown = unrecognised(step)
+            told = leading(unknown)
+            if told is None:
+                continue
+            key = tuple((check.name, _answer(check)) for check in unknown)
+            names = tuple(check.name for check in unknown)
+            found.setdefault((step.name, key), Cluster(step.name, names, told)).students.append(entry.student)
+    return sorted(found.values(), key=lambda cluster: (-len(cluster.students), cluster.step, cluster.checks))
+
+
+def unrecognised(step: StepResult) -> list[CheckResult]:
+    """The failing checks of a step that no known mistake explains; nothing where its code never ran, or was refused."""
+    if step.unusable or step.odd or step.stuck or any(check.off_limits for check in step.checks):
+        return []  # it can't be imported, or is refused
+    failing = [check for check in step.checks if check.status == "fail" and not check.unwritten]
+    return [] if any(check.misconception for check in failing) else failing  # nothing where it is explained in part
+
+
+def wrong_answers(report: Report) -> frozenset[str]:
+    """Each step's wrong answers that no known mistake gives, as one text, the same for equal answers under one seed."""
+    found = set()
+    for step in report.steps:
+        unknown = [check for check in unrecognised(step) if check.parting]
+        if unknown:
+            digest = hashlib.sha256("\n".join(f"{check.name} {_answer(check)}" for check in unknown).encode())
+            found.add(f"{step.name}: {unknown[0].title} [{digest.hexdigest()[:8]}]")
+    return frozenset(found)
+
+
+def _answer(check: CheckResult) -> str:
+    """The message without what differs between two people who gave the same answer: file names and lines."""
+    return ADDRESS.sub("0x", FILE.sub("…", check.message))
+
+
+def _begun(step: StepResult) -> bool:
+    return step.status not in ("todo", "error") and not step.unusable
+
+
+def _by_name(step: StepResult) -> dict[str, list[CheckResult]]:
+    """The results of each check, one for each device."""
+    found: dict[str, list[CheckResult]] = {}
+    for check in step.checks:
+        found.setdefault(check.name, []).append(check)
+    return found
+
+
+def _discrimination(outcomes: Sequence[tuple[bool, float]]) -> float | None:
+    """The correlation of passing with the rest of the points."""
+    count, passed = len(outcomes), sum(one for one, _rest in outcomes)
+    if count < ENOUGH or passed in (0, count):
+        return None
+    mean = sum(rest for _one, rest in outcomes) / count
+    spread = math.sqrt(sum((rest - mean) ** 2 for _one, rest in outcomes) / count)
+    if spread == 0:
+        return None
+    above = sum(rest for one, rest in outcomes if one) / passed
+    below = sum(rest for one, rest in outcomes if not one) / (count - passed)
+    share = passed / count
+    return (above - below) / spread * math.sqrt(share * (1 - share))
+
+
+def items_csv(found: Iterable[Item]) -> str:
+    """A row for each check."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\r\n")
+    table.writerow(["step", "check", "title", "began", "passed", "share", "discrimination", "remarks"])
+    for item in found:
+        share = "" if item.share is None else f"{item.share:.4f}"
+        tells = "" if item.discrimination is None else f"{item.discrimination:.4f}"
+        table.writerow([item.step, item.check, harmless(item.title), item.begun, item.passed, share, tells,
+                        " ".join(item.remarks)])  # fmt: skip
+    return text.getvalue()

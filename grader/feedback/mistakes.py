@@ -1,0 +1,125 @@
+"""The mistakes of a class to talk about: each with the smallest case that shows it, and for staff whose it is."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from grader.base import language
+from grader.base.results import CheckResult, Graded, StepResult, leading
+from grader.base.syntax import parsed
+from grader.course.stubs import MAX_STUB
+from grader.feedback.class_page import Wording, wordings_of
+from grader.feedback.items import clusters
+from grader.feedback.standings import standing
+
+CALLED = re.compile(r"^\S+ {2,}(\w+\(.*)$", re.MULTILINE)
+BY_HAND = 16  # cells of a matrix up to which a case is small
+LONGEST_CALL = 240  # characters on a slide
+PARTS = re.compile(r" \| | \+ ")
+
+
+@dataclass(frozen=True)
+class Maker:
+    """A student who made a mistake: the names of person and files, the failing check, and the code that it is about."""
+
+    student: str
+    file: str
+    check: CheckResult
+    code: str = ""
+
+
+@dataclass
+class Mistake:
+    """One mistake of a class. `wordings` say what it is, nothing where it is not recognised; `told` is the failing
+    check with the smallest case."""
+
+    step: str
+    title: str
+    wordings: list[Wording]
+    told: CheckResult
+    makers: list[Maker] = field(default_factory=list)
+
+    @property
+    def call(self) -> str:
+        """What was called in the smallest case: written by the check, not by a learner. Empty where it is too long."""
+        found = CALLED.search(self.told.message)
+        return found[1] if found and len(found[1]) <= LONGEST_CALL else ""
+
+
+def mistakes(entries: Sequence[Graded], sources: Mapping[str, Mapping[str, str]] | None = None) -> list[Mistake]:
+    """The mistakes, the most frequent first, then in the order of the steps. `sources` are the students' files, by the
+    name of their report, for their code."""
+    sources = sources or {}
+    found: dict[tuple[str, tuple[str, ...]], Mistake] = {}
+    for entry in entries:
+        for step, names, check in _diagnosed(entry):
+            known = wordings_of(step.name, language.current())
+            wordings = [known.get(name, Wording(name, "", "")) for name in names]
+            made = found.setdefault((step.name, names), Mistake(step.name, step.title, wordings, check))
+            made.makers.append(_maker(entry, step.name, check, sources))
+    unknown = [_unrecognised(cluster.step, cluster.students, entries, sources) for cluster in clusters(entries)]
+    for mistake in (everything := [*found.values(), *filter(None, unknown)]):
+        mistake.told = min((maker.check for maker in mistake.makers), key=_size)
+    return sorted(everything, key=lambda one: (-len(one.makers), one.step, not one.wordings))
+
+
+def _diagnosed(entry: Graded) -> Iterator[tuple[StepResult, tuple[str, ...], CheckResult]]:
+    """Each diagnosis of a student, with the first check that shows it."""
+    if entry.report is None:
+        return
+    for step, stands in zip(entry.report.steps, standing(_as_graded(entry)).steps, strict=True):
+        for names in stands.diagnoses:
+            showing = [check for check in step.checks if check.misconception and names[0] in _names(check)]
+            if showing:
+                yield step, names, min(showing, key=_size)
+
+
+def _as_graded(entry: Graded) -> Graded:
+    """Without its mark: an assignment leaves out steps that the report has."""
+    return Graded(student=entry.student, file=entry.file, key=entry.key, report=entry.report)
+
+
+def _names(check: CheckResult) -> list[str]:
+    return PARTS.split(check.misconception or "")
+
+
+def _unrecognised(
+    step: str, students: Iterable[str], entries: Sequence[Graded], sources: Mapping[str, Mapping[str, str]]
+) -> Mistake | None:
+    makers, title = [], ""
+    for entry in (entry for entry in entries if entry.student in students and entry.report):
+        result = next(one for one in entry.report.steps if one.name == step)  # type: ignore[union-attr]  # see above
+        check = leading(result.checks)
+        if check:
+            title = result.title
+            makers.append(_maker(entry, step, check, sources))
+    return Mistake(step, title, [], makers[0].check, makers) if makers else None
+
+
+def _size(check: CheckResult) -> tuple[bool, int]:
+    """Cases with a picture first, small ones before large ones; of small ones the step's own order decides, since its
+    first cases can be worked out by hand."""
+    cells = len(check.parting.expected) * len(check.parting.expected[0]) if check.parting else 0
+    return check.parting is None, cells if cells > BY_HAND else 0
+
+
+def _maker(entry: Graded, step: str, check: CheckResult, sources: Mapping[str, Mapping[str, str]]) -> Maker:
+    return Maker(entry.student, entry.file, check, excerpt(sources.get(entry.file, {}).get(step, ""), check.about))
+
+
+def excerpt(source: str, name: str) -> str:
+    """The function or class of this name in a file, as it is written; the whole file where there is none."""
+    if len(source) > MAX_STUB:
+        return source[:MAX_STUB]
+    try:
+        body = parsed(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return source
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            return "\n".join(source.splitlines()[first - 1 : node.end_lineno])
+    return source

@@ -1,0 +1,126 @@
+"""What a class's outputs need of each student, in little: thousands of reports would not fit in memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from grader.base.results import Graded, Status, StepResult
+from grader.marks.marking import lateness, marked, unclear
+from grader.report.terminal import why_open
+
+INVALID = re.compile(r"\b(SyntaxError|IndentationError|TabError)\b")  # as Python says of a file that does not parse
+
+
+@dataclass(frozen=True)
+class StepStanding:
+    """How a student stands in one step.
+
+    `diagnoses` are the names of what went wrong: each a tuple of one, or of several that can't be told apart.
+    `unexplained` is the title of the first check that fails, where no diagnosis says why. `unusable` says why what was
+    handed in could not be run; `invalid` and `not_imported`: no check of it got beyond its import. `odd`: its process
+    did what no answer does. `references`: the earlier steps whose reference was in place when it was graded.
+    """
+
+    name: str
+    title: str
+    status: Status
+    score: float | None
+    max_score: float
+    diagnoses: tuple[tuple[str, ...], ...]
+    unexplained: tuple[str, ...]
+    off_limits: bool
+    blocked_by: str | None
+    unusable: str = ""
+    track: str = "core"
+    invalid: bool = False
+    not_imported: bool = False
+    odd: bool = False
+    references: tuple[str, ...] = ()
+
+    @property
+    def resting(self) -> str:
+        """The step, and the references that it rests on; empty without any."""
+        return f"{self.name} ({', '.join(self.references)})" if self.references else ""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a student stands; `error` says why there is no score."""
+
+    student: str
+    file: str
+    score: float | None
+    max_score: float
+    steps: tuple[StepStanding, ...]
+    error: str = ""
+    unread: tuple[tuple[str, str], ...] = ()  # files, each with the reason why it was not read
+    canvas_id: str = ""
+    late: bool = False
+    labs: tuple[str, ...] = ()
+    seed: int | None = None
+    taken: tuple[str, ...] = ()  # sentences about files that were taken for a step
+    lateness: str = ""  # what it took off
+    login: str = ""
+    waiting: str = ""  # requests for a second look that nobody has answered
+
+    @property
+    def by_track(self) -> dict[str, float]:
+        """The points of each track that was graded."""
+        points: dict[str, float] = {}
+        for step in self.steps:
+            points[step.track] = round(points.get(step.track, 0.0) + (step.score or 0.0), 6)
+        return points
+
+    @property
+    def nothing_handed_in(self) -> bool:
+        """Whether not one step was begun."""
+        return self.score is not None and all(step.status == "todo" or step.score is None for step in self.steps)
+
+
+def standing(graded: Graded) -> Standing:
+    """What the outputs of a class need of one student: with the points that count in the assignment."""
+    report = marked(graded.report, graded.mark) if graded.report and graded.mark else graded.report
+    if report is None:
+        return Standing(
+            graded.student, graded.file, None, 0.0, (), graded.error, graded.unread, graded.canvas_id, graded.late,
+            graded.labs, login=graded.login,
+        )  # fmt: skip
+    steps = tuple(_step(step) for step in report.steps)
+    unread = tuple(report.unread.items())
+    # A mark without these steps would cost points that nobody took.
+    error = why_open(report) or (unclear(graded.mark) if graded.mark else "")
+    score = None if error else report.score
+    return Standing(
+        graded.student, graded.file, score, report.max_score, steps, error, unread, graded.canvas_id, graded.late,
+        graded.labs, report.seed, tuple(graded.report.notes) if graded.report else (),
+        lateness(graded.mark), graded.login, "; ".join(graded.mark.requests) if graded.mark else "",
+    )  # fmt: skip
+
+
+def _step(step: StepResult) -> StepStanding:
+    named = [check.misconception for check in step.checks if check.misconception]
+    failing = [check.title for check in step.checks if check.status == "fail" and not check.off_limits]
+    stuck = step.stuck
+    invalid = stuck and INVALID.search(step.checks[0].message) is not None
+    explained = named or stuck or step.unusable or step.odd
+    return StepStanding(
+        step.name, step.title, step.status, step.score, step.max_score, _diagnoses(named),
+        () if explained else tuple(failing[:1]), any(check.off_limits for check in step.checks), step.blocked_by,
+        step.unusable, step.track, invalid=invalid, not_imported=stuck and not invalid, odd=step.odd,
+        references=tuple(step.references),
+    )  # fmt: skip
+
+
+def _diagnoses(named: Iterable[str]) -> tuple[tuple[str, ...], ...]:
+    """Each diagnosis once: `a + b` is both, `a | b` one of two that can't be told apart."""
+    found: dict[tuple[str, ...], None] = {}
+    for name in named:
+        alternatives = [frozenset(way.split(" + ")) for way in name.split(" | ")]
+        certain = frozenset.intersection(*alternatives)
+        found |= {(one,): None for one in sorted(certain)}
+        doubtful = tuple(dict.fromkeys(one for way in alternatives for one in sorted(way - certain)))
+        if doubtful:
+            found[doubtful] = None
+    return tuple(found)

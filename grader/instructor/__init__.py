@@ -1,1 +1,0 @@
-"""A class, its pages and tables, nbgrader, Gradescope."""

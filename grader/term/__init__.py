@@ -1,1 +1,0 @@
-"""A class that can be talked about: slides, checks as items, similar pairs, feedback for other systems."""

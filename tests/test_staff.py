@@ -1,0 +1,313 @@
+"""For course staff: nobody vanishes, nothing is a silent zero, no record is lost."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import nullcontext
+from pathlib import Path
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from grader.base import language
+from grader.base.limits import Limits
+from grader.base.paths import step_folders
+from grader.base.results import Report, StepResult, total
+from grader.classes import class_run
+from grader.classes import pool as pools
+from grader.classes.one_round import Request
+from grader.classes.pool import Task, TaskResult
+from grader.course import steps as course
+from grader.feedback import class_table
+
+STEPS = {step.number: step for step in course.steps() if step.number in (1, 2, 3, 4)}
+NAMES = {number: step.name for number, step in STEPS.items()}
+RIGHT = {number: step.solved() for number, step in STEPS.items()}
+GRADED = [NAMES[number] for number in (1, 2, 3)]
+TEN = 10.0  # points of a step here
+
+
+# --- a cheap grader: a step has its points where its text is the reference's, up to comments -------------------------
+
+
+def marked_down(text: str) -> str:
+    """Text without comments and empty lines."""
+    return "\n".join(line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
+
+
+def cheap(task: Task) -> TaskResult:
+    """A report without running a line."""
+    done = []
+    for step in task.steps:
+        number, problem = int(step[4:6]), task.submission.problems.get(step, "")
+        source = task.submission.sources.get(step, ("", ""))[1]
+        right = marked_down(source) == marked_down(RIGHT[number])
+        status = "fail" if problem or source and not right else "pass" if right else "todo"
+        done.append(StepResult(
+            name=step, title=step, status=status, score=None if problem else TEN * right, max_score=TEN, seconds=0.0,
+            checks=[], message=problem,
+        ))  # fmt: skip
+    score, most = total(done)
+    taken = [said for step, said in task.submission.taken.items() if step in task.steps]
+    report = Report(
+        submission=task.submission.name, seed=task.seed, isolation=[], devices={}, score=score, max_score=most,
+        steps=done, unread=dict(task.submission.unread), notes=taken,
+    )  # fmt: skip
+    return TaskResult(msgspec.json.encode(report), "<p>page</p>")
+
+
+class AtOnce:
+    """An executor that works when it is asked."""
+
+    def submit(self, _grade: object, task: Task) -> Future[TaskResult]:
+        """The answer, already there."""
+        future: Future[TaskResult] = Future()
+        future.set_result(cheap(task))
+        return future
+
+
+@pytest.fixture(autouse=True)
+def cheaply(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Everybody is graded by the cheap grader, in English."""
+    monkeypatch.setattr(class_run, "_pool", lambda request: nullcontext(pools.Pool(lambda: nullcontext(AtOnce()), 1)))
+    with language.use("en"):
+        yield
+
+
+def asked(submissions: Path, out: Path, **changed: object) -> Request:
+    """A class of three steps."""
+    plain = Request(submissions=submissions, out=out, steps=GRADED, device="cpu", seed=None, limits=Limits())
+    return dataclasses.replace(plain, **changed)  # type: ignore[arg-type]
+
+
+def run(request: Request) -> class_run.Done:
+    """A run, without a bar."""
+    return class_run.run(request, lambda total: nullcontext(lambda graded, kept: None))
+
+
+def rows(file: Path) -> list[dict[str, str]]:
+    """A table."""
+    return list(csv.DictReader(file.read_text(encoding="utf-8-sig").splitlines()))
+
+
+# --- twenty people, as they hand in ----------------------------------------------------------------------------------
+
+HANGUL = "# 한글 주석\n"
+CELL = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+Files = dict[str, bytes]
+
+
+def step(*numbers: int) -> Files:
+    """Step files under their own names."""
+    return {f"{NAMES[number]}.py": RIGHT[number].encode() for number in numbers}
+
+
+def notebook(*sources: str, marked: int = 99) -> bytes:
+    """A notebook: the first `marked` cells begin with the name of their step."""
+    cells = [dict(CELL, source=source) for source in sources]
+    for number, cell in enumerate(cells[:marked], 1):
+        cell["source"] = f"# {NAMES[number]}\n{cell['source']}"
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+
+
+OPEN = "open"
+# What each hands in, and what it is worth: 10 points a step, or open.
+PEOPLE: dict[str, tuple[Files, float | str]] = {
+    "ada": (step(1, 2, 3), 30),
+    "brook": (step(1, 2), 20),
+    "chen": ({**step(1), "softmax.py": RIGHT[2].encode(), "attention3.py": RIGHT[3].encode()}, 30),
+    "dora": ({**step(1), f"{NAMES[2]}.txt": RIGHT[2].encode(), NAMES[3]: RIGHT[3].encode()}, 30),
+    "emre": ({"X.IPYNB": notebook(RIGHT[1], RIGHT[2], RIGHT[3])}, 30),
+    "fatima": ({"attention.ipynb": notebook(RIGHT[1], RIGHT[2], RIGHT[3], marked=2)}, 30),
+    "grace": ({**step(1), "step1.py": b"print('a first try')\n", "essay.docx": b"PK", "plot.png": b"\x89PNG"}, 10),
+    "hana": ({**step(2, 3), f"{NAMES[1]}.py": ("# coding: cp949\n" + HANGUL + RIGHT[1]).encode("cp949")}, 30),
+    "ines": ({**step(2, 3), f"{NAMES[1]}.py": (HANGUL + RIGHT[1]).encode("cp949")}, OPEN),
+    "jin": ({**step(2, 3), f"{NAMES[1]}.py": RIGHT[1].encode("utf-16")}, OPEN),
+    "kofi": ({**step(2, 3), f"{NAMES[1]}.py": ("# naïve\n" + RIGHT[1]).encode("latin-1")}, OPEN),
+    "lena": ({"attention.ipynb": notebook(RIGHT[1], RIGHT[2], RIGHT[3])[:-80]}, OPEN),
+    "mina": ({"attention.ipynb": b"<<<<<<< HEAD\n" + notebook(RIGHT[1])}, OPEN),
+    "noor": ({"attention.ipynb": notebook(RIGHT[1]).replace(b'"nbformat": 4', b'"nbformat": 3').replace(
+        b'"cells"', b'"worksheets"')}, OPEN),
+    "olga": ({**step(2), f"{NAMES[1]}-1.py": RIGHT[1].encode(), f"{NAMES[1]}-2.py": b"x = 1\n"}, OPEN),
+    "park": ({"Homework1.pdf": b"%PDF"}, OPEN),
+    "quinn": ({"work.zip": b"PK"}, OPEN),
+    "rosa": ({f"{NAMES[1]} (1).py": b"\xef\xbb\xbf" + RIGHT[1].replace("\n", "\r\n").encode(),
+              f"{NAMES[2].upper()}.PY": RIGHT[2].encode()}, 20),
+    "sami": ({**step(1), "helper.py": b"x = 1\n", "unused.py": b"y = 1\n", ".hidden": b"z"}, 10),
+    "tove": ({**step(1, 2), f"{NAMES[3]}.py": b"def attention(:\n"}, 20),
+}  # fmt: skip
+NAMED = {"helper.py", "unused.py", ".hidden", "essay.docx", "plot.png", "step1.py"}
+
+# --- seventeen layouts ------------------------------------------------------------------------------------------------
+
+
+def put(path: Path, content: bytes) -> None:
+    """A file, with its folders."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def inside(place: str, beside: Mapping[str, bytes] | None = None) -> Callable[[Path], None]:
+    """A folder a student, with the files in `place`, a pattern, and more files beside them."""
+
+    def make(folder: Path) -> None:
+        for number, (name, (files, _worth)) in enumerate(PEOPLE.items(), 101):
+            at = folder / place.format(name=name, number=number)
+            for file, content in files.items():
+                put(at / file, content)
+            for file, content in (beside or {}).items():
+                put(folder / file.format(name=name, number=number), content)
+
+    return make
+
+
+def flat(prefix: str, special: str = "") -> Callable[[Path], None]:
+    """A download without folders: each file's name behind who sent it."""
+
+    def make(folder: Path) -> None:
+        for number, (name, (files, _worth)) in enumerate(PEOPLE.items(), 1001):
+            for own, (file, content) in enumerate(files.items(), 70001):
+                put(folder / (prefix.format(name=name, number=number, own=own) + file), content)
+        if special:
+            put(folder / special, b"<p>what I think</p>")
+
+    return make
+
+
+def gradescope(folder: Path) -> None:
+    """An export: numbers for names, and a file that says who is who."""
+    lines = ["---"]
+    for number, (name, (files, _worth)) in enumerate(PEOPLE.items(), 1001):
+        for file, content in files.items():
+            put(folder / f"submission_{number}" / file, content)
+        lines += [f"submission_{number}:", "  :submitters:", f"  - :name: {name}", f"    :sid: '{number}'",
+                  f"    :email: {name}@uni.edu", "  :created_at: 2026-09-14 23:00:00.123456000 Z"]  # fmt: skip
+    (folder / "submission_metadata.yml").write_text("\n".join(lines))
+
+
+def attempts(place: str) -> Callable[[Path], None]:
+    """Two attempts: an empty first one."""
+
+    def make(folder: Path) -> None:
+        for name, (files, _worth) in PEOPLE.items():
+            for count in (1, 2):
+                for file, content in files.items():
+                    put(folder / place.format(name=name, count=count) / file, content if count == 2 else b"")
+
+    return make
+
+
+KIT = {"{name}/attention-from-scratch/" + file: b"x" for file in ("Makefile", "README.md", "grader/a.py", "steps/b.py")}
+LAYOUTS: dict[str, Callable[[Path], None]] = {
+    "folders": inside("{name}"),
+    "exercises": inside("{name}/exercises"),
+    "nbgrader": inside("{name}/attention", {"{name}/attention/timestamp.txt": b"2026-09-14 23:00:00 UTC"}),
+    "nbgrader, several": inside("{name}/attention", {f"{{name}}/week2/{NAMES[4]}.py": RIGHT[4].encode()}),
+    "unpacked archive": inside("{name}/{name}-main"),
+    "nested": inside("{name}/homework/final/exercises"),
+    "the whole kit": inside("{name}/attention-from-scratch/exercises", KIT),
+    "from a Mac": inside("{name}/work", {"__MACOSX/._x": b"x", "{name}/.DS_Store": b"x", "{name}/__MACOSX/._a": b"x"}),
+    "git": inside("{name}", {"{name}/.git/config": b"x", "{name}/README.md": b"# Homework\n"}),
+    "canvas": flat("{name}_{number}_{own}_"),
+    "canvas, late": flat("{name}_LATE_{number}_{own}_", "tara_1050_text.html"),
+    "canvas, anonymous": flat("anon_{name:x<5.5}_{own}_", "LATE_anon_zzzzz_text.html"),
+    "moodle": inside("{name} L_{number}_assignsubmission_file_"),
+    "moodle, texts": inside(
+        "{name} L_{number}_assignsubmission_file_",
+        {"{name} L_{number}_assignsubmission_onlinetext_/onlinetext.html": b"<p>see the file</p>"},
+    ),
+    "moodle, flat": flat(
+        "{name} L_{number}_assignsubmission_file_", "Tara L_9_assignsubmission_onlinetext_onlinetext.html"
+    ),
+    "gradescope": gradescope,
+    "attempts": attempts("{name}/attempt {count}"),
+    "nbgrader's exchange": attempts("{name}+attention+2026-09-1{count} 23:00:00.000000 UTC+ab"),
+}  # fmt: skip
+
+
+def person(row: str) -> str:
+    """Who of PEOPLE a row is about; itself where it is somebody else."""
+    name = row.partition(" L_")[0].removeprefix("anon_").partition("_")[0].rstrip("x")
+    return next((known for known in PEOPLE if known[:5].rstrip("x") == name or known == name), row)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_person_and_every_file_is_accounted_for(layout: str, tmp_path: Path) -> None:
+    """Each is a row, with the mark that the work is worth or an error that says what was found; each file that came was
+    graded, was everybody's, or is named with a reason on the page, in the tables and on the screen."""
+    submissions, out = tmp_path / "in", tmp_path / "out"
+    LAYOUTS[layout](submissions)
+    put(submissions / "stray.py", b"x = 1\n")
+    put(submissions / "park.pdf", b"%PDF")
+    put(submissions / ".old" / "a.py", b"x = 1\n")
+    done = run(asked(submissions, out))
+    worth = {person(one.student): one.score if one.score is not None else OPEN for one in done.standings}
+    assert {name: worth.get(name) for name in PEOPLE} == {name: points for name, (_files, points) in PEOPLE.items()}
+    texts = [name for name in os.listdir(submissions) if name.endswith(".html")]
+    assert [worth[name] for name in worth.keys() - PEOPLE.keys()] == [OPEN] * len(texts)
+    assert done.left_out == [".old/", "park.pdf", "stray.py"]
+    page = (out / "index.html").read_text(encoding="utf-8")
+    assert all(name in page for name in done.left_out)
+    accounted_for(submissions, out, done)
+    first = re.findall(r'<tr><th scope="row">(?:<a href="[^"]*">)?([^<]+)', page.partition('class="grid"')[2])
+    count = sum(points == OPEN for points in worth.values())
+    assert all(worth[person(name)] == OPEN for name in first[:count])  # listed first
+    for table, column in (("canvas.csv", "attention"), ("moodle.csv", "Grade")):
+        assert sum(not row[column] for row in rows(out / table)) == count, table
+
+
+def accounted_for(submissions: Path, out: Path, done: class_run.Done) -> None:
+    """Compares `files.csv` with what is on the disk, and what was not read with what is said."""
+    table = rows(out / "files.csv")
+    assert all(row["what became of it"] for row in table)
+    said = " ".join(row["file"] for row in table)
+    for place, _folders, names in os.walk(submissions):
+        for name in names:
+            path = (Path(place) / name).relative_to(submissions)
+            parts = [*path.parts, *(name[place.end() :] for place in re.finditer("_", name))]
+            programs = {"submission_metadata.yml", "__MACOSX", ".DS_Store", ".git"} & set(path.parts)
+            assert programs or any(f"{part}" in said for part in parts), path
+    page = (out / "index.html").read_text(encoding="utf-8")
+    by_student = {row["student"]: row for row in rows(out / "class.csv")}
+    for one in done.standings:
+        for file, reason in one.unread:
+            assert reason and file in by_student[one.student]["unread"] + by_student[one.student]["error"]
+            assert html(file) in page or one.error
+        if one.score is None:
+            assert by_student[one.student]["status"] == "error" and len(one.error) > 20
+    screen = Console(width=4000, record=True, file=io.StringIO())
+    screen.print(class_table.terminal(done.standings, done.kept))
+    shown = screen.export_text()
+    assert all(one.student in shown for one in done.standings)
+
+
+def html(text: str) -> str:
+    """Text as a page escapes it."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&#34;").replace("'", "&#39;")
+
+
+def test_there_are_seventeen_layouts_of_twenty_people() -> None:
+    """As the contract says, and one more."""
+    assert len(LAYOUTS) >= 17 and len(PEOPLE) == 20 and len(step_folders()) >= 12
+
+
+def test_what_was_taken_for_a_step_and_what_was_not_is_said(tmp_path: Path) -> None:
+    """On the student's page, the page of the class and in the table."""
+    LAYOUTS["folders"](tmp_path / "in")
+    done = {one.student: one for one in run(asked(tmp_path / "in", tmp_path / "out")).standings}
+    assert done["chen"].taken == (
+        "attention3.py is graded as step03_attention: it defines what this step asks for.",
+        "softmax.py is graded as step02_softmax: it defines what this step asks for.",
+    ) or len(done["chen"].taken) == 2  # fmt: skip
+    assert done["fatima"].taken and "attention.ipynb[3]" in done["fatima"].taken[0]
+    assert {file for one in done.values() for file, _reason in one.unread} >= NAMED
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "softmax.py is graded as step02_softmax" in page
