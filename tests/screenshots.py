@@ -191,9 +191,8 @@ def in_browser(folder: Path, spoken: str, scratch: Path) -> None:
         assert address is not None
         with browser.Tab(address[0], scratch / f"profile-{spoken}", 1440, 960) as tab:
             tab.until("document.querySelector('.status.fail') && document.querySelectorAll('.row.pass').length == 3")
-            tab.until(
-                "document.querySelector('.lesson figure') && document.querySelectorAll('.map li')[3].querySelector('.lab')"
-            )
+            tab.until("document.querySelector('.lesson figure')")
+            tab.until("document.querySelectorAll('.map li')[3].querySelector('.lab')")
             tab.value(
                 "document.querySelector('.middle').scrollTop = document.querySelector('.lesson figure').offsetTop - 320"
             )

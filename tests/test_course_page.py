@@ -169,6 +169,10 @@ def test_by_keyboard_alone(opened: Callable[..., tuple[Session, Tab]]) -> None:
     """Tab reaches every control that is seen, each shows where the focus is; Enter opens a step and stays there."""
     _session, tab = opened("4")
     tab.until("document.querySelector('.status.todo') && document.querySelector('.hints button')")
+    # All graded, and torch is loaded: then nothing is drawn again while keys are pressed.
+    tab.until(
+        "!document.querySelector('.row.waiting') && document.querySelectorAll('.map li')[3].querySelector('.lab')"
+    )
     every = "a[href], button, summary, input, pre[tabindex]"
     controls = f"[...document.querySelectorAll('{every}')].filter(one => one.checkVisibility())"
     tab.value(f"{controls}.forEach((one, number) => {{ one.dataset.control = number; }})")
