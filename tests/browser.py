@@ -122,7 +122,7 @@ class Tab:
 
     def press(self, key: str) -> None:
         """Presses a key."""
-        code, text = KEYS.get(key, (ord(key.upper()), key))
+        code, text = KEYS.get(key) or (ord(key.upper()), key)
         named = {"key": key, "windowsVirtualKeyCode": code} | ({"text": text} if text else {})
         self.ask("Input.dispatchKeyEvent", type="keyDown", **named)
         self.ask("Input.dispatchKeyEvent", type="keyUp", **named)

@@ -129,7 +129,7 @@ def measured(source: str, width: int, tmp_path: Path, *more: str) -> dict[str, A
         "--virtual-time-budget=8000", "--dump-dom", frame.as_uri(),
     ]  # fmt: skip
     environment = os.environ | {"HOME": str(tmp_path)}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=environment)
     found = re.search(r'data-measured="([^"]*)"', done.stdout)
     assert found is not None, done.stderr[-2000:]
     return dict(json.loads(html.unescape(found[1])))

@@ -182,7 +182,7 @@ def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The command line of that copy."""
     environment = {"PATH": os.defpath, "COLUMNS": "80", "NO_COLOR": "1", "LANG": "C.UTF-8", "PYTHONIOENCODING": "utf-8"}
     command = [sys.executable, "-m", "grader", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=home, timeout=120, env=environment)
+    return subprocess.run(command, capture_output=True, text=True, cwd=home, timeout=600, env=environment)
 
 
 def test_a_newcomer_sees_the_core(course: Path) -> None:

@@ -21,7 +21,7 @@ REFERENCE = (paths.ROOT / "solutions" / "core" / STEP / "reference.py").read_tex
 def typed(folder: Path) -> subprocess.CompletedProcess[str]:
     """The command for step 4, in a process of its own."""
     command = [sys.executable, "-m", "grader", "solution", "4", "--submission", str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=paths.ROOT, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, cwd=paths.ROOT, timeout=600, check=False)
 
 
 def test_a_step_that_passes_shows_its_ways(tmp_path: Path) -> None:
