@@ -53,8 +53,7 @@ def _grade(given: Namespace) -> None:
             from grader.course import choice, submissions
             from grader.judge import grader as grading
 
-            if given.submission == EXERCISES and (os.environ.get("KIT_LANG") or given.lang):
-                _speak_in_stubs(given.submission)
+            _speak_in_stubs(given)
             read = submissions.read(given.submission)
             wanted = names or choice.by_default(read.sources, read.problems)
             limits = limits or common.limits(given, "grade", given.patience)
@@ -80,8 +79,11 @@ def _grade(given: Namespace) -> None:
             _write_page(report, given, to_stdout)
 
 
-def _speak_in_stubs(folder: Path) -> None:
-    """The stubs that nobody has touched, in the language that was asked for."""
+def _speak_in_stubs(given: Namespace) -> None:
+    """Writes the stubs that nobody has touched in the language, where one was asked for."""
+    folder = given.submission
+    if folder != EXERCISES or not (os.environ.get("KIT_LANG") or given.lang):
+        return
     from grader.course import exercises
 
     with contextlib.suppress(OSError):
