@@ -70,7 +70,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
     """In place of Execute: grades the answer cells in the sandbox, and shows what came of it."""
 
     seed = Integer(None, allow_none=True, help="The seed of the draws; by default that kept in the course folder.")
-    device = Unicode("all", help="Where the checks run: cpu, cuda, mps or all.")
+    device = Unicode("all", help="Where the checks run: cpu, an accelerator as torch names it, or all.")
     lang = Unicode("", help="The language of the reports, en or ko; by default the system's.")
     require_isolation = Unicode("", help="Grade nothing without these layers: landlock,seccomp.")
     patience = Float(1.0, help="What every deadline is multiplied by: 3 for a slow machine.")
