@@ -39,7 +39,7 @@ def cheap(task: Task) -> TaskResult:
     for step in task.steps:
         number, problem = int(step[4:6]), task.submission.problems.get(step, "")
         source = task.submission.sources.get(step, ("", ""))[1]
-        right = marked_down(source) == marked_down(RIGHT[number])
+        right = bool(source) and marked_down(source) == marked_down(RIGHT.get(number, ""))
         status = "fail" if problem or source and not right else "pass" if right else "todo"
         done.append(StepResult(
             name=step, title=step, status=status, score=None if problem else TEN * right, max_score=TEN, seconds=0.0,
