@@ -50,7 +50,7 @@ def measure() -> tuple[list[float], list[float]]:
     sides = {"pass": right, "fail": right.replace(".tril()", ".triu()")}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"{STEP}.py"
-        file.write_text(stubs.stub_of(reference, STEP), encoding="utf-8")
+        file.write_text(stubs.stub_of(reference), encoding="utf-8")
         session = Session(Path(folder))
         try:
             session.until(f"of {POINTS} points")

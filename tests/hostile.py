@@ -169,7 +169,7 @@ def left_behind(grader: Grader) -> list[str]:
     return wrong
 
 
-def eventually(true: Callable[[], bool], seconds: float = 20.0) -> bool:
+def eventually(true: Callable[[], bool], seconds: float = 120.0) -> bool:
     """Whether it becomes true in time."""
     deadline = time.monotonic() + seconds
     while not true():

@@ -24,7 +24,7 @@ BARE = ("__init__.py", "__main__.py", *(f"base/{name}.py" for name in ("__init__
 def run(*command: str, folder: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[bytes]:
     """A Python of the kit's in a process of its own, 80 columns wide."""
     given = {"PATH": "/usr/bin:/bin", "COLUMNS": "80", "NO_COLOR": "1", "LANG": "C.UTF-8"} | environment
-    return subprocess.run([sys.executable, *command], capture_output=True, cwd=folder, timeout=120, env=given)
+    return subprocess.run([sys.executable, *command], capture_output=True, cwd=folder, timeout=600, env=given)
 
 
 @pytest.mark.thorough
@@ -156,7 +156,7 @@ sys.argv = ["grader", "grade", "--step", "1-3"]
 def test_a_reader_that_stops_reading() -> None:
     """`--help | head -1` leaves no traceback."""
     command = f"{sys.executable} -m grader --help | true"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, cwd=ROOT, timeout=60)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, cwd=ROOT, timeout=600)
     assert done.stderr == b""
 
 

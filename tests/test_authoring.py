@@ -287,7 +287,7 @@ def test_prove_knows_a_step_by_its_number() -> None:
     """`make prove STEP=2` proves step 2 and not nothing."""
     listed = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "--collect-only", "tests/test_course.py"],
-        capture_output=True, text=True, cwd=paths.ROOT, env=os.environ | {"KIT_ONLY": "2"}, timeout=120,
+        capture_output=True, text=True, cwd=paths.ROOT, env=os.environ | {"KIT_ONLY": "2"}, timeout=600,
     )  # fmt: skip
     assert "step02_softmax" in listed.stdout
     assert "step01_scores" not in listed.stdout
@@ -333,7 +333,7 @@ def _start_again(step: Path) -> None:
 def _command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "grader", *arguments],
-        capture_output=True, text=True, cwd=folder, timeout=120, env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+        capture_output=True, text=True, cwd=folder, timeout=600, env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ def typed(words: str, shell: str = "", **environment: str) -> subprocess.Complet
     """A command as it is typed, perhaps with its output redirected."""
     given = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "KIT_LANG": "en"} | environment
     command = f"{sys.executable} -m grader {words} {shell}"
-    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=ROOT, timeout=120, env=given)
+    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=ROOT, timeout=600, env=given)
 
 
 def refused(words: str, shell: str = "", **environment: str) -> str:

@@ -182,7 +182,7 @@ def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The command line of that copy."""
     environment = {"PATH": os.defpath, "COLUMNS": "80", "NO_COLOR": "1", "LANG": "C.UTF-8", "PYTHONIOENCODING": "utf-8"}
     command = [sys.executable, "-m", "grader", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=home, timeout=120, env=environment)
+    return subprocess.run(command, capture_output=True, text=True, cwd=home, timeout=600, env=environment)
 
 
 def test_a_newcomer_sees_the_core(course: Path) -> None:
@@ -195,6 +195,22 @@ def test_a_newcomer_sees_the_core(course: Path) -> None:
     listed = run(course, "tracks").stdout
     assert "positions  Where a token is" in listed
     assert "make begin TRACK=positions" in listed
+
+
+def test_the_list_counts_what_passes(course: Path, tmp_path: Path) -> None:
+    """A track whose stubs are there is begun; an edited file that is wrong counts for nothing."""
+    folder = tmp_path / "exercises"
+    assert run(course, "exercises", "--folder", str(folder)).returncode == 0
+    assert run(course, "begin", "positions", "--submission", str(folder)).returncode == 0
+    source = (course / "solutions" / "core" / "step02_softmax" / "reference.py").read_text(encoding="utf-8")
+    (folder / "step02_softmax.py").write_text(source, encoding="utf-8")
+    (folder / "step01_scores.py").write_text("def dot_product_scores(query, key):\n    return 1\n", encoding="utf-8")
+    listed = " ".join(run(course, "tracks", "--submission", str(folder)).stdout.split())
+    assert "not begun" not in listed
+    assert "1 of 2" in listed
+    assert "0 of 1" in listed
+    assert "✓ passes" in listed
+    assert "· begun" in listed
 
 
 @pytest.mark.thorough

@@ -156,7 +156,7 @@ def test_the_road_of_an_author(tmp_path: Path) -> None:
     assert "1 wrong answers without a name" in _run(tmp_path, "-m", "grader", "items")
     assert "make prove STEP=2" in _run(tmp_path, "-m", "grader", "items", "--draft", "1")
     refused = subprocess.run(
-        [sys.executable, "-m", "grader", "lint", "2"], capture_output=True, text=True, cwd=tmp_path, timeout=120
+        [sys.executable, "-m", "grader", "lint", "2"], capture_output=True, text=True, cwd=tmp_path, timeout=600
     )
     assert refused.returncode == 1 and "draft_1 is a draft" in refused.stderr
     file = tmp_path / "solutions" / "core" / step.name / "misconceptions" / "softmax.py"

@@ -250,7 +250,7 @@ def test_the_autograder_runs_as_gradescope_runs_it(tmp_path: Path) -> None:
     for extra in list((place / "submission" / "homework").glob("step0[2-9]*")):
         extra.unlink()
     done = subprocess.run(
-        ["bash", place / "source" / "run_autograder"], cwd=tmp_path, capture_output=True, text=True, timeout=120,
+        ["bash", place / "source" / "run_autograder"], cwd=tmp_path, capture_output=True, text=True, timeout=600,
         env={"PATH": os.environ["PATH"], "AUTOGRADER": str(place), "LANG": "C.UTF-8"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

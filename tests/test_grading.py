@@ -23,7 +23,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     """The command line in a process of its own, 80 columns wide."""
     return subprocess.run(
         [sys.executable, "-m", "grader", *arguments],
-        capture_output=True, text=True, cwd=ROOT, timeout=120,
+        capture_output=True, text=True, cwd=ROOT, timeout=600,
         env={"PATH": "/usr/bin:/bin", "COLUMNS": "80", "NO_COLOR": "1", "LANG": "C.UTF-8"},
     )  # fmt: skip
 

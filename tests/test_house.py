@@ -95,3 +95,13 @@ def test_what_a_worker_has_inherited(tmp_path: Path, fork: bool) -> None:
     assert {name for name in loaded if name.startswith("grader.judge.")} <= {
         f"grader.judge.{name}" for name in ("zygote", "process", "messages", "fork_memory")
     }
+
+
+def test_no_test_fails_because_the_machine_is_busy() -> None:
+    """A program that a test waits for gets minutes: its time limit only ends what hangs."""
+    waits = re.compile(r"(?:run|check_output|communicate|wait|NotebookClient)\([^#]*?timeout=(\d+)", re.DOTALL)
+    short = {
+        path.name: [int(seconds) for seconds in waits.findall(path.read_text(encoding="utf-8")) if int(seconds) < 300]
+        for path in sorted((ROOT / "tests").glob("test_*.py"))
+    }
+    assert {name: seconds for name, seconds in short.items() if seconds} == {}

@@ -177,10 +177,10 @@ LOOP = "def softmax(x, dim=-1):\n    return x\nwhile True:\n    pass\n"
 def test_nothing_runs_without_what_is_required(fork: bool) -> None:
     """Refused before a line of the learner's code has run: this one would not end."""
     begin = time.monotonic()
-    limits = Limits(call_seconds=60.0, required=("limits", "seccomp"), without=("seccomp",))
+    limits = Limits(call_seconds=600.0, required=("limits", "seccomp"), without=("seccomp",))
     with Grader(1, limits, fork=fork) as grader, pytest.raises(NotIsolated, match=r"\(seccomp\).*Type: python -m"):
         grader.grade(one_file(STEP, LOOP), [STEP], device="cpu")
-    assert time.monotonic() - begin < 45.0
+    assert time.monotonic() - begin < 300.0
 
 
 def test_an_accelerator_has_what_holds_everywhere() -> None:
@@ -237,12 +237,12 @@ def test_watch_refuses_in_one_line(
 ) -> None:
     """It ends before a line of the learner's code has run, with the exit code and the words of `grade`."""
     (tmp_path / f"{STEP}.py").write_text(LOOP, encoding="utf-8")
-    monkeypatch.setattr(background, "LIMITS", Limits(call_seconds=60.0, without=("landlock",)))
+    monkeypatch.setattr(background, "LIMITS", Limits(call_seconds=600.0, without=("landlock",)))
     asked = ["watch", "2", "--submission", str(tmp_path), "--require-isolation", "limits,landlock", "--lang", spoken]
     monkeypatch.setattr(sys, "argv", ["grader", *asked])
     begin = time.monotonic()
     assert main.main() == 2
-    assert time.monotonic() - begin < 45.0
+    assert time.monotonic() - begin < 300.0
     said = capsys.readouterr().err.strip()
     assert len(said.splitlines()) == 1
     assert words in said and "(landlock)" in said

@@ -66,7 +66,7 @@ def running(command: list[str], folder: Path, address: str) -> Iterator[None]:
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True, **quiet) as process:
         try:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 300
             while True:
                 try:
                     with urlopen(address, timeout=5):

@@ -95,7 +95,7 @@ def run(folder: Path, *arguments: str, **environment: str) -> subprocess.Complet
     """A command line of the kit in `folder`, in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "grader", *arguments],
-        capture_output=True, text=True, cwd=folder, timeout=120,
+        capture_output=True, text=True, cwd=folder, timeout=600,
         env={"PATH": "/usr/bin:/bin", "COLUMNS": "80", "NO_COLOR": "1", "LANG": "C.UTF-8", **environment},
     )  # fmt: skip
 

@@ -69,6 +69,24 @@ def test_a_score_is_no_mark(path: Path) -> None:
     assert not [english for english, said in language.catalogue(path).items() if "점수" in said]
 
 
+def doubled(text: str) -> list[str]:
+    """The longer sentences of a text that stand in it twice."""
+    sentences = [" ".join(said.split()) for said in re.split(r"(?<=[.?!])\s", text)]
+    return [said for said in dict.fromkeys(sentences) if len(said) > 20 and sentences.count(said) > 1]
+
+
+def test_a_doubled_sentence_is_found() -> None:
+    """Also where its lines are broken elsewhere."""
+    once = "입력은 바꾸지 않고, 뒤의 호출이 앞선 결과를 바꾸지도 않습니다."
+    assert doubled(f"{once} 짧은 문장. 짧은 문장.\n\n{once.replace('뒤의 ', '뒤의' + chr(10))}") == [once]
+
+
+@pytest.mark.parametrize("path", [*CATALOGUES, language.CATALOGUES / "ko.po"], ids=lambda path: path.parent.name)
+def test_no_sentence_of_a_text_is_doubled(path: Path) -> None:
+    """A contract in a stub, say, says each thing once."""
+    assert not [twice for said in language.catalogue(path).values() for twice in doubled(said)]
+
+
 # --- how catalogues are kept -----------------------------------------------------------------------------------------
 
 

@@ -22,11 +22,12 @@ from grader.course import lab_log
 from grader.feedback import class_page
 from grader.feedback.standings import standing
 from grader.labs import command as lab_command
-from grader.labs import lab, parts
+from grader.labs import judged, lab, parts
 from grader.labs import notebook as lab_notebook
 from grader.labs import page as lab_page
 from grader.labs import plot as lab_plot
 from grader.oracle.live import solutions
+from grader.report import heat_map
 from tests.whole import WHOLE
 
 LABS = {one.name: one for one in lab.labs()}
@@ -483,8 +484,126 @@ def test_labs_are_released_as_notebooks_without_a_mark(spoken: str, tmp_path: Pa
 def test_predictions() -> None:
     lesson = LABS["scale"].lesson
     assert lab.predicted(" 3 ", lesson) == lesson.answers[2]
-    assert lab.predicted("9", lesson) == "9"
     assert lab.predicted("no idea", lesson) == "no idea"
+    assert lab.predicted("", lesson) == ""
+    for number in ("9", "0", "4"):
+        with pytest.raises(parts.Stop, match=f"There is no answer {number}"):
+            lab.predicted(number, lesson)
+
+
+def judged_run(name: str, prediction: str, figures: lab.Results) -> lab.LabRun:
+    """A lab whose figures are given."""
+    held = lab.Bench({}, 1.0)
+    held.results = figures
+    return lab.LabRun(LABS[name], LABS[name].lesson, held, lab.predicted(prediction, LABS[name].lesson))
+
+
+def mask_figures(masked: float, bare: float, writing: float) -> lab.Results:
+    """Of the lab that takes the mask away."""
+    figures = lab.Results()
+    figures.add(name="with the mask", step=100, loss=masked, writing=masked)
+    figures.add(name="without the mask", step=100, loss=bare, writing=writing)
+    return figures
+
+
+@pytest.mark.parametrize(("prediction", "said"), [
+    ("1", "It was otherwise. Measured: The one without."), ("2", "Your prediction was right."),
+    ("none", "Measured: The one without."), ("", "Measured: The one without."),
+])  # fmt: skip
+def test_a_prediction_is_answered_from_the_figures(prediction: str, said: str) -> None:
+    """Right or not, and the figures that say so."""
+    outcome = judged_run("mask", prediction, mask_figures(2.0, 0.4, 4.0))
+    found = judged.of_run(outcome)
+    assert judged.answered(outcome, found) == [said, "In training, at step 100: 2.00 with the mask, 0.40 without."]
+    assert judged.to_see(outcome, found)[1] == ""
+    page = lab_page.html(outcome)
+    assert said in page
+    assert "far below" in page
+
+
+def test_a_text_does_not_contradict_its_figures() -> None:
+    """A run that was too short says so, with a command that is long enough, and nothing that it did not measure."""
+    outcome = judged_run("mask", "2", mask_figures(1.22, 1.41, 2.5))
+    found = judged.of_run(outcome)
+    assert judged.answered(outcome, found) == [
+        "This run does not tell which answer is right. Long enough: make lab NAME=mask SECONDS=150"
+    ]
+    text, more = judged.to_see(outcome, found)
+    assert "far below" not in text
+    assert "both losses of a model are nearly the same" in text
+    assert more.endswith("A longer run: make lab NAME=mask SECONDS=150")
+    assert "far below" not in lab_page.html(outcome)
+
+
+RIGHT = {
+    "cache": 1, "captions": 2, "costs": 2, "flash": 2, "generate": 2, "heads": 3, "maps": 3, "mask": 2, "positions": 3,
+    "scale": 3, "sentiment": 2, "translate": 2,
+}  # fmt: skip
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_tenth_of_the_time_is_never_wrong(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It bears out the right answer, or none."""
+    monkeypatch.chdir(tmp_path)
+    assert RIGHT.keys() == LABS.keys()
+    held = bench(name, 0.1 * LABS[name].module.SECONDS)
+    outcome = lab.run(LABS[name], held)
+    assert judged.of_run(outcome).answer in (0, RIGHT[name])
+    assert len(judged.answered(outcome, judged.of_run(outcome))) in (1, 2)
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_points_are_conditional_on_what_a_lab_shows(name: str) -> None:
+    """Each condition is one that the lab judges, and the same in both languages."""
+    source = (LABS[name].folder / "lab.py").read_text(encoding="utf-8")
+    found = []
+    for spoken in language.LANGUAGES:
+        with language.use(spoken):
+            to_see = LABS[name].lesson.to_see
+        found.append(lab_log.CONDITION.findall(to_see))
+        assert "<!--" not in judged.points(to_see)[0]
+    assert found[0] == found[1] != []
+    assert [condition for condition in found[0] if f'"{condition}": ' not in source] == []
+
+
+def test_the_page_of_a_running_lab_has_what_is_measured_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And loads itself again, until the last one."""
+    monkeypatch.setattr(lab, "SHOWN_EVERY", 0.0)
+    seen: list[str] = []
+
+    def tell(done: float, what: str) -> None:
+        page = tmp_path / "scale.html"
+        seen.append(page.read_text(encoding="utf-8") if page.is_file() else "")
+
+    held = bench("scale", 0.5)
+    held._tell = tell
+    outcome = lab.run(LABS["scale"], held, folder=tmp_path)
+    assert 'http-equiv="refresh"' in seen[-1]
+    assert "<svg" in seen[-1]
+    assert 'http-equiv="refresh"' not in lab.write(outcome, tmp_path).read_text(encoding="utf-8")
+
+
+def test_a_long_table_is_folded_and_pictures_are_drawn_for_a_phone_too() -> None:
+    outcome = judged_run("mask", "", mask_figures(2.0, 0.4, 4.0))
+    outcome.bench.results.extra["samples"] = {f"{number}": "text" for number in range(12)}
+    page = lab_page.fragment(outcome)
+    assert page.count("<details>") == 1
+    widths = [float(width) for width in re.findall(r'<svg[^>]* width="([\d.]+)pt"', page)]
+    assert len(widths) == 2
+    assert widths[1] <= 350 < widths[0]
+    assert "<html" not in page
+
+
+def test_the_list_says_what_each_needs_and_which_were_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "scale.json").write_text("{}")
+    monkeypatch.setattr("sys.argv", ["grader", "lab", "--out", str(tmp_path), "--lang", "en"])
+    assert command_line.main() == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
+    assert re.search(r" 3 +20 s +✓ done", lines["scale"])
+    assert re.search(r" 16, 17, 18 +60 s\s*$", lines["positions"])
 
 
 def test_texts(tmp_path: Path) -> None:
@@ -503,10 +622,12 @@ def test_lessons_markdown_is_no_html() -> None:
     assert "<script>" not in lab_page.markdown("a <script>alert(1)</script> **b**")
 
 
-def test_a_heat_map_leaves_out_what_is_nothing() -> None:
+def test_a_heat_map_has_the_colours_of_weights() -> None:
+    """Those that lessons and reports have, of 0 and of 1."""
     with lab_plot.drawing(lab_plot.NARROW) as drawing:
         lab_plot.shade(drawing.axes, [[1.0, 0.0], [0.5, math.e / 1000]], largest=1.0)
-    assert drawing.svg.count("var(--series-1)") == 2
+    for number in (0, heat_map.LAST):
+        assert "#" + bytes(heat_map.colour(number)).hex() in drawing.svg
 
 
 # --- encoder, decoder and images ---

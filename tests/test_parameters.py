@@ -74,11 +74,11 @@ def test_thousands_of_names_hold_nobody_up() -> None:
             return outcome
 
     module = Implementation(LocalBackend(Endless({"Projection": Projection}))).Projection()
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(CheckFailed):
         module.load_parameters({"W_query.weight": torch.ones(2, 2)})
         module.is_training()
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 class Fused(nn.Module):

@@ -192,10 +192,13 @@ def test_two_weeks_of_one_person_are_one_row_of_the_term(tmp_path: Path) -> None
 
 def test_a_time_that_cannot_be_read_leaves_the_mark_open(tmp_path: Path) -> None:
     """Where it decides, and where no table knows better; a late one says what it cost, where the number stands."""
+    submitted = tmp_path / "course" / "submitted"  # nbgrader's, whose word counts
+    (tmp_path / "course" / "source").mkdir(parents=True)
     for name, when in (("ada", ON_TIME), ("brook", "yesterday evening"), ("chen", LATE), ("dora", "soon")):
-        hand_in(tmp_path / "in" / name, 1, 2, 3, timestamp_dot_txt=when)
+        hand_in(submitted / name / "scores", 1, 2, 3, timestamp_dot_txt=when)
     marking = term(tmp_path, handed_in=f"student,time\ndora,{ON_TIME.removesuffix(' UTC')}\n")
-    done = {one.student: one for one in run(asked(tmp_path / "in", tmp_path / "out", marking=marking)).standings}
+    request = asked(submitted, tmp_path / "out", marking=marking, assignment="scores")
+    done = {one.student: one for one in run(request).standings}
     marked = {name: one.score for name, one in done.items()}
     assert marked["brook"] is None and "yesterday evening" in done["brook"].error
     assert marked["ada"] == marked["dora"] and marked["chen"] == pytest.approx(0.9 * marked["ada"])
@@ -205,7 +208,7 @@ def test_a_time_that_cannot_be_read_leaves_the_mark_open(tmp_path: Path) -> None
     own = (tmp_path / "out" / "pages" / "chen.html").read_text(encoding="utf-8")
     assert "Everything passes" not in own
     assert "10 % of the points are taken off" in own
-    plain = {one.student: one for one in run(asked(tmp_path / "in", tmp_path / "plain")).standings}
+    plain = {one.student: one for one in run(asked(submitted, tmp_path / "plain", assignment="scores")).standings}
     assert plain["brook"].score == 30  # without a date, nothing hangs on it
 
 
@@ -247,12 +250,12 @@ def test_some_students_again_into_the_same_results(tmp_path: Path) -> None:
         run(asked(tmp_path / "in", tmp_path / "out", only=("nobody",)))
 
 
-@pytest.mark.parametrize(("counts", "points"), [("last", 10), ("best", 27)])
+@pytest.mark.parametrize(("counts", "points"), [("last", 9), ("best", 27)])
 def test_the_best_or_the_last_attempt(counts: str, points: float, tmp_path: Path) -> None:
-    """As the file says; both come from folders in the student's own."""
-    hand_in(tmp_path / "in" / "ada" / "attempt 1", 1, 2)
-    hand_in(tmp_path / "in" / "ada" / "attempt 2", 1, 2, 3, timestamp_dot_txt=LATE)
-    hand_in(tmp_path / "in" / "ada" / "attempt 10", 1)
+    """As the file says; nbgrader's exchange keeps them all, each with its time."""
+    hand_in(tmp_path / "in" / f"ada+scores+{ON_TIME}+ab", 1, 2)
+    hand_in(tmp_path / "in" / f"ada+scores+{LATE}+cd", 1, 2, 3)
+    hand_in(tmp_path / "in" / "ada+scores+2026-09-15 21:00:00 UTC+ef", 1)
     marking = term(tmp_path, TERM.replace("steps =", f'attempts = "{counts}"\nsteps ='))
     done = run(asked(tmp_path / "in", tmp_path / "out", marking=marking))
     assert done.standings[0].score == points  # 30 less a day's 10 %, rather than 20

@@ -52,7 +52,7 @@ def solved(folder: Path, step: str, right: str = "", wrong: str = "") -> str:
 def ran(program: Path) -> tuple[int, str]:
     """The exit code of a program, and what it says."""
     done = subprocess.run(
-        [sys.executable, str(program)], capture_output=True, text=True, check=False, input="c\nc\nc\n", timeout=120
+        [sys.executable, str(program)], capture_output=True, text=True, check=False, input="c\nc\nc\n", timeout=600
     )
     return done.returncode, done.stdout + done.stderr
 

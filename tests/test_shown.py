@@ -80,10 +80,10 @@ def test_shapes_that_spread_are_refused() -> None:
 
     student = LocalBackend(Responder({"f": f}))
     right = LocalBackend(Responder({"f": lambda tall: torch.zeros(3)}))
-    begin = time.monotonic()
+    begin = time.process_time()
     verdict = run_check(test_it, student, right, seed=1)
     assert verdict.status == "fail" and "(1048576, 1), (1, 1048576)" in verdict.message
-    assert time.monotonic() - begin < 5.0
+    assert time.process_time() - begin < 5.0
 
 
 @pytest.mark.parametrize("size", [3, 1000])

@@ -48,7 +48,7 @@ def test_large_answers_are_given_back(name: str) -> None:
         (judge,) = hostile.descendants(hostile.zygote_pid(grader))
         before = held(judge)[0]
         assert hostile.tried_in_short(attack, grader, LIMITS) == []
-        assert hostile.eventually(lambda: held(judge)[0] < before + ROOM, seconds=5.0)
+        assert hostile.eventually(lambda: held(judge)[0] < before + ROOM)
 
 
 def test_wrong_submissions_are_many() -> None:

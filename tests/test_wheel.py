@@ -224,7 +224,7 @@ def test_a_notebook_installs_the_wheel_and_grades(installed: Path, tmp_path: Pat
     # The packages that the wheel needs are here already; pip must not put the wheel among them.
     there = {"PIP_TARGET": str(tmp_path / "packages"), "PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1"}
     settings = os.environ | there | {"PYTHONPATH": str(tmp_path / "packages")}
-    client = nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}})
+    client = nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}})
     client.create_kernel_manager()
     client.start_new_kernel(env=settings)
     with client.setup_kernel():

@@ -276,7 +276,7 @@ def lab_notebook(folder: Path) -> NotebookNode:
         v4.new_markdown_cell(question.strip(), id="question"),
         v4.new_code_cell(f'{note}\nprediction = ""', id="prediction"),
         v4.new_code_cell(f'from grader.notebook import lab\n\nlab("{name}", prediction)', id="run"),
-        v4.new_markdown_cell(to_see.strip(), id="to-see"),
+        v4.new_markdown_cell(lab_log.CONDITION.sub("", to_see).strip(), id="to-see"),
     ]
     made = v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL, "language_info": {"name": "python"}})
     made.metadata["attention"] = {"digest": digest(made)}

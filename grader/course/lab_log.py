@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +20,8 @@ from grader.base.paths import SOLUTIONS
 
 FILE = "labs.json"
 MOST_BYTES, MOST_RUNS = 200_000, 1000
+# In a lab's lesson, before a point that is shown where the figures of a run bear it out.
+CONDITION = re.compile(r"<!-- if (\w+) -->\s*")
 
 
 class LabNote(msgspec.Struct):

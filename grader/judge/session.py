@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 
-import torch
-
 from grader.base import language
 from grader.base.limits import Limits
+from grader.calls import devices as known_devices
 from grader.judge.fork_memory import HeapTrimmer
 from grader.judge.messages import Channel, Finished, GradeRequest, Ready, StepGraded, Unmet
 from grader.judge.step_run import Answers, StepRun, limits_on, without_running
@@ -35,7 +34,7 @@ class Session:
 
     def _answer(self, request: GradeRequest) -> None:
         """Grades the steps of one request and sends each result as it is done."""
-        devices = _devices(request.device)
+        devices = known_devices.states(request.device)
         ran = [device for device, state in devices.items() if state == "checked"]
         if unmet := self._unmet(ran, request.limits):
             self.channel.send(unmet)
@@ -74,17 +73,3 @@ class Session:
             oracle = Remembered(step.oracle())
             known = self._answers[step.name] = Answers(seed, oracle, step.witness(oracle))
         return known
-
-
-def _devices(wanted: str) -> dict[str, str]:
-    """The state of each device: "checked", "not available" or "not requested"."""
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    states = {}
-    for device, available in there.items():
-        if wanted not in ("all", device):
-            states[device] = "not requested"
-        else:
-            states[device] = "checked" if available else "not available"
-    if not there["mps"] and wanted != "mps":
-        del states["mps"]  # only relevant on macOS
-    return states

@@ -18,8 +18,8 @@ from rich.text import Text
 
 from grader.base.language import gettext as _
 from grader.course import lab_log
+from grader.labs import judged, parts
 from grader.labs import lab as labs
-from grader.labs import parts
 from grader.report import console as screen
 from grader.report.terminal import visible
 
@@ -62,7 +62,7 @@ def run(given: argparse.Namespace) -> int:
         if given.name is None:
             return 0
     if given.name is None:
-        say.print(_listed(labs.labs()))
+        say.print(_listed(labs.labs(), given.out))
         say.print(_("To run one, type: {command}").format(command="make lab NAME=flash"))
         return 0
     lab = {one.name: one for one in labs.labs()}.get(given.name)
@@ -75,13 +75,13 @@ def run(given: argparse.Namespace) -> int:
     say.print(Markdown(lesson.about))
     seconds = given.seconds or module.SECONDS
     say.print(_("It takes about {seconds:.0f} s.").format(seconds=seconds), style="dim")
-    prediction = labs.predicted(_asked(say, lesson, given.predict), lesson)
+    prediction = _asked(say, lesson, given.predict)
     found = gathered(module.NEEDS, given)
     for part in found.values():
         say.print(visible(part.said))
     with bar() as tell:
         bench = labs.Bench(found, seconds, given.seed, given.device, text, tell)
-        outcome = labs.run(lab, bench, prediction, parts.blamed_on(given.submission))
+        outcome = labs.run(lab, bench, prediction, parts.blamed_on(given.submission), given.out)
     status = _told(say, outcome, given.out)
     if lab_log.add(given.submission, lab.name, predicted=bool(prediction), stopped=outcome.stopped):
         say.print(_("It is noted in {file}.").format(file=given.submission / lab_log.FILE), soft_wrap=True)
@@ -121,6 +121,9 @@ def _told(say: Console, outcome: labs.LabRun, folder: Path) -> int:
     if outcome.prediction:
         say.print()
         say.print(_("Your prediction: {prediction}").format(prediction=outcome.prediction), style="bold")
+    if outcome.lesson.answers:
+        for sentence in judged.answered(outcome, judged.of_run(outcome)):
+            say.print(visible(sentence), style="bold")
     if outcome.stopped:
         say.print(_("It was stopped early: this is what was measured until then."))
     say.print()
@@ -149,24 +152,34 @@ def warning() -> str:
 
 
 def _asked(say: Console, lesson: labs.LabLesson, given: str | None) -> str:
-    """The learner's prediction: as typed; empty without a terminal, or if the learner skips it."""
+    """The learner's prediction; empty without a terminal, or if the learner skips it. Raises Stop for what was given on
+    the command line and is none."""
     say.print()
     say.print(Markdown(lesson.question))
     for number, answer in enumerate(lesson.answers, 1):
         say.print(f"  {number}. {answer}")
     say.print()
     if given is not None or not sys.stdin.isatty():
-        return given or ""
-    try:
-        return input(_("What do you expect? A number or your own words, Enter to skip: "))
-    except EOFError:
-        return ""
+        return labs.predicted(given or "", lesson)
+    while True:
+        try:
+            return labs.predicted(input(_("What do you expect? A number or your own words, Enter to skip: ")), lesson)
+        except parts.Stop as stop:
+            say.print(visible(str(stop)))
+        except EOFError:
+            return ""
 
 
-def _listed(found: list[labs.Lab]) -> Grid:
-    table = Grid(box=None, show_header=False, padding=(0, 2, 0, 0))
+def _listed(found: list[labs.Lab], out: Path) -> Grid:
+    """Each lab, the steps that it needs, its time, and whether it was run here."""
+    table = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for title in (_("lab"), "", _("after step"), _("time"), ""):
+        table.add_column(title)
     for lab in found:
-        table.add_row(Text(lab.name, "bold"), lab.lesson.title, Text(f"{lab.module.SECONDS:.0f} s", "dim"))
+        table.add_row(
+            Text(lab.name, "bold"), lab.lesson.title, ", ".join(map(str, lab.steps)),
+            Text(f"{lab.module.SECONDS:.0f} s", "dim"), _("✓ done") if (out / f"{lab.name}.json").is_file() else "",
+        )  # fmt: skip
     return table
 
 

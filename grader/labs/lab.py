@@ -8,6 +8,7 @@ A lab is a folder `solutions/TRACK/lab_NAME/` with its lesson in both languages 
     tables     results -> what is printed and stands on the page
     pictures   results -> SVG, for the page
     findings   results -> sentences that say what was measured
+    judged     results -> which answer they bear out, and which points of the lesson
 
 The lesson's sections under `##` are, in order: the question with its numbered answers, and what to see.
 """
@@ -24,11 +25,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from grader.base import language, paths
-from grader.labs.parts import Need, StepCode
+from grader.base import files, language, paths
+from grader.base.language import gettext as _
+from grader.labs.judged import Judged
+from grader.labs.parts import Need, StepCode, Stop
 
 LAB_NAME = re.compile(r"lab_([a-z0-9_]+)")
 HEADING = re.compile(r"^## .*$", re.MULTILINE)
+REFRESH = 5  # seconds after which a page of a running lab loads itself again
+SHOWN_EVERY = 6.0  # seconds from one page to the next while a lab runs
 ANSWER = re.compile(r"^(\d)\. (.+(?:\n   .+)*)", re.MULTILINE)
 
 
@@ -85,6 +90,8 @@ class Bench:
         self.parts, self.seconds, self.seed, self.device, self.text = parts, seconds, seed, device, text
         self.results = Results()
         self._tell, self._began = tell, time.monotonic()
+        self.watched_by: Callable[[], None] | None = None
+        self._shown = self._began
 
     @property
     def elapsed(self) -> float:
@@ -104,9 +111,22 @@ class Bench:
         """A step that the lab needs."""
         return self.parts[step]
 
+    def is_over(self, step: int, least: int) -> bool:
+        """Whether its time is over; the least number of steps it has however slow the machine."""
+        return step >= least and self.left <= 0
+
+    def done(self, step: int, most: int, least: int) -> float:
+        """The share of a training that is done: of its steps, or of its time once the least of them were taken."""
+        return max(step / most, min(self.elapsed / self.seconds, step / least))
+
     def tell(self, what: str, done: float | None = None) -> None:
         """Updates the progress bar; `done` is the fraction of its work, by default of its time."""
         self._tell(min(1.0, self.elapsed / self.seconds if done is None else done), what)
+        if self.watched_by and self.results.rows and time.monotonic() - self._shown > SHOWN_EVERY:
+            began = time.monotonic()
+            self.watched_by()
+            self._shown = time.monotonic()
+            self._began += self._shown - began  # drawing is not part of what is measured
 
 
 class Module(Protocol):
@@ -119,6 +139,7 @@ class Module(Protocol):
     def tables(self, results: Results) -> list[Table]: ...
     def pictures(self, results: Results) -> list[Plot]: ...
     def findings(self, results: Results) -> list[str]: ...
+    def judged(self, results: Results) -> Judged: ...
 
 
 @dataclass(frozen=True)
@@ -150,6 +171,11 @@ class Lab:
         return importlib.import_module(f"{package}.lab")
 
     @property
+    def steps(self) -> list[int]:
+        """The numbers of the steps whose names it uses."""
+        return sorted({int(need.step[4:6]) for need in self.module.NEEDS if not need.optional and not need.graded_only})
+
+    @property
     def lesson(self) -> LabLesson:
         """Its text in the language in use."""
         return cut(self.folder.joinpath(f"lesson.{language.current()}.md").read_text(encoding="utf-8"))
@@ -173,11 +199,15 @@ def cut(markdown: str) -> LabLesson:
 
 
 def predicted(answer: str, lesson: LabLesson) -> str:
-    """What a learner typed as a prediction: one of the numbered answers, or words of their own."""
+    """What a learner typed as a prediction: one of the numbered answers, or words of their own. Raises Stop for the
+    number of no answer."""
     answer = answer.strip()
-    if answer.isdecimal() and 1 <= int(answer) <= len(lesson.answers):
-        return lesson.answers[int(answer) - 1]
-    return answer
+    if not answer.isdecimal():
+        return answer
+    if not 1 <= int(answer) <= len(lesson.answers):
+        said = _("There is no answer {number}. Type a number from 1 to {last}, or words: PREDICT=1")
+        raise Stop(said.format(number=answer, last=len(lesson.answers)))
+    return lesson.answers[int(answer) - 1]
 
 
 @dataclass
@@ -197,16 +227,30 @@ class LabRun:
 
 
 def run(
-    lab: Lab, bench: Bench, prediction: str = "", guard: contextlib.AbstractContextManager[None] | None = None
-) -> LabRun:
-    """Measures; what was measured until Ctrl-C is kept. `guard` words an error of the learner's code."""
+    lab: Lab, bench: Bench, prediction: str = "", guard: contextlib.AbstractContextManager[None] | None = None,
+    folder: Path | None = None,
+) -> LabRun:  # fmt: skip
+    """Measures; what was measured until Ctrl-C is kept. `guard` words an error of the learner's code. The page in
+    `folder` is written now and then while it runs."""
     outcome = LabRun(lab, lab.lesson, bench, prediction)
+    if folder is not None:
+        bench.watched_by = lambda: _write_so_far(outcome, folder)
     with guard or contextlib.nullcontext():
         try:
             lab.module.measure(bench)
         except KeyboardInterrupt:
             outcome.stopped = True
     return outcome
+
+
+def _write_so_far(outcome: LabRun, folder: Path) -> None:
+    """The page with what is measured so far, which loads itself again; nothing where it can't be drawn yet."""
+    from grader.labs import page as lab_page
+
+    with contextlib.suppress(LookupError, OSError):  # a lab keeps some of its figures at its end
+        text = lab_page.html(outcome, refresh=REFRESH)
+        folder.mkdir(parents=True, exist_ok=True)
+        files.write(folder / f"{outcome.lab.name}.html", text)
 
 
 def write(outcome: LabRun, folder: Path) -> Path:

@@ -14,7 +14,7 @@ from grader.base import language
 from grader.base.errors import Refusal
 from grader.base.language import gettext as _
 from grader.course import answer_cells, submissions
-from grader.labs import command, parts
+from grader.labs import command, judged, parts
 from grader.labs import lab as labs
 from grader.report import svg
 
@@ -59,6 +59,8 @@ class ShownLab:
         said: list[str] = self.outcome.lab.module.findings(self.outcome.bench.results)
         if self.outcome.prediction:
             said = [_("Your prediction: {prediction}").format(prediction=self.outcome.prediction), *said]
+        if said and self.outcome.lesson.answers:
+            said = [*said, *judged.answered(self.outcome, judged.of_run(self.outcome))]
         if self.outcome.stopped:
             said = [*said, _("It was stopped early: this is what was measured until then.")]
         return said or [_("Nothing was measured before it was stopped.")]

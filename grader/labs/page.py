@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,18 +12,35 @@ from markupsafe import Markup
 
 from grader.base import language
 from grader.base.language import gettext as _
+from grader.labs import judged, plot
 from grader.report.page import environment
 
 if TYPE_CHECKING:
-    from grader.labs.lab import LabRun
+    from grader.labs.lab import LabRun, Plot
 
 TEMPLATES = Path(__file__).parent / "templates"
 
 
 def html(outcome: LabRun, refresh: int | None = None) -> str:
     """The whole page, in the language in use; with `refresh` it loads itself again every so many seconds."""
+    return _template("lab.html.j2", **_values(outcome) | {"refresh": refresh})
+
+
+def fragment(outcome: LabRun) -> Markup:
+    """What the page shows, to stand in another page that has `style`."""
+    return Markup(_template("lab_body.html.j2", **_values(outcome)))
+
+
+def style() -> Markup:
+    """The style sheet of the pages, between its tags."""
+    return Markup((TEMPLATES / "style.html.j2").read_text(encoding="utf-8"))
+
+
+def _values(outcome: LabRun) -> dict[str, Any]:
     module, results = outcome.lab.module, outcome.bench.results
-    return filled(
+    found = judged.of_run(outcome)
+    to_see, left_out = judged.to_see(outcome, found)
+    return values(
         title=outcome.lesson.title,
         about=outcome.lesson.about,
         question=outcome.lesson.question,
@@ -30,21 +48,35 @@ def html(outcome: LabRun, refresh: int | None = None) -> str:
         prediction=outcome.prediction,
         stopped=outcome.stopped,
         whose=outcome.whose,
+        answered=judged.answered(outcome, found) if results.rows and outcome.lesson.answers else [],
         findings=module.findings(results),
-        pictures=module.pictures(results),
+        pictures=lambda: module.pictures(results),
         tables=module.tables(results),
-        to_see=outcome.lesson.to_see,
+        to_see=to_see,
+        left_out=left_out,
         facts=facts(outcome.bench.device, outcome.bench.seed, outcome.bench.elapsed),
-        refresh=refresh,
     )
 
 
-def filled(**values: Any) -> str:
-    """The template with these values; texts of lessons are Markdown."""
+def values(*, pictures: Callable[[], list[Plot]], **given: Any) -> dict[str, Any]:
+    """What the templates show: texts of lessons are Markdown, and each picture is drawn twice, for wide and for narrow
+    screens."""
     for name in ("about", "question", "to_see"):
-        values[name] = markdown(values[name])
-    values["pictures"] = [(one.title, Markup(one.svg), one.alt) for one in values["pictures"]]
-    return environment(TEMPLATES).get_template("lab.html.j2").render(language=language.current(), **values)
+        given[name] = markdown(given[name])
+    wide = pictures()
+    with plot.narrow():
+        narrow = pictures()
+    drawn = [(one.title, Markup(one.svg), Markup(other.svg), one.alt) for one, other in zip(wide, narrow, strict=True)]
+    return {"answered": [], "left_out": "", "stopped": False, "refresh": None, "pictures": drawn, **given}
+
+
+def filled(*, refresh: int | None = None, **given: Any) -> str:
+    """A page with these values."""
+    return _template("lab.html.j2", **values(**given) | {"refresh": refresh})
+
+
+def _template(name: str, **given: Any) -> str:
+    return environment(TEMPLATES).get_template(name).render(language=language.current(), **given)
 
 
 def markdown(text: str) -> Markup:
@@ -56,7 +88,9 @@ def facts(device: str, seed: int, seconds: float) -> list[tuple[str, str]]:
     """What the run was: machine, seed, time."""
     import torch
 
-    name = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
+    from grader.calls import devices
+
+    name = platform.machine() if device == devices.CPU else devices.label(device)
     return [
         (_("device"), f"{device} ({name})"),
         (_("threads"), str(torch.get_num_threads())),

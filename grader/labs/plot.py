@@ -12,12 +12,17 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
+
+from grader.report import heat_map
 
 INK, QUIET, LINE, PAGE = "#010101", "#020202", "#030303", "#040404"
 SERIES = tuple(f"#0101{number:02x}" for number in range(0x11, 0x19))
 MARKERS, DASHES = "osD^vP*X", ("-", "--", "-.", ":", "-", "--", "-.", ":")
 WIDE, NARROW = (7.2, 3.8), (4.4, 3.4)  # inches, of 72 pixels
+PHONE = 4.8  # inches, of a drawing on a phone
+STEPS = 20  # of the colours of weights
 
 _VARIABLES = {INK: "var(--text)", QUIET: "var(--quiet)", LINE: "var(--line)", PAGE: "var(--page)"} | {
     colour: f"var(--series-{number})" for number, colour in enumerate(SERIES, 1)
@@ -33,6 +38,7 @@ _STYLE: Any = {
     "lines.linewidth": 1.8, "lines.markersize": 5, "axes.unicode_minus": False, "savefig.facecolor": "none",
 }  # fmt: skip
 _names = itertools.count()
+_is_narrow: ContextVar[bool] = ContextVar("narrow", default=False)
 
 
 class PlotFigure:
@@ -41,6 +47,29 @@ class PlotFigure:
     def __init__(self, figure: Any, axes: Any) -> None:
         self.figure, self.axes = figure, axes
         self.svg = ""
+
+    def legend(self) -> None:
+        """The names of the curves, above them, so that it hides none."""
+        self.figure.legend(loc="outside upper left", ncols=1 if _is_narrow.get() else 2, frameon=False)
+
+    def colour_bar(self, axes: Any, label: str, largest: float = 1.0) -> None:
+        """The scale of `shade`."""
+        from matplotlib.cm import ScalarMappable
+        from matplotlib.colors import ListedColormap, Normalize
+
+        shades = ScalarMappable(Normalize(0.0, largest), ListedColormap([_weight(step) for step in range(STEPS + 1)]))
+        bar = self.figure.colorbar(shades, ax=axes, shrink=0.6, aspect=12, label=label, drawedges=False)
+        bar.outline.set_visible(False)
+
+
+@contextmanager
+def narrow() -> Iterator[None]:
+    """What is drawn in this block is drawn for a phone: as wide as its screen, with the letters as large."""
+    token = _is_narrow.set(True)
+    try:
+        yield
+    finally:
+        _is_narrow.reset(token)
 
 
 @contextmanager
@@ -53,6 +82,8 @@ def drawing(size: tuple[float, float] = WIDE, rows: int = 1, columns: int = 1, *
         # The browser has the fonts for Hangul; matplotlib, which only guesses widths, need not.
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         warnings.filterwarnings("ignore", message=".*tight_layout.*", category=UserWarning)
+        if _is_narrow.get() and size[0] > PHONE:
+            size = (PHONE, max(2.4, size[1] * (PHONE / size[0]) ** 0.5 if columns == 1 else size[1] * PHONE / size[0]))
         figure = Figure(figsize=size, layout="constrained")
         made = PlotFigure(figure, figure.subplots(rows, columns, **options))
         yield made
@@ -72,33 +103,33 @@ def line(number: int) -> dict[str, str]:
     return {"color": SERIES[number % len(SERIES)], "linestyle": DASHES[number % len(SERIES)]}
 
 
-def shade(axes: Any, matrix: Any, number: int = 0, largest: float | None = None) -> None:
-    """A heat map that is transparent where the matrix (row by row) is 0 and opaque where it is largest.
+def shade(axes: Any, matrix: Any, largest: float = 1.0) -> None:
+    """A heat map in the colours that weights have everywhere: dark for 0, light for the largest.
 
-    Drawn as boxes and not as an image, so that it follows the page's colours. Values below 2 % of the largest are left
-    out, and equal neighbours in a row are merged.
+    Drawn as boxes and not as an image. Equal neighbours in a row are merged.
     """
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Rectangle
 
-    top = largest or max((float(value) for row in matrix for value in row), default=1.0) or 1.0
-    by_depth: dict[int, list[Any]] = {}
+    by_depth: dict[int, list[Any]] = {0: [Rectangle((-0.5, -0.5), len(matrix[0]), len(matrix))]}
     for row, values in enumerate(matrix):
         column = 0
-        depths = [min(10, round(10 * float(value) / top)) for value in values]
+        depths = [min(STEPS, round(STEPS * float(value) / (largest or 1.0))) for value in values]
         for depth, run in itertools.groupby(depths):
             length = len(list(run))
             if depth:
                 by_depth.setdefault(depth, []).append(Rectangle((column - 0.5, row - 0.5), length, 1))
             column += length
     for depth, boxes in by_depth.items():
-        axes.add_collection(
-            PatchCollection(boxes, facecolor=SERIES[number], edgecolor="none", alpha=depth / 10, antialiased=False)
-        )
+        axes.add_collection(PatchCollection(boxes, facecolor=_weight(depth), edgecolor="none", antialiased=False))
     axes.set_xlim(-0.5, len(matrix[0]) - 0.5)
     axes.set_ylim(len(matrix) - 0.5, -0.5)
     axes.set_aspect("equal")
     axes.grid(visible=False)
+
+
+def _weight(depth: int) -> str:
+    return "#" + bytes(heat_map.colour(round(heat_map.LAST * depth / STEPS))).hex()
 
 
 def _adopted(svg: str, prefix: str) -> str:

@@ -98,7 +98,7 @@ class Training:
         page.write_text(
             lab_page.filled(
                 title=lesson.title, about=lesson.about, question="", answers=[], prediction="", stopped=False,
-                whose=self.whose, findings=findings(self), pictures=pictures(self), tables=tables(self),
+                whose=self.whose, findings=findings(self), pictures=lambda: pictures(self), tables=tables(self),
                 to_see=lesson.to_see, refresh=refresh,
                 facts=lab_page.facts(self.run.device, self.seed, self.run.progress.seconds),
             ),
@@ -172,7 +172,7 @@ def picture(trained: Training) -> Plot:
         axes.set_ylim(bottom=0)
         axes.set_xlabel(_("step"))
         axes.set_ylabel(_("loss (nats per token)"))
-        axes.legend()
+        drawing.legend()
     return Plot(_("Loss while it trains"), drawing.svg, " ".join(findings(trained)))
 
 
@@ -347,4 +347,7 @@ def _told(say: Console, trained: Training, ended: bool) -> int:
     say.print()
     say.print(_("The page is {file}").format(file=page.resolve()), soft_wrap=True)
     say.print(_('To go on training, type: make train RESUME=1. To have it write, type: make generate TEXT="…"'))
+    checkpoint = trained.folder / programs.CHECKPOINT.name
+    said = _("make generate and make lab NAME=maps use it from now on. To have the kit's own back, delete {file}")
+    say.print(said.format(file=checkpoint), soft_wrap=True)
     return 0 if ended else 130

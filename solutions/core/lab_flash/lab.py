@@ -12,7 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from grader.base.language import gettext as _
+from grader.calls import devices
 from grader.labs import plot as lab_plot
+from grader.labs.judged import Judged, first_that
 from grader.labs.lab import Bench, Plot, Results, Table
 from grader.labs.parts import Need, StepCode
 
@@ -116,15 +118,21 @@ def _seconds(call: Callable[[], object], device: str) -> float:
         began = time.process_time()
         call()
         return time.process_time() - began
-    synchronise = torch.cuda.synchronize if device == "cuda" else torch.mps.synchronize
-    synchronise()
+    devices.synchronise(device)
     began = time.perf_counter()
     call()
-    synchronise()
+    devices.synchronise(device)
     return time.perf_counter() - began
 
 
 # --- what is shown ---
+
+
+def _all_names() -> list[str]:
+    """Whoever may take part."""
+    blocks = [_("step 10, blocks of {size}").format(size=block) for block in BLOCKS]
+    window = _("step 25, a window of {size}").format(size=WINDOW)
+    return [_("PyTorch's built-in"), *blocks, _("naive"), window, _("step 29, a Triton kernel")]
 
 
 def slope(results: Results, name: str, figure: str) -> float | None:
@@ -151,10 +159,11 @@ def tables(results: Results) -> list[Table]:
 def pictures(results: Results) -> list[Plot]:
     """Both, on logarithmic axes, where a power of T is a straight line."""
     made = []
-    for title, figure in ((_("Milliseconds for one forward pass"), "ms"), (_("Peak memory in MiB"), "MiB")):
+    for title, figure in ((_("Time of one forward pass"), "ms"), (_("Peak memory"), "MiB")):
         with lab_plot.drawing() as drawing:
-            for number, name in enumerate(results.distinct("name")):
+            for name in results.distinct("name"):
                 rows = results.where(name=name)
+                number = _all_names().index(name)  # so that each has its colour, whoever takes part
                 drawing.axes.plot(
                     [row["T"] for row in rows], [row[figure] for row in rows], label=name, **lab_plot.style(number)
                 )
@@ -162,8 +171,8 @@ def pictures(results: Results) -> list[Plot]:
             drawing.axes.set_yscale("log")
             drawing.axes.set_xticks(results.distinct("T"), [str(length) for length in results.distinct("T")])
             drawing.axes.set_xlabel(_("length T"))
-            drawing.axes.set_ylabel(title)
-            drawing.axes.legend()
+            drawing.axes.set_ylabel(_("milliseconds") if figure == "ms" else "MiB")
+            drawing.legend()
         made.append(Plot(title, drawing.svg, "; ".join(findings(results))))
     return made
 
@@ -188,3 +197,29 @@ def findings(results: Results) -> list[str]:
             )  # fmt: skip
         )
     return said
+
+
+def judged(results: Results) -> Judged:
+    """How memory grows, naive and in blocks, and who is faster."""
+    built_in, small, large, naive, *_more = _all_names()
+    powers = {name: slope(results, name, "MiB") for name in (small, naive)}
+    if None in powers.values():
+        return Judged()
+    of_naive, of_blocks = float(powers[naive] or 0), float(powers[small] or 0)
+    last = {name: results.where(name=name)[-1] for name in (built_in, small, large, naive)}
+    ms = {name: row["ms"] for name, row in last.items()}
+    far = results.where(name=naive)[-1]["T"]
+    by_blocks = results.where(name=small, T=far)
+    shows = {
+        "memory": of_naive > 1.6 and of_blocks < 1.4,
+        "larger": ms[large] < ms[small] and last[large]["T"] == last[small]["T"],
+        "faster": far >= 1024 and bool(by_blocks) and by_blocks[0]["ms"] < ms[naive],
+        "built_in": last[built_in]["T"] == last[small]["T"] and ms[built_in] < ms[small],
+    }  # fmt: skip
+    because = _("Memory grows as T to the power {naive:.1f} (naive) and {blocks:.1f} (step 10).").format(
+        naive=of_naive, blocks=of_blocks
+    )
+    square, straight = of_naive > 1.6, 0.6 < of_naive < 1.4
+    holds = {1: straight and 0.6 < of_blocks < 1.4, 2: square and 0.6 < of_blocks < 1.4, 3: square and of_blocks > 1.6,
+             4: square and of_blocks < 0.4}  # fmt: skip
+    return Judged(first_that(holds), because, shows)

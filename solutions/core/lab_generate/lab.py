@@ -8,6 +8,7 @@ from torch import nn
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.labs import plot as lab_plot
+from grader.labs.judged import Judged
 from grader.labs.lab import Bench, Plot, Results, Table
 from grader.labs.parts import Need, StepCode, Stop
 
@@ -36,6 +37,7 @@ def measure(bench: Bench, most_steps: int | None = None) -> None:
         raise Stop(_("The text is empty. Type: make demo TEXT='{text}'").format(text=PROMPTS[language.current()]))
     bench.results.extra |= {"words": words, "text": text, "ids": ids}
     sample = vocabulary.sample_text(programs.language_of(text, language.current()))
+    bench.results.extra["sample"] = sample
     gpt = bench.part("step12_gpt")
     run = training.Run(
         training.Shape(words.size, **SIZES), torch.tensor(words.encoding.encode(sample)), gpt.GPT,
@@ -108,7 +110,10 @@ def pictures(results: Results) -> list[Plot]:
         drawing.axes.set_ylim(bottom=0)
         drawing.axes.set_xlabel(_("step"))
         drawing.axes.set_ylabel(_("loss (nats per token)"))
-    return [*made, Plot(_("Loss while it trains"), drawing.svg, _("The training loss falls."))]
+    said = _("From {first:.2f} to {last:.2f} in {steps} steps.").format(
+        first=losses[0], last=losses[-1], steps=len(losses)
+    )
+    return [*made, Plot(_("Loss while it trains"), drawing.svg, said)]
 
 
 def findings(results: Results) -> list[str]:
@@ -132,3 +137,20 @@ def findings(results: Results) -> list[str]:
     )
     going_on = words.encoding.decode(results.extra["ids"] + results.extra["added"])
     return [*said, _("It goes on, at temperature {temperature}: {text}").format(temperature=TEMPERATURE, text=going_on)]
+
+
+def judged(results: Results) -> Judged:
+    """How many of the words that it wrote are in the text that it has read."""
+    if "added" not in results.extra:
+        return Judged()
+    words: Vocabulary = results.extra["words"]
+    written = words.encoding.decode(results.extra["added"]).split()[1:-1]  # whole words
+    read = set(results.extra["sample"].split())
+    if len(written) < 4:
+        return Judged()
+    share = sum(word in read for word in written) / len(written)
+    losses = [row["loss"] for row in results.rows]
+    chances = sum(chance for _token, chance in results.extra["likely"])
+    shows = {"words": share > 0.6, "sure": chances > 0.3 and losses[-1] < 0.7 * losses[0]}
+    because = _("{share:.0%} of the words that it wrote are in the text that it has read.").format(share=share)
+    return Judged(2 if share > 0.6 else 1 if share < 0.25 else 0, because, shows)

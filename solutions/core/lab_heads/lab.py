@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.labs import plot as lab_plot
+from grader.labs.judged import Judged, first_that
 from grader.labs.lab import Bench, Plot, Results, Table
 from grader.labs.parts import Need
 
@@ -25,6 +26,7 @@ LEARNING_RATE = 1e-2
 STEPS, TEXT_STEPS = 300, 250
 POINT = 10
 LEAST = 60  # steps, however slow the machine
+ALIKE = 0.2  # between losses, in nats: less than a run differs from another
 MADE, TEXT = "made", "text"
 
 
@@ -196,7 +198,8 @@ def pictures(results: Results) -> list[Plot]:
                 )
             drawing.axes.set_ylim(bottom=0)
             drawing.axes.set_xlabel(_("step"))
-            drawing.axes.legend()
+            drawing.axes.set_ylabel(_("share of positions") if task == MADE else _("loss (nats per token)"))
+            drawing.legend()
         made.append(Plot(title, drawing.svg, " ".join(findings(results))))
     if 1 in results.extra and 2 in results.extra:
         made.append(_looks(results))
@@ -212,7 +215,8 @@ def _looks(results: Results) -> Plot:
             axes.set_title(name, fontsize=11)
             axes.set_xlabel(_("key"))
         drawing.axes[0].set_ylabel(_("query"))
-    alt = _("With two heads each has one diagonal to itself; one head has to share its weights between both.")
+        drawing.colour_bar(drawing.axes, _("weight"))
+    alt = _("A map for one head, and one for each of two heads: a row for each query, a column for each key.")
     return Plot(_("What the heads look at when two tokens are to be named"), drawing.svg, alt)
 
 
@@ -234,3 +238,23 @@ def findings(results: Results) -> list[str]:
             )
         )
     return said
+
+
+def judged(results: Results) -> Judged:
+    """One head against two on the made task, and how far the losses on text are apart."""
+    made, text = last(results, MADE), last(results, TEXT)
+    if not ({1, 2} <= made.keys() and {1, 2} <= text.keys()):
+        return Judged()
+    one, two = made[1]["right"], made[2]["right"]
+    losses = [row["loss"] for row in text.values()]
+    apart = max(losses) - min(losses)
+    two_do, alike = two > 0.9 and two > one + 0.3, apart < ALIKE
+    shows = {
+        "two": two_do, "splits": two_do and 0.05 < one < 0.5, "alike": alike,
+        "many": made.get(8, {"right": 0.0})["right"] > 0.9,
+    }  # fmt: skip
+    because = _(
+        "Both tokens right: {one:.0%} with one head, {two:.0%} with two. The losses on text are {apart:.2f} apart."
+    ).format(one=one, two=two, apart=apart)
+    falls = losses == sorted(losses, reverse=True)
+    return Judged(first_that({1: two_do and not alike and falls, 3: two_do and alike}), because, shows)

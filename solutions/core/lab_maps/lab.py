@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.labs import plot as lab_plot
+from grader.labs.judged import Judged
 from grader.labs.lab import Bench, Plot, Results, Table
 from grader.labs.parts import Need, Stop
 
@@ -21,6 +22,7 @@ FAR = 4  # tokens back from which a look is one into the past and not at a neigh
 MOST_TOKENS = 48  # of a longer text its end is shown
 TOP = 3
 NEEDS: tuple[Need, ...] = programs.GPT_NEEDS
+PLACES = ("box", "상자")  # of the ball in the kit's texts
 TEXTS = {
     "en": "Mina had a red ball. Mina put the ball in the box. Jun asked Mina: where is the ball? "
     "Mina said: the ball is in the box. They looked in the box, and there was the",
@@ -152,20 +154,24 @@ def pictures(results: Results) -> list[Plot]:
                 axes.set_title(f"{layer}.{head}", fontsize=9)
                 axes.set_xticks([])
                 axes.set_yticks([])
+        drawing.colour_bar(drawing.axes, _("weight"))
     grid = Plot(
         _("Every head (layer.head): a row for each query, a column for each key"),
         drawing.svg,
         " ".join(findings(results)),
     )
-    clearest = max(results.rows, key=lambda row: row["look"])
+    asked = _asked_for(results)
     with lab_plot.drawing((7.2, 7.2)) as drawing:
-        lab_plot.shade(drawing.axes, maps[int(clearest["layer"])][int(clearest["head"])].tolist(), 1, largest=1.0)
+        lab_plot.shade(drawing.axes, maps[int(asked["layer"])][int(asked["head"])].tolist(), largest=1.0)
+        drawing.colour_bar(drawing.axes, _("weight"))
         names = [_shown_token(token) for token in tokens]
         drawing.axes.set_xticks(range(len(names)), names, rotation=90, fontsize=8)
         drawing.axes.set_yticks(range(len(names)), names, fontsize=8)
         drawing.axes.set_xlabel(_("key"))
         drawing.axes.set_ylabel(_("query"))
-    title = _("Head {number}, which has the strongest look back").format(number=_number(clearest))
+    title = _("Head {number}, the one that the question asks for: {look}").format(
+        number=_number(asked), look=_look(asked, tokens)
+    )
     return [grid, Plot(title, drawing.svg, title)]
 
 
@@ -185,3 +191,29 @@ def findings(results: Results) -> list[str]:
         )
     )
     return said
+
+
+def _asked_for(results: Results) -> dict[str, float]:
+    """The head that the question is about: from the token before the place is named again it looks most at where the
+    place was named, FAR back or more. In a text that names none, the head with the strongest look back."""
+    maps: Tensor = results.extra["maps"]
+    named = [place for place, token in enumerate(results.extra["tokens"]) if any(one in token for one in PLACES)]
+    due = [(again - 1, before) for again in named for before in named if again - 1 - before >= FAR]
+    if not due:
+        return max(results.rows, key=lambda row: row["look"])
+    looks = torch.stack([maps[:, :, query, key] for query, key in due])  # (pairs, layers, H)
+    pair, layer, head = (int(place) for place in torch.unravel_index(looks.argmax(), looks.shape))
+    return {"layer": layer, "head": head, "query": due[pair][0], "key": due[pair][1], "look": float(looks.max())}
+
+
+def judged(results: Results) -> Judged:
+    """What the token at which the place is due looks at."""
+    if "maps" not in results.extra or len(results.extra["tokens"]) <= 2 * FAR:
+        return Judged()
+    tokens, asked = results.extra["tokens"], _asked_for(results)
+    query = int(asked["query"])
+    first, before = (float(results.extra["maps"][:, :, query, key].max()) for key in (0, query - 1))
+    shows = {"far": max(row["look"] for row in results.rows) > 0.6, "box": asked["look"] > 0.5,
+             "broad": max(row["entropy"] for row in results.rows) > 2}  # fmt: skip
+    because = _("Head {number}: {look}.").format(number=_number(asked), look=_look(asked, tokens))
+    return Judged(3 if asked["look"] > 0.5 else 2 if first > 0.5 else 1 if before > 0.5 else 0, because, shows)

@@ -12,6 +12,7 @@ from torch import nn
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.labs import plot as lab_plot
+from grader.labs.judged import Judged
 from grader.labs.lab import Bench, Plot, Results, Table
 
 from ...capstone.lab_common import model, pieces, programs, stories, training
@@ -21,6 +22,7 @@ LAYERS, BLOCK, BATCH = 2, 48, 12
 POINT = 10  # steps between two points of the curve
 KNOWN = 32  # tokens that are given when the next one is asked for
 SAMPLE_TOKENS = 50
+LEAST = 60  # steps, however slow the machine
 NEEDS = programs.GPT_NEEDS
 
 
@@ -51,7 +53,7 @@ def measure(bench: Bench, most_steps: int | None = None) -> None:
     bench.results.extra["words"] = words
     try:
         step = 0
-        while bench.left > 0 and (most_steps is None or step < most_steps):
+        while not bench.is_over(step, LEAST) and (most_steps is None or step < most_steps):
             losses = [one.run.advance() for one in contestants]
             step += 1
             bench.tell(_("step {step}").format(step=step))
@@ -111,7 +113,7 @@ def pictures(results: Results) -> list[Plot]:
         drawing.axes.set_ylim(bottom=0)
         drawing.axes.set_xlabel(_("step"))
         drawing.axes.set_ylabel(_("loss (nats per token)"))
-        drawing.axes.legend()
+        drawing.legend()
     return [
         Plot(_("Loss in training, and when the later tokens are not there"), drawing.svg, " ".join(findings(results)))
     ]
@@ -128,3 +130,20 @@ def findings(results: Results) -> list[str]:
             )
         )
     return said
+
+
+def judged(results: Results) -> Judged:
+    """By how much the training losses differ, and what becomes of the loss when it writes."""
+    names = results.distinct("name")
+    if len(names) < 2:
+        return Judged()
+    masked, bare = (results.where(name=name)[-1] for name in names)
+    rates = bare["loss"] / masked["loss"]
+    shows = {
+        "copies": rates < 0.5, "fails": bare["writing"] > max(masked["writing"], bare["loss"]) + 0.5,
+        "alike": abs(masked["writing"] - masked["loss"]) < 0.6,
+    }  # fmt: skip
+    because = _("In training, at step {step}: {masked:.2f} with the mask, {bare:.2f} without.").format(
+        step=masked["step"], masked=masked["loss"], bare=bare["loss"]
+    )
+    return Judged(1 if rates > 1.25 else 2 if rates < 0.8 else 0, because, shows)

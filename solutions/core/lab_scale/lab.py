@@ -9,6 +9,7 @@ from torch import Tensor
 
 from grader.base.language import gettext as _
 from grader.labs import plot as lab_plot
+from grader.labs.judged import Judged, first_that
 from grader.labs.lab import Bench, Plot, Results, Table
 from grader.labs.parts import Need
 
@@ -102,9 +103,9 @@ def tables(results: Results) -> list[Table]:
 def pictures(results: Results) -> list[Plot]:
     """Both against d."""
     made = []
-    for title, figure, is_log in (
-        (_("Entropy of the weights, in bits"), "entropy", False),
-        (_("Gradient at the scores (median)"), "gradient", True),
+    for title, figure, unit, is_log in (
+        (_("Entropy of the weights"), "entropy", _("bits"), False),
+        (_("Gradient at the scores"), "gradient", _("length (median of the rows)"), True),
     ):
         with lab_plot.drawing() as drawing:
             for number, (scaled, name) in enumerate(_names().items()):
@@ -119,8 +120,8 @@ def pictures(results: Results) -> list[Plot]:
             else:
                 drawing.axes.set_ylim(bottom=0)
             drawing.axes.set_xlabel(_("width d"))
-            drawing.axes.set_ylabel(title)
-            drawing.axes.legend()
+            drawing.axes.set_ylabel(unit)
+            drawing.legend()
         made.append(Plot(title, drawing.svg, " ".join(findings(results))))
     return made
 
@@ -146,3 +147,20 @@ def findings(results: Results) -> list[str]:
                 )  # fmt: skip
             )
     return said
+
+
+def judged(results: Results) -> Judged:
+    """What becomes of the gradient from the smallest width to the largest."""
+    bare, scaled = _rows(results, False), _rows(results, True)
+    if len(bare) < len(WIDTHS):
+        return Judged()
+    rate = bare[-1]["gradient"] / bare[0]["gradient"]
+    entropies = [row["entropy"] for row in scaled]
+    shows = {
+        "falls": bare[-1]["entropy"] < 0.5 * bare[0]["entropy"], "vanishes": rate < 0.3,
+        "flat": max(entropies) < 1.3 * min(entropies), "small": bare[0]["gradient"] > scaled[0]["gradient"],
+    }  # fmt: skip
+    because = _("Without 1/√d the gradient at d = {last} is {rate:.2g} times that at d = {first}.").format(
+        first=bare[0]["d"], last=bare[-1]["d"], rate=rate
+    )
+    return Judged(first_that({1: rate > 4, 2: 0.5 < rate < 2, 3: rate < 0.3}), because, shows)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.labs import plot as lab_plot
+from grader.labs.judged import Judged, first_that
 from grader.labs.lab import Bench, Plot, Results, Table
 from grader.labs.parts import Need
 
@@ -21,6 +22,7 @@ WIDTH, HEADS, LAYERS, INNER, CLASSES, LONGEST = 32, 4, 2, 64, 3, 16
 DROPOUT = 0.1
 BATCH, RATE, COUNTING_RATE = 64, 3e-3, 5e-2
 MOST_STEPS = 400
+LEAST = 60  # steps, however slow the machine
 TRIED = 200  # reviews per row of the table
 TRIALS = 10
 NEEDS = (
@@ -94,7 +96,7 @@ def measure(bench: Bench, most_steps: int = MOST_STEPS) -> None:
         while done < 1:
             batch = [review for review in reviews.draw(BATCH) if review.words not in tried]
             loss, _counting = (one.step(each.loss(batch), done) for one, each in zip(trainers, (reader, counter)))
-            done = max(trainers[0].steps / most_steps, bench.elapsed / bench.seconds)
+            done = bench.done(trainers[0].steps, most_steps, LEAST)
             bench.tell(_("step {step}, loss {loss:.2f}").format(step=trainers[0].steps, loss=loss), done)
             if done * TRIALS >= taken + 1 or done >= 1:
                 taken = int(done * TRIALS)
@@ -213,7 +215,8 @@ def pictures(results: Results) -> list[Plot]:
             drawing.axes.set_yticks(range(len(words)), words)
             drawing.axes.set_xlabel(_("key"))
             drawing.axes.set_ylabel(_("query"))
-        alt = _("A row for each word, a column for each word that it looks at; dark where it looks.")
+            drawing.colour_bar(drawing.axes, _("weight"))
+        alt = _("A row for each word, a column for each word that it looks at; light where it looks.")
         title = _("The head that hears the negation: “{review}”").format(review=written(words))
         made.append(Plot(title, drawing.svg, alt))
     return made
@@ -233,3 +236,22 @@ def findings(results: Results) -> list[str]:
         negation = LANGUAGES[language.current()].negation
         said.append(sentence.format(review=written(words), word=word, negation=negation, share=share))
     return said
+
+
+def judged(results: Results) -> Judged:
+    """The bag of words on reviews with one negation, beside the model."""
+    rows = last(results)
+    if not {ONE, APART} <= rows.keys():
+        return Judged()
+    model, counting = rows[ONE]["model"], rows[ONE]["counting"]
+    learned = model > 0.85
+    twins = results.extra.get("twins", [])
+    shows = {
+        "twins": len({got for *_twin, got in twins}) == 1, "looks": learned and "map" in results.extra,
+        "apart": learned and rows[APART]["model"] < model - 0.1,
+    }  # fmt: skip
+    because = _("One clause negated: the model is right on {model:.0%}, the bag of words on {counting:.0%}.").format(
+        model=model, counting=counting
+    )
+    answers = {1: counting > model - 0.1, 2: 0.3 < counting < 0.7, 3: counting < 0.1}
+    return Judged(first_that(answers) if learned else 0, because, shows)

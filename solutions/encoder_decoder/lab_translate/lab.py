@@ -11,6 +11,7 @@ from torch import Tensor
 
 from grader.base.language import gettext as _
 from grader.labs import plot as lab_plot
+from grader.labs.judged import Judged
 from grader.labs.lab import Bench, Plot, Results, Table
 from grader.labs.parts import Need
 
@@ -22,6 +23,7 @@ SECONDS = 60.0
 WIDTH, HEADS, LAYERS, INNER, DROPOUT = 48, 4, 2, 96, 0.0
 BATCH, RATE = 48, 4e-3
 MOST_STEPS = 450  # on two cores some 30 s
+LEAST = 60  # steps, however slow the machine
 TRIED = 60  # dates per direction in a trial
 TRIALS = 10
 LESSON = 400  # dates that the baseline learns from
@@ -59,7 +61,7 @@ def measure(bench: Bench, most_steps: int = MOST_STEPS) -> None:
             dates = days.draw(BATCH)
             batch = [*pairs(dates[::2], TO_KOREAN), *pairs(dates[1::2], TO_ENGLISH)]
             loss = trainer.step(_loss(translate, batch), done)
-            done = max(trainer.steps / most_steps, bench.elapsed / bench.seconds)
+            done = bench.done(trainer.steps, most_steps, LEAST)
             bench.tell(_("step {step}, loss {loss:.2f}").format(step=trainer.steps, loss=loss), done)
             if done * TRIALS >= tried + 1 or done >= 1:
                 tried = int(done * TRIALS)
@@ -172,7 +174,7 @@ def pictures(results: Results) -> list[Plot]:
             drawing.axes.set_ylim(-0.02, 1.02)
             drawing.axes.set_xlabel(_("step"))
             drawing.axes.set_ylabel(_("right to the last word"))
-            drawing.axes.legend()
+            drawing.legend()
         made.append(Plot(_("How it learned"), drawing.svg, " ".join(findings(results))))
     return made
 
@@ -180,11 +182,12 @@ def pictures(results: Results) -> list[Plot]:
 def _map(name: str, source: Sentence, target: Sentence, weights: Tensor) -> Plot:
     with lab_plot.drawing(lab_plot.NARROW) as drawing:
         lab_plot.shade(drawing.axes, weights.tolist(), largest=float(weights.max()))
+        drawing.colour_bar(drawing.axes, _("weight"), float(weights.max()))
         drawing.axes.set_xticks(range(len(source)), source, rotation=60, ha="right")
         drawing.axes.set_yticks(range(len(target)), target)
         drawing.axes.set_xlabel(_("source"))
         drawing.axes.set_ylabel(_("written"))
-    alt = _("A row for each word that is written, a column for each word of the source; dark where it looked.")
+    alt = _("A row for each word that is written, a column for each word of the source; light where it looked.")
     return Plot(_("{direction}: where each written word looks").format(direction=name), drawing.svg, alt)
 
 
@@ -195,3 +198,24 @@ def findings(results: Results) -> list[str]:
     last, baseline = results.rows[-1], results.extra["in_place"]
     said = _("{direction}: {model:.0%} of unseen dates are right to the last word; replaced in place, {baseline:.0%}.")
     return [said.format(direction=name, model=last[way], baseline=baseline[way]) for way, name in named().items()]
+
+
+def judged(results: Results) -> Judged:
+    """Whether the rows of the year's digits look at the same digits of the source, where they stand and in order."""
+    if not results.rows or f"alignment {TO_KOREAN}" not in results.extra:
+        return Judged()
+    last, found = results.rows[-1], []
+    for way in named():
+        source, target, weights = results.extra[f"alignment {way}"]
+        first, there = (_year(sentence) for sentence in (target, source))
+        found += [int(weights[first + place].argmax()) == there + place for place in range(4)]
+    read, right = sum(found), min(last[way] for way in named())
+    learned = right > 0.8
+    shows = {"aligned": read >= 6, "unseen": learned, "baseline": max(results.extra["in_place"].values()) == 0.0}
+    because = _("{count} of the year's 8 digits look most at that digit of the source; {right:.0%} of dates are right.")
+    return Judged(2 if learned and read >= 6 else 0, because.format(count=read, right=right), shows)
+
+
+def _year(sentence: Sentence) -> int:
+    """Where the digits of the year begin."""
+    return 0 if sentence[0].isdigit() else len(sentence) - 4

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.labs import plot as lab_plot
+from grader.labs.judged import Judged, first_that
 from grader.labs.lab import Bench, Plot, Results, Table
 from grader.labs.parts import Need
 
@@ -23,6 +24,7 @@ PATCHES = (SIDE // PATCH) ** 2
 LENGTH = 9  # words of a caption
 BATCH, RATE = 48, 4e-3
 MOST_STEPS = 700
+LEAST = 60  # steps, however slow the machine
 TRIED = 80  # images per row of the table
 TRIALS = 10
 REMEMBERED = 120  # images that the baseline has seen
@@ -117,7 +119,7 @@ def measure(bench: Bench, most_steps: int = MOST_STEPS) -> None:
         while done < 1:
             batch = [one for one in drawings.draw(BATCH) if one not in tried]
             loss = trainer.step(captioner.loss(batch), done)
-            done = max(trainer.steps / most_steps, bench.elapsed / bench.seconds)
+            done = bench.done(trainer.steps, most_steps, LEAST)
             bench.tell(_("step {step}, loss {loss:.2f}").format(step=trainer.steps, loss=loss), done)
             if done * TRIALS >= taken + 1 or done >= 1:
                 taken = int(done * TRIALS)
@@ -180,7 +182,7 @@ def pictures(results: Results) -> list[Plot]:
             drawing.axes.set_ylim(-0.02, 1.02)
             drawing.axes.set_xlabel(_("step"))
             drawing.axes.set_ylabel(_("right to the last word"))
-            drawing.axes.legend()
+            drawing.legend()
         made.append(Plot(_("How it learned"), drawing.svg, " ".join(findings(results))))
     return made
 
@@ -193,7 +195,7 @@ def _looks(shown: Drawing, caption: Sentence, weights: Tensor) -> Plot:
             if place >= len(caption):
                 axes.set_axis_off()
                 continue
-            lab_plot.shade(axes, weights[place].tolist(), largest=float(weights[place].max()))
+            lab_plot.shade(axes, weights[place].tolist(), largest=float(weights.max()))
             for shape in shown.shapes:
                 axes.add_patch(_outline(shape))
             axes.set_title(caption[place], fontsize=11)
@@ -201,7 +203,8 @@ def _looks(shown: Drawing, caption: Sentence, weights: Tensor) -> Plot:
             axes.set_yticks([])
             for spine in axes.spines.values():
                 spine.set_visible(True)
-    alt = _("The image once for each word, its patches dark where the word looks.")
+        drawing.colour_bar(drawing.axes, _("weight"), float(weights.max()))
+    alt = _("The image once for each word, its patches light where the word looks.")
     return Plot(_("Which patches each word looks at when it is written"), drawing.svg, alt)
 
 
@@ -229,12 +232,37 @@ def findings(results: Results) -> list[str]:
             "{kind}: {model:.0%} of the captions are right, {nearest:.0%} of those copied from a similar image."
         )
         said += [sentence.format(kind=name, model=last[kind], nearest=nearest[kind]) for kind, name in named().items()]
+    sentence = _("“{word}” puts {share:.0%} of its weight on the patches of the shape that it describes.")
+    return said + [sentence.format(word=word, share=share) for word, share in _shares(results)]
+
+
+def _shares(results: Results) -> list[tuple[str, float]]:
+    """For each word of colour or shape, how much it looks at its own shape; none while the caption is wrong."""
     shown, caption, weights = results.extra.get("looks", (None, (), None))
-    if caption == (shown.caption(language.current()) if shown else None):
-        sentence = _("“{word}” puts {share:.0%} of its weight on the patches of the shape that it describes.")
-        for shape in shown.shapes:
-            for word in (0, 1) if language.current() == "en" else (2, 3):
-                place = caption.index(shape.said(language.current())[word])
-                share = share_on(weights[place], shape)
-                said.append(sentence.format(word=caption[place], share=share))
-    return said
+    if caption != (shown.caption(language.current()) if shown else None):
+        return []
+    words = [
+        (caption.index(shape.said(language.current())[word]), shape)
+        for shape in shown.shapes
+        for word in ((0, 1) if language.current() == "en" else (2, 3))
+    ]
+    return [(caption[place], share_on(weights[place], shape)) for place, shape in words]
+
+
+def judged(results: Results) -> Judged:
+    """How much of the weight of words of colour and shape is on what they describe."""
+    shares = _shares(results)
+    if not results.rows or not shares:
+        return Judged(0, "", {"faint": bool(results.rows) and results.rows[-1]["step"] < 200})
+    last, nearest = results.rows[-1], results.extra["nearest"]
+    mean = sum(share for _word, share in shares) / len(shares)
+    learned = last[NEW] > 0.8
+    shows = {
+        "look": learned and mean > 0.35,
+        "copies": nearest[NEW] < last[NEW] - 0.1,
+        "apart": learned and last[APART] < 0.7,
+    }
+    because = _(
+        "The words of colour and shape have {share:.0%} of their weight on their own shape; alike would be 25%."
+    )
+    return Judged(first_that({1: mean < 0.3, 2: mean > 0.35}) if learned else 0, because.format(share=mean), shows)

@@ -13,7 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from grader.base.language import gettext as _
+from grader.calls import devices
 from grader.labs import plot as lab_plot
+from grader.labs.judged import Judged, first_that
 from grader.labs.lab import Bench, Plot, Results, Table
 from grader.labs.parts import Need
 
@@ -130,11 +132,10 @@ def _timed(call: Callable[[], Any], device: str) -> tuple[float, Any]:
         began = time.process_time()
         answer = call()
         return time.process_time() - began, answer
-    synchronise = torch.cuda.synchronize if device == "cuda" else torch.mps.synchronize
-    synchronise()
+    devices.synchronise(device)
     began = time.perf_counter()
     answer = call()
-    synchronise()
+    devices.synchronise(device)
     return time.perf_counter() - began, answer
 
 
@@ -171,9 +172,9 @@ def pictures(results: Results) -> list[Plot]:
     """Both against the length, on logarithmic axes."""
     made = []
     for title, figure, lines in (
-        (_("Milliseconds for one more token"), "ms", [(name, {"way": way}) for way, name in _names().items()]),
-        (_("The cache in MiB, by heads of keys and values"), "MiB",
-         [(str(heads), {"heads": heads}) for heads in FEWER_HEADS]),
+        (_("Time for one more token"), "ms", [(name, {"way": way}) for way, name in _names().items()]),
+        (_("The size of the cache"), "MiB",
+         [(_("heads of keys and values: {count}").format(count=heads), {"heads": heads}) for heads in FEWER_HEADS]),
     ):  # fmt: skip
         with lab_plot.drawing() as drawing:
             for number, (name, wanted) in enumerate(lines):
@@ -185,8 +186,8 @@ def pictures(results: Results) -> list[Plot]:
             drawing.axes.set_yscale("log")
             drawing.axes.set_xticks(results.distinct("T"), [str(length) for length in results.distinct("T")])
             drawing.axes.set_xlabel(_("tokens before it, T"))
-            drawing.axes.set_ylabel(title)
-            drawing.axes.legend()
+            drawing.axes.set_ylabel(_("milliseconds") if figure == "ms" else "MiB")
+            drawing.legend()
         made.append(Plot(title, drawing.svg, " ".join(findings(results))))
     return made
 
@@ -209,3 +210,22 @@ def findings(results: Results) -> list[str]:
             _("The logits of both ways differ by at most {apart:.0e}: it is the same model.").format(apart=apart)
         )
     return said
+
+
+def judged(results: Results) -> Judged:
+    """How a token's time grows from the shortest text to the longest, both ways."""
+    if not all(results.where(way=way, T=LENGTHS[-1]) for way in (WITH, WITHOUT)):
+        return Judged()
+    without, kept = growth(results, WITHOUT), growth(results, WITH)
+    most = LENGTHS[-1] / LENGTHS[0]
+    shows = {
+        "grows": without > 0.6 * most, "flat": kept < 0.25 * most,
+        "same": max(row["apart"] for row in results.where(way=WITH)) < 1e-3,
+    }  # fmt: skip
+    because = _("From {first} to {last} tokens: {without:.1f} times without a cache, {kept:.1f} times with it.").format(
+        first=LENGTHS[0], last=LENGTHS[-1], without=without, kept=kept
+    )
+    climbs = shows["grows"]
+    answers = {1: climbs and shows["flat"], 2: climbs and kept > 0.75 * most,
+               3: climbs and 0.3 * most < kept < 0.7 * most, 4: without < 2 and kept < 2}  # fmt: skip
+    return Judged(first_that(answers), because, shows)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.labs import plot as lab_plot
+from grader.labs.judged import Judged, first_that
 from grader.labs.lab import Bench, Plot, Results, Table
 from grader.labs.parts import Need
 
@@ -204,11 +205,11 @@ def pictures(results: Results) -> list[Plot]:
             smooth = losses.unfold(0, 5, 1).mean(-1)
             places = [place + 2 for place in range(len(smooth))]
             drawing.axes.plot(places, smooth.tolist(), label=_names()[kind], **lab_plot.line(number))
-        drawing.axes.axvline(TRAINED, color=lab_plot.QUIET, linestyle=":")
+        drawing.axes.axvline(TRAINED, color=lab_plot.INK, linewidth=1, linestyle="-")
         drawing.axes.set_ylim(bottom=0)
-        drawing.axes.set_xlabel(_("position; the dotted line ends what was trained"))
-        drawing.axes.set_ylabel(_("loss"))
-        drawing.axes.legend()
+        drawing.axes.set_xlabel(_("position; the upright line ends what was trained"))
+        drawing.axes.set_ylabel(_("nats per letter, mean of five positions"))
+        drawing.legend()
     return [Plot(_("Loss at each position"), drawing.svg, " ".join(findings(results)))]
 
 
@@ -220,3 +221,28 @@ def findings(results: Results) -> list[str]:
         said.format(name=_names()[kind], near=loss(results, kind, 0), far=loss(results, kind, last))
         for kind in results.distinct("kind")
     ]
+
+
+def judged(results: Results) -> Judged:
+    """Whose loss stays where it was far beyond the trained length."""
+    far, kinds = len(RANGES) - 1, results.distinct("kind")
+    if set(kinds) != set(KINDS):
+        return Judged()
+    near = {kind: loss(results, kind, 0) for kind in KINDS}
+    more = {kind: loss(results, kind, far) - near[kind] for kind in KINDS}
+    placed = [near[kind] for kind in (SINUSOIDAL, ROTARY, ALIBI)]
+    learned = near[NONE] > max(placed) + 0.1  # else no positions were used yet
+    holds = {kind: more[kind] < 0.6 for kind in KINDS}
+    shows = {
+        "near": learned and max(placed) - min(placed) < 0.3,
+        "jumps": loss(results, SINUSOIDAL, 1) > near[SINUSOIDAL] + 0.5,
+        "climbs": more[ROTARY] > 0.7 and more[ROTARY] > loss(results, ROTARY, 1) - near[ROTARY],
+        "flat": learned and holds[ALIBI],
+    }  # fmt: skip
+    because = _("What the loss is higher by, far beyond the trained length: {figures}.").format(
+        figures=", ".join(f"{_names()[kind]} {more[kind]:.2f}" for kind in KINDS)
+    )
+    sinusoidal, rotary, alibi = holds[SINUSOIDAL], holds[ROTARY], holds[ALIBI]
+    answers = {1: sinusoidal and rotary and alibi, 2: not (sinusoidal or rotary or alibi),
+               3: alibi and not (sinusoidal or rotary), 4: sinusoidal and not (rotary or alibi)}  # fmt: skip
+    return Judged(first_that(answers) if learned else 0, because, shows)
