@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 
 from grader.base import language
 from grader.base.limits import Limits
 from grader.calls import devices as known_devices
+from grader.checks.backends import LocalBackend
+from grader.checks.trial import run_check
 from grader.judge.fork_memory import HeapTrimmer
 from grader.judge.messages import Channel, Finished, GradeRequest, Ready, StepGraded, Unmet
 from grader.judge.step_run import Answers, StepRun, limits_on, without_running
@@ -39,6 +42,10 @@ class Session:
         if unmet := self._unmet(ran, request.limits):
             self.channel.send(unmet)
             return
+        if request.prepare:
+            self._prepare(request, ran)
+            self.channel.send(Finished(devices, [], "live"))
+            return
         self.launcher.begin_run()
         with pinned_to_one_cpu(self.cpu_claims):
             for name in request.steps:
@@ -56,6 +63,15 @@ class Session:
             if missing:
                 return Unmet(device, missing)
         return None
+
+    def _prepare(self, request: GradeRequest, devices: list[str]) -> None:
+        """Draws the inputs of the steps and caches the reference's answers, with the reference as the student."""
+        for step in (self._steps[name] for name in request.steps):
+            answers = self._answers_of(step, request.seed)
+            if not step.is_recorded and not step.lacking:
+                for device, check in itertools.product(devices, step.checks):
+                    student = LocalBackend(step.responder())
+                    run_check(check.function, student, answers.oracle, seed=answers.seed, device=device)
 
     def _graded(self, step: Solution, devices: list[str], request: GradeRequest) -> StepGraded:
         start = time.perf_counter()
