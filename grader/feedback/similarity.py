@@ -14,10 +14,12 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, lru_cache
 
+from grader.base.paths import SOLUTIONS
 from grader.base.syntax import parsed
-from grader.course.stubs import MAX_STUB
 
+LONGEST = 256 << 10  # characters: a file of ordinary code of this length is parsed in a second
 GRAM = 12  # nodes of the syntax tree in one fingerprint: an expression such as `q @ k.mT / q.shape[-1] ** 0.5`
 WINDOW = 5  # of so many fingerprints in a row one is kept
 COMMON = 0.15  # what more than this share of the class wrote says nothing, nor what three did in a small class
@@ -148,6 +150,7 @@ def comparable(source: str) -> bool:
     return _parsed(source) is not None
 
 
+@lru_cache(4096)
 def passages(source: str) -> list[Passage]:
     """The winnowed fingerprints of a file; nothing where it can't be compared."""
     tree = _parsed(source)
@@ -177,7 +180,7 @@ def _without(
 
 
 def _parsed(source: str) -> ast.Module | None:
-    if len(source) > MAX_STUB:
+    if len(source) > LONGEST:
         return None
     try:
         with warnings.catch_warnings():
@@ -241,6 +244,28 @@ def _token(node: ast.AST) -> str:
         case ast.AnnAssign():
             return "Assign"
     return type(node).__name__
+
+
+# --- the kit's own files ---------------------------------------------------------------------------------------------
+
+
+def kits_own() -> dict[str, str]:
+    """The files of the kit that hold ordinary attention code without being a solution: its labs', by what they are
+    called."""
+    files = sorted(SOLUTIONS.glob("*/lab_*/*.py"))
+    return {file.relative_to(SOLUTIONS.parent).as_posix(): file.read_text(encoding="utf-8") for file in files}
+
+
+@cache
+def _kits_marks() -> frozenset[int]:
+    return frozenset(passage.mark for text in kits_own().values() for passage in passages(text))
+
+
+def taken_from_the_kit(source: str, stub: str) -> float:
+    """The share of what somebody wrote into a stub that stands word for word in the kit's own files."""
+    released = {passage.mark for passage in passages(stub)}
+    own = {passage.mark for passage in passages(source)} - released
+    return len(own & _kits_marks()) / max(len(own), ENOUGH)
 
 
 # --- the same file ---------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from grader.base.results import Report
 from grader.course import choice, submissions
 from grader.judge import grader as grading
 from grader.judge.launcher import GraderError
+from grader.report import layers
 
 State = Literal["works", "limited", "broken"]
 MARKS: dict[State, tuple[str, str]] = {"works": ("✓", "green"), "limited": ("!", "yellow"), "broken": ("✗", "red")}
@@ -35,7 +36,7 @@ MARKS: dict[State, tuple[str, str]] = {"works": ("✓", "green"), "limited": ("!
 OLDEST = (3, 11)
 ENOUGH_DISK = 200 << 20  # bytes: enough for the folders of a few workers
 TORCH_SECONDS = 120.0
-ISOLATION = ("process", "limits", "landlock", "seccomp")
+ISOLATION = ("process", "limits", "namespaces", "landlock", "seccomp")
 ASK_TORCH = """
 import json, time
 start = time.perf_counter()
@@ -275,7 +276,7 @@ def isolation(report: Report) -> Examined:
     says = _(
         "{layers}; without {missing}. Enough for your own code; grade the work of others on Linux 6.7 or newer."
     ).format(layers=says, missing=", ".join(missing))
-    return Examined(_("isolation"), "limited", says)
+    return Examined(_("isolation"), "limited", " ".join([says, *layers.missing(report.isolation)]))
 
 
 def spoken() -> Examined:
