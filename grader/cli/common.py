@@ -14,13 +14,13 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from grader.base import files, language, paths
 from grader.base.language import N_ as N_
 from grader.base.language import gettext as _
 from grader.cli.parser import BadInput, Parser, integer, number, one_of
 
-TYPE_CHECKING = False  # importing it from `typing` costs a millisecond
 if TYPE_CHECKING:
     from grader.base.limits import Limits
 
