@@ -119,7 +119,7 @@ triton: .venv/ready ## learn: Add Triton, which step 29 needs (Linux, 300 MB)
 	@$(RUN) doctor
 
 .PHONY: train
-train: .venv/ready-lab ## learn: Train your own GPT (TEXT=file, SECONDS=120, RESUME=1)
+train: .venv/ready-lab ## learn: Train your own GPT (TEXT=file, SECONDS=120, RESUME=1; TEXT=torch: it learns to write PyTorch)
 	@$(RUN) train $(LAB_OPTIONS) $(if $(RESUME),--resume)
 
 .PHONY: generate
@@ -141,6 +141,7 @@ test: .venv/ready-test ## make: Run the kit's own tests: few seeds, a sample of 
 .PHONY: prove
 prove: .venv/ready-test ## make: Prove one step while you write it: STEP=4
 	@$(RUN) lint $(STEP)
+	@$(VENV) -c "from grader.author import regime_table; regime_table.show('$(STEP)')"
 	@KIT_ONLY=$(STEP) $(VENV) -m pytest -q -p no:cacheprovider -o python_files=truth.py tests/test_course.py solutions
 
 .PHONY: check
@@ -254,6 +255,10 @@ bench-class: .venv/ready-instructor ## kit: A class through nbgrader and through
 .PHONY: bench-watch
 bench-watch: .venv/ready ## kit: How soon a save has its verdict, as a ratio to importing torch
 	@$(VENV) -m tests.bench_watch
+
+.PHONY: bench-explore
+bench-explore: .venv/ready-test ## kit: How soon a typed text is seen inside a GPT, as a ratio to a plain forward pass
+	@$(VENV) -m tests.bench_explore
 
 .PHONY: screenshots
 screenshots: .venv/ready-test ## kit: The pictures of the README, from real runs

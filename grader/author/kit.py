@@ -38,8 +38,8 @@ FROM_TEMPLATES = {
 }
 TARGETS = (
     "help", ".venv/ready", "grade", "report", "watch", "hint", "repro", "lesson", "solution", "reset", "tracks",
-    "begin", "exercises", "doctor", ".venv/ready-lab", ".venv/ready-page", "course", "lab", "demo", "train", "generate",
-    "gpt2", "triton",
+    "begin", "exercises", "doctor", ".venv/ready-lab", ".venv/ready-page", "course", "explore", "lab", "demo", "train",
+    "generate", "gpt2", "triton",
 )  # fmt: skip
 # What the READMEs say, and what they say where the kit holds solutions.
 WITHOUT_AND_WITH = {

@@ -43,8 +43,8 @@ class CheckResult(msgspec.Struct, kw_only=True):
 
     `points` and `max_points` are this device's share: a check that ran on two devices appears twice, and either both
     shares are given or none. `off_limits`: it is refused for a built-in that was used; `unwritten`: for what is not
-    written yet; `about` is the public name that it is about, `called` are all those that it called, and `refused` is
-    the one whose answer failed it.
+    written yet, and `waits_for` the other step in which that is; `about` is the public name that it is about, `called`
+    are all those that it called, and `refused` is the one whose answer failed it.
     """
 
     name: str
@@ -62,6 +62,7 @@ class CheckResult(msgspec.Struct, kw_only=True):
     about: str = ""
     called: list[str] = []
     refused: str = ""
+    waits_for: str = ""
 
 
 class StepResult(msgspec.Struct, kw_only=True):
@@ -113,6 +114,7 @@ class StepResult(msgspec.Struct, kw_only=True):
             return False
         said = min((check.message for check in self.checks), key=len)
         same = all(check.message == said or check.message.startswith(f"{said}\n") for check in self.checks)
+        same = same and not any(check.parting for check in self.checks)  # an answer was compared
         return bool(said) and same and all(check.status == "fail" and not check.off_limits for check in self.checks)
 
 
@@ -180,7 +182,8 @@ class AssignmentMark(msgspec.Struct, kw_only=True):
     `handed_in` and `until` are moments in ISO 8601, empty where they are not known; `extended` says why `until` is not
     the assignment's. `kit` and `seed`: what graded. `unsure`: a system says that it is late, and not how much;
     `unclear` is a time of hand-in that can't be read, and on which the mark depends. `remarks` are a person's, about
-    all of it, `requests` those of the student for a second look that nobody has answered.
+    all of it, `requests` those of the student for a second look that nobody has answered. `said_by`: whose word
+    `handed_in` is.
     """
 
     assignment: str
@@ -189,6 +192,7 @@ class AssignmentMark(msgspec.Struct, kw_only=True):
     out_of: float
     late: float = 0.0
     handed_in: str = ""
+    said_by: str = ""
     until: str = ""
     extended: str = ""
     unsure: bool = False
@@ -231,6 +235,7 @@ class Graded(msgspec.Struct, kw_only=True):
     login: str = ""
     attempt: int = 0  # which of several counts, from 0
     unread: tuple[tuple[str, str], ...] = ()  # where there is no report that would say so
+    from_kit: tuple[str, ...] = ()  # steps of which much stands word for word in the kit's own files
 
 
 def is_open(step: StepResult) -> bool:

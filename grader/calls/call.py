@@ -33,6 +33,7 @@ class Options(msgspec.Struct, array_like=True):
     again: bool = False
     launches: bool = False
     part: int | None = None
+    going_on: bool = False
 
 
 class Call(msgspec.Struct, array_like=True):
@@ -89,6 +90,7 @@ class Outcome(msgspec.Struct, array_like=True):
     overwritten: bool = False
     narrowed: bool = False
     launches: Size = 0  # of Triton's kernels
+    is_last: bool = False  # the accelerator is of no use to this process any more
 
 
 class Load(msgspec.Struct, array_like=True):

@@ -1,4 +1,10 @@
-"""What a call cost: the work of its matrix products, the kernels it launched, what it kept for its backward pass."""
+"""What a call cost: the work of its matrix products, its largest storage, the kernels it launched, what it kept for its
+backward pass.
+
+A mode of torch's can be switched off by whoever is measured, with torch's own context managers, and code within another
+mode or a tensor subclass passes it by. So ops are seen where torch's dispatcher has already run all of these: between
+its Python key and the kernels stands a fallback of ours. What a kernel calls inside is part of its op.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +13,108 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from typing import Any
+from types import TracebackType
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from grader.calls.memory import UncompiledMode
+from grader.calls.values import leaves
+
+PLACE = "Fake"  # the key that comes after `Python` (not in old versions), and is otherwise unused
+COMPOSITE = "CompositeImplicitAutograd"
+KEY = torch._C._dispatch_key_parse(PLACE)
+REDISPATCH = torch._C._DispatchOperatorHandle.redispatch_boxed
+_AFTER = torch._C._dispatch_keyset_full_after(KEY)
+_include = torch._C._dispatch_tls_set_dispatch_key_included
+_is_included = torch._C._dispatch_tls_is_dispatch_key_included
+
+
+class EveryOp:
+    """Is told of every op inside the block, by `see`: its arguments and what it gave."""
+
+    watching: ClassVar[tuple[EveryOp, ...]] = ()
+    _was_included = False
+
+    def __enter__(self) -> Self:
+        if not EveryOp.watching:
+            _look()
+        self._was_included = _is_included(KEY)
+        EveryOp.watching = (*EveryOp.watching, self)
+        _include(KEY, True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        EveryOp.watching = tuple(watcher for watcher in EveryOp.watching if watcher is not self)
+        _include(KEY, self._was_included)
+        rest()
+
+    def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
+        """An op has run."""
+        raise NotImplementedError
+
+
+def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Runs an op that has got as far as our key, and tells whoever is watching."""
+    if not EveryOp.watching or (_runs_others(op) and not _has_number_for_tensor(op, args)):
+        return REDISPATCH(op._handle, keys & _AFTER, *args, **kwargs)
+    _include(KEY, False)
+    try:
+        result = op(*args, **kwargs)  # not `REDISPATCH`, which takes no number where a tensor may stand
+    finally:
+        _include(KEY, True)
+    for watcher in EveryOp.watching:
+        watcher.see(op, args, result)
+    return result
+
+
+@functools.cache
+def _runs_others(op: Any) -> bool:
+    """Whether the ops inside this one are to be seen: it is composed of them, as in inference mode it gets as far as
+    our key, or it is not torch's own."""
+    return op.namespace != "aten" or torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), COMPOSITE)
+
+
+def _has_number_for_tensor(op: Any, args: tuple[Any, ...]) -> bool:
+    return any(
+        isinstance(given, int | float | complex) and isinstance(wanted.type, torch.TensorType)
+        for given, wanted in zip(args, op._schema.arguments, strict=False)
+    )
+
+
+class _Fallback:
+    """What is done at our key with an op that has no function of its own there: nothing, unless somebody looks. A
+    function of Python's for each op takes time, and the key is included elsewhere too."""
+
+    library: Any = None
+
+    @classmethod
+    def register(cls, fallback: Any, **how: Any) -> None:
+        """Registers another one; that takes a millisecond."""
+        if cls.library is not None:
+            cls.library._destroy()
+        cls.library = torch.library.Library("_", "IMPL")
+        cls.library.fallback(fallback, PLACE, **how)
+
+
+# `detach` does no work, and gives what is to become a parameter: that must not have been an object of Python's before.
+_DETACHED = torch.library.Library("aten", "IMPL")
+_DETACHED.impl("detach", torch.library.fallthrough_kernel, PLACE)
+
+
+def rest() -> None:
+    """Nothing is done at our key."""
+    if not EveryOp.watching:
+        _Fallback.register(torch.library.fallthrough_kernel)
+
+
+def _look() -> None:
+    _Fallback.register(lambda keys, op, *args, **kwargs: run(op, keys, args, kwargs), with_keyset=True)
+
 
 # Where an op has its two factors: all that a matrix product, a linear layer or an einsum comes down to.
 FACTORS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1, "mv": 0, "addmv": 1, "dot": 0, "vdot": 0}
@@ -20,30 +122,49 @@ LAUNCHERS = (
     ("triton.runtime.interpreter", "GridExecutor", "__call__"),
     ("triton.runtime.jit", "JITFunction", "run"),
 )
+ELEMENTWISE = ("mul", "mul_")
 ATTENTION = "scaled_dot_product"  # one op with two products in it, of query and key, and of weights and value
 
 
-class MatrixProducts(UncompiledMode):
-    """Counts the multiplications and additions of matrix products inside the block, by the dtype of their factors."""
+class LargestStorage(EveryOp):
+    """Records the largest storage, in elements, of any tensor that an op returns inside the block."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
+        self.elements = 0
+
+    def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
+        """Notes the storages of what an op gave."""
+        for leaf in result if isinstance(result, list | tuple) else (result,):
+            if isinstance(leaf, Tensor) and leaf.layout == torch.strided:
+                self.elements = max(self.elements, leaf.untyped_storage().nbytes() // leaf.element_size())
+
+
+class MatrixProducts(EveryOp):
+    """Counts the multiplications and additions of matrix products inside the block, by the dtype of their factors.
+
+    So does an elementwise product that is larger than each of its factors: summed up, it is a matrix product. What
+    computes nothing, on `meta`, counts where the call is made there (`on_meta`).
+    """
+
+    def __init__(self, on_meta: bool = False) -> None:
+        self.on_meta = on_meta
         self.by_dtype: Counter[str] = Counter()
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        name = func.name().removeprefix("aten::").partition(".")[0]
+    def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
+        """Counts the products of an op."""
+        name = op.name().removeprefix("aten::").partition(".")[0]
         if name in FACTORS:
             first, second = args[FACTORS[name] :][:2]
             self._count(first, first.numel() * (second.shape[-1] if second.dim() > 1 else 1))
         elif ATTENTION in name and "backward" not in name:
             query, key, value = args[:3]
             self._count(query, query.shape[:-1].numel() * key.shape[-2] * (query.shape[-1] + value.shape[-1]))
-        return func(*args, **(kwargs or {}))
+        elif name in ELEMENTWISE and _is_larger(result, args[:2]):
+            self._count(result, result.numel())
 
     def _count(self, factor: Tensor, products: int) -> None:
-        self.by_dtype[str(factor.dtype).removeprefix("torch.")] += 2 * products
+        if self.on_meta or not factor.is_meta:
+            self.by_dtype[str(factor.dtype).removeprefix("torch.")] += 2 * products
 
 
 class Narrowed(UncompiledMode):
@@ -64,11 +185,20 @@ class Narrowed(UncompiledMode):
         return result
 
 
+def _is_larger(result: Tensor, factors: tuple[Any, ...]) -> bool:
+    """Whether a product has more elements than each of its factors."""
+    sizes = [factor.numel() for factor in factors if isinstance(factor, Tensor)]
+    return len(sizes) == 2 and result.numel() > max(sizes) and min(sizes) > 1
+
+
 class SavedForBackward:
     """Counts the elements of the storages that are saved for a backward pass inside the block, each once.
 
-    What is kept within hooks of the called code's own, as `checkpoint` has them, is not seen.
+    Hooks of the called code's own take what is saved, as those of `checkpoint` do, which forget it. Of that what they
+    hand on as it is counts, and what is still there at the end of the block.
     """
+
+    active: SavedForBackward | None = None
 
     def __init__(self, modules: Iterable[Any]) -> None:
         parameters = (p for module in modules if isinstance(module, nn.Module) for p in module.parameters())
@@ -79,10 +209,26 @@ class SavedForBackward:
 
     def __enter__(self) -> SavedForBackward:
         self._hooks.__enter__()
+        self._taken: dict[int, tuple[StorageWeakRef, int]] = {}
+        SavedForBackward.active = self
         return self
 
     def __exit__(self, *exception: object) -> None:
+        SavedForBackward.active = None
         self._hooks.__exit__(*exception)
+        for place, (storage, elements) in self._taken.items():
+            if place not in self._seen and not storage.expired():
+                self.elements += elements
+
+    def take(self, saved: Tensor, packed: Any) -> None:
+        """Notes what a hook of the called code's own was given, and what it made of that."""
+        storage = saved.untyped_storage()
+        if storage.data_ptr() not in self._ours:
+            elements = storage.nbytes() // saved.element_size()
+            self._taken[storage.data_ptr()] = StorageWeakRef(storage), elements
+        for leaf in leaves(packed if isinstance(packed, tuple | list) else (packed,)):
+            if isinstance(leaf, Tensor):
+                self._note(leaf)
 
     def _note(self, saved: Tensor) -> Tensor:
         storage = saved.untyped_storage()
@@ -91,6 +237,27 @@ class SavedForBackward:
             self._seen[place] = storage
             self.elements += storage.nbytes() // saved.element_size()
         return saved
+
+
+def _noting_hooks(push: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(push)
+    def pushing(pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
+        watch = SavedForBackward.active
+
+        def noting(saved: Tensor) -> Any:
+            packed = pack(saved)
+            if watch is not None and watch is SavedForBackward.active:
+                watch.take(saved, packed)
+            return packed
+
+        push(pack if watch is None else noting, unpack)
+
+    return pushing
+
+
+# Before a learner's file can import the original.
+_autograd: Any = torch._C._autograd
+_autograd._push_saved_tensors_default_hooks = _noting_hooks(_autograd._push_saved_tensors_default_hooks)
 
 
 def _unchanged(saved: Tensor) -> Tensor:

@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import _tracemalloc
 import functools
+import mmap
 import tracemalloc
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.attention.bias import CausalBias
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import _disable_current_modes as beside_modes  # before a learner's are noted
 
-from grader.calls.values import leaves, mapped
+from grader.calls.values import leaves
 
 
 class UncompiledMode(TorchDispatchMode):
@@ -28,40 +30,40 @@ class UncompiledMode(TorchDispatchMode):
 
 def _bias_beside_modes(kind: type, *sizes: Any) -> Any:
     """A `causal_lower_right(…)`, made while no dispatch mode looks: torch can't make one where a mode does."""
-    with _disable_current_modes():
+    with beside_modes():
         return Tensor.__new__(kind, *sizes)
 
 
 CausalBias.__new__ = _bias_beside_modes  # type: ignore[assignment,method-assign]  # it has none of its own
 
 
-class LargestStorage(UncompiledMode):
-    """Records the largest storage, in elements, of any tensor that an op returns inside the block."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
-        self.elements = 0
-
-    def __torch_dispatch__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for leaf in result if isinstance(result, list | tuple) else (result,):
-            if isinstance(leaf, Tensor) and leaf.layout == torch.strided:
-                self.elements = max(self.elements, leaf.untyped_storage().nbytes() // leaf.element_size())
-        return result
-
-
 class ResultBefore:
-    """A call of `target` with other values of the same shapes, and what its result was then."""
+    """A call of `target` with the same tensors and arrays, which hold other values meanwhile, and what its result was
+    then. What is returned of the arguments' own memory does not count: it has to change with them."""
 
     def __init__(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        result = target(*mapped(args, _other), **mapped(dict(kwargs), _other))
-        self._tensors = [leaf for leaf in leaves(result) if isinstance(leaf, Tensor) and not leaf.is_meta]
+        given = [leaf for leaf in leaves((args, dict(kwargs))) if isinstance(leaf, Tensor | np.ndarray)]
+        values = [_copy(leaf) for leaf in given]
+        for leaf in given:
+            _fill(leaf, _other(leaf))
+        result = target(*args, **kwargs)
+        ours = {leaf.untyped_storage().data_ptr() for leaf in given if isinstance(leaf, Tensor) and not leaf.is_meta}
+        self._tensors = [
+            leaf
+            for leaf in leaves(result)
+            if isinstance(leaf, Tensor) and not leaf.is_meta and leaf.untyped_storage().data_ptr() not in ours
+        ]
         self._before = [tensor.detach().clone() for tensor in self._tensors]
         # By NumPy alone: torch may be off limits in the call.
-        self._arrays = [leaf for leaf in leaves(result) if isinstance(leaf, np.ndarray)]
+        arrays = [leaf for leaf in given if isinstance(leaf, np.ndarray)]
+        self._arrays = [
+            leaf
+            for leaf in leaves(result)
+            if isinstance(leaf, np.ndarray) and not any(np.may_share_memory(leaf, array) for array in arrays)
+        ]
         self._arrays_before = [array.copy() for array in self._arrays]
+        for leaf, value in zip(given, values, strict=True):
+            _fill(leaf, value)
 
     def has_changed(self) -> bool:
         """Whether a later call wrote over it."""
@@ -70,6 +72,17 @@ class ResultBefore:
             return True
         arrays = zip(self._arrays_before, self._arrays, strict=True)
         return not all(was.tobytes() == array.tobytes() for was, array in arrays)
+
+
+def _copy(leaf: Tensor | np.ndarray[Any, Any]) -> Any:
+    return leaf.detach().clone() if isinstance(leaf, Tensor) else leaf.copy()
+
+
+def _fill(leaf: Tensor | np.ndarray[Any, Any], values: Any) -> None:
+    if isinstance(leaf, np.ndarray):
+        np.copyto(leaf, values)
+    else:
+        leaf.detach().copy_(values)
 
 
 def _other(leaf: Any) -> Any:
@@ -84,10 +97,12 @@ def _other(leaf: Any) -> Any:
 class PeakMemory:
     """Measures the peak, in bytes, of what Python and NumPy allocate inside the block beyond what they held before.
 
-    It does not include torch's tensors or BLAS workspaces. Code that stops or resets the measurement gets none.
+    It does not include torch's tensors or BLAS workspaces. Files that are mapped into memory count as memory, from the
+    first one on. Code that stops or resets the measurement gets none.
     """
 
     disturbed = False  # set by calls that may disturb it; a process has only one tracemalloc
+    mapped = 0  # bytes of files
 
     def __init__(self) -> None:
         self.bytes: int | None = None
@@ -104,7 +119,7 @@ class PeakMemory:
 
     def __exit__(self, *exception: object) -> None:
         if tracemalloc.is_tracing() and not PeakMemory.disturbed:
-            self.bytes = max(_GET_TRACED_MEMORY()[1] - self._before, 0)
+            self.bytes = max(_GET_TRACED_MEMORY()[1] - self._before, 0) + PeakMemory.mapped
         if not self._before_us:
             _STOP()
 
@@ -128,6 +143,16 @@ def _noting(function: Callable[..., Any]) -> Callable[..., Any]:
     return noting
 
 
+class _Mapped(mmap.mmap):
+    """A mapped file, which counts."""
+
+    def __new__(cls, *given: Any, **named: Any) -> Self:
+        made = super().__new__(cls, *given, **named)
+        PeakMemory.mapped += len(made)
+        return made
+
+
+mmap.mmap = _Mapped  # type: ignore[misc]  # np.memmap looks it up there
 _START, _STOP, _RESET_PEAK = tracemalloc.start, tracemalloc.stop, tracemalloc.reset_peak
 _GET_TRACED_MEMORY = tracemalloc.get_traced_memory
 for _module in (tracemalloc, _tracemalloc):  # before a learner's file can import the originals

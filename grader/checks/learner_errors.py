@@ -26,7 +26,9 @@ UNKNOWN_NAME = "got an unexpected keyword argument"
 NOT_INITIALISED = re.compile(r"before Module\.__init__\(\) call|no attribute '_(modules|parameters|buffers|\w+_hooks)'")
 NOTEBOOKS_OWN = ("%", "!")
 IN_CELL = re.compile(r"\[step\d{2}_\w+\]\Z")  # the name of a file whose source is an answer cell of a notebook
+OF_A_CLASS = ("__init__", "forward", "__call__")
 NO_PART = "no part "  # the responder's words, before the path
+MOST_NAMES = 5  # of functions in a message
 MAX_SEARCHED = 2000  # characters of a message, which the learner's code controls
 MAX_COMPARED = 200  # names that a missing parameter is compared with: each comparison takes time
 NO_INPUT = "EOF when reading a line"
@@ -47,6 +49,10 @@ def _described(raised: Raised, shown: str, device: str) -> CheckFailed:
     """
     name = shown.partition("(")[0]
     if raised.type == "NotImplementedError" and not raised.message and raised.function != BACKWARD:
+        if raised.file and raised.function not in (name, *OF_A_CLASS):
+            said = _("{name} calls {function} in {file}, which is not written yet.")
+            said = said.format(name=name, function=raised.function, file=raised.file)
+            return CheckFailed(said, "todo", called=shown)
         return CheckFailed(_("{name} is not written yet.").format(name=name), "todo", called=shown)
     if raised.type == "NotThere":
         said = _("The file must define `{name}`, but does not.")
@@ -75,6 +81,24 @@ def _described(raised: Raised, shown: str, device: str) -> CheckFailed:
     if raised.shapes:
         lines.append(_("shapes there: {shapes}").format(shapes=", ".join(raised.shapes)))
     return CheckFailed("\n".join([*lines, *_causes(raised, device)]), called=shown, by_code=True)
+
+
+def other_work(functions: list[str], called: str) -> CheckFailed:
+    """A call on `meta` and the same one on the CPU used other functions."""
+    said = _(
+        "On the `meta` device the code does other work than on the CPU: only one of the two calls {functions}. The "
+        "device should make no difference."
+    )
+    return CheckFailed(said.format(functions=", ".join(f"`{name}`" for name in functions[:MOST_NAMES])), called=called)
+
+
+def unmeasured(measured: int, least: float, called: str) -> CheckFailed:
+    """A call did less than any right way takes, as far as was seen."""
+    said = _(
+        "What was done could not be measured: {measured:,} were counted, and any right way takes {least:,} or more. "
+        "Compute with torch's ordinary functions (or NumPy's, where the step asks for these)."
+    )
+    return CheckFailed(said.format(measured=measured, least=round(least)), called=called)
 
 
 def _causes(raised: Raised, device: str) -> Iterator[str]:

@@ -30,6 +30,9 @@ def load_torch() -> None:
     import torch
 
     torch.set_num_threads(1)
+    from grader.calls import devices  # it needs torch
+
+    devices.compute_exactly()
     for codec in CODECS:
         codecs.lookup(codec)
     if sys.platform != "win32":
@@ -50,7 +53,7 @@ def warm_up() -> None:
     import torch
 
     from grader.calls.builtins import FAMILIES, IN_ANY_FORM, BuiltIns
-    from grader.calls.memory import LargestStorage
+    from grader.calls.counters import LargestStorage
     from grader.calls.modes import OneDevice
 
     torch.default_generator.manual_seed(0)

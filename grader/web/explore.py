@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from grader.base.language import N_
 from grader.web.explore_process import GPTProcess, GPTSilent
-
-MOST_WRITTEN = 400  # tokens at once
-BINARY, LINES = "application/octet-stream", "application/x-ndjson"
 
 # English sentences that the modules `explore*.js` say.
 TEXTS = (
@@ -65,40 +61,19 @@ TEXTS = (
 
 
 def routes(gpt: GPTProcess) -> list[Route]:
-    """What the tab asks, of one process."""
+    """What the tab asks, of one process: JSON in; the length of a JSON in four bytes, it, and further bytes out."""
 
-    async def one(request: Request) -> Response:
-        question = {"ask": request.path_params["what"]} | await request.json()
-        return Response(await run_in_threadpool(_framed, gpt, question), media_type=BINARY)
+    async def answer(request: Request) -> Response:
+        question = await request.json() | {"ask": request.path_params["what"]}
+        return Response(await run_in_threadpool(_framed, gpt, question), media_type="application/octet-stream")
 
-    async def write(request: Request) -> Response:
-        return StreamingResponse(_written(gpt, await request.json()), media_type=LINES)
-
-    return [
-        Route("/data/explore/write", write, methods=["POST"]),
-        Route("/data/explore/{what:str}", one, methods=["POST"]),
-    ]
+    return [Route("/data/explore/{what}", answer, methods=["POST"])]
 
 
 def _framed(gpt: GPTProcess, question: dict[str, Any]) -> bytes:
-    """The length of the answer's JSON in four bytes, the JSON, and what comes with it."""
     try:
         header, body = gpt.ask(question)
     except GPTSilent as error:
         header, body = {"error": str(error)}, b""
     said = json.dumps(header).encode()
     return struct.pack("<I", len(said)) + said + body
-
-
-def _written(gpt: GPTProcess, asked: dict[str, Any]) -> Iterator[str]:
-    """A line for each token, as it is drawn. Each is a question of its own, so that others are answered in between."""
-    ids: list[int] = []
-    for _token in range(min(MOST_WRITTEN, int(asked.pop("count", MOST_WRITTEN)))):
-        try:
-            header, _body = gpt.ask({"ask": "next", "ids": ids} | asked)
-        except GPTSilent as error:
-            header = {"error": str(error)}
-        ids = header.pop("ids", [])
-        yield json.dumps(header) + "\n"
-        if "error" in header:
-            return

@@ -3,19 +3,15 @@ import { el, t } from "./kit.js";
 import { arcs, decoded, HeadMap, shown, thumb } from "./explore_map.js";
 import { Next, percent } from "./explore_next.js";
 
-const TYPING = 40; // milliseconds after the last key
-const WRITTEN = 60; // tokens
-const DROPPED = 0.2;
+const [TYPING, WRITTEN, DROPPED] = [40, 60, 0.2]; // milliseconds after the last key; tokens; a part of the weights
 
 export const mount = (root) => new Explore(root);
 
-const send = (what, question, signal) => fetch(`/data/explore/${what}`, {
-  method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(question), signal,
-});
-
 // An answer: JSON, and bytes after it.
 async function ask(what, question, signal) {
-  const answer = await send(what, question, signal);
+  const answer = await fetch(`/data/explore/${what}`, {
+    method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(question), signal,
+  });
   if (!answer.ok) throw new Error(t("The session has ended. To continue, type: make course"));
   const bytes = await answer.arrayBuffer();
   const length = new DataView(bytes).getUint32(0, true);
@@ -30,22 +26,16 @@ const signed = (part) => (Math.abs(part) < 0.0005 ? "0 %" : `${part < 0 ? "−" 
 
 class Explore {
   constructor(root) {
-    this.root = root;
-    this.layer = this.head = 0;
-    this.chosen = null; // the head that the page began with
-    this.cell = null; // [query, key] that is looked at
-    this.changes = {}; // name of a change -> what it changes in a view
-    this.looks = [];
-    this.writing = null;
+    // chosen: the head that it began with; cell: [query, key] that is looked at; changes: what each switch changes in a view
+    Object.assign(this, { root, layer: 0, head: 0, chosen: null, cell: null, changes: {}, looks: [], writing: null });
     this.#build();
     this.#begin();
   }
 
   // --- what stands on the page ---
-
   #build() {
-    this.weights = el("select", { id: "look-weights", onchange: () => { this.chosen = this.asked = null; this.#become(this.#model().sample); } });
-    this.text = el("textarea", { id: "look-text", rows: 3, spellcheck: "false", oninput: () => this.#soon("typing", TYPING, () => this.#refresh()) });
+    this.weights = el("select", { id: "look-weights", onchange: () => { this.chosen = this.asked = null; this.#refresh(this.#model().sample); } });
+    this.text = el("textarea", { id: "look-text", rows: 3, maxlength: 16000, spellcheck: "false", oninput: () => this.#soon("typing", TYPING, () => this.#refresh()) });
     this.note = el("p", { class: "look-note", role: "status" });
     this.whose = el("details", { class: "look-whose" });
     this.write = el("button", { type: "button", class: "primary", onclick: () => this.#write() }, t("Generate"));
@@ -56,12 +46,11 @@ class Explore {
     this.told = el("p", { class: "look-told", "aria-live": "polite" });
     this.whatIf = el("div", { class: "look-changes", role: "group", "aria-label": t("What if") });
     this.heads = el("div", { class: "look-heads", role: "group", "aria-label": t("Heads") });
-    this.turn = el("button", { type: "button", onclick: () => this.#silenceEach() }, t("Silence each head in turn"));
     this.maps = el("div", { class: "look-maps" });
     this.title = el("h2", {});
     const zoom = (label, name, factor) => el("button", { type: "button", "aria-label": name, title: name, onclick: () => this.#zoom(factor) }, label);
     const next = el("section", { class: "look-next" });
-    this.next = new Next(next, (text) => this.#become(this.text.value + text), () => this.looks.length && this.next.draw(this.looks));
+    this.next = new Next(next, (text) => this.#refresh(this.text.value + text), () => this.looks.length && this.next.draw(this.looks));
     this.root.classList.add("look");
     this.root.replaceChildren(
       el("header", { class: "look-top" }, el("h1", {}, t("Look inside your GPT")),
@@ -70,13 +59,12 @@ class Explore {
       el("div", { class: "look-typed" }, this.text, this.write), this.note, this.written,
       el("div", { class: "look-strip" }, this.line, this.arcs), this.told, this.whatIf,
       (this.body = el("div", { class: "look-body" },
-        el("section", { class: "look-all" }, el("h2", {}, t("Heads")), this.heads, this.turn),
+        el("section", { class: "look-all" }, el("h2", {}, t("Heads")), this.heads, el("button", { type: "button", onclick: () => this.#silenceEach() }, t("Silence each head in turn"))),
         el("section", { class: "look-one" }, el("div", { class: "look-title" }, this.title, zoom("−", t("Zoom out"), 2), zoom("+", t("Zoom in"), 0.5)), this.maps,
           el("p", { class: "look-quiet" }, t("Each row is a token that attends, each column a token attended to. Arrow keys move, + and − zoom."))),
         next)));
     this.line.addEventListener("pointerover", ({ target }) => target.dataset.place && this.#at([Number(target.dataset.place), null]));
-    this.size = new ResizeObserver(() => this.#draw());
-    this.size.observe(this.maps);
+    new ResizeObserver(() => this.#draw()).observe(this.maps);
     const again = () => this.looks.length && this.#drawAll(); // in the other colours
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
     new MutationObserver(again).observe(document.documentElement, { attributeFilter: ["data-theme"] });
@@ -88,20 +76,17 @@ class Explore {
     if (!this.about) return;
     const asked = new URLSearchParams(location.search);
     this.weights.replaceChildren(...this.about.weights.map((one) => el("option", { value: one.name }, this.#nameOf(one))));
-    const language = document.documentElement.lang;
     const known = (name) => this.about.weights.some((one) => one.name === name);
-    this.weights.value = [asked.get("weights"), "trained", `kit-${language}`].find(known) ?? this.about.weights[0].name;
-    this.text.value = asked.get("text") ?? this.#model().sample;
+    this.weights.value = [asked.get("weights"), "trained", `kit-${document.documentElement.lang}`].find(known) ?? this.about.weights[0].name;
     this.asked = asked.get("head")?.split(".").map(Number);
     this.#drawWhose();
     this.#drawChanges();
-    this.#refresh();
+    this.#refresh(asked.get("text") ?? this.#model().sample);
   }
 
   #nameOf({ name, steps }) {
-    if (name === "trained") return t("yours, trained for {steps} steps", { steps });
-    if (name === "gpt2") return "GPT-2";
-    return name === "kit-ko" ? t("the kit's, trained on Korean stories") : t("the kit's, trained on English stories");
+    const names = { "kit-en": t("the kit's, trained on English stories"), "kit-ko": t("the kit's, trained on Korean stories"), gpt2: "GPT-2" };
+    return names[name] ?? t("yours, trained for {steps} steps", { steps });
   }
 
   #model() {
@@ -140,22 +125,22 @@ class Explore {
   }
 
   #switch(name, change) {
+    const place = [...this.whatIf.children].indexOf(document.activeElement);
     if (name in this.changes) delete this.changes[name];
     else this.changes[name] = change;
-    const place = [...this.whatIf.children].indexOf(document.activeElement);
     this.#drawChanges();
     this.whatIf.children[place]?.focus();
     this.#refresh();
   }
 
   // --- what the server answers ---
-
   #views() {
     const plain = { text: this.text.value, weights: this.weights.value };
     return Object.keys(this.changes).length ? [plain, Object.assign({ ...plain }, ...Object.values(this.changes))] : [plain];
   }
 
-  async #refresh() {
+  async #refresh(text = this.text.value) {
+    this.text.value = text;
     this.asking?.abort();
     this.effects = null;
     const { signal } = (this.asking = new AbortController());
@@ -167,7 +152,7 @@ class Explore {
         const look = await ask("look", { view }, signal);
         if (!this.chosen) { // the head whose last token looks back most clearly
           [this.layer, this.head] = this.chosen = this.asked ?? look.clearest;
-          this.cell = [look.tokens.length - 1, null];
+          this.cell = [(this.last = look.tokens.length - 1), null];
           this.#drawChanges();
         }
         look.map = await this.#mapOf(view, signal);
@@ -181,17 +166,14 @@ class Explore {
       if (error.name !== "AbortError") this.#say(error.message, true);
       return;
     }
-    if (this.about.start !== this.looks[0].start) return this.#reload();
+    if (this.about.start !== this.looks[0].start) { // a step has changed on disk, and so has whose code answers
+      this.about = await ask("about", {});
+      this.#drawWhose();
+    }
     this.#remember();
     this.#tellAbout(this.looks[0]);
     this.#drawAll();
     this.root.dataset.milliseconds = Math.round(performance.now() - began);
-  }
-
-  async #reload() { // a step has changed on disk, and so has whose code answers
-    this.about = await ask("about", {});
-    this.#drawWhose();
-    this.#refresh();
   }
 
   async #mapOf(view, signal) {
@@ -200,12 +182,11 @@ class Explore {
   }
 
   #tellAbout({ cut, unknown, agrees }) {
-    const said = [
+    this.#say([
       cut && t("The model sees the last {count} tokens; the {cut} before them are left out.", { count: this.#model().block, cut }),
       unknown.length && t("Left out, as the model has never seen them: {characters}", { characters: unknown.join(" ") }),
       !agrees && t("These weights do not reproduce what step 9's attention returned."),
-    ];
-    this.#say(said.filter(Boolean).join(" "));
+    ].filter(Boolean).join(" "));
   }
 
   #say(sentence, isWrong = false) {
@@ -224,10 +205,11 @@ class Explore {
   }
 
   // --- drawing ---
-
   #drawAll() {
     const [look] = this.looks;
-    if (this.cell && Math.max(...this.cell) >= look.tokens.length) this.cell = null;
+    const last = look.tokens.length - 1;
+    if (this.cell && (this.cell[0] === this.last || Math.max(...this.cell) > last)) this.cell = [last, null];
+    this.last = last;
     this.chips = look.tokens.map((token, place) => el("span", { "data-place": place, role: "option", id: `look-token-${place}` }, shown(token)));
     this.line.replaceChildren(...this.chips);
     this.#drawHeads();
@@ -245,14 +227,14 @@ class Explore {
       const [layer, head] = [Math.floor(place / heads), place % heads];
       const canvas = el("canvas", { "aria-hidden": "true" });
       const here = layer === this.layer && head === this.head;
-      const name = t("layer {layer}, head {head}", { layer: layer, head });
+      const name = t("layer {layer}, head {head}", { layer, head });
       const effect = this.effects?.[place];
       buttons.push(el("button", { type: "button", "aria-pressed": String(here), "aria-label": name, title: name, tabindex: here ? 0 : -1, onclick: () => this.#choose(layer, head), onkeydown: (event) => this.#moveHead(event, place) },
         canvas, el("span", {}, `${layer}.${head}`), effect != null && el("b", { class: Math.abs(effect) < 0.05 && "look-little" }, signed(effect))));
     }
-    const focused = this.heads.contains(document.activeElement);
+    const isFocused = this.heads.contains(document.activeElement);
     this.heads.replaceChildren(...buttons);
-    if (focused) this.heads.querySelector("[aria-pressed=true]").focus();
+    if (isFocused) this.heads.querySelector("[aria-pressed=true]").focus();
     buttons.forEach((button, place) => thumb(button.firstChild, look.small.subarray(place * area, (place + 1) * area), look.side));
   }
 
@@ -265,11 +247,10 @@ class Explore {
     this.title.textContent = t("Layer {layer}, head {head}", { layer: this.layer, head: this.head });
     this.body.classList.toggle("two", this.looks.length > 1);
     const kept = this.drawn ?? [];
-    this.drawn = this.looks.map((_look, which) => {
-      const map = kept[which] ?? this.#newMap();
+    this.drawn = this.looks.map((_look, which) => kept[which] ?? this.#newMap());
+    this.drawn.forEach((map, which) => {
       map.label.textContent = this.looks.length > 1 ? labels[which] : "";
       map.canvas.setAttribute("aria-label", `${this.title.textContent} ${map.label.textContent}`);
-      return map;
     });
     this.maps.replaceChildren(...this.drawn.map((map) => map.figure));
     this.#draw();
@@ -302,8 +283,7 @@ class Explore {
     const [first, second] = this.looks;
     const n = first.tokens.length;
     const query = this.cell?.[0] ?? -1;
-    const row = (look) => this.#weights(look).subarray(query * n, (query + 1) * n);
-    const rows = query < 0 ? [] : this.looks.map((look, which) => [row(look), which ? "look-b" : "look-a"]);
+    const rows = query < 0 ? [] : this.looks.map((look, which) => [this.#weights(look).subarray(query * n, (query + 1) * n), which ? "look-b" : "look-a"]);
     this.chips.forEach((chip, place) => {
       chip.classList.toggle("here", place === query);
       chip.style.setProperty("--weight", rows.length ? rows[0][0][place] : 0);
@@ -326,14 +306,13 @@ class Explore {
   }
 
   #difference(first, second) {
-    const mean = ({ loss }) => (loss.reduce((sum, one) => sum + one, 0) / Math.max(1, loss.length)).toFixed(2);
-    const [one, other] = [this.#weights(first), this.#weights(second)];
-    const most = one.reduce((largest, weight, place) => Math.max(largest, Math.abs(weight - other[place])), 0);
-    return t("Loss on this text: {before} as it is, {after} with the change. Largest change in this head: {most}.", { before: mean(first), after: mean(second), most: most < 0.0005 ? "0" : most.toFixed(3) });
+    const [before, after] = [first, second].map(({ loss }) => (loss.reduce((sum, one) => sum + one, 0) / Math.max(1, loss.length)).toFixed(2));
+    const other = this.#weights(second);
+    const most = this.#weights(first).reduce((largest, weight, place) => Math.max(largest, Math.abs(weight - other[place])), 0);
+    return t("Loss on this text: {before} as it is, {after} with the change. Largest change in this head: {most}.", { before, after, most: most < 0.0005 ? "0" : most.toFixed(3) });
   }
 
   // --- what is chosen ---
-
   #at(cell) {
     if (String(cell) === String(this.cell)) return;
     this.cell = cell;
@@ -380,31 +359,26 @@ class Explore {
     this.#drawChanges();
     this.#remember();
     if (this.changes.head) return this.#refresh();
-    const views = this.#views();
-    if (moved) {
-      const maps = await Promise.all(views.map((view) => this.#mapOf(view)));
-      maps.forEach((map, which) => (this.looks[which].map = map));
-    }
+    const maps = moved ? await Promise.all(this.#views().map((view) => this.#mapOf(view))) : [];
+    if (layer !== this.layer) return;
+    maps.forEach((map, which) => (this.looks[which].map = map));
     this.#drawHeads();
     this.#drawMaps();
   }
 
   // What the likeliest next token loses when a head is silenced, one after the other.
   async #silenceEach() {
-    const answer = await ask("each", { view: this.#views()[0] }).catch((error) => this.#say(error.message, true));
-    this.effects = answer?.effects;
+    this.effects = (await ask("each", { view: this.#views()[0] }).catch((error) => this.#say(error.message, true)))?.effects;
     this.#drawHeads();
   }
 
   // --- the text grows ---
-
   async #write() {
     if (this.writing) return this.writing.abort();
     const { signal } = (this.writing = new AbortController());
     this.write.textContent = t("Stop");
     const views = this.#views();
-    const names = this.#labels();
-    const lines = views.map((_view, which) => el("p", {}, views.length > 1 && el("b", {}, names[which]), el("span", {})));
+    const lines = views.map((_view, which) => el("p", {}, views.length > 1 && el("b", {}, this.#labels()[which]), el("span", {})));
     this.written.replaceChildren(...lines);
     try {
       await Promise.all(views.map((view, which) => this.#stream(view, lines[which].lastChild, signal)));
@@ -414,27 +388,15 @@ class Explore {
     this.writing = null;
     this.write.textContent = t("Generate");
     if (views.length === 1) this.written.replaceChildren();
-    this.#become(this.text.value + lines[0].lastChild.textContent);
-  }
-
-  #become(text) {
-    this.text.value = text;
-    this.#refresh();
+    this.#refresh(this.text.value + lines[0].lastChild.textContent);
   }
 
   async #stream(view, into, signal) {
-    const seeded = { ...view, seed: 1 + Math.floor(Math.random() * 1e6) };
-    const answer = await send("write", { view: seeded, count: WRITTEN, ...this.next.drawing }, signal);
-    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-    for (let held = ""; ;) {
-      const { value, done } = await reader.read();
-      if (done) return;
-      const lines = (held + value).split("\n");
-      held = lines.pop();
-      for (const line of lines.map((one) => JSON.parse(one))) {
-        if (line.error) throw new Error(line.error);
-        into.textContent += line.text;
-      }
+    const question = { view: { ...view, seed: Math.floor(Math.random() * 1e6) }, ids: [], ...this.next.drawing };
+    for (let token = 0; token < WRITTEN; token++) {
+      const { ids, text } = await ask("next", question, signal);
+      question.ids = ids;
+      into.textContent += text;
     }
   }
 }

@@ -1,38 +1,31 @@
 // What attends to what: maps on a canvas, small and large, and arcs between tokens.
 
-let halves = null;
+const halves = Float32Array.from({ length: 65536 }, (_none, bits) => {
+  const [exponent, fraction] = [(bits >> 10) & 31, bits & 1023];
+  const size = exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : fraction / 2 ** 24;
+  return exponent === 31 ? NaN : bits >> 15 ? -size : size;
+});
 
 // float16 in bytes -> Float32Array
-export function decoded(buffer) {
-  if (!halves) {
-    halves = new Float32Array(65536);
-    for (let bits = 0; bits < 65536; bits++) {
-      const [sign, exponent, fraction] = [bits >> 15 ? -1 : 1, (bits >> 10) & 31, bits & 1023];
-      halves[bits] = exponent === 31 ? (fraction ? NaN : sign * Infinity)
-        : sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -14 * (fraction / 1024));
-    }
-  }
-  return Float32Array.from(new Uint16Array(buffer), (bits) => halves[bits]);
-}
+export const decoded = (buffer) => Float32Array.from(new Uint16Array(buffer), (bits) => halves[bits]);
 
 // A token with what is invisible written out.
 export const shown = (token) => token.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥") || "∅";
 
 const colours = (element) => {
   const style = getComputedStyle(element);
-  const of = (name) => style.getPropertyValue(name).trim();
-  return { ink: of("--look-ink"), quiet: of("--look-quiet"), line: of("--look-line"), mark: of("--look-mark"),
-    weight: of("--look-weight").match(/[\d.]+/g).slice(0, 3).map(Number), font: style.fontFamily };
+  const [ink, quiet, line, mark, weight] = ["ink", "quiet", "line", "mark", "weight"].map((name) => style.getPropertyValue(`--look-${name}`));
+  return { ink, quiet, line, mark, weight: weight.match(/[\d.]+/g).slice(0, 3).map(Number), font: style.fontFamily };
 };
 
-// A picture of a matrix, a pixel for each number: transparent at 0, the colour of weights at 1.
-function image(rows, columns, value, weight) {
-  const made = new OffscreenCanvas(columns, rows);
+// A picture of a square of weights, a pixel for each: transparent at 0, the colour of weights at 1.
+function image(side, value, weight) {
+  const made = new OffscreenCanvas(side, side);
   const pen = made.getContext("2d");
-  const pixels = pen.createImageData(columns, rows);
-  for (let place = 0; place < rows * columns; place++) {
+  const pixels = pen.createImageData(side, side);
+  for (let place = 0; place < side * side; place++) {
     pixels.data.set(weight, 4 * place);
-    pixels.data[4 * place + 3] = 255 * Math.min(1, value(Math.floor(place / columns), place % columns)) ** 0.75;
+    pixels.data[4 * place + 3] = 255 * Math.min(1, value(Math.floor(place / side), place % side)) ** 0.75;
   }
   pen.putImageData(pixels, 0, 0);
   return made;
@@ -43,8 +36,8 @@ export function thumb(canvas, bytes, side) {
   const { weight } = colours(canvas);
   canvas.width = canvas.height = 96;
   const pen = canvas.getContext("2d");
-  pen.imageSmoothingEnabled = side > 96;
-  pen.drawImage(image(side, side, (row, column) => bytes[row * side + column] / 255, weight), 0, 0, 96, 96);
+  pen.imageSmoothingEnabled = false;
+  pen.drawImage(image(side, (row, column) => bytes[row * side + column] / 255, weight), 0, 0, 96, 96);
 }
 
 // The large map of a head, or the part of it that `zoom` names; it keeps where its cells are, for the pointer.
@@ -75,7 +68,9 @@ export class HeadMap {
     pen.imageSmoothingEnabled = cell < 1;
     pen.imageSmoothingQuality = "high";
     const value = (row, column) => weights[(top + row) * n + left + column];
-    pen.drawImage(image(count, count, value, colour.weight), margin, margin, cell * count, cell * count);
+    const seen = [weights.buffer, weights.byteOffset, top, left, count, String(colour.weight)];
+    if (!this.seen?.every((one, place) => one === seen[place])) Object.assign(this, { seen, image: image(count, value, colour.weight) });
+    pen.drawImage(this.image, margin, margin, cell * count, cell * count);
     pen.strokeStyle = colour.line;
     pen.strokeRect(margin + 0.5, margin + 0.5, cell * count, cell * count);
     if (other && cell > 3) this.#outline(pen, colour, value, (row, column) => other[(top + row) * n + left + column]);
@@ -116,16 +111,13 @@ export class HeadMap {
   }
 
   #mark(pen, colour, [query, key]) {
-    const x = this.margin + (key - this.left) * this.cell;
-    const y = this.margin + (query - this.top) * this.cell;
-    const side = this.cell * this.count;
+    const [row, column] = [query - this.top, key - this.left];
+    const y = this.margin + row * this.cell;
     pen.strokeStyle = colour.ink;
     pen.lineWidth = 1;
-    pen.globalAlpha = 0.55;
-    if (query >= this.top && query < this.top + this.count) pen.strokeRect(this.margin, y, side, this.cell);
-    pen.globalAlpha = 1;
+    if (row >= 0 && row < this.count) pen.strokeRect(this.margin, y, this.cell * this.count, this.cell);
     pen.lineWidth = 2;
-    if (key != null && x >= this.margin && y >= this.margin && key >= this.left) pen.strokeRect(x, y, Math.max(3, this.cell), Math.max(3, this.cell));
+    if (key != null && column >= 0) pen.strokeRect(this.margin + column * this.cell, y, Math.max(3, this.cell), Math.max(3, this.cell));
   }
 
   // Which query and key are under the pointer; null beside the map.

@@ -3,7 +3,6 @@ import { el, t } from "./kit.js";
 import { shown } from "./explore_map.js";
 
 const [FEWEST, ROWS] = [5, 12];
-const STORED = "explore.drawing";
 
 // logits, the largest first -> {own, left}: the model's own chances, and what is drawn from.
 export function chances(logits, { temperature, top_k: topK, top_p: topP }) {
@@ -32,9 +31,6 @@ export class Next {
   constructor(root, taken, changed) {
     this.taken = taken;
     this.drawing = { temperature: 0.8, top_k: 20, top_p: 1 };
-    try {
-      Object.assign(this.drawing, JSON.parse(sessionStorage.getItem(STORED)));
-    } catch { /* what another version kept */ }
     this.rows = el("div", { class: "look-bars" });
     this.layers = el("ol", { class: "look-layers", start: 0 });
     root.append(
@@ -53,7 +49,6 @@ export class Next {
     input.addEventListener("input", () => {
       this.drawing[name] = Number(input.value);
       value.textContent = said(this.drawing[name]);
-      sessionStorage.setItem(STORED, JSON.stringify(this.drawing));
       changed();
     });
     return el("p", { class: "look-slider" }, el("label", { for: input.id }, label), input, value);

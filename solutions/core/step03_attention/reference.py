@@ -3,9 +3,9 @@
 Now the scores become weights and the weights mix the values: every query gets its own average of all values. With three
 learned projections in front, a sequence attends to itself, and that is a layer you can train.
 
-Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
-unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right. A
-module has no other parameters than those named.
+Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
+stay unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is
+right. A module has no other parameters than those named.
 
 Off limits: `scaled_dot_product_attention` and `nn.MultiheadAttention`, in every form.
 """
@@ -30,8 +30,8 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = N
     scores = query @ key.transpose(-2, -1) / math.sqrt(d)  # (..., T_q, T_k)
     if mask is not None:
         # A score of minus infinity becomes weight 0, and the others of the row still sum to 1.
-        scores = scores.masked_fill(~mask, -math.inf)  # (..., T_q, T_k)
-    weights = torch.softmax(scores, dim=-1)  # (..., T_q, T_k), each row sums to 1 over the keys
+        scores = scores.masked_fill(~mask, -torch.inf)  # (..., T_q, T_k)
+    weights = scores.softmax(dim=-1)  # (..., T_q, T_k), each row sums to 1 over the keys
     context = weights @ value  # (..., T_q, d_v)
     return context, weights
     ### END SOLUTION
