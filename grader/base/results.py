@@ -235,6 +235,7 @@ class Graded(msgspec.Struct, kw_only=True):
     login: str = ""
     attempt: int = 0  # which of several counts, from 0
     unread: tuple[tuple[str, str], ...] = ()  # where there is no report that would say so
+    from_kit: tuple[str, ...] = ()  # steps of which much stands word for word in the kit's own files
 
 
 def is_open(step: StepResult) -> bool:

@@ -169,6 +169,8 @@ def by_itself(step: StepResult, again: StepResult, found: Earlier) -> StepResult
     names = ", ".join(found.names)
     if not found.wrong:
         said = _("{steps} was not handed in with this step: the reference took its place.")
+        if len(found.names) > 1:
+            said = _("{steps} were not handed in with this step: the references took their place.")
         return msgspec.structs.replace(result, note=said.format(steps=names))
     said = _("Graded by itself, with the reference in place of {steps}, it is worth {score} of {total}.")
     worth = said.format(steps=names, score=f"{again.score or 0.0:.4g}", total=f"{again.max_score:.4g}")

@@ -52,6 +52,7 @@ class LabRoutes:
         """Ends the lab that runs."""
         if self._process:
             self._process.kill()
+            self._process.wait()
 
     # --- what the page asks ---
 
