@@ -31,6 +31,41 @@ for number, wanted in zip(held, (3, 4)):
 os.execvp(sys.argv[3], sys.argv[3:])
 """
 HEARD = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
+# What a page's letters look like, and what of it goes beyond the window.
+CONTRAST = """
+const shade = text => (text.match(/[\\d.]+/g) || []).map(Number);
+const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+  .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+const behind = one => {
+  for (; one; one = one.parentElement) {
+    const colour = shade(getComputedStyle(one).backgroundColor);
+    if (colour.length === 3 || colour[3] === 1) return colour;
+  }
+  return [255, 255, 255];
+};
+const contrast = one => {
+  const [a, b] = [light(shade(getComputedStyle(one).color)), light(behind(one))];
+  return (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+};
+"""
+FITS = (
+    "(() => {"
+    + CONTRAST
+    + """
+const wide = document.documentElement.clientWidth;
+const unseen = "svg, script, style, .unseen, .skip";
+const said = [...document.querySelectorAll("body *")].filter(one => !one.closest(unseen) &&
+  one.checkVisibility() && [...one.childNodes].some(part => part.nodeType === 3 && part.textContent.trim()));
+const inside = ".scroll, .picture, .part, pre, .unseen, .skip, .look-tokens, .look-maps";
+const names = found => found.map(one => `${one.tagName}.${one.className} ${one.textContent.trim().slice(0, 40)}`);
+return {
+  sideways: document.documentElement.scrollWidth - wide,
+  outside: names(said.filter(one => !one.closest(inside) && one.getBoundingClientRect().right > wide + 1)),
+  faint: names(said.filter(one => !one.closest(":disabled") && contrast(one) < 4.5)),
+  small: names(said.filter(one => parseFloat(getComputedStyle(one).fontSize) < 11)),
+};
+})()"""
+)
 KEYS = {"Enter": (13, "\r"), "Tab": (9, ""), "Escape": (27, ""), " ": (32, " "), "ArrowRight": (39, ""),
         "ArrowLeft": (37, ""), "ArrowDown": (40, ""), "ArrowUp": (38, "")}  # fmt: skip
 
@@ -116,7 +151,7 @@ class Tab:
     def until(self, script: str) -> None:
         """Waits for a script in the page to return something true; while a page loads, it may fail."""
         deadline = time.monotonic() + PATIENCE
-        while "exceptionDetails" in (found := self._evaluated(script)) or not found["result"].get("value"):
+        while "exceptionDetails" in (found := self._evaluated(f"!!({script})")) or not found["result"].get("value"):
             assert time.monotonic() < deadline, (script, self.value("document.body.innerText"))
             time.sleep(0.05)
 
@@ -126,6 +161,10 @@ class Tab:
         named = {"key": key, "windowsVirtualKeyCode": code} | ({"text": text} if text else {})
         self.ask("Input.dispatchKeyEvent", type="keyDown", **named)
         self.ask("Input.dispatchKeyEvent", type="keyUp", **named)
+
+    def misfits(self) -> dict[str, Any]:
+        """What is too wide, too faint or too small to be read; empty where everything fits."""
+        return {name: found for name, found in self.value(FITS).items() if found}
 
     def picture(self, file: Path) -> None:
         """Keeps what is seen, as a PNG."""

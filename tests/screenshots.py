@@ -2,7 +2,7 @@
 
 The submissions are made here: three steps done, and a mask that is upside down in step 4. `make grade` and the page are
 run on them here, and `make watch` in a fresh learner's kit. The class is that of `examples/course/`. Terminals are
-drawn by rich, pages as WeasyPrint prints them: a browser is not needed.
+drawn by rich, pages as WeasyPrint prints them; the course's page alone needs a browser, a Chromium.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from grader.feedback import class_page
 from grader.feedback.standings import standing
 from grader.judge.grader import Grader
 from grader.report import page, terminal
+from tests import browser
 from tests.watched import POINTS, Session
 
 IMAGES = ROOT / "docs" / "images"
@@ -180,6 +181,24 @@ def require_korean_font() -> None:
         )
 
 
+def in_browser(folder: Path, spoken: str, scratch: Path) -> None:
+    """The course's page at step 4, as a browser shows it; left as it is where there is none."""
+    if browser.BROWSER is None:
+        print("No Chromium was found on the path: docs/images/course.*.png stay as they are.")
+        return
+    with Session(folder, "4", command="course", terminal=False, KIT_LANG=spoken, BROWSER="true") as session:
+        address = re.search(r"http://127\.0\.0\.1:\d+/\S+", session.until("127.0.0.1"))
+        assert address is not None
+        with browser.Tab(address[0], scratch / f"profile-{spoken}", 1440, 960) as tab:
+            tab.until("document.querySelector('.status.fail') && document.querySelectorAll('.row.pass').length == 3")
+            tab.until("document.querySelector('.lesson figure')")
+            tab.until("document.querySelectorAll('.map li')[3].querySelector('.lab')")
+            tab.value(
+                "document.querySelector('.middle').scrollTop = document.querySelector('.lesson figure').offsetTop - 320"
+            )
+            tab.picture(IMAGES / f"course.{spoken}.png")
+
+
 def main() -> None:
     """Draws every picture in each language."""
     require_korean_font()
@@ -200,6 +219,7 @@ def main() -> None:
                     (IMAGES / f"{name}.{spoken}.svg").write_text(svg(console, title), encoding="utf-8")
                 fourth = grader.grade(submission.read(folder), [MASK], device="all", seed=SEED)
                 (IMAGES / f"report.{spoken}.png").write_bytes(paper(page.html(fourth), "report"))
+                in_browser(folder, spoken, Path(scratch))
                 (IMAGES / f"class.{spoken}.png").write_bytes(paper(a_class(grader), "class"))
 
 

@@ -98,8 +98,10 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     for student in STUDENTS:
         for name in term.assignments:
             hand_in(folder / "course", term, student, name, answers(student, name))
+    (folder / "course" / "nbgrader_config.py").write_text("", encoding="utf-8")
     for student in ("brook", "dora"):
         (folder / "course" / "submitted" / student / "scores" / "timestamp.txt").write_text(LATE)
+    (folder / "course" / "submitted" / "emre" / "timestamp.txt").write_text(LATE)  # of his own
     return SimpleNamespace(folder=folder, term=term)
 
 

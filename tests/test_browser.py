@@ -21,6 +21,7 @@ from grader.course import choice
 from grader.feedback import class_page
 from grader.feedback.standings import Standing
 from grader.report import page
+from tests.browser import CONTRAST
 from tests.test_class_page import DROPOUT, MASK, step, student
 
 nbconvert = pytest.importorskip("nbconvert", reason="nbconvert is not installed: make release installs it")
@@ -41,22 +42,6 @@ MESSAGE = (
     "cause     The scores were not shifted before the exponential."
 )
 # How far the letters of an element are from what lies behind them.
-CONTRAST = """
-const shade = text => (text.match(/[\\d.]+/g) || []).map(Number);
-const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
-  .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
-const behind = one => {
-  for (; one; one = one.parentElement) {
-    const colour = shade(getComputedStyle(one).backgroundColor);
-    if (colour.length === 3 || colour[3] === 1) return colour;
-  }
-  return [255, 255, 255];
-};
-const contrast = one => {
-  const [a, b] = [light(shade(getComputedStyle(one).color)), light(behind(one))];
-  return (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
-};
-"""
 MEASURE = (
     f"<script>{CONTRAST}"
     + """

@@ -197,6 +197,22 @@ def test_a_newcomer_sees_the_core(course: Path) -> None:
     assert "make begin TRACK=positions" in listed
 
 
+def test_the_list_counts_what_passes(course: Path, tmp_path: Path) -> None:
+    """A track whose stubs are there is begun; an edited file that is wrong counts for nothing."""
+    folder = tmp_path / "exercises"
+    assert run(course, "exercises", "--folder", str(folder)).returncode == 0
+    assert run(course, "begin", "positions", "--submission", str(folder)).returncode == 0
+    source = (course / "solutions" / "core" / "step02_softmax" / "reference.py").read_text(encoding="utf-8")
+    (folder / "step02_softmax.py").write_text(source, encoding="utf-8")
+    (folder / "step01_scores.py").write_text("def dot_product_scores(query, key):\n    return 1\n", encoding="utf-8")
+    listed = " ".join(run(course, "tracks", "--submission", str(folder)).stdout.split())
+    assert "not begun" not in listed
+    assert "1 of 2" in listed
+    assert "0 of 1" in listed
+    assert "✓ passes" in listed
+    assert "· begun" in listed
+
+
 @pytest.mark.thorough
 def test_a_track_is_begun_and_graded(course: Path, tmp_path: Path) -> None:
     """Its stubs are written once; graded are those with something in them, each track with its total."""

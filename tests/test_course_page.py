@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -39,21 +39,188 @@ def folder(tmp_path: Path) -> Path:
     return exercises
 
 
+@pytest.fixture
+def opened(folder: Path, tmp_path: Path) -> Iterator[Callable[..., tuple[Session, Tab]]]:
+    """Starts sessions of the course with a browser that looks at them, and ends them."""
+    with contextlib.ExitStack() as stack:
+
+        def open_at(*arguments: str, command: str = "course", spoken: str = "en") -> tuple[Session, Tab]:
+            session = stack.enter_context(
+                Session(folder, *arguments, command=command, terminal=False, BROWSER="true", KIT_LANG=spoken)
+            )
+            address = re.search(r"http://127\.0\.0\.1:\d+/\S+", session.until("127.0.0.1"))
+            assert address is not None
+            tab = stack.enter_context(Tab(address[0], tmp_path / f"profile-{session.process.pid}"))
+            tab.until("document.querySelectorAll('.row').length > 12")
+            return session, tab
+
+        yield open_at
+
+
+def solve(folder: Path, step: str, of: str = "core") -> None:
+    """Saves the reference as the learner's file."""
+    source = (paths.ROOT / "solutions" / of / step / "reference.py").read_text(encoding="utf-8")
+    (folder / f"{step}.py").write_text(source, encoding="utf-8")
+
+
+def of_its_own(tab: Tab) -> None:
+    """Nothing on the console, and nothing from elsewhere."""
+    assert tab.complaints == []
+    assert [one for one in tab.requests if not re.match(r"http://127\.0\.0\.1:\d+/|data:", one)] == []
+
+
+def readable(tab: Tab) -> None:
+    """Wide, between, and as a phone; light and dark: everything fits and can be read."""
+    for width, dark in ((1440, False), (1440, True), (1000, False), (390, False), (390, True)):
+        tab.look(width, dark=dark)
+        for column in ("middle", "right", "map"):
+            tab.value(f"document.body.dataset.tab = '{column}'")
+            assert tab.misfits() == {}, (width, dark, column)
+    tab.look(1440)
+    tab.value("document.body.dataset.tab = 'middle'")
+
+
 @browser.needed
-def test_saves_are_seen_in_a_browser(folder: Path, tmp_path: Path) -> None:
-    """A save brings its heat maps, a fixed file its pass, and the end is said."""
+@pytest.mark.parametrize("spoken", language.LANGUAGES)
+def test_from_a_fresh_start_to_green(folder: Path, opened: Callable[..., tuple[Session, Tab]], spoken: str) -> None:
+    """Step 1: its lesson, a hint, a save, what was built by it, other right ways, and the button to what comes next; a
+    reload and a restart show the same."""
+    session, tab = opened(spoken=spoken)
+    tab.until("document.querySelector('.lesson h1') && document.querySelector('.status.todo')")
+    title = tab.value("document.querySelector('.lesson h1').textContent")
+    assert title and ("스코어" in title) is (spoken == "ko")
+    tab.value("document.querySelector('.hints button').click()")
+    tab.until("document.querySelectorAll('.hint').length == 1")
+    solve(folder, "step01_scores")
+    tab.until("document.querySelector('.status.pass') && document.querySelector('#built svg')")
+    assert tab.value("document.title").startswith("✓ 1 ")
+    tab.until("document.querySelectorAll('.way').length > 2")
+    readable(tab)
+    tab.value("document.querySelector('#onward .primary').click()")
+    tab.until("location.pathname == '/step/2' && document.querySelector('.status.todo')")
+    tab.ask("Page.reload")
+    tab.until("document.querySelector('.row.pass') && location.pathname == '/step/2'")
+    of_its_own(tab)
+    session.process.terminate()
+    tab.until("!document.getElementById('lost').hidden")
+    _again, after = opened(spoken=spoken)
+    assert after.value("document.querySelector('.row.pass .number').textContent") == "1"
+    after.value("document.querySelector('.row.pass').click()")
+    after.until("document.querySelectorAll('.hint').length == 1 && document.querySelector('.status.pass')")
+
+
+@browser.needed
+@pytest.mark.parametrize("spoken", language.LANGUAGES)
+def test_a_wrong_and_a_right_save(folder: Path, opened: Callable[..., tuple[Session, Tab]], spoken: str) -> None:
+    """Step 4 by `make watch PAGE=1`: heat maps and the diagnosis beside the lesson, the lines that it is about, a
+    syntax error with line and caret, then green with the mask drawn; the save of another step is said."""
+    _session, tab = opened("4", "--page", command="watch", spoken=spoken)
+    tab.until("location.pathname == '/step/4' && document.querySelector('.status.todo')")
     file = folder / f"{STEP}.py"
-    with Session(folder, "4", "--page", terminal=False, BROWSER="true") as session:
-        address = re.search(r"http://127\.0\.0\.1:\d+/\S+", session.until("127.0.0.1", "to do"))
-        assert address is not None
-        with Tab(address[0], tmp_path / "profile") as tab:
-            tab.until("document.body.innerText.includes('def causal_mask')")
-            file.write_text(RIGHT.replace(".tril()", ".triu()"), encoding="utf-8")
-            tab.until("document.querySelectorAll('.panels svg').length > 1")
-            file.write_text(RIGHT, encoding="utf-8")
-            tab.until("document.querySelector('.map [aria-current]').innerText.includes('pass')")
-            session.process.terminate()
-            tab.until("!document.getElementById('lost').hidden")
+    file.write_text(RIGHT.replace(".tril()", ".triu()"), encoding="utf-8")
+    tab.until("document.querySelectorAll('.lead .panels svg').length == 2 && document.querySelector('.pairs .said')")
+    lesson, picture = tab.value(
+        "['.lesson', '.panels'].map(one => document.querySelector(one).getBoundingClientRect())"
+        ".map(box => [box.left, box.right])"
+    )
+    assert lesson[1] <= picture[0]
+    assert tab.value("document.querySelector('.code .about').textContent.includes('def causal_mask')")
+    assert tab.value("document.querySelectorAll('.code .k').length") > 3
+    wrong = tab.value("document.querySelectorAll('.lead .panels svg')[1].outerHTML")
+    readable(tab)
+    file.write_text(RIGHT.replace("return torch.ones", "return tensor.ones"), encoding="utf-8")
+    tab.until("document.querySelector('.code .fault')?.textContent.includes('tensor.ones')")
+    file.write_text(RIGHT.replace(".tril()", ".tril("), encoding="utf-8")
+    tab.until("document.querySelector('.status.calm') && document.querySelector('.caret').textContent.includes('^')")
+    assert tab.value("document.querySelector('.code .fault').textContent.includes('.tril(')")
+    file.write_text(RIGHT.replace(".tril()", ".tril(1)"), encoding="utf-8")
+    tab.until("document.querySelectorAll('.lead .panels svg').length == 2")
+    assert tab.value("document.querySelectorAll('.lead .panels svg')[1].outerHTML") != wrong
+    file.write_text(RIGHT, encoding="utf-8")
+    tab.until("document.querySelector('.status.pass') && document.querySelectorAll('#built svg').length > 1")
+    solve(folder, "step01_scores")
+    tab.until("document.querySelector('.note a')?.getAttribute('href') == '/step/1'")
+    of_its_own(tab)
+
+
+@browser.needed
+@pytest.mark.parametrize("spoken", language.LANGUAGES)
+def test_a_lab_with_its_prediction(opened: Callable[..., tuple[Session, Tab]], spoken: str) -> None:
+    """What it asks, an answer, its progress, and its page with the prediction in it."""
+    _session, tab = opened(spoken=spoken)
+    tab.value("document.querySelector(\"a[href='/lab/scale']\").click()")
+    tab.until("document.querySelector('.prediction')")
+    readable(tab)
+    chosen = tab.value(
+        "(() => { const one = document.querySelector('.prediction label'); one.click(); return one.textContent; })()"
+    )
+    tab.value("document.querySelector('[name=seconds]').value = 3")
+    tab.value("document.querySelector('.prediction .primary').click()")
+    tab.until("document.querySelector('progress')")
+    tab.until("document.querySelector('.result iframe') && !document.querySelector('progress')")
+    shown = tab.value("fetch(document.querySelector('.result iframe').src).then(one => one.text())")
+    assert chosen in shown
+    readable(tab)
+    of_its_own(tab)
+
+
+@browser.needed
+def test_by_keyboard_alone(opened: Callable[..., tuple[Session, Tab]]) -> None:
+    """Tab reaches every control that is seen, each shows where the focus is; Enter opens a step and stays there."""
+    _session, tab = opened("4")
+    tab.until("document.querySelector('.status.todo') && document.querySelector('.hints button')")
+    # All graded, and torch is loaded: then nothing is drawn again while keys are pressed.
+    tab.until(
+        "!document.querySelector('.row.waiting') && document.querySelectorAll('.map li')[3].querySelector('.lab')"
+    )
+    every = "a[href], button, summary, input, pre[tabindex]"
+    controls = f"[...document.querySelectorAll('{every}')].filter(one => one.checkVisibility())"
+    tab.value(f"{controls}.forEach((one, number) => {{ one.dataset.control = number; }})")
+    seen, dull = set(), set()
+    for _press in range(tab.value(f"{controls}.length") + 8):
+        tab.press("Tab")
+        number, outlined = tab.value(
+            "[document.activeElement.dataset.control, getComputedStyle(document.activeElement).outlineStyle != 'none']"
+        )
+        seen.add(number)
+        if number is not None and not outlined:
+            dull.add(tab.value("document.activeElement.outerHTML"))
+    assert {str(number) for number in range(tab.value(f"{controls}.length"))} <= seen
+    assert dull == set()
+    tab.value("document.querySelector(\"a.row[href='/step/5']\").focus()")
+    tab.press("Enter")
+    tab.until("location.pathname == '/step/5' && document.activeElement.id == 'middle'")
+    of_its_own(tab)
+
+
+@browser.needed
+def test_a_track_is_begun_on_the_page(folder: Path, opened: Callable[..., tuple[Session, Tab]]) -> None:
+    """A step that is not begun says when to take it, and a button writes its stubs; what is odd is never markup."""
+    _session, tab = opened()
+    tab.value("import('/assets/course.js').then(page => page.go('/step/16'))")
+    tab.until("document.querySelector('.status.away')")
+    tab.value("document.querySelector('.verdict .primary').click()")
+    tab.until("document.querySelector('.status.todo')")
+    assert (folder / "step16_sinusoidal.py").is_file()
+    odd = 'print("<img src=x onerror=alert(1)><script>alert(2)</script>")\nraise ValueError("</pre><b>bold</b>")\n'
+    (folder / "step01_scores.py").write_text(odd, encoding="utf-8")
+    tab.value("import('/assets/course.js').then(page => page.go('/step/1'))")
+    tab.until("document.querySelector('.right').innerText.includes('<b>bold</b>')")
+    assert tab.value("document.querySelectorAll('.right img, .right script, .right b').length") == 0
+    of_its_own(tab)
+
+
+@browser.needed
+def test_several_tabs(folder: Path, opened: Callable[..., tuple[Session, Tab]]) -> None:
+    """Each stays at its place, and both see a save."""
+    _session, tab = opened("4")
+    second = tab.ask("Target.createTarget", url=tab.value("location.origin") + "/step/1")["targetId"]
+    first, tab.session = tab.session, tab.ask("Target.attachToTarget", targetId=second, flatten=True)["sessionId"]
+    tab.until("document.querySelector('.status.todo')")
+    solve(folder, "step01_scores")
+    tab.until("document.querySelector('.status.pass')")
+    tab.session = first
+    tab.until("document.querySelector('.row.pass') && location.pathname == '/step/4'")
 
 
 @browser.needed
@@ -85,7 +252,7 @@ def test_a_report_on_a_phone(spoken: str, tmp_path: Path) -> None:
         )
         assert lines == [1, 1]
         first, second = tab.value(
-            "[...document.querySelectorAll('.panels svg')].map(one => one.getBoundingClientRect())"
+            "[...document.querySelectorAll('.lead .panels svg')].map(one => one.getBoundingClientRect())"
             ".map(box => [box.top, box.bottom, box.right])"
         )
         assert first[1] <= second[0]

@@ -29,7 +29,7 @@ def found() -> dict[str, Any]:
     later = time.monotonic() + 60
     bench = flash.measure("cpu", (32, 64), later, lambda what: None)
     return {
-        "version": 1, "device": "cpu", "quick": True, "machine": run.machine("cpu"), "date": "2026-01-01",
+        "version": 1, "device": "cpu", "quick": True, "machine": run.machine("cpu"), "failed": [], "date": "2026-01-01",
         "seconds": 1.0, "graded": course.graded(STEPS[:1], "cpu", later, lambda what: None), "not_graded": 1,
         "halves": halves.run("cpu", 4), "flash": bench | {"goals": flash.goals(bench["rows"])},
         "right_and_wrong": course.right_and_wrong(STEPS, "cpu", later, lambda what: None),
@@ -62,6 +62,30 @@ def test_what_is_otherwise_is_said(found: dict[str, Any]) -> None:
     wrong["halves"]["overflow"]["parameters_kept"] = False
     wrong["flash"]["errors"]["naive"] = 0.5
     assert len(run.unexpected(wrong)) == 4
+
+
+def test_a_part_that_fails_is_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A driver too old, a compiler without Python's headers: the other parts go on, and the page has the reason."""
+
+    def broken(*_given: Any) -> Any:
+        raise RuntimeError("The NVIDIA driver on your system is too old\nmore of it")
+
+    def no_headers(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        raise OSError("fatal error: Python.h: No such file or directory")
+
+    ways = [flash.Contestant("naive", flash._naive), flash.Contestant("step 29", no_headers, False)]
+    monkeypatch.setattr(halves, "run", broken)
+    monkeypatch.setattr(course, "graded", broken)
+    monkeypatch.setattr(flash, "contestants", lambda device: iter(ways))
+    monkeypatch.setattr(run, "QUICK_STEPS", (1,))
+    measured = run.measured("cpu", True, time.monotonic(), 60.0) | {"seconds": 1.0}
+    assert [line.partition(":")[0] for line in measured["failed"]] == ["graded", "float16"]
+    assert len(run.unexpected(measured)) == 2
+    _data, *pages = run.written(measured, tmp_path)
+    for path in pages:
+        text = path.read_text(encoding="utf-8")
+        assert "too old" in text
+        assert "Python.h" in text
 
 
 def test_goals_are_compared() -> None:
@@ -110,7 +134,7 @@ def test_without_a_gpu_it_says_so() -> None:
     asked = [sys.executable, "-m", "tests.cuda"]
     told = subprocess.run(asked, capture_output=True, text=True, cwd=Path(__file__).parents[1])
     assert told.returncode == 2
-    assert told.stderr.startswith("There is no CUDA here")
+    assert told.stderr.startswith("There is no cuda here")
     assert "make cuda" in told.stderr
     assert "Traceback" not in told.stderr
 

@@ -115,9 +115,9 @@ def test_exercises(tmp_path: Path) -> None:
 
 def test_devices() -> None:
     """An accelerator is named; none is no fault."""
-    facts = TorchFacts(version="2.13", seconds=1.0, cuda="H200", built_for_cuda="13.0", mps=False)
+    facts = TorchFacts(version="2.13", seconds=1.0, accelerator="cuda", label="H200", built_for_cuda="13.0")
     assert doctor.devices(facts).says == "cpu, cuda (H200)"
-    facts = TorchFacts(version="2.13", seconds=1.0, cuda="", built_for_cuda="13.0", mps=False)
+    facts = TorchFacts(version="2.13", seconds=1.0, accelerator="", label="", built_for_cuda="13.0")
     assert doctor.devices(facts).state == "works"
 
 

@@ -67,7 +67,7 @@ def test_what_is_bold_renders_bold() -> None:
 @every_lesson
 def test_pictures_stay_aligned(path: Path) -> None:
     """Every line of every picture stands in the terminal as it was drawn, and nothing is wider than 80 columns."""
-    text = path.read_text(encoding="utf-8")
+    text = lessons.plain(path)
     shown = [line.rstrip() for line in printed(lessons.Lesson(text)).splitlines()]
     for picture in re.findall(r"^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         assert [line for line in map(str.rstrip, picture.splitlines()) if line not in shown] == []
@@ -79,6 +79,20 @@ def test_three_hints(path: Path) -> None:
     """Every lesson has three hints, and both languages have one each."""
     with language.use(path.suffixes[0][1:]):
         assert len(lessons.hints(path.parent.name)) == 3
+
+
+@every_lesson
+def test_front_matter_says_what_a_step_takes(path: Path) -> None:
+    """Minutes and how hard it is, the same in both languages; no reader sees the lines themselves."""
+    takes = lessons.effort(path.parent.name)
+    assert re.fullmatch(r"\d+-\d+", takes.minutes)
+    assert takes.difficulty in (1, 2, 3)
+    assert path.read_text(encoding="utf-8").startswith(
+        f"---\nminutes: {takes.minutes}\ndifficulty: {takes.difficulty}\n---\n# "
+    )
+    with language.use(path.suffixes[0][1:]):
+        assert lessons.lesson(path.parent.name).startswith("# ")
+        assert str(takes).endswith("●" * takes.difficulty + "○" * (3 - takes.difficulty))
 
 
 @every_lesson
@@ -209,6 +223,20 @@ def strip_docstrings(stub: str) -> str:
 def test_korean_stubs_have_korean_headings(step: course.Step) -> None:
     """Of docstrings too: what goes in, what is raised, what is off limits."""
     assert not re.search(r"^\s*(?:Args|Raises|Returns|Off limits):", step.stub("ko"), re.MULTILINE)
+
+
+def test_untouched_files_speak_the_language_of_the_command(tmp_path: Path) -> None:
+    """All of them, as long as nobody has worked on any."""
+    exercises.write(tmp_path)
+    with language.use("ko"):
+        written = exercises.in_language(tmp_path)
+        assert f"{STEP}" in written
+        assert (tmp_path / f"{STEP}.py").read_text(encoding="utf-8") == stubs.original(paths.step_folder(STEP), "ko")
+        assert exercises.in_language(tmp_path) == []
+    file = tmp_path / f"{STEP}.py"
+    file.write_text(file.read_text(encoding="utf-8") + "\n# mine\n", encoding="utf-8")
+    assert exercises.in_language(tmp_path) == []
+    assert exercises.in_language(tmp_path / "nowhere") == []
 
 
 def test_swapping_the_language_of_the_stubs(tmp_path: Path) -> None:

@@ -116,11 +116,21 @@ def test_one_line_for_meta() -> None:
     def values_looked_at(x: Tensor, dim: int = -1) -> Tensor:
         if not x.is_meta and x.isposinf().any():
             raise ValueError("infinity")
-        if not x.is_meta:  # more work than the function itself
-            assert torch.allclose(torch.func.grad(lambda y: y.sin().sum())(torch.ones(3)), torch.ones(3).cos())
         return right(x, dim)  # type: ignore[no-any-return]
 
     assert refused_by("step02_softmax", {"softmax": values_looked_at}) == set()
+
+    def more_done(x: Tensor, dim: int = -1) -> Tensor:  # the same last function, of another tensor
+        y = torch.exp(x - x.amax(dim, keepdim=True))
+        return y / (torch.ones_like(x) if x.is_meta else y.sum(dim, keepdim=True))
+
+    assert "test_device" in refused_by("step02_softmax", {"softmax": more_done})
+
+    def unseen(x: Tensor, dim: int = -1) -> Tensor:
+        with torch._C.DisableTorchFunction():
+            return torch.empty_like(x) if x.is_meta else right(x, dim)  # type: ignore[no-any-return]
+
+    assert "test_device" in refused_by("step02_softmax", {"softmax": unseen})
     module = reference("step11_gpt_block")
 
     class Block(module.Block):  # type: ignore[misc, name-defined]

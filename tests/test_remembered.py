@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 import torch
 
 from grader.calls.call import Call
+from grader.checks.backends import LocalBackend
+from grader.checks.trial import run_check
+from grader.judge.session import Session
 from grader.oracle.cache import Remembered
 from grader.oracle.live import solutions
 
@@ -38,3 +45,18 @@ def test_answers_are_given_again_and_go_on_from_there() -> None:
         plain.begin_check(7)
         for question in questions[:most]:
             assert torch.equal(oracle.ask(question).value.tensor, plain.ask(question).value.tensor)
+
+
+def test_a_prepared_step_asks_its_reference_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a learner types, the judge has the reference answer what the next grade will ask."""
+    session: Any = Session(None, None)  # type: ignore[arg-type]  # it neither answers nor starts anything here
+    session._prepare(SimpleNamespace(steps=[FIRST.name], seed=9), ["cpu"])
+    step, oracle = session._steps[FIRST.name], session._answers[FIRST.name].oracle
+
+    def asked(*_call: Any) -> None:
+        raise AssertionError("the reference was asked again")
+
+    student = LocalBackend(step.responder())
+    monkeypatch.setattr(oracle, "_oracle", SimpleNamespace(ask=asked, draws=oracle._oracle.draws, begin_check=asked))
+    for check in step.checks:
+        assert run_check(check.function, student, oracle, seed=9).status == "pass"

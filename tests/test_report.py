@@ -117,6 +117,17 @@ def test_the_next_step_is_named() -> None:
     assert "make grade" in drawn("ko")
 
 
+@pytest.mark.parametrize(("status", "said"), [("fail", "step03 does not pass yet"), ("todo", "next is step03")])
+def test_a_step_that_fails_is_not_called_next(status: str, said: str) -> None:
+    """It was tried; what is next has not been begun."""
+    steps = [
+        StepResult(name="step02", title="", status="pass", score=1.0, max_score=1.0, seconds=0.0, checks=[]),
+        StepResult(name="step03", title="", status=status, score=0.0, max_score=1.0, seconds=0.0, checks=[]),  # type: ignore[arg-type]
+    ]
+    report = Report(submission="exercises", seed=1, isolation=[], devices={}, score=1.0, max_score=2.0, steps=steps)
+    assert said in terminal.closing(report).plain
+
+
 def test_hangul_that_fills_a_line_keeps_its_end() -> None:
     """At every width: rich takes the space after such a line for one more letter, and ends it with an ellipsis."""
     words = "모든 제한 시간에 이 수를 곱합니다. 느린 컴퓨터라면 3."

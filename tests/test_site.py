@@ -26,6 +26,20 @@ def test_every_lesson_is_there_in_both_languages(built: Path) -> None:
         assert 'lang="en"' in english and 'lang="ko"' in korean
 
 
+def test_hints_are_folded_one_by_one_and_labs_are_links(built: Path) -> None:
+    """A lesson has its three hints each by itself, the lesson before it and the one after, and a way to its lab."""
+    for folder in (built, built / "ko"):
+        page = (folder / "lessons" / "step04_causal_mask.html").read_text(encoding="utf-8")
+        assert page.count("<details") == 3
+        assert "<details open" not in page
+        assert re.search(r'<a href="\.\./labs/mask\.html">\s*<code>make lab NAME=mask</code>', page)
+        footer = page.partition("md-footer")[2]
+        assert "step03_attention.html" in footer
+        assert "step05_dropout.html" in footer
+        assert 'type="range"' in page
+        assert "<!-- if" not in (folder / "labs" / "mask.html").read_text(encoding="utf-8")
+
+
 def test_no_link_is_dead(built: Path, tmp_path: Path) -> None:
     assert list(site.dead_links(built)) == []
     (tmp_path / "a.html").write_text('<a href="b.html">b</a><a href="#c">c</a><p id="d"><a href="#d">d</a>')

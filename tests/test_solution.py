@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from grader.author import kit
 from grader.base import language, paths
 from grader.cli import main
-from grader.course import choice, solutions
+from grader.course import choice, solutions, stubs
 
 STEP = "step04_causal_mask"
 REFERENCE = (paths.ROOT / "solutions" / "core" / STEP / "reference.py").read_text(encoding="utf-8")
@@ -88,3 +89,19 @@ def test_steps_have_ways_that_say_what_they_trade(track: str) -> None:
         assert len(ways) >= 2, name
         with language.use("ko"):
             assert all(language.gettext(way.trades) != way.trades for way in ways), name
+
+
+def test_its_docstrings_are_those_of_the_learners_file() -> None:
+    """In the language in use."""
+    folder = paths.step_folder(STEP)
+    for spoken in language.LANGUAGES:
+        with language.use(spoken):
+            stub = ast.parse(stubs.original(folder, spoken))
+            solved = ast.parse(solutions.solution(STEP).reference)
+        assert ast.get_docstring(solved) == ast.get_docstring(stub)
+        for wanted, got in zip(_functions(stub), _functions(solved), strict=True):
+            assert ast.get_docstring(got) == ast.get_docstring(wanted)
+
+
+def _functions(tree: ast.Module) -> list[ast.FunctionDef]:
+    return [node for node in tree.body if isinstance(node, ast.FunctionDef)]

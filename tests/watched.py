@@ -1,4 +1,4 @@
-"""`python -m grader watch` as a process, in a pseudo-terminal or in a pipe."""
+"""`python -m grader watch`, or `course`, as a process, in a pseudo-terminal or in a pipe."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ class Session:
     """One session, and what it has shown: `shown` without control sequences, `raw` with them."""
 
     def __init__(
-        self, folder: Path | str, *arguments: str, terminal: bool = True, root: Path = paths.ROOT, **environment: str
-    ) -> None:
-        command = [sys.executable, "-m", "grader", "watch", *arguments, "--submission", str(folder)]
+        self, folder: Path | str, *arguments: str, command: str = "watch", terminal: bool = True,
+        root: Path = paths.ROOT, **environment: str,
+    ) -> None:  # fmt: skip
+        words = [sys.executable, "-m", "grader", command, *arguments, "--submission", str(folder)]
         left_out = ("COLUMNS", "LINES", "KIT_LANG", "NO_COLOR", "PYTHONPATH")
         inherited = {name: value for name, value in os.environ.items() if name not in left_out}
         surroundings = inherited | {"TERM": "xterm", "KIT_LANG": "en", **environment}
@@ -39,13 +40,13 @@ class Session:
             termios.tcsetwinsize(self.end, (24, 80))
             self.before = termios.tcgetattr(self.end)
             self.process = subprocess.Popen(
-                command, stdin=self.end, stdout=self.end, stderr=self.end, cwd=root, env=surroundings,
+                words, stdin=self.end, stdout=self.end, stderr=self.end, cwd=root, env=surroundings,
                 start_new_session=True,
             )  # fmt: skip
         else:
             self.read_from, writing = os.pipe()
             self.process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=writing, stderr=writing, cwd=root, env=surroundings
+                words, stdin=subprocess.PIPE, stdout=writing, stderr=writing, cwd=root, env=surroundings
             )
             os.close(writing)
 

@@ -169,10 +169,12 @@ def _of_gradescope(submissions: Path, listing: list[str]) -> dict[str, Person] |
         for submitter in about[folder].get(":submitters") or () if isinstance(submitter, dict)
     ]  # fmt: skip
     names = [_text(submitter, ":name") for _folder, submitter, _time in every]
+    logins = {_text(submitter, field) for _folder, submitter, _time in every for field in (":email", ":sid")}
     found = {}
     for folder, submitter, time in every:
         name, login = _text(submitter, ":name"), _text(submitter, ":email") or _text(submitter, ":sid")
-        called = (f"{name} ({login})" if names.count(name) > 1 else name) or login or folder
+        is_clear = names.count(name) == 1 and "@" not in name and name not in logins  # it is whatever its owner likes
+        called = (name if is_clear else f"{name} ({login})") or login or folder
         found[called] = Person(called, folder, login=login, handed_in=str(time or ""))
     return found
 

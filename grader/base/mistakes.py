@@ -194,7 +194,7 @@ def _facts(line: str, place: str, known: Heading) -> Heading:
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
     """The pairs in a list: each name before the word "with" together with each behind it."""
     for item in text.split("\n- ")[1:]:
-        firsts, _with, seconds = item.partition(" with ")
+        firsts, _with, seconds = " ".join(item.split()).partition(" with ")
         yield from ((one, other) for one in re.findall(r"`(\w+)`", firsts) for other in re.findall(r"`(\w+)`", seconds))
 
 

@@ -180,7 +180,8 @@ class AssignmentMark(msgspec.Struct, kw_only=True):
     `handed_in` and `until` are moments in ISO 8601, empty where they are not known; `extended` says why `until` is not
     the assignment's. `kit` and `seed`: what graded. `unsure`: a system says that it is late, and not how much;
     `unclear` is a time of hand-in that can't be read, and on which the mark depends. `remarks` are a person's, about
-    all of it, `requests` those of the student for a second look that nobody has answered.
+    all of it, `requests` those of the student for a second look that nobody has answered. `said_by`: whose word
+    `handed_in` is.
     """
 
     assignment: str
@@ -189,6 +190,7 @@ class AssignmentMark(msgspec.Struct, kw_only=True):
     out_of: float
     late: float = 0.0
     handed_in: str = ""
+    said_by: str = ""
     until: str = ""
     extended: str = ""
     unsure: bool = False

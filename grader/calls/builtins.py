@@ -31,8 +31,10 @@ from torch.ao.nn import quantizable
 from torch.distributions.transforms import SoftmaxTransform
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
+from torch.utils import _python_dispatch
 
-from grader.calls.memory import UncompiledMode
+from grader.calls import below_modes
+from grader.calls.below_modes import REDISPATCH, EveryOp
 from grader.calls.values import leaves
 
 FAMILIES: dict[str, re.Pattern[str]] = {
@@ -45,7 +47,8 @@ FAMILIES: dict[str, re.Pattern[str]] = {
     "dropout": re.compile(r"dropout"),
     "layer_norm": re.compile(r"layer_norm"),
     "norms": re.compile(r"(group|instance|batch|rms)_norm"),  # a group norm of one group is a layer norm
-    "gelu": re.compile(r"gelu"),
+    # Fused with a product, it is an argument of the op.
+    "gelu": re.compile(r"gelu|_pointwise(_|$)|_addmm_activation"),
     "transformer": re.compile(r"transformer_(encoder|decoder)|^Transformer"),
     # In the dispatcher `F.unfold` and `F.fold` are im2col and col2im; `Tensor.unfold`, a view, is allowed.
     "patches": re.compile(r"im2col|col2im|pixel_(un)?shuffle"),
@@ -71,9 +74,8 @@ PLACES = {
     "TESTING_ONLY_GenericMode": tuple(
         family for family in FAMILIES if family not in ("softmax", "dropout", *IN_ANY_FORM)
     ),
-    # While a learner's mode or tensor subclass handles an op, torch skips every key before Python. This key comes after
-    # it (not in old versions), has no kernels, and is otherwise unused.
-    "Fake": tuple(family for family in FAMILIES if family not in IN_ANY_FORM),
+    # While a learner's mode or tensor subclass handles an op, torch skips every key before Python.
+    below_modes.PLACE: tuple(family for family in FAMILIES if family not in IN_ANY_FORM),
 }
 # Where torch has ops of its own; in any other an op may be the learner's own work.
 NAMESPACES = ("aten", "mkldnn", "onednn", "quantized", "_quantized", "static_runtime")
@@ -131,7 +133,10 @@ def _watched() -> dict[str, Any]:
     overloads = [name.partition("::") for name in torch._C._dispatch_get_all_op_names()]
     noted: dict[OpOverload, str] = {}
     for place, families in PLACES.items():
-        everything.fallback(torch.library.fallthrough_kernel, place)
+        if place == below_modes.PLACE:
+            below_modes.rest()
+        else:
+            everything.fallback(torch.library.fallthrough_kernel, place)
         for higher_order in _higher_order_ops.values():  # they are implemented in Python and have no fallback
             higher_order.fallthrough(keys[place])
         _HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(keys[place])  # ops registered later
@@ -140,7 +145,8 @@ def _watched() -> dict[str, Any]:
             name, _dot, variant = overload.partition(".")
             if (ops := libraries.get(namespace)) and banned([name], families):
                 op = getattr(getattr(getattr(torch.ops, namespace), name), variant or "default")
-                ops.impl(op, _noting_op(name, op, after), place, with_keyset=True)
+                made = _noting_below(name, op) if place == below_modes.PLACE else _noting_op(name, op, after)
+                ops.impl(op, made, place, with_keyset=True)
                 noted[op] = name
     _watch_kernels(noted)
     for owner, attribute, name in _no_ops():
@@ -179,7 +185,6 @@ def _no_ops() -> Iterator[tuple[Any, str, str]]:
         yield from ((module, name, name) for name in banned(functions, FAMILIES))  # called again, for torch's compiler
 
 
-REDISPATCH = torch._C._DispatchOperatorHandle.redispatch_boxed
 # Deleting them deregisters their functions.
 _LIBRARIES = (
     torch.library.Library("_", "IMPL"),
@@ -193,6 +198,14 @@ def _noting_op(name: str, op: OpOverload, after: torch._C.DispatchKeySet) -> Cal
     def noting(keys: torch._C.DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
         BuiltIns.noted.add(name)
         return REDISPATCH(handle, keys & after, *args, **kwargs)
+
+    return noting
+
+
+def _noting_below(name: str, op: OpOverload) -> Callable[..., Any]:
+    def noting(keys: torch._C.DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
+        BuiltIns.noted.add(name)
+        return below_modes.run(op, keys, args, kwargs)
 
     return noting
 
@@ -243,7 +256,7 @@ def _still_looking(enter: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(enter)
     def entering(guard: Any) -> Any:
         entered = enter(guard)
-        for key in BuiltIns.places:
+        for key in (*BuiltIns.places, *([below_modes.KEY] if EveryOp.watching else [])):
             torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
             torch._C._dispatch_tls_set_dispatch_key_included(key, True)
         return entered
@@ -274,24 +287,24 @@ class _Functions(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-class _Ops(UncompiledMode):
+class _Ops(EveryOp):
     def __init__(self, names: set[str]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
         self._names = names
 
-    def __torch_dispatch__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        self._names.add(f"torch.{func.__name__.partition('.')[0]}")
-        return func(*args, **(kwargs or {}))
+    def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
+        self._names.add(f"torch.{op.__name__.partition('.')[0]}")
 
 
 class FunctionNames(TorchFunctionMode):
-    """Records the name of every torch function, method, op and higher-order op called from Python inside the block."""
+    """Records the name of every torch function, method, op and higher-order op called from Python inside the block; of
+    what switches this off, by a name of torch's own, `hidden` has the name."""
+
+    hidden: set[str] = set()
 
     def __init__(self) -> None:
         super().__init__()
         self.names: set[str] = set()
+        FunctionNames.hidden = set()
         self._made: dict[int, str] = {}  # which of them gave the object of this id
         self._known: dict[Any, str] = {}  # the recorded names of functions seen before, "" for none
 
@@ -319,6 +332,19 @@ class FunctionNames(TorchFunctionMode):
         if isinstance(func, PLAIN):  # a learner's object may claim to equal any of them
             self._known[func] = noted
         return noted
+
+
+def _noted_switch(switch: Callable[[], Any]) -> Callable[[], Any]:
+    def noting() -> Any:
+        FunctionNames.hidden.add(switch.__name__)
+        return switch()
+
+    return noting
+
+
+# Before a learner's file can import the originals.
+torch._C.DisableTorchFunction = _noted_switch(torch._C.DisableTorchFunction)
+_python_dispatch._disable_current_modes = _noted_switch(_python_dispatch._disable_current_modes)
 
 
 def _is_torchs_own(func: Callable[..., Any]) -> bool:

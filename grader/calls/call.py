@@ -89,6 +89,7 @@ class Outcome(msgspec.Struct, array_like=True):
     overwritten: bool = False
     narrowed: bool = False
     launches: Size = 0  # of Triton's kernels
+    is_last: bool = False  # the accelerator is of no use to this process any more
 
 
 class Load(msgspec.Struct, array_like=True):

@@ -11,8 +11,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
 
+from grader.calls.below_modes import EveryOp
 from grader.calls.memory import UncompiledMode
+from grader.calls.values import leaves
 
 # Where an op has its two factors: all that a matrix product, a linear layer or an einsum comes down to.
 FACTORS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1, "mv": 0, "addmv": 1, "dot": 0, "vdot": 0}
@@ -20,30 +23,36 @@ LAUNCHERS = (
     ("triton.runtime.interpreter", "GridExecutor", "__call__"),
     ("triton.runtime.jit", "JITFunction", "run"),
 )
+ELEMENTWISE = ("mul", "mul_")
 ATTENTION = "scaled_dot_product"  # one op with two products in it, of query and key, and of weights and value
 
 
-class MatrixProducts(UncompiledMode):
-    """Counts the multiplications and additions of matrix products inside the block, by the dtype of their factors."""
+class MatrixProducts(EveryOp):
+    """Counts the multiplications and additions of matrix products inside the block, by the dtype of their factors.
 
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
+    So does an elementwise product that is larger than each of its factors: summed up, it is a matrix product. What
+    computes nothing, on `meta`, counts where the call is made there (`on_meta`).
+    """
+
+    def __init__(self, on_meta: bool = False) -> None:
+        self.on_meta = on_meta
         self.by_dtype: Counter[str] = Counter()
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        name = func.name().removeprefix("aten::").partition(".")[0]
+    def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
+        """Counts the products of an op."""
+        name = op.name().removeprefix("aten::").partition(".")[0]
         if name in FACTORS:
             first, second = args[FACTORS[name] :][:2]
             self._count(first, first.numel() * (second.shape[-1] if second.dim() > 1 else 1))
         elif ATTENTION in name and "backward" not in name:
             query, key, value = args[:3]
             self._count(query, query.shape[:-1].numel() * key.shape[-2] * (query.shape[-1] + value.shape[-1]))
-        return func(*args, **(kwargs or {}))
+        elif name in ELEMENTWISE and _is_larger(result, args[:2]):
+            self._count(result, result.numel())
 
     def _count(self, factor: Tensor, products: int) -> None:
-        self.by_dtype[str(factor.dtype).removeprefix("torch.")] += 2 * products
+        if self.on_meta or not factor.is_meta:
+            self.by_dtype[str(factor.dtype).removeprefix("torch.")] += 2 * products
 
 
 class Narrowed(UncompiledMode):
@@ -64,11 +73,20 @@ class Narrowed(UncompiledMode):
         return result
 
 
+def _is_larger(result: Tensor, factors: tuple[Any, ...]) -> bool:
+    """Whether a product has more elements than each of its factors."""
+    sizes = [factor.numel() for factor in factors if isinstance(factor, Tensor)]
+    return len(sizes) == 2 and result.numel() > max(sizes) and min(sizes) > 1
+
+
 class SavedForBackward:
     """Counts the elements of the storages that are saved for a backward pass inside the block, each once.
 
-    What is kept within hooks of the called code's own, as `checkpoint` has them, is not seen.
+    Hooks of the called code's own take what is saved, as those of `checkpoint` do, which forget it. Of that what they
+    hand on as it is counts, and what is still there at the end of the block.
     """
+
+    active: SavedForBackward | None = None
 
     def __init__(self, modules: Iterable[Any]) -> None:
         parameters = (p for module in modules if isinstance(module, nn.Module) for p in module.parameters())
@@ -79,10 +97,26 @@ class SavedForBackward:
 
     def __enter__(self) -> SavedForBackward:
         self._hooks.__enter__()
+        self._taken: dict[int, tuple[StorageWeakRef, int]] = {}
+        SavedForBackward.active = self
         return self
 
     def __exit__(self, *exception: object) -> None:
+        SavedForBackward.active = None
         self._hooks.__exit__(*exception)
+        for place, (storage, elements) in self._taken.items():
+            if place not in self._seen and not storage.expired():
+                self.elements += elements
+
+    def take(self, saved: Tensor, packed: Any) -> None:
+        """Notes what a hook of the called code's own was given, and what it made of that."""
+        storage = saved.untyped_storage()
+        if storage.data_ptr() not in self._ours:
+            elements = storage.nbytes() // saved.element_size()
+            self._taken[storage.data_ptr()] = StorageWeakRef(storage), elements
+        for leaf in leaves(packed if isinstance(packed, tuple | list) else (packed,)):
+            if isinstance(leaf, Tensor):
+                self._note(leaf)
 
     def _note(self, saved: Tensor) -> Tensor:
         storage = saved.untyped_storage()
@@ -91,6 +125,27 @@ class SavedForBackward:
             self._seen[place] = storage
             self.elements += storage.nbytes() // saved.element_size()
         return saved
+
+
+def _noting_hooks(push: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(push)
+    def pushing(pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
+        watch = SavedForBackward.active
+
+        def noting(saved: Tensor) -> Any:
+            packed = pack(saved)
+            if watch is not None and watch is SavedForBackward.active:
+                watch.take(saved, packed)
+            return packed
+
+        push(pack if watch is None else noting, unpack)
+
+    return pushing
+
+
+# Before a learner's file can import the original.
+_autograd: Any = torch._C._autograd
+_autograd._push_saved_tensors_default_hooks = _noting_hooks(_autograd._push_saved_tensors_default_hooks)
 
 
 def _unchanged(saved: Tensor) -> Tensor:

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import _tracemalloc
 import functools
+import mmap
 import tracemalloc
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.attention.bias import CausalBias
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from grader.calls.below_modes import EveryOp, beside_modes
 from grader.calls.values import leaves, mapped
 
 
@@ -28,28 +30,24 @@ class UncompiledMode(TorchDispatchMode):
 
 def _bias_beside_modes(kind: type, *sizes: Any) -> Any:
     """A `causal_lower_right(…)`, made while no dispatch mode looks: torch can't make one where a mode does."""
-    with _disable_current_modes():
+    with beside_modes():
         return Tensor.__new__(kind, *sizes)
 
 
 CausalBias.__new__ = _bias_beside_modes  # type: ignore[assignment,method-assign]  # it has none of its own
 
 
-class LargestStorage(UncompiledMode):
+class LargestStorage(EveryOp):
     """Records the largest storage, in elements, of any tensor that an op returns inside the block."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
         self.elements = 0
 
-    def __torch_dispatch__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
+    def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
+        """Notes the storages of what an op gave."""
         for leaf in result if isinstance(result, list | tuple) else (result,):
             if isinstance(leaf, Tensor) and leaf.layout == torch.strided:
                 self.elements = max(self.elements, leaf.untyped_storage().nbytes() // leaf.element_size())
-        return result
 
 
 class ResultBefore:
@@ -84,10 +82,12 @@ def _other(leaf: Any) -> Any:
 class PeakMemory:
     """Measures the peak, in bytes, of what Python and NumPy allocate inside the block beyond what they held before.
 
-    It does not include torch's tensors or BLAS workspaces. Code that stops or resets the measurement gets none.
+    It does not include torch's tensors or BLAS workspaces. Files that are mapped into memory count as memory, from the
+    first one on. Code that stops or resets the measurement gets none.
     """
 
     disturbed = False  # set by calls that may disturb it; a process has only one tracemalloc
+    mapped = 0  # bytes of files
 
     def __init__(self) -> None:
         self.bytes: int | None = None
@@ -104,7 +104,7 @@ class PeakMemory:
 
     def __exit__(self, *exception: object) -> None:
         if tracemalloc.is_tracing() and not PeakMemory.disturbed:
-            self.bytes = max(_GET_TRACED_MEMORY()[1] - self._before, 0)
+            self.bytes = max(_GET_TRACED_MEMORY()[1] - self._before, 0) + PeakMemory.mapped
         if not self._before_us:
             _STOP()
 
@@ -128,6 +128,16 @@ def _noting(function: Callable[..., Any]) -> Callable[..., Any]:
     return noting
 
 
+class _Mapped(mmap.mmap):
+    """A mapped file, which counts."""
+
+    def __new__(cls, *given: Any, **named: Any) -> Self:
+        made = super().__new__(cls, *given, **named)
+        PeakMemory.mapped += len(made)
+        return made
+
+
+mmap.mmap = _Mapped  # type: ignore[misc]  # np.memmap looks it up there
 _START, _STOP, _RESET_PEAK = tracemalloc.start, tracemalloc.stop, tracemalloc.reset_peak
 _GET_TRACED_MEMORY = tracemalloc.get_traced_memory
 for _module in (tracemalloc, _tracemalloc):  # before a learner's file can import the originals

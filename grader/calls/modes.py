@@ -35,7 +35,7 @@ class Circumstances(ExitStack):
         on_meta = options.device == "meta" and not trusted
         self._functions = FunctionNames() if options.functions or on_meta else None
         self._largest = LargestStorage() if options.largest else None
-        self._products = MatrixProducts() if options.products else None
+        self._products = MatrixProducts(options.device == "meta") if options.products else None
         self._saved = SavedForBackward(called) if options.saved else None
         self._narrowed = Narrowed() if wide and not trusted else None
         self._launches = KernelLaunches() if options.launches else None

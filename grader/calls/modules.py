@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.nn.parameter import is_lazy
 
 from grader.calls.outputs import NotThere
@@ -29,10 +30,44 @@ def method(module: nn.Module, name: str) -> Callable[..., Any]:
         "is_evaluating": lambda: not any(part.training for part in module.modules()),
         "shares": lambda first, second: attribute(module, first) is attribute(module, second),
         "optimizer": lambda: optimizer(module),
+        "noting_model": lambda *sizes: NotingModel(*sizes).to(next(module.parameters()).device),
+        "scaler": lambda scale: torch.amp.GradScaler(next(module.parameters()).device.type, init_scale=scale),
     }
     if name not in methods:
         raise NotThere(f"a module has no {name} here")
     return methods[name]
+
+
+class NotingModel(nn.Module):
+    """A language model of ours, for code that is given one: its arguments and results are those of a GPT.
+
+    `noted`: for each call of a layer the dtype that it computed, and whether it built a graph. `arrived`: the largest
+    gradient that came to a loss.
+    """
+
+    def __init__(self, vocabulary: int, width: int) -> None:
+        super().__init__()
+        self.wte = nn.Embedding(vocabulary, width)
+        self.h = nn.ModuleList([nn.Linear(width, width), nn.Linear(width, width)])
+        self.lm_head = nn.Linear(width, vocabulary)
+        self.noted: list[tuple[str, bool]] = []
+        self.arrived = 0.0
+
+    def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """Logits, and the mean cross-entropy or None."""
+        x = self.wte(idx)
+        for layer in (*self.h, self.lm_head):
+            x = layer(x if layer is self.h[0] else F.relu(x))
+            self.noted.append((str(x.dtype).removeprefix("torch."), x.requires_grad))
+        if targets is None:
+            return x, None
+        loss = F.cross_entropy(x.flatten(0, -2), targets.flatten())
+        if loss.requires_grad:
+            loss.register_hook(self._note)
+        return x, loss
+
+    def _note(self, gradient: Tensor) -> None:
+        self.arrived = max(self.arrived, float(gradient.abs().max()))
 
 
 def optimizer(module: nn.Module) -> torch.optim.Optimizer:

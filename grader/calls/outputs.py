@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from grader.calls import devices
 from grader.calls.call import Raised
 from grader.calls.values import (
     ARRAY_DTYPES,
@@ -87,7 +88,7 @@ def travelling(value: Any, kept: Callable[[Any], HandleId], depth: int = 0) -> A
 
 def _travelling_tensor(value: Tensor) -> Placed | Opaque:
     shape = tuple(value.shape)
-    if type(value) not in (Tensor, nn.Parameter):
+    if type(value) not in devices.tensor_types():
         return Opaque(f"a {type(value).__name__}, a tensor subclass, of shape {shape}")
     if value.layout != torch.strided or value.is_quantized:
         return Opaque(f"a tensor of layout {value.layout} and shape {shape}")

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import _engine_run_backward
 
-from grader.calls import modules
+from grader.calls import devices, modules
 from grader.calls.builtins import IN_ANY_FORM, BuiltIns, FunctionNames, banned
 from grader.calls.call import Call, Outcome, Raised
 from grader.calls.counters import method_of
@@ -66,7 +66,7 @@ class Responder:
         self.made_by.clear()
         self._twins.clear()
         self._seed, self._answered = seed, 0
-        seed_everything(seed)
+        devices.seed(seed)
 
     def watching(self) -> BuiltIns:
         """Looks for built-ins between the calls as well: code may run there too, as an object's finaliser does."""
@@ -87,8 +87,19 @@ class Responder:
 
         `begins` is called before the call itself. `due` gives a call with its arguments, right before it is made.
         """
-        if call.options.device == "cuda":
-            torch.cuda.init()  # a generator that does not exist yet could not be seeded
+        device = call.options.device or devices.CPU
+        try:
+            outcome = self._responded(call, begins, due)
+        except Exception as error:
+            # An error on an accelerator, such as an index out of range, shows at whatever is asked of it next.
+            if device in (devices.CPU, devices.META):
+                raise
+            outcome = Outcome(raised=self.describe(error))
+        outcome.is_last = outcome.raised is not None and not devices.works(device)
+        return outcome
+
+    def _responded(self, call: Call, begins: Callable[[], None], due: Callable[[Call], Call]) -> Outcome:
+        devices.prepare(call.options.device or devices.CPU)
         if call.begin is not None:
             self.begin_check(call.begin)
         for place, earlier in enumerate(call.first):
@@ -100,7 +111,7 @@ class Responder:
         # What a call draws does not depend on how much a constructor, or another call, has drawn before it: two forms
         # of one mistake then give the same random answers.
         if self._seed is not None:
-            seed_everything(self._seed + CALLS_APART * self._answered)
+            devices.seed(self._seed + CALLS_APART * self._answered)
             self._answered += 1
         begins()
         return self._respond(due(call))
@@ -118,7 +129,7 @@ class Responder:
                 if not self.is_trusted:
                     self._twins.keep(call, self.handles)
                 if call.options.seed is not None:
-                    seed_everything(call.options.seed)
+                    devices.seed(call.options.seed)
                 earlier = ResultBefore(target, inputs.args, inputs.kwargs) if call.options.again else None
                 result = target(*inputs.args, **inputs.kwargs)
                 is_kept = call.options.keep and not isinstance(result, PLAIN)
@@ -149,6 +160,8 @@ class Responder:
     def _elsewhere(self, call: Call, given: list[int], used: FunctionNames | None, result: Any) -> list[str]:
         if self.is_trusted or used is None:
             return []
+        if hidden := sorted(FunctionNames.hidden):  # what was called then is not known
+            return hidden
         function = self.names.get(call.name) if call.handle is None else None
         return self._twins.differing(call, function, self.handles, given, Work(used.names, used.makers(result)))
 
@@ -251,12 +264,3 @@ def cotangents(outputs: list[Tensor]) -> Iterator[Tensor]:
             yield torch.empty_like(output)
         else:
             yield torch.cos(steps).to(output.device, output.dtype).reshape(output.shape)
-
-
-def seed_everything(seed: int) -> None:
-    """Like `torch.manual_seed`, without recording the call stack for every missing accelerator."""
-    torch.default_generator.manual_seed(seed)
-    if torch.cuda.is_initialized():
-        torch.cuda.manual_seed_all(seed)
-    if torch.backends.mps.is_available():
-        torch.mps.manual_seed(seed)

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
-from grader.calls.values import Placed, mapped
+from grader.calls import devices
+from grader.calls.values import Placed, leaves, mapped
 from grader.checks.compare import Tolerance, no_gradient, require_agreement, require_gradients, were_float32
 from grader.checks.draws import Draw
 from grader.checks.implementation import Answer, Handle, Implementation
@@ -274,9 +275,11 @@ def with_values(
 
 
 def _placed(value: Any, got: Answer) -> Any:
-    """A literal expected value, moved to the device where the answer belongs."""
-    device = got._implementation._device
-    place = "cuda:0" if device == "cuda" else device
+    """A literal expected value, moved to the device where the answer belongs: that of the inputs, or the CPU where
+    there is no tensor among them."""
+    call = got.exchange.call
+    is_given = call.handle is not None or any(isinstance(leaf, Tensor) for leaf in leaves((call.args, call.kwargs)))
+    place = devices.place(got._implementation._device) if is_given else devices.CPU
     return mapped(value, lambda leaf: Placed(leaf, place) if isinstance(leaf, Tensor) else leaf)
 
 

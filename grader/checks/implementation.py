@@ -18,13 +18,11 @@ from torch import Tensor
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
 from grader.calls.call import Call, Options, Outcome
-from grader.calls.values import HandleId, Placed, bare, mapped
+from grader.calls.values import HandleId, Placed, bare, leaves, mapped
 from grader.checks.backends import Backend, Exchange
 from grader.checks.compare import returned_nothing
-from grader.checks.learner_errors import learners_error, parameters_misfit
+from grader.checks.learner_errors import learners_error, other_work, parameters_misfit, unmeasured
 from grader.checks.value_text import show_value
-
-MOST_NAMES = 5  # of functions in a message
 
 
 class How(TypedDict, total=False):
@@ -114,7 +112,7 @@ class Implementation:
         if outcome.raised is not None:
             raise learners_error(outcome.raised, exchange.shown, call.options.device)
         if outcome.elsewhere:
-            raise _other_work(exchange, outcome)
+            raise other_work(outcome.elsewhere, exchange.shown)
         if isinstance(outcome.value, HandleId):
             return Handle(self, exchange, outcome, call.options.device)
         return Answer(self, exchange, outcome)
@@ -201,17 +199,26 @@ class Answer:
     def largest(self) -> int:
         """The elements of the largest storage that an op of the call made."""
         self.exchange.measured = "largest"
-        return self.outcome.largest
+        own = [leaf.tensor.numel() for leaf in leaves(self.outcome.value) if isinstance(leaf, Placed)]
+        return self.not_below(self.outcome.largest, max(own, default=0))
 
     @property
     def peak(self) -> int:
         """The peak of what Python and NumPy allocated, in bytes, beyond what they held before the call."""
         self.exchange.measured = "peak"
+        own = [leaf.nbytes for leaf in leaves(self.outcome.value) if isinstance(leaf, np.ndarray)]
         if self.outcome.peak is None:
             raise CheckFailed(
                 _("The code changed how memory is measured. Leave `tracemalloc` alone."), called=self.shown
             )
-        return self.outcome.peak
+        return self.not_below(self.outcome.peak, max(own, default=0))
+
+    def not_below(self, measured: int, least: float) -> int:
+        """What was measured. Fails where that is below half of the `least` that any right way takes: then something
+        was done that was not seen."""
+        if 2 * measured < least:
+            raise unmeasured(measured, least, self.shown)
+        return measured
 
     @property
     def products(self) -> dict[str, int]:
@@ -307,6 +314,14 @@ class Handle(Answer):
         """An ordinary optimizer of the module, where a check is about something else that takes one."""
         return self._ask("optimizer", options=Options(device=self.device, keep=True))  # type: ignore[return-value]  # kept
 
+    def noting_model(self, *sizes: int) -> Handle:
+        """A model of ours in its place, whose layers note what they compute: see `calls.modules.NotingModel`."""
+        return self._ask("noting_model", sizes, options=Options(device=self.device))  # type: ignore[return-value]  # a module
+
+    def scaler(self, scale: float) -> Handle:
+        """A scaler of torch's, made by us, for the device of the module."""
+        return self._ask("scaler", (scale,), options=Options(device=self.device, keep=True))  # type: ignore[return-value]  # kept
+
     def step_by(self, learning_rate: float) -> None:
         """A step of an optimizer, from the gradients that the last call of its model left."""
         self._ask("step_by", (learning_rate,))
@@ -358,17 +373,6 @@ def _not_done(exchange: Exchange, outcome: Outcome) -> CheckFailed:
     misfit = outcome.value if isinstance(outcome.value, dict) else {}
     wanted = exchange.call.args[0] if exchange.call.name == "load_parameters" else {}
     return CheckFailed(parameters_misfit(misfit, wanted), called=exchange.maker.shown if exchange.maker else "")
-
-
-def _other_work(exchange: Exchange, outcome: Outcome) -> CheckFailed:
-    names = ", ".join(f"`{name}`" for name in outcome.elsewhere[:MOST_NAMES])
-    return CheckFailed(
-        _(
-            "On the `meta` device the code does other work than on the CPU: only one of the two calls {functions}. The "
-            "device should make no difference."
-        ).format(functions=names),
-        called=exchange.shown,
-    )
 
 
 def _no_module(outcome: Outcome, shown: str) -> CheckFailed:

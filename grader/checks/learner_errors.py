@@ -27,6 +27,7 @@ NOT_INITIALISED = re.compile(r"before Module\.__init__\(\) call|no attribute '_(
 NOTEBOOKS_OWN = ("%", "!")
 IN_CELL = re.compile(r"\[step\d{2}_\w+\]\Z")  # the name of a file whose source is an answer cell of a notebook
 NO_PART = "no part "  # the responder's words, before the path
+MOST_NAMES = 5  # of functions in a message
 MAX_SEARCHED = 2000  # characters of a message, which the learner's code controls
 MAX_COMPARED = 200  # names that a missing parameter is compared with: each comparison takes time
 NO_INPUT = "EOF when reading a line"
@@ -75,6 +76,24 @@ def _described(raised: Raised, shown: str, device: str) -> CheckFailed:
     if raised.shapes:
         lines.append(_("shapes there: {shapes}").format(shapes=", ".join(raised.shapes)))
     return CheckFailed("\n".join([*lines, *_causes(raised, device)]), called=shown, by_code=True)
+
+
+def other_work(functions: list[str], called: str) -> CheckFailed:
+    """A call on `meta` and the same one on the CPU used other functions."""
+    said = _(
+        "On the `meta` device the code does other work than on the CPU: only one of the two calls {functions}. The "
+        "device should make no difference."
+    )
+    return CheckFailed(said.format(functions=", ".join(f"`{name}`" for name in functions[:MOST_NAMES])), called=called)
+
+
+def unmeasured(measured: int, least: float, called: str) -> CheckFailed:
+    """A call did less than any right way takes, as far as was seen."""
+    said = _(
+        "What was done could not be measured: {measured:,} were counted, and any right way takes {least:,} or more. "
+        "Compute with torch's ordinary functions (or NumPy's, where the step asks for these)."
+    )
+    return CheckFailed(said.format(measured=measured, least=round(least)), called=called)
 
 
 def _causes(raised: Raised, device: str) -> Iterator[str]:

@@ -80,7 +80,6 @@ def grade(folder: Path, results: Path) -> None:
 
 class _Person(msgspec.Struct):
     email: str = ""
-    name: str = ""
     sid: str | None = None
 
 
@@ -92,18 +91,27 @@ class _About(msgspec.Struct):
 
 
 def _marked(report: Report, about: Path) -> Report:
-    """The report with the points that count. Who handed in is known by mail address, number or name. Raises NotGraded:
-    a mark without lateness or a decision would be a wrong one."""
+    """The report with the points that count. Raises NotGraded: a mark without lateness or a decision would be a wrong
+    one."""
     try:
         marking = marks.of(assignments.read(ROOT / FILE), (ROOT / NAMED).read_text(encoding="utf-8").strip())
         known = msgspec.json.decode(about.read_bytes(), type=_About)
         handed_in = moments.moment(known.created_at, marking.term.local) if known.created_at else None
     except (assignments.BadTerm, moments.NoMoment, msgspec.DecodeError, OSError) as problem:
         raise NotGraded(str(problem)) from None
-    names = [name for user in known.users for name in (user.email, user.sid or "", user.name) if name]
+    names = [name for user in known.users for name in _own(user)]
     named = {student for student, _step in marking.overrides} | {extra.student for extra in marking.term.extras}
     student = next((name for name in names if name in named | set(marking.times)), names[0] if names else "")
-    return marks.marked(report, marking.mark(student, report, handed_in))
+    return marks.marked(report, marking.mark(student, report, handed_in, said_by="Gradescope"))
+
+
+def _own(user: _Person) -> Iterator[str]:
+    """What nobody can give themselves: the mail address, which Gradescope has had confirmed, and the number in the
+    teacher's roster. A number that looks like an address is none, and a name is whatever its owner likes."""
+    if user.email:
+        yield user.email
+    if user.sid and "@" not in user.sid:
+        yield user.sid
 
 
 def _chosen() -> list[str] | None:

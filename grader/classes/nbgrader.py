@@ -70,7 +70,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
     """In place of Execute: grades the answer cells in the sandbox, and shows what came of it."""
 
     seed = Integer(None, allow_none=True, help="The seed of the draws; by default that kept in the course folder.")
-    device = Unicode("all", help="Where the checks run: cpu, cuda, mps or all.")
+    device = Unicode("all", help="Where the checks run: cpu, an accelerator as torch names it, or all.")
     lang = Unicode("", help="The language of the reports, en or ko; by default the system's.")
     require_isolation = Unicode("", help="Grade nothing without these layers: landlock,seccomp.")
     patience = Float(1.0, help="What every deadline is multiplied by: 3 for a slow machine.")
@@ -141,14 +141,16 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
             return None, report
         student, name, root = about["student"], about["assignment"], Path(self._converter.coursedir.root)
         file = root / MARKS_FOLDER / name / f"{student}.json"
-        told = marks.stamp([root / self._folder(about)])
+        told = marks.stamp(root / self._folder(about))
         work = ledger.digests(self._converter.attention_desk.submission)
         try:
             stamp, unclear = moments.moment(told, marking.term.local) if told else None, ""
         except moments.NoMoment:
             stamp, unclear = None, told
         own = marking.for_class({student: ()})
-        mark = own.mark(student, report, stamp, unclear=unclear, kit=fingerprint.fingerprint(), work=work)
+        mark = own.mark(
+            student, report, stamp, said_by="nbgrader", unclear=unclear, kit=fingerprint.fingerprint(), work=work
+        )
         if changed := change(student, ledger.load(file), mark):
             self.log.warning("%s", said(changed))
         ledger.save(file, mark)

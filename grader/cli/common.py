@@ -11,6 +11,7 @@ import errno
 import io
 import itertools
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,14 +19,14 @@ from pathlib import Path
 from grader.base import files, language, paths
 from grader.base.language import N_ as N_
 from grader.base.language import gettext as _
-from grader.cli.parser import BadInput, Parser, integer, number, one_of
+from grader.cli.parser import BadInput, Parser, Unfit, integer, number
 
 TYPE_CHECKING = False  # importing it from `typing` costs a millisecond
 if TYPE_CHECKING:
     from grader.base.limits import Limits
 
 EXERCISES = Path("exercises")
-DEVICES = ("cpu", "cuda", "mps", "all")
+DEVICE = re.compile(r"[a-z][a-z0-9_]*")  # as torch names them; which are there, torch knows
 HAS_SOLUTIONS = (paths.ROOT / "solutions").is_dir()
 
 
@@ -54,8 +55,15 @@ def choice_options(parser: Parser) -> None:
 def device_option(parser: Parser, default: str) -> None:
     """--device."""
     parser.option(
-        "--device", one_of(*DEVICES), metavar="|".join(DEVICES), default=default, help=_("Where the checks run.")
+        "--device", device_name, metavar="cpu|cuda|mps|…|all", default=default, help=_("Where the checks run.")
     )
+
+
+def device_name(text: str) -> str:
+    """Reads the name of a device, as torch names them."""
+    if not DEVICE.fullmatch(text):
+        raise Unfit(_("a device is named as torch names it: cpu, cuda, mps, xpu, or all"))
+    return text
 
 
 def seed_option(parser: Parser) -> None:

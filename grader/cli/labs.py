@@ -6,7 +6,6 @@ import importlib
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 from grader.base import language, paths
 from grader.base.language import gettext as _
@@ -21,9 +20,7 @@ CAPSTONE = "capstone.lab"
 
 def _common_options(parser: Parser) -> None:
     parser.option("--text", metavar="TEXT", help=_("A text of your own: a file, or the words themselves."))
-    parser.option(
-        "--device", one_of("cpu", "cuda", "mps"), metavar="cpu|cuda|mps", default="cpu", help=_("Where it runs.")
-    )
+    parser.option("--device", common.device_name, metavar="cpu|cuda|mps|…", default="cpu", help=_("Where it runs."))
     parser.option("--seed", integer(0, 2**31 - 1), metavar="N", default=1, help=_("Repeat a run with the same draws."))
     parser.option(
         "--model", one_of("mine", "kit"), metavar="mine|kit",
@@ -92,7 +89,7 @@ def _runs(command: str, module: str) -> Callable[[Namespace], int]:
 
             from grader.labs import parts
 
-            _require_device(torch, given.device, command)
+            _require_device(given.device, command)
             torch.set_num_threads(1)  # the models are so small that a second thread costs more than it saves
             name = module if module.startswith("grader.") else f"{paths.SOLUTIONS.name}.{module}"
             try:
@@ -110,9 +107,10 @@ def _require_out(folder: Path, command: str) -> None:
         raise common.unwritable(folder, error, f"{command} --out OTHER") from None
 
 
-def _require_device(torch: ModuleType, device: str, command: str) -> None:
-    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not available[device]:
+def _require_device(device: str, command: str) -> None:
+    from grader.calls import devices
+
+    if not devices.is_there(device):
         said = _("There is no {device} device here. Type: python -m grader {command} --device cpu")
         raise BadInput(said.format(device=device, command=command))
 

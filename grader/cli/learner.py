@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -16,6 +17,7 @@ from grader.cli.parser import BadInput, Parser, Subcommand
 TYPE_CHECKING = False  # importing it from `typing` costs every command a millisecond
 if TYPE_CHECKING:
     from grader.base.results import Report
+    from grader.course.submissions import Submission
 
 # --- grade -----------------------------------------------------------------------------------------------------------
 
@@ -51,6 +53,7 @@ def _grade(given: Namespace) -> None:
             from grader.course import choice, submissions
             from grader.judge import grader as grading
 
+            _speak_in_stubs(given)
             read = submissions.read(given.submission)
             wanted = names or choice.by_default(read.sources, read.problems)
             limits = limits or common.limits(given, "grade", given.patience)
@@ -74,6 +77,19 @@ def _grade(given: Namespace) -> None:
             console.show(report, _again(given.submission), further, every_check=given.v)
         if given.html is not None:
             _write_page(report, given, to_stdout)
+
+
+def _speak_in_stubs(given: Namespace) -> None:
+    """Writes the stubs that nobody has touched in the language, where one was asked for."""
+    folder = given.submission
+    if folder != EXERCISES or not (os.environ.get("KIT_LANG") or given.lang):
+        return
+    from grader.course import exercises
+
+    with contextlib.suppress(OSError):
+        if written := exercises.in_language(folder):
+            print(_("Wrote the untouched files of {folder} in this language: {count}").format(
+                folder=folder, count=len(written)), file=sys.stderr)  # fmt: skip
 
 
 def _for_an_editor(report: Report, folder: Path) -> None:
@@ -190,7 +206,19 @@ def _tracks(given: Namespace) -> None:
         from grader.report import console
 
         read = submissions.read(given.submission)
-        console.say(track_list.terminal(tracks.overview(read.sources)))
+        edited = [name for one in tracks.overview(read.sources) for name in one.edited]
+        console.say(track_list.terminal(tracks.overview(read.sources, _passing(read, edited))))
+
+
+def _passing(read: Submission, names: list[str]) -> set[str]:
+    """Which of these steps pass."""
+    if not names:
+        return set()
+    from grader.judge.grader import Grader
+
+    print(_("Grading what you have begun: {steps}").format(steps=", ".join(names)), file=sys.stderr)
+    with Grader(None if len(names) > 1 else 1) as grader:
+        return {step.name for step in grader.grade(read, names, device="cpu").steps if step.status == "pass"}
 
 
 # --- one step --------------------------------------------------------------------------------------------------------

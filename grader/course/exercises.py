@@ -63,6 +63,22 @@ def write_solved(folder: Path) -> None:
         files.write(folder / f"{step.name}.py", step.solved())
 
 
+def in_language(folder: Path) -> list[str]:
+    """Writes the stubs in the language in use where nobody has worked on any of them yet; which were written."""
+    found = {step: folder / f"{step.name}.py" for step in _in(folder)}
+    present = {
+        step: path.read_text(encoding="utf-8", errors="replace") for step, path in found.items() if path.is_file()
+    }
+    if not present or not all(_holds_no_work(source, step) for step, source in present.items()):
+        return []
+    written = []
+    for step, source in present.items():
+        if source != (stub := step.stub(current())):
+            files.write(found[step], stub)
+            written.append(step.name)
+    return written
+
+
 def stale(folder: Path = paths.EXERCISES) -> list[str]:
     """The steps whose stub in `folder` does not match the reference in any language."""
     return [

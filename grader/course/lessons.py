@@ -31,6 +31,9 @@ BACKUPS = ".backup"
 FALLBACK = "en"
 
 
+FRONT = re.compile(r"\A---\n(.*?)^---\n", re.MULTILINE | re.DOTALL)
+
+
 class NoLesson(FileNotFoundError):
     """The step has no lesson, or its lesson has no hints."""
 
@@ -46,8 +49,38 @@ def lesson(step: str, solutions: Path = SOLUTIONS) -> str:
     """The lesson of a step as Markdown, in the language in use, else in English. Raises NoLesson."""
     for language in (current(), FALLBACK):
         with contextlib.suppress(FileNotFoundError):
-            return (step_folder(step, solutions) / f"lesson.{language}.md").read_text(encoding="utf-8")
+            return plain(step_folder(step, solutions) / f"lesson.{language}.md")
     raise NoLesson(step)
+
+
+def plain(file: Path) -> str:
+    """A lesson without its front matter. Raises OSError."""
+    return FRONT.sub("", file.read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a step takes, as its lesson's front matter says: minutes (`10-20`, empty where it says none), and how hard
+    it is, from 1 to 3."""
+
+    minutes: str = ""
+    difficulty: int = 0
+
+    def __str__(self) -> str:
+        if not self.minutes:
+            return ""
+        dots = "●" * self.difficulty + "○" * (3 - self.difficulty)
+        return _("{minutes} min").format(minutes=self.minutes.replace("-", "–")) + f"  {dots}"
+
+
+def effort(step: str, solutions: Path = SOLUTIONS) -> Effort:
+    """What a step takes."""
+    try:
+        front = FRONT.match((step_folder(step, solutions) / f"lesson.{FALLBACK}.md").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        front = None
+    said = dict(re.findall(r"^(\w+): *(\S+)$", front[1], re.MULTILINE)) if front else {}
+    return Effort(said.get("minutes", ""), int(said.get("difficulty", 0)))
 
 
 def reading(step: str, solutions: Path = SOLUTIONS, *, pictured: bool = False, commands: bool = True) -> str:

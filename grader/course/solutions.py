@@ -39,7 +39,12 @@ class Solved(msgspec.Struct):
 
 
 def solution(step: str, solutions: Path = SOLUTIONS) -> Solved:
-    """The solution of a step. Raises NoSolution."""
+    """The solution of a step, its docstrings in the language in use. Raises NoSolution."""
+    found = _solution(step, solutions)
+    return Solved(stubs.translated(found.reference), found.ways)
+
+
+def _solution(step: str, solutions: Path = SOLUTIONS) -> Solved:
     folder = step_folder(step, solutions)
     try:
         return msgspec.json.decode((folder / SHIPPED).read_bytes(), type=Solved)
@@ -69,4 +74,4 @@ def ways(variants: str) -> list[RightWay]:
 
 def shipped(step: str) -> bytes:
     """The solution of a step as a kit holds it. Raises NoSolution."""
-    return msgspec.json.encode(solution(step)) + b"\n"
+    return msgspec.json.encode(_solution(step)) + b"\n"

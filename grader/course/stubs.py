@@ -49,10 +49,10 @@ def stub_of(source: str) -> str:
         elif line.strip() == BEGIN and line.startswith(" "):
             kept.append(line.replace(BEGIN, "raise NotImplementedError"))
     text = with_exercise_imports("\n".join(kept))
-    return header + "\n" + _translated(re.sub(r"\n{4,}", "\n\n\n", text).strip()) + "\n"
+    return header + "\n" + translated(re.sub(r"\n{4,}", "\n\n\n", text).strip()) + "\n"
 
 
-def _translated(source: str) -> str:
+def translated(source: str) -> str:
     """The source with its docstrings in the language in use; one without a translation stays English."""
     lines = source.splitlines()
     for quoted in reversed(list(_docstrings(parsed(source)))):
@@ -85,7 +85,7 @@ def _docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
 
 def marked_of(source: str) -> str:
     """The reference as an instructor's cell, in the language in use: regions marked, docstrings translated."""
-    return _translated(with_exercise_imports(source).strip()) + "\n"
+    return translated(with_exercise_imports(source).strip()) + "\n"
 
 
 def solved_of(source: str) -> str:

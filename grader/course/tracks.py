@@ -7,7 +7,7 @@ take it; the steps that its own use are read from the imports of its references,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -79,19 +79,22 @@ def tracks(solutions: Path | None = None) -> list[Track]:
 
 @dataclass(frozen=True)
 class Progress:
-    """A learner's progress in a track: how many of its steps were begun."""
+    """A learner's progress in a track: which of its steps have a file, which of them were edited, and which pass."""
 
     track: Track
-    begun: int
+    present: list[str]
+    edited: list[str]
+    passed: list[str]
 
 
-def overview(sources: TEXTS, solutions: Path | None = None) -> list[Progress]:
-    """Every track, with a submission's progress."""
-    found = tracks(solutions)
-    return [
-        Progress(track, sum(name in sources and not is_untouched(sources[name][1]) for name in track.steps))
-        for track in found
-    ]
+def overview(sources: TEXTS, passed: Collection[str] = (), solutions: Path | None = None) -> list[Progress]:
+    """Every track, with a submission's progress; `passed` are the steps that pass."""
+    found = []
+    for track in tracks(solutions):
+        present = [name for name in track.steps if name in sources]
+        worked_on = [name for name in present if not is_untouched(sources[name][1])]
+        found.append(Progress(track, present, worked_on, [name for name in present if name in passed]))
+    return found
 
 
 def imported(folder: Path) -> list[str]:

@@ -156,6 +156,12 @@ class Grader:
         for name in sorted(graded):
             through.settle(name)
 
+    def prepare(self, step: str, *, device: str, seed: int) -> None:
+        """Draws what a grade of the step under this seed will ask, and has the reference answer it: then that grade
+        takes as long as one of a seed seen before. Raises what `grade` raises."""
+        request = GradeRequest({}, {}, [step], device, seed, current(), self.limits, prepare=True)
+        self._run(request, [step], lambda result: None)
+
     def reproduce(
         self, submission: Submission, step: str, *, device: str = "cpu", seed: int | None = None
     ) -> tuple[StepResult, Reproduction | None]:

@@ -47,13 +47,24 @@ class Forked:
         self.launcher = ForkLauncher(control)
         self.ready = False
         self.asking = threading.Lock()
+        self.instead: Spawned | None = None  # where the zygote turns out not to be forkable
 
     def new(self) -> Channel:
         """A channel to a judge forked from the zygote, which ends when the channel is closed. Raises GraderError."""
+        from grader.sandbox.forked import Unforkable
+
+        try:
+            return self.instead.new() if self.instead else self._forked()
+        except Unforkable:
+            self.instead = Spawned()
+            return self.instead.new()
+
+    def _forked(self) -> Channel:
         import msgspec
 
         from grader.judge.messages import Channel
         from grader.sandbox.commands import Command
+        from grader.sandbox.forked import Unforkable
         from grader.sandbox.process import SandboxError
 
         ours, theirs = socket.socketpair()
@@ -64,6 +75,9 @@ class Forked:
                     self.ready = True
                 socket.send_fds(self.launcher.control, [msgspec.msgpack.encode(Command("judge"))], [theirs.fileno()])
                 self.launcher.await_reply("started")
+        except Unforkable:
+            ours.close()
+            raise
         except (SandboxError, OSError) as error:
             ours.close()
             raise GraderError(_("The judge could not be started: {reason}").format(reason=error)) from error
@@ -74,15 +88,19 @@ class Forked:
     @property
     def alive(self) -> bool:
         """Whether the zygote still runs."""
-        return not self.process.poll()
+        return self.instead is not None or not self.process.poll()
 
     def stop(self) -> None:
         """Tells the zygote that its owner is gone: it kills everything it forked."""
+        if self.instead:
+            self.instead.stop()
         with contextlib.suppress(OSError):
             self.launcher.control.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Ends the zygote and everything it forked."""
+        if self.instead:
+            self.instead.close()
         self.launcher.control.close()
         if not self.ready:  # it is still importing torch: it has forked nothing and does not listen yet
             self.process.kill()

@@ -33,6 +33,7 @@ class GradeRequest(msgspec.Struct):
     references: dict[str, list[str]] = {}
     reproduce: bool = False
     in_order: bool = False
+    prepare: bool = False  # nothing is graded: the reference answers what the checks will ask under this seed
 
 
 class StepGraded(msgspec.Struct, tag=True):

@@ -36,8 +36,7 @@ def main(
 
 
 def _serve(channel: Channel, control: socket.socket | None, proven: Sequence[str], cpu_claims: int | None) -> None:
-    import torch
-
+    from grader.calls import devices
     from grader.judge.session import Session
     from grader.sandbox import preload
     from grader.sandbox.forked import ForkLauncher
@@ -48,7 +47,7 @@ def _serve(channel: Channel, control: socket.socket | None, proven: Sequence[str
         preload.load_torch()
     launcher: Launcher = ForkLauncher(control, proven) if control is not None else SpawnLauncher(str(ROOT))
     session = Session(channel, launcher, cpu_claims)
-    if control is not None and not torch.cuda.is_available():  # a driver maps more than any bound
+    if control is not None and not devices.accelerator():  # a driver maps more than any bound
         _bound_memory()
     session.serve()
 

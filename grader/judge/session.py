@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import time
-
-import torch
 
 from grader.base import language
 from grader.base.limits import Limits
+from grader.calls import devices as known_devices
+from grader.checks.backends import LocalBackend
+from grader.checks.trial import run_check
 from grader.judge.fork_memory import HeapTrimmer
 from grader.judge.messages import Channel, Finished, GradeRequest, Ready, StepGraded, Unmet
 from grader.judge.step_run import Answers, StepRun, limits_on, without_running
@@ -35,10 +37,14 @@ class Session:
 
     def _answer(self, request: GradeRequest) -> None:
         """Grades the steps of one request and sends each result as it is done."""
-        devices = _devices(request.device)
+        devices = known_devices.states(request.device)
         ran = [device for device, state in devices.items() if state == "checked"]
         if unmet := self._unmet(ran, request.limits):
             self.channel.send(unmet)
+            return
+        if request.prepare:
+            self._prepare(request, ran)
+            self.channel.send(Finished(devices, [], "live"))
             return
         self.launcher.begin_run()
         with pinned_to_one_cpu(self.cpu_claims):
@@ -58,6 +64,15 @@ class Session:
                 return Unmet(device, missing)
         return None
 
+    def _prepare(self, request: GradeRequest, devices: list[str]) -> None:
+        """Draws the inputs of the steps and caches the reference's answers, with the reference as the student."""
+        for step in (self._steps[name] for name in request.steps):
+            answers = self._answers_of(step, request.seed)
+            if not step.is_recorded and not step.lacking:
+                for device, check in itertools.product(devices, step.checks):
+                    student = LocalBackend(step.responder())
+                    run_check(check.function, student, answers.oracle, seed=answers.seed, device=device)
+
     def _graded(self, step: Solution, devices: list[str], request: GradeRequest) -> StepGraded:
         start = time.perf_counter()
         graded = without_running(step, devices, request)
@@ -74,17 +89,3 @@ class Session:
             oracle = Remembered(step.oracle())
             known = self._answers[step.name] = Answers(seed, oracle, step.witness(oracle))
         return known
-
-
-def _devices(wanted: str) -> dict[str, str]:
-    """The state of each device: "checked", "not available" or "not requested"."""
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    states = {}
-    for device, available in there.items():
-        if wanted not in ("all", device):
-            states[device] = "not requested"
-        else:
-            states[device] = "checked" if available else "not available"
-    if not there["mps"] and wanted != "mps":
-        del states["mps"]  # only relevant on macOS
-    return states

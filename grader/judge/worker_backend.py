@@ -140,7 +140,10 @@ class WorkerBackend:
                 )
             )
         try:
-            return decode_outcome(header, payload)
+            outcome = decode_outcome(header, payload)
+            if outcome.is_last:  # what is asked next is asked of a new process
+                self._end()
+            return outcome
         except BadMessage as nonsense:
             self._end()
             self.odd = True

@@ -19,7 +19,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import msgspec
 
@@ -322,7 +321,9 @@ def main(control: int, root: str, cpu_claims: int, many: bool) -> None:
     sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != os.path.realpath(root)]
     if kernel.can_filter():
         kernel.allowed_calls()
-    _assert_forkable()
+    if problems := _unsound():
+        socket.socket(fileno=control).send(msgspec.msgpack.encode(Reply("unforkable", reason=", ".join(problems))))
+        os._exit(1)
     zygote = Zygote(socket.socket(fileno=control), root, cpu_claims, fork_memory.collapse_into_huge_pages())
     gc.freeze()
     gc.enable()
@@ -333,14 +334,14 @@ def main(control: int, root: str, cpu_claims: int, many: bool) -> None:
     os._exit(0)  # there is nothing to clean up, and torch would take its time
 
 
-def _assert_forkable() -> None:
-    import torch
+def _unsound() -> list[str]:
+    """Why this process can't be forked safely; nothing where it can."""
+    from grader.calls import devices
 
     threads = os.listdir("/proc/self/task")
-    problems: list[Any] = []
+    problems: list[str] = []
     if len(threads) != 1:
         problems.append(f"{len(threads)} threads")
-    if torch.cuda.is_initialized():
-        problems.append("CUDA is initialised")
-    if problems:
-        raise RuntimeError(f"this process can't be forked safely: {problems}")
+    if devices.is_in_use():
+        problems.append("an accelerator is initialised")
+    return problems

@@ -88,7 +88,9 @@ def facts(device: str, seed: int, seconds: float) -> list[tuple[str, str]]:
     """What the run was: machine, seed, time."""
     import torch
 
-    name = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
+    from grader.calls import devices
+
+    name = platform.machine() if device == devices.CPU else devices.label(device)
     return [
         (_("device"), f"{device} ({name})"),
         (_("threads"), str(torch.get_num_threads())),

@@ -111,13 +111,14 @@ def shade(axes: Any, matrix: Any, largest: float = 1.0) -> None:
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Rectangle
 
-    by_depth: dict[int, list[Any]] = {}
+    by_depth: dict[int, list[Any]] = {0: [Rectangle((-0.5, -0.5), len(matrix[0]), len(matrix))]}
     for row, values in enumerate(matrix):
         column = 0
         depths = [min(STEPS, round(STEPS * float(value) / (largest or 1.0))) for value in values]
         for depth, run in itertools.groupby(depths):
             length = len(list(run))
-            by_depth.setdefault(depth, []).append(Rectangle((column - 0.5, row - 0.5), length, 1))
+            if depth:
+                by_depth.setdefault(depth, []).append(Rectangle((column - 0.5, row - 0.5), length, 1))
             column += length
     for depth, boxes in by_depth.items():
         axes.add_collection(PatchCollection(boxes, facecolor=_weight(depth), edgecolor="none", antialiased=False))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -14,7 +15,9 @@ from grader.base.limits import Limits
 from grader.base.results import StepResult
 from grader.course import submissions
 from grader.judge import grader
+from grader.judge.launcher import GraderError
 
+IDLE = 0.5  # seconds without a save, after which a step is prepared: none takes longer than that
 LIMITS = Limits(call_seconds=5.0, step_seconds=15.0)
 
 
@@ -66,12 +69,18 @@ class BackgroundGrader:
         # The warm process dies with the thread that started it, so that this thread lives for the whole session.
         self._grader = grader.Grader(1, self._limits)
         self._closed = self._dropped = False
+        self._ahead: list[tuple[str, int]] = []  # steps that may be next, with their seed
+        self._prepared: set[tuple[str, int]] = set()
         self._thread = threading.Thread(target=contextvars.copy_context().run, args=(self._work,), daemon=True)
         self._thread.start()
 
     def grade(self, read: submissions.Submission, name: str, seed: int) -> None:
         """Grades a step; StepDone is sent, or NothingGraded."""
         self._jobs.put((read, name, seed))
+
+    def prepare(self, names: Sequence[str], seed: int) -> None:
+        """Prepares these steps, one after another, while there is nothing to grade."""
+        self._ahead = [(name, seed) for name in names if (name, seed) not in self._prepared]
 
     def drop(self) -> None:
         """Cancels the grading in progress: Dropped is sent instead of StepDone."""
@@ -83,9 +92,20 @@ class BackgroundGrader:
         self._closed = True
         self._grader.close()
 
+    def _prepare_one(self) -> None:
+        with contextlib.suppress(IndexError, grader.NotIsolated, GraderError):
+            ahead = self._ahead.pop(0)
+            self._prepared.add(ahead)
+            self._grader.prepare(ahead[0], device=self._device, seed=ahead[1])
+
     def _work(self) -> None:
         while not self._closed:
-            read, name, seed = self._jobs.get()
+            try:
+                read, name, seed = self._jobs.get(timeout=IDLE if self._ahead else None)
+            except queue.Empty:
+                self._prepare_one()
+                continue
+            self._prepared.add((name, seed))
             try:
                 report = self._grader.grade(read, [name], device=self._device, seed=seed)
             except grader.NotIsolated as refused:

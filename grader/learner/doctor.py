@@ -41,9 +41,10 @@ import json, time
 start = time.perf_counter()
 import torch
 seconds = time.perf_counter() - start
-cuda = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
-print(json.dumps({"version": torch.__version__, "seconds": seconds, "cuda": cuda,
-                  "built_for_cuda": torch.version.cuda or "", "mps": torch.backends.mps.is_available()}))
+name = torch.accelerator.current_accelerator().type if torch.accelerator.is_available() else ""
+label = getattr(torch.get_device_module(name), "get_device_name", str) if name else str
+print(json.dumps({"version": torch.__version__, "seconds": seconds, "accelerator": name, "label": label(),
+                  "built_for_cuda": torch.version.cuda or ""}))
 """
 # In a file, since Triton reads a kernel's source.
 ASK_TRITON = """
@@ -76,9 +77,9 @@ class TorchFacts(msgspec.Struct):
 
     version: str
     seconds: float
-    cuda: str
+    accelerator: str
+    label: str
     built_for_cuda: str
-    mps: bool
 
 
 def examine(folder: Path, looking_at: Callable[[str], None] = lambda what: None) -> Iterator[Examined]:
@@ -210,12 +211,12 @@ def ask_torch() -> TorchFacts | str:
 def devices(facts: TorchFacts) -> Examined:
     """The devices on which checks can run."""
     what = _("devices")
-    there = ["cpu", *([f"cuda ({facts.cuda})"] if facts.cuda else []), *(["mps"] if facts.mps else [])]
-    says = ", ".join(there)
-    if not facts.cuda and not facts.built_for_cuda and os.path.exists("/dev/nvidia0"):
+    named = f"{facts.accelerator} ({facts.label})" if facts.label else facts.accelerator
+    says = ", ".join(filter(None, ("cpu", named)))
+    if not facts.accelerator and not facts.built_for_cuda and os.path.exists("/dev/nvidia0"):
         says = _("{found}; there is an NVIDIA device, but this torch is built without CUDA").format(found=says)
         return Examined(what, "limited", says, f"{sys.executable} -m pip install --force-reinstall torch")
-    if not facts.cuda and not facts.mps:
+    if not facts.accelerator:
         says = _("{found}; no accelerator, which is enough for every point").format(found=says)
     return Examined(what, "works", says)
 

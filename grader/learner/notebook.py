@@ -61,7 +61,7 @@ def check(
     """Grades the steps: `check(4)`, `check("step04_causal_mask")`, `check("1-6,13")`, `check(track="positions")`; by
     default the core and every elective that was begun. Raises Refusal.
 
-    `seed` repeats draws, `device` is one of cpu, cuda, mps and all, `lang` en or ko.
+    `seed` repeats draws, `device` is as torch names it, or all, `lang` en or ko.
     """
     try:
         spoken = language.choose(lang)

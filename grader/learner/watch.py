@@ -153,6 +153,9 @@ class Watch:
                     continue
             self.grading, self.since = name, time.monotonic()
             background.grade(read, name, self.board.seed)
+        if self.grading is None:
+            following = self.board.following()
+            background.prepare([following] if following else [], self.board.seed)
 
     def _hear(self, name: str, result: StepResult | None, failure: str) -> None:
         self.grading, self.board.busy, self.dropped = None, "", False

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from grader.base import files
+from grader.base.language import gettext as _
 from grader.base.results import AssignmentMark, Graded, MarkChange, Report, StepResult
 from grader.course import steps as course
 from grader.course import submissions
@@ -31,6 +32,7 @@ class Facts:
     """What is known of a student's submission before it is graded."""
 
     handed_in: datetime | None = None
+    said_by: str = ""
     work: Mapping[str, str] = field(default_factory=dict)
     before: AssignmentMark | None = None
     unclear: str = ""  # a time that can't be read
@@ -55,18 +57,20 @@ class Ledger:
         """Notes a student before grading, under a key of their own: `told` is when the learning platform says it was
         handed in. Earlier hand-ins of their own are added where the assignment says so."""
         name, stamp, unclear = self.marking.assignment.name, None, ""
+        said_by = _("the learning platform")
         if self.marking.assignment.stand_ins != "own":
             handed_in.earlier.clear()
         if not folder.is_symlink():
             with contextlib.suppress(OSError):  # what is wrong with a folder is said where it is read
                 with_own_earlier(handed_in, folder, self.marking)
-                told = told or marks.stamp((folder, folder / name))
+                if not told and marks.is_nbgraders(folder / name):
+                    told, said_by = marks.stamp(folder / name), "nbgrader"
         try:
             stamp = moments.moment(told, self.marking.term.local) if told else None
         except moments.NoMoment:
             unclear = told
         before, changes = (known.mark, known.changes) if known else (None, [])
-        self.facts[key] = Facts(stamp, digests(handed_in), before, unclear, changes)
+        self.facts[key] = Facts(stamp, said_by, digests(handed_in), before, unclear, changes)
 
     def mark_of(self, key: str, graded: Graded) -> AssignmentMark | None:
         """The mark of a graded student, whom `expect` has noted under this key. Raises BadTerm."""
@@ -75,8 +79,8 @@ class Ledger:
         if report is None:
             return None
         return self.marking.mark(
-            graded.student, report, facts.handed_in, late=graded.late, unclear=facts.unclear, kit=self.kit,
-            work=facts.work,
+            graded.student, report, facts.handed_in, said_by=facts.said_by, late=graded.late, unclear=facts.unclear,
+            kit=self.kit, work=facts.work,
         )  # fmt: skip
 
     def mark(self, key: str, graded: Graded) -> bool:

@@ -26,6 +26,7 @@ from grader.marks.assignments import Assignment, BadTerm, Term, alone
 from grader.marks.sheets import Override, Remark
 
 STAMP = "timestamp.txt"  # what nbgrader puts beside a submission
+SUBMITTED, NBGRADERS = "submitted", ("nbgrader_config.py", "gradebook.db", "source")
 DAY = timedelta(days=1)
 ZONE = re.compile(r"[A-Za-z][\w+/-]*\Z")
 
@@ -47,10 +48,11 @@ class Marking:
         return not (one.weights or one.extra or one.electives.steps or one.due or self.overrides or self.remarks)
 
     def mark(
-        self, student: str, report: Report, handed_in: datetime | None = None, *, late: bool = False,
-        unclear: str = "", kit: str = "", work: Mapping[str, str] | None = None,
+        self, student: str, report: Report, handed_in: datetime | None = None, *, said_by: str = "",
+        late: bool = False, unclear: str = "", kit: str = "", work: Mapping[str, str] | None = None,
     ) -> AssignmentMark:  # fmt: skip
-        """The mark for a report. `handed_in` is what lies beside the submission; `handed_in.csv` counts before it.
+        """The mark for a report. `handed_in` is what a learning platform says, `said_by` which; `handed_in.csv` counts
+        before it.
 
         `late`: a system says so without a time. `unclear` is a time that can't be read: where there is a deadline, the
         mark is open then. `work` is a digest of each step's text.
@@ -64,7 +66,8 @@ class Marking:
         electives, remarks = self.assignment.electives, self.remarks.get(student, ())
         earned = None if any(step.points is None for step in counted) else sum(step.points or 0.0 for step in counted)
         own = sum(step.worth for step in steps if not step.extra and not step.elective)
-        handed_in = self.times.get(student, handed_in)
+        if student in self.times:
+            handed_in, said_by = self.times[student], sheets.HANDED_IN
         deadline = self.term.deadline(self.assignment.name, student)
         unclear = unclear if deadline and handed_in is None else ""
         share = 0.0 if deadline is None or handed_in is None else self._share(handed_in - deadline.until)
@@ -74,7 +77,8 @@ class Marking:
             earned=None if earned is None else _round(earned), out_of=_round(own + electives.count * electives.points),
             remarks=[one.said for one in remarks if not one.step],
             requests=[one.request for one in remarks if one.request and not one.text],
-            late=share, handed_in=_iso(handed_in), until=_iso(deadline.until if deadline else None),
+            late=share, handed_in=_iso(handed_in), said_by=said_by if handed_in else "",
+            until=_iso(deadline.until if deadline else None),
             extended=deadline.reason if deadline else "",
             unsure=late and handed_in is None and deadline is not None and deadline.until == self.assignment.due,
             kit=kit, seed=report.seed, steps=steps,
@@ -156,16 +160,21 @@ def plain(name: str, steps: list[str]) -> Marking:
     return Marking(term, term.assignments[name])
 
 
-def stamp(folders: Iterable[Path]) -> str:
-    """What stands in the first `timestamp.txt` of these folders, as nbgrader writes it; empty without one.
+def stamp(folder: Path) -> str:
+    """What stands in the `timestamp.txt` that nbgrader has put into the folder of a submission; empty without one.
 
     Raises OSError.
     """
-    for folder in folders:
-        file = folder / STAMP
-        if file.is_file() and not file.is_symlink():
-            return file.read_text(encoding="utf-8", errors="replace")[:200].strip()
-    return ""
+    file = folder / STAMP
+    there = file.is_file() and not file.is_symlink()
+    return file.read_text(encoding="utf-8", errors="replace")[:200].strip() if there else ""
+
+
+def is_nbgraders(folder: Path) -> bool:
+    """Whether this is where nbgrader collects a submission, `submitted/STUDENT/ASSIGNMENT` of a course that has its own
+    files: anywhere else a `timestamp.txt` is what the student handed in."""
+    submitted = folder.absolute().parent.parent
+    return submitted.name == SUBMITTED and any((submitted.parent / name).exists() for name in NBGRADERS)
 
 
 def digest(text: str) -> str:
@@ -203,6 +212,9 @@ def sentences(mark: AssignmentMark) -> list[str]:
                 earned=_number(mark.earned), points=_number(mark.points),
             )
         )  # fmt: skip
+    if handed_in and until and mark.said_by:
+        text = _("Handed in {when}, as {source} says.")
+        said.append(text.format(when=moments.shown(handed_in), source=mark.said_by))
     if mark.unsure:
         said.append(_("The download says that this is late, but not when it was handed in: nothing was taken off."))
     if any(step.dropped for step in mark.steps):

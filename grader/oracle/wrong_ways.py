@@ -12,7 +12,7 @@ import textwrap
 import tokenize
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import groupby, pairwise
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -80,7 +80,7 @@ class WrongWays:
         """Those that are made together: both edits of one text, or the block under a heading that joins both names."""
         known = {wrong.name: wrong for wrong in self.single}
         of_their_own = {
-            tuple(name.split(mistakes.JOINED)): entry.ways[0]
+            tuple(name.split(mistakes.JOINED)): entry.ways
             for name, entry in self.document.entries.items()
             if mistakes.JOINED in name
         }
@@ -92,7 +92,7 @@ class WrongWays:
                 )
             )
         return [
-            paired(known[one], known[other], self._made(of_their_own[one, other]))
+            paired(known[one], known[other], self._made(*of_their_own[one, other]))
             if (one, other) in of_their_own
             else paired(known[one], known[other], self._made(self._ways[one], self._ways[other]))
             for one, other in asked
@@ -110,45 +110,54 @@ class WrongWays:
         names = vars(self.reference) | {"reference": self.reference}
         names = {**AT_HAND, **names}
         self._run(self.document.shared, names, f"{self.folder.name}, what its blocks share")
-        edited = [way for way in ways if way.language == "diff"]
-        for place, some in groupby(edited, key=lambda way: way.facts.names):  # of one name the edits are made at once
-            several = list(some)
-            self._run(self.edited(place, several), names, " and ".join(way.place for way in several))
-        made = {name for way in edited for name in way.facts.names}
+        edited = self.edited([way for way in ways if way.language == "diff"])
+        self._run("\n".join(edited.values()), names, " and ".join(way.place for way in ways))
+        made = set(edited)
         for way in reversed(ways):  # the first may build on the second, as when it stands before it in a list of bases
             if way.language != "diff":
                 self._define(way, names, made)
         whole = [name for way in ways for name in way.facts.names]
         rest = "\n".join(text for name, text in self.definitions.items() if name in whole and name not in made)
         self._run(rest, names, f"{ways[0].place}, what uses it")
-        return {name: names[name] for name in whole}
+        return {name: self._called(name, names[name]) for name in whole}
+
+    def _called(self, name: str, made: Any) -> Any:
+        """A class in place of a function is one call: made with the arguments, and called for the result."""
+        if not isinstance(made, type) or isinstance(getattr(self.reference, name), type):
+            return made
+
+        def function(*given: Any, **named: Any) -> Any:
+            return made(*given, **named)()
+
+        return function
 
     def text(self, way: Way) -> str:
         """The definitions of a mistake, as somebody would write them."""
-        return self.edited(way.facts.names, [way]) if way.language == "diff" else self._whole(way)
+        return "\n".join(self.edited([way]).values()) if way.language == "diff" else self._whole(way)
 
-    def edited(self, names: Sequence[str], ways: Sequence[Way]) -> str:
-        """The text of these definitions with the edits of all these blocks. Raises Unreadable."""
-        unknown = [name for name in names if name not in self.definitions]
-        if unknown:
-            said = _("{place}: the reference defines no {name}.")
-            raise Unreadable(said.format(place=ways[0].place, name=unknown[0]))
-        text = "\n".join(own for name, own in self.definitions.items() if name in names)
-        found: set[tuple[int, int, str]] = set()
+    def edited(self, ways: Sequence[Way]) -> dict[str, str]:
+        """The definitions that the edits of these blocks change, all edits made at once. Raises Unreadable."""
+        edits: dict[str, set[tuple[int, int, str]]] = {}
         for way in ways:
             for old, new in hunks(way.code):
-                places = list(re.finditer(pattern(old), text)) if old.strip() else []
-                if not places:
+                found = {name: set(self._places(way, name, old, new)) for name in way.facts.names}
+                if not any(found.values()):
                     said = _("{place}: in the reference of {names} there is no “{old}”.")
-                    raise Unreadable(said.format(place=way.place, names=", ".join(names), old=old))
-                found |= {_smallest(text, match, new) for match in places}
-        edits = sorted(found)
-        if any(first[1] > second[0] or first[:2] == second[:2] for first, second in pairwise(edits)):
-            said = _("{place}: two of its edits change the same words.")
-            raise Unreadable(said.format(place=" and ".join(way.place for way in ways)))
-        for start, end, new in reversed(edits):
-            text = text[:start] + new + text[end:]
-        return text
+                    raise Unreadable(said.format(place=way.place, names=", ".join(way.facts.names), old=old))
+                for name, places in found.items():
+                    edits.setdefault(name, set()).update(places)
+        place = " and ".join(way.place for way in ways)
+        return {
+            name: _written(self.definitions[name], sorted(edits[name]), place)
+            for name in self.definitions
+            if edits.get(name)
+        }
+
+    def _places(self, way: Way, name: str, old: str, new: str) -> Iterator[tuple[int, int, str]]:
+        if name not in self.definitions:
+            raise Unreadable(_("{place}: the reference defines no {name}.").format(place=way.place, name=name))
+        text = self.definitions[name]
+        return (_smallest(text, match, new) for match in re.finditer(pattern(old), text)) if old.strip() else iter(())
 
     @cached_property
     def definitions(self) -> dict[str, str]:
@@ -174,7 +183,10 @@ class WrongWays:
 
     def _joined(self, way: Way, name: str, *both: Any) -> type:
         """One class of two that are made of the same pieces."""
-        of_one = all(isinstance(one, type) for one in both) and both[0].__bases__ == both[1].__bases__
+        own = getattr(self.reference, name)
+        of_one = all(isinstance(one, type) for one in both) and any(
+            issubclass(both[1], base) for base in both[0].__mro__[1:] if base not in getattr(own, "__mro__", (object,))
+        )
         if not of_one:
             said = _(
                 "{place}: it can't be joined with another mistake in {name}: write a diff, or the pair as an entry."
@@ -191,7 +203,7 @@ class WrongWays:
             body = []
         defined = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
         defined |= {ast.unparse(node.targets[0]) for node in body if isinstance(node, ast.Assign)}
-        if defined & set(way.facts.names) or name not in self.definitions:
+        if defined & {*way.facts.names, *self.definitions} or name not in self.definitions:
             return way.code
         inside = textwrap.indent(way.code, "    ")
         node = ast.parse(self.definitions[name]).body[0]
@@ -257,6 +269,15 @@ def without_comments(source: str) -> str:
         if len(node.body) == 1 and not isinstance(node, ast.Module):
             lines[said.lineno - 1] = " " * said.col_offset + "pass"
     return "\n".join(lines) + "\n"
+
+
+def _written(text: str, edits: Sequence[tuple[int, int, str]], place: str) -> str:
+    """A text with these edits. Raises Unreadable where two of them change the same words."""
+    if any(first[1] > second[0] or first[:2] == second[:2] for first, second in pairwise(edits)):
+        raise Unreadable(_("{place}: two of its edits change the same words.").format(place=place))
+    for start, end, new in reversed(edits):
+        text = text[:start] + new + text[end:]
+    return text
 
 
 def _smallest(text: str, match: re.Match[str], new: str) -> tuple[int, int, str]:

@@ -22,7 +22,7 @@ from grader.base import language
 from grader.base.language import LANGUAGES
 from grader.base.language import gettext as _
 from grader.base.paths import ROOT
-from grader.course import steps, tracks
+from grader.course import lab_log, lessons, steps, tracks
 from grader.oracle import pictures
 from grader.publish import mistakes_page
 from grader.report import lesson_page
@@ -35,6 +35,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 SHIM = "https://unpkg.com/iframe-worker/shim"
 LINK = re.compile(r"(?<!\!)\[([^\]]+)\]\((?!https?:|#|mailto:)([^)\s]+)\)")
 IMAGE = re.compile(r"!\[([^\]]*)\]\((?!https?:)([^)\s]+)\)")
+LAB = re.compile(r"(?<!\[)`make lab NAME=(\w+)[^`]*`")
 OTHER_LANGUAGE = re.compile(r"(?m)^(# .*?) · \[[^\]]+\]\([^)]*\)$")
 
 
@@ -69,6 +70,8 @@ class Pages:
         stem = target.name.partition("#")[0].removesuffix(".md").removesuffix(".ko")
         if target.parent.resolve() == ROOT / "docs" and stem in DOCUMENTS:
             return f"[{words}]({'../' * page.count('/')}documents/{stem}.md)"
+        if target.parent.name == "labs":
+            return f"[{words}]({'../' * page.count('/')}labs/{target.name})"
         return words if words.startswith("`") else f"`{words}`" if "/" in words else words
 
 
@@ -117,8 +120,33 @@ def collect(spoken: str, folder: Path) -> Pages:
 def _copied(pages: Pages, name: str, folder: Path, spoken: str) -> str:
     lesson = folder / f"lesson.{spoken}.md"
     drawn = pictures.pictures(folder) if folder.name.startswith("step") else {}
-    text = lesson_page.PLACE.sub(lambda found: _drawn(found, drawn), lesson.read_text(encoding="utf-8"))
-    return pages.add(name, text, lesson)
+    text = lesson_page.PLACE.sub(lambda found: _drawn(found, drawn), lab_log.CONDITION.sub("", lessons.plain(lesson)))
+    return pages.add(name, _with_links(_with_folded_hints(text)), lesson)
+
+
+def _with_folded_hints(text: str) -> str:
+    """The lesson with each of its hints folded by itself, so that one is read at a time."""
+    before, *after = lessons.HINTS_HEADING.split(text, maxsplit=1)
+    if not after:
+        return text
+    heading = lessons.HINTS_HEADING.search(text)
+    assert heading is not None
+    hints = [" ".join(hint.split()) for hint in lessons.NUMBERED.split(after[0])[1:]]
+    folded = (
+        f'??? note "{_("Hint {number} of {total}").format(number=number, total=len(hints))}"\n\n    {hint}\n'
+        for number, hint in enumerate(hints, 1)
+    )
+    return "\n".join([before.rstrip() + f"\n\n{heading[0]}\n", *folded])
+
+
+def _with_links(text: str) -> str:
+    """The commands that run a lab lead to the lab's page."""
+    known = {lab.name.removeprefix("lab_") for lab in kit.lab_folders() if (lab / "lesson.en.md").is_file()}
+
+    def linked(found: re.Match[str]) -> str:
+        return f"[{found[0]}](../labs/{found[1]}.md)" if found[1] in known else found[0]
+
+    return LAB.sub(linked, text)
 
 
 def _drawn(found: re.Match[str], drawn: Mapping[str, Picture]) -> str:
@@ -169,12 +197,14 @@ def _configuration(pages: Pages) -> str:
     settings = {
         "site_name": "Attention from scratch", "use_directory_urls": False, "docs_dir": "docs", "copyright": "MIT",
         "theme": {"name": "material", "language": pages.language, "font": False, "palette": scheme,
-                  "features": ["navigation.indexes", "content.code.copy", "search.highlight"]},
+                  "features": ["navigation.indexes", "navigation.footer", "content.code.copy",
+                               "search.highlight"]},
         "extra": {"alternate": other, "generator": False},
         "extra_css": ["site.css", "pictures.css"],
         "extra_javascript": ["pictures.js"],  # as a plain script: a page opened from disk may load no module
         "plugins": [{"search": {"lang": [pages.language, "en"] if pages.language != "en" else ["en"]}}, "offline"],
-        "markdown_extensions": ["tables", "admonition", "attr_list", "def_list", "pymdownx.superfences"],
+        "markdown_extensions": ["tables", "admonition", "attr_list", "def_list", "pymdownx.superfences",
+                                "pymdownx.details"],
         "nav": _nav(pages.menu),
     }  # fmt: skip
     return json.dumps(settings, ensure_ascii=False, indent=1)

@@ -310,7 +310,10 @@ def closing(report: Report, command: str = GRADE, *, of_class: bool = False) -> 
         return Text(everything.format(score=number(report.score), total=number(report.max_score)), "bold green")
     score = _("{score} of {total}").format(score=number(report.score), total=number(report.max_score))
     name = following.blocked_by or following.name
-    todo = (_("start with {step}") if report.score == 0 else _("next is {step}")).format(step=name)
+    todo = _("start with {step}") if report.score == 0 else _("next is {step}")
+    if report.score and any(step.name == name and step.status in ("fail", "timeout") for step in report.steps):
+        todo = _("{step} does not pass yet")
+    todo = todo.format(step=name)
     if of_class:
         return Text(f"{score}: {todo}", "bold")
     file = f"{plain(report.submission)}/{name}.py"

@@ -39,6 +39,8 @@ def restrict(
     tempfile.tempdir = folder
     if limits.accelerator:
         os.environ.pop("TRITON_INTERPRET", None)  # there a kernel is compiled, into a cache below HOME
+    else:  # a backward pass starts a thread for each device that it sees, and no thread is allowed here
+        os.environ |= {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
     if confined:
         layers += kernel.confine(folder, readable, limits.without)
     needed = {*limits.required} | ({*proven} - {*limits.without} if confined else set())

@@ -25,7 +25,7 @@ class Reply(msgspec.Struct):
     `folder` is a started worker's own, to be looked at; empty where the kernel keeps its size.
     """
 
-    kind: Literal["ready", "started", "ended", "refused"]
+    kind: Literal["ready", "started", "ended", "refused", "unforkable"]
     pid: int = 0
     status: int = 0
     folder: str = ""

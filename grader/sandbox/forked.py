@@ -85,6 +85,8 @@ class ForkLauncher(RunLayers):
                 self.dismissed.remove(reply.pid)
             elif reply.kind == "ended":
                 self.ended[reply.pid] = reply.status
+            if reply.kind == "unforkable":
+                raise Unforkable(reply.reason)
             if reply.kind == "refused":
                 raise SandboxError(reply.reason)
             if reply.kind == kind and pid in (0, reply.pid):
@@ -101,6 +103,10 @@ class ForkLauncher(RunLayers):
         """Has the zygote signal a worker: only the parent can be sure that the pid still is that worker's."""
         with contextlib.suppress(OSError):
             self.control.send(msgspec.msgpack.encode(command))
+
+
+class Unforkable(SandboxError):
+    """The warm process can't be forked safely: a backend of torch's has started threads, or its accelerator."""
 
 
 class ForkedProcess:

@@ -30,6 +30,9 @@ def load_torch() -> None:
     import torch
 
     torch.set_num_threads(1)
+    from grader.calls import devices  # it needs torch
+
+    devices.compute_exactly()
     for codec in CODECS:
         codecs.lookup(codec)
     if sys.platform != "win32":

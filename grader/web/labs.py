@@ -22,7 +22,6 @@ from grader.labs import lab as labs
 from grader.report import page as report_page
 
 PROGRESS = re.compile(r"^(\d+)% · ([^·]*?)(?: · (.*))?$")
-OUT = Path("dist", "lab")
 # A lab's page is one of ours, and what it shows was measured by a learner's code: nothing in it runs.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; sandbox"
 MOST_WORDS = 400  # characters of a prediction
@@ -34,6 +33,7 @@ class LabRoutes:
 
     def __init__(self, folder: Path, tell: Callable[[dict[str, Any]], None]) -> None:
         self.folder, self._tell, self.language = folder, tell, language.current()
+        self.out = out(folder)
         self.running: dict[str, Any] | None = None
         self._process: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
@@ -98,7 +98,7 @@ class LabRoutes:
     def _run(self, name: str, prediction: str, seconds: float) -> None:
         command = [
             sys.executable, "-m", "grader", "lab", name, "--predict", prediction, "--submission", str(self.folder),
-            "--seconds", f"{seconds:g}", "--out", str(OUT), "--lang", self.language,
+            "--seconds", f"{seconds:g}", "--out", str(self.out), "--lang", self.language,
         ]  # fmt: skip
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
@@ -126,7 +126,7 @@ class LabRoutes:
         self._tell(self.running | {"result": _version(self._page(self.running["name"]))})
 
     def _page(self, name: str) -> Path:
-        return OUT / f"{name}.html"
+        return self.out / f"{name}.html"
 
     def _kept(self, name: str) -> dict[str, Any]:
         try:
@@ -136,9 +136,9 @@ class LabRoutes:
         return kept if isinstance(kept, dict) else {}
 
 
-def done(name: str) -> bool:
-    """Whether a lab has a result here."""
-    return (OUT / f"{name}.html").is_file()
+def out(folder: Path) -> Path:
+    """Where the labs of a folder of exercises leave their pages: `dist/lab` beside it."""
+    return folder.resolve().parent / "dist" / "lab"
 
 
 def _named(request: Request) -> labs.Lab | None:

@@ -14,8 +14,8 @@ from grader.course.steps import steps
 from grader.labs import lab as labs
 from grader.learner.watch_view import Board
 from grader.report import terminal as reports
+from grader.web import labs as lab_runs
 from grader.web.kept import KeptVerdict
-from grader.web.labs import done
 
 
 class Shown:
@@ -73,7 +73,8 @@ class Shown:
 
     def _lab(self, lab: labs.Lab) -> dict[str, Any]:
         return {
-            "name": lab.name, "title": _lab_title(lab), "done": done(lab.name),
+            "name": lab.name, "title": _lab_title(lab),
+            "done": (lab_runs.out(self.board.folder) / f"{lab.name}.html").is_file(),
             "needs": _needs(lab) if self.has_torch else None,
         }  # fmt: skip
 

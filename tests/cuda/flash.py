@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from grader.calls import devices
 from solutions.capstone.lab_common.memory import peak_bytes, warm_up
 from solutions.core.step10_flash.reference import flash_attention
 
@@ -39,7 +40,7 @@ class Contestant:
 
 def measure(device: str, lengths: tuple[int, ...], deadline: float, tell: Callable[[str], None]) -> dict[str, Any]:
     """Rows with milliseconds and MiB, and what each contestant's results are off by; from short to long."""
-    dtype = torch.float16 if device == "cuda" else torch.float32  # a CPU is slow in float16
+    dtype = torch.float32 if device == devices.CPU else torch.float16  # a CPU is slow in float16
     if device == "cpu":
         warm_up()
     rows: list[dict[str, Any]] = []
@@ -59,6 +60,8 @@ def measure(device: str, lengths: tuple[int, ...], deadline: float, tell: Callab
                 tell(f"{name}, T = {length}" + ", forward and backward" * backward)
                 row = {"name": name, "T": length, "backward": backward}
                 rows.append(row | _measured(contestant, inputs, device, backward))
+                if "failed" in rows[-1]:
+                    errors[name] = rows[-1]["failed"]
                 took[name, backward] = rows[-1].get("ms", math.inf) / 1000
     return {"dtype": str(dtype).removeprefix("torch."), "heads": HEADS, "width": WIDTH, "rows": rows, "errors": errors}
 
@@ -98,8 +101,10 @@ def _error(contestant: Contestant, inputs: list[Tensor]) -> float | str:
     """The largest difference from the naive way in float32; or why there is no result here."""
     try:
         got = contestant.compute(*inputs).float()
-    except (RuntimeError, ValueError) as error:  # a backend that this machine does not have
-        return str(error).strip().splitlines()[0][:200] or type(error).__name__
+    except (
+        Exception
+    ) as error:  # a backend that this machine does not have, a compiler without Python.h, a driver too old
+        return in_a_line(error)
     return (got - _naive(*(x.float() for x in inputs))).abs().max().item()
 
 
@@ -112,10 +117,17 @@ def _measured(contestant: Contestant, inputs: list[Tensor], device: str, backwar
         while len(times) < 2 or (len(times) < REPEATS and sum(times) < ENOUGH):
             times.append(_seconds(call, device))
     except torch.OutOfMemoryError:
-        with contextlib.suppress(RuntimeError):
-            torch.cuda.empty_cache()
+        with contextlib.suppress(Exception):
+            torch.get_device_module(device).empty_cache()
         return {"out_of_memory": True}
+    except Exception as error:
+        return {"failed": in_a_line(error)}
     return {"ms": 1000 * statistics.median(times), "MiB": peak / (1 << 20)}
+
+
+def in_a_line(error: Exception) -> str:
+    """The first line of what an error says."""
+    return next(iter(str(error).strip().splitlines()), "")[:200] or type(error).__name__
 
 
 def _forward(compute: Compute, inputs: list[Tensor]) -> Callable[[], object]:
@@ -139,9 +151,12 @@ def _with_backward(compute: Compute, inputs: list[Tensor]) -> Callable[[], objec
 def _seconds(call: Callable[[], object], device: str) -> float:
     """Seconds until it is done: by the GPU's own clock, or on a CPU the process's, since other programs run too."""
     if device != "cuda":
-        began = time.process_time()
+        clock = time.process_time if device == devices.CPU else time.perf_counter
+        devices.synchronise(device)
+        began = clock()
         call()
-        return time.process_time() - began
+        devices.synchronise(device)
+        return clock() - began
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     begin.record()
     call()

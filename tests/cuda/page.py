@@ -31,7 +31,7 @@ def html(found: Found, spoken: str) -> str:
     machine = found["machine"]
     facts = [
         (words["machine"], machine["name"]), (words["device"], found["device"]),
-        *((name, machine[name]) for name in ("torch", "cuda", "triton", "python") if machine[name]),
+        *((name, machine[name]) for name in ("driver", "torch", "cuda", "TF32", "triton", "python") if machine[name]),
         (words["date"], found["date"]), (words["seconds"], f"{found['seconds']:.0f}"),
     ]  # fmt: skip
     notes = [words["cpu"]] * (found["device"] == "cpu") + [words["quick"]] * found["quick"]
@@ -61,6 +61,13 @@ def findings(found: Found, words: Words) -> Iterator[str]:
     yield words["f_wrong"].format(refused=sums["refused"], count=sums["wrong_ways"])
     if sums["not_tried"]:
         yield words["f_not_tried"].format(count=sums["not_tried"])
+    yield from (words["f_failed"].format(reason=reason) for reason in found["failed"])
+    if found["halves"]:
+        yield from _halves(found, words)
+    yield from _goals(found["flash"]["goals"], words)
+
+
+def _halves(found: Found, words: Words) -> Iterator[str]:
     half, single = found["halves"]["float16"], found["halves"]["float32"]
     yield words["f_half"].format(
         before=half["before"], after=half["after"], single=single["after"], steps=found["halves"]["steps"]
@@ -70,7 +77,6 @@ def findings(found: Found, words: Words) -> Iterator[str]:
     yield words["f_overflow" if went_well else "f_overflow_wrong"].format(
         first=math.log2(overflow["scale_before"]), last=math.log2(overflow["scale_after"])
     )
-    yield from _goals(found["flash"]["goals"], words)
 
 
 def _goals(goals: dict[str, float | None], words: Words) -> Iterator[str]:
@@ -95,6 +101,8 @@ def pictures(found: Found, words: Words) -> list[Picture]:
             rows = [row for row in found["flash"]["rows"] if row["backward"] == backward and figure in row]
             if rows:
                 made.append(_lines(rows, figure, words[f"{which}_{figure}"], words))
+    if not found["halves"]:
+        return made
     with plot.drawing() as drawing:
         for number, precision in enumerate(("float32", "float16")):
             losses = found["halves"][precision]["losses"]
@@ -167,6 +175,8 @@ def tables(found: Found, words: Words) -> Iterator[Table]:
 def _cell(row: dict[str, Any] | None, figure: str, words: Words) -> str:
     if row is None:
         return ""
+    if "failed" in row:
+        return words["error_status"]
     return (
         words["oom"] if "out_of_memory" in row else f"{row[figure]:.3g}" if row[figure] < 100 else f"{row[figure]:,.0f}"
     )

@@ -24,6 +24,8 @@ function named() {
   const [, kind, name] = location.pathname.split("/");
   if (kind === "explore" || kind === "lab") return [kind, name];
   const step = steps().find((one) => String(one.number) === name) ?? toDo() ?? steps()[0];
+  // Without a step in its address the page opens the one to do, as soon as that is known, and stays there.
+  if (kind !== "step" && step.status !== "waiting") history.replaceState(null, "", `/step/${step.number}`);
   return ["step", step.name];
 }
 

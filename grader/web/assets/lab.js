@@ -41,7 +41,7 @@ export class LabPlace {
       el("fieldset", {}, el("legend", {}, t("What do you expect?")), ...answers.map(choice),
         el("label", { class: "own" }, el("span", {}, t("In your own words")), el("input", { type: "text", name: "words", maxlength: 400, value: own, autocomplete: "off" }))),
       el("button", { class: "primary" }, icon("run"), t("Run the lab")),
-      el("span", { class: "small" }, t("about {seconds} s", { seconds: Math.round(seconds) })));
+      el("label", { class: "seconds" }, t("Seconds"), el("input", { type: "number", name: "seconds", min: 1, max: 3600, value: Math.round(seconds) })));
     this.middle.replaceChildren(el("article", { class: "lesson" }, el("p", { class: "small kind" }, icon("flask"), t("Lab")),
       el("h1", {}, title), html(about), this.needs, el("h2", {}, t("The question")), html(question)), this.form);
     document.title = `${this.title()} · ${t("Attention from scratch")}`;
@@ -60,7 +60,7 @@ export class LabPlace {
     const chosen = new FormData(this.form);
     this.running = { done: 0, left: "", what: "" };
     this.show(this.running);
-    await post(`/do/lab/${this.name}`, { prediction: chosen.get("words") || chosen.get("prediction") || "" }).catch((error) => {
+    await post(`/do/lab/${this.name}`, { prediction: chosen.get("words") || chosen.get("prediction") || "", seconds: chosen.get("seconds") }).catch((error) => {
       this.running = null;
       this.show({ failed: `${t("Another lab is running. Wait until it is done.")} (${error.message})` });
     });

@@ -9,7 +9,12 @@ const STATES = {
   calm: "not valid Python yet", waiting: "not graded yet", away: "not begun",
 };
 
+let drawn = "";
+
 export function drawMap(map, state, kind, place, next) {
+  const now = JSON.stringify([state.tracks, kind, place, next?.name]);
+  if (now === drawn) return;
+  drawn = now;
   const focused = map.contains(document.activeElement) && document.activeElement.getAttribute("href");
   const folded = new Map([...map.querySelectorAll("details")].map((one) => [one.dataset.track, one.open]));
   const link = (path, current, name, ...inside) =>

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+from grader.calls import devices
+
 
 def peak_bytes(compute: Callable[[], object], device: str = "cpu") -> int:
     """The peak of what PyTorch's allocator hands out while `compute` runs, its result included.
@@ -15,13 +17,14 @@ def peak_bytes(compute: Callable[[], object], device: str = "cpu") -> int:
     On the CPU each allocation is counted, so the figure is exact and the same each time; the process's own peak would
     hold what the allocator keeps for later.
     """
-    if device == "cuda":
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
+    if devices.counts_memory(device):
+        accelerator = torch.get_device_module(device)
+        accelerator.synchronize()
+        accelerator.reset_peak_memory_stats()
+        before = accelerator.memory_allocated()
         compute()
-        torch.cuda.synchronize()
-        return torch.cuda.max_memory_allocated() - before
+        accelerator.synchronize()
+        return int(accelerator.max_memory_allocated() - before)
     activities = [torch.profiler.ProfilerActivity.CPU]
     with _silent(), torch.profiler.profile(activities=activities, profile_memory=True) as recorded:
         result = compute()

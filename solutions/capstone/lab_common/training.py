@@ -146,8 +146,8 @@ class Run:
         for index, state in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{index}.{name}": value.cpu() for name, value in state.items()}
         tensors |= {"random.pass": self._at_start_of_pass, "random.torch": torch.get_rng_state()}
-        if self.device == "cuda":
-            tensors["random.cuda"] = torch.cuda.get_rng_state()
+        if self.device != "cpu":
+            tensors[f"random.{self.device}"] = torch.get_device_module(self.device).get_rng_state()
         kept = {"shape": asdict(self.shape), "progress": asdict(self.progress), **about}
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_name(f".{path.name}.part")
@@ -172,8 +172,8 @@ class Run:
             del self._pass[len(self._pass) - done :]
             self.progress.in_pass = done
             torch.set_rng_state(tensors["random.torch"])
-            if self.device == "cuda" and "random.cuda" in tensors:
-                torch.cuda.set_rng_state(tensors["random.cuda"])
+            if f"random.{self.device}" in tensors:
+                torch.get_device_module(self.device).set_rng_state(tensors[f"random.{self.device}"])
         except (KeyError, TypeError, RuntimeError) as error:
             raise Unfit(str(error)) from None
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.base.language import gettext as _
+from grader.calls import devices
 from grader.labs import plot as lab_plot
 from grader.labs.judged import Judged
 from grader.labs.lab import Bench, Plot, Results, Table
@@ -100,8 +101,7 @@ def _measure_one(bench: Bench, name: str, layer: nn.Module, x: Tensor, steps: in
         while len(times) < REPEATS and sum(times) < ENOUGH:
             began = time.process_time() if bench.device == "cpu" else time.perf_counter()
             call()
-            if bench.device == "cuda":
-                torch.cuda.synchronize()
+            devices.synchronise(bench.device)
             now = time.process_time() if bench.device == "cpu" else time.perf_counter()
             times.append(now - began)
     bench.results.add(

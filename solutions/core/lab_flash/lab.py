@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from grader.base.language import gettext as _
+from grader.calls import devices
 from grader.labs import plot as lab_plot
 from grader.labs.judged import Judged, first_that
 from grader.labs.lab import Bench, Plot, Results, Table
@@ -117,11 +118,10 @@ def _seconds(call: Callable[[], object], device: str) -> float:
         began = time.process_time()
         call()
         return time.process_time() - began
-    synchronise = torch.cuda.synchronize if device == "cuda" else torch.mps.synchronize
-    synchronise()
+    devices.synchronise(device)
     began = time.perf_counter()
     call()
-    synchronise()
+    devices.synchronise(device)
     return time.perf_counter() - began
 
 

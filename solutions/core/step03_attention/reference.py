@@ -30,8 +30,8 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = N
     scores = query @ key.transpose(-2, -1) / math.sqrt(d)  # (..., T_q, T_k)
     if mask is not None:
         # A score of minus infinity becomes weight 0, and the others of the row still sum to 1.
-        scores = scores.masked_fill(~mask, -math.inf)  # (..., T_q, T_k)
-    weights = torch.softmax(scores, dim=-1)  # (..., T_q, T_k), each row sums to 1 over the keys
+        scores = scores.masked_fill(~mask, -torch.inf)  # (..., T_q, T_k)
+    weights = scores.softmax(dim=-1)  # (..., T_q, T_k), each row sums to 1 over the keys
     context = weights @ value  # (..., T_q, d_v)
     return context, weights
     ### END SOLUTION

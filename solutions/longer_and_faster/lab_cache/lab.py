@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.base.language import gettext as _
+from grader.calls import devices
 from grader.labs import plot as lab_plot
 from grader.labs.judged import Judged, first_that
 from grader.labs.lab import Bench, Plot, Results, Table
@@ -131,11 +132,10 @@ def _timed(call: Callable[[], Any], device: str) -> tuple[float, Any]:
         began = time.process_time()
         answer = call()
         return time.process_time() - began, answer
-    synchronise = torch.cuda.synchronize if device == "cuda" else torch.mps.synchronize
-    synchronise()
+    devices.synchronise(device)
     began = time.perf_counter()
     answer = call()
-    synchronise()
+    devices.synchronise(device)
     return time.perf_counter() - began, answer
 
 

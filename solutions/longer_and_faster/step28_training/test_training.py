@@ -29,6 +29,7 @@ STEPS = 10**17
 # A loss that was kept in float32 is off by up to 1e-6 of its size.
 KEPT_IN_FLOAT32 = 8 * 10**16
 RATE = 0.01
+LAYERS_NOTED = 3  # of a model of the grader's own
 Batches = tuple[tuple[Tensor, Tensor], ...]
 
 
@@ -308,6 +309,36 @@ def test_bfloat16(student: Implementation, reference: Implementation, draw: Draw
     holds(bool(moved), _("The step in bfloat16 left all parameters as they were."))
     plain = student.using(products=True).train_step(theirs, made, batches, RATE)
     holds("bfloat16" not in plain.products, _("Without a precision some matrix products were in bfloat16."))
+    for precision in ("bfloat16", "float32"):
+        given, _ours = noting_models(theirs, ours, draw)
+        student.train_step(given, given.optimizer(), batches, RATE, 1.0, precision)
+        kinds = _noted(given, len(batches))[0]
+        holds(
+            kinds == {precision},
+            _("With precision {precision} the layers of the model computed in {got}.").format(
+                precision=precision, got=", ".join(sorted(kinds))
+            ),
+        )
+
+
+def noting_models(theirs: Handle, ours: Handle, draw: Draw) -> tuple[Handle, Handle]:
+    """Two models of the grader's own with the same weights, in training mode, whose layers note what they compute."""
+    given, right = (model.noting_model(VOCABULARY, WIDTH) for model in (theirs, ours))
+    values = draw.parameters(right.outline())
+    for model in (given, right):
+        model.load_parameters(values)
+        model.train()
+    return given, right
+
+
+def _noted(given: Handle, calls: int) -> tuple[set[str], set[bool]]:
+    """What dtypes the layers of a model of the grader's own have computed, and whether they have built a graph."""
+    noted = given.attribute("noted").value
+    holds(
+        len(noted) >= LAYERS_NOTED * calls,
+        _("The model was called {got} times for {calls} batches.").format(got=len(noted) // LAYERS_NOTED, calls=calls),
+    )
+    return {kind for kind, _graph in noted}, {graph for _kind, graph in noted}
 
 
 @points(1)
@@ -315,8 +346,7 @@ def test_scaler(student: Implementation, reference: Implementation, draw: Draw) 
     """With a scaler the step is the same, and one that overflows changes nothing but the scale."""
     theirs, ours = models(student, reference, draw, dtype="float32")
     made, right = theirs.optimizer(), ours.optimizer()
-    scaler = student.using(keep=True).GradScaler(student._device, init_scale=1024.0)
-    holds(isinstance(scaler, Handle), _("The file should have the name GradScaler, from torch.amp."))
+    scaler = theirs.scaler(1024.0)
     for norm in (1e9, 0.02):
         batches = texts(draw, (2, BLOCK), (2, BLOCK))
         expected = reference.train_step(ours, right, batches, RATE, norm).value
@@ -333,6 +363,16 @@ def test_scaler(student: Implementation, reference: Implementation, draw: Draw) 
                 ),
             )
     _overflow(student, reference, draw)
+    given, _right = noting_models(theirs, ours, draw)
+    student.train_step(given, given.optimizer(), batches, RATE, 1.0, "float32", given.scaler(1024.0))
+    arrived = given.attribute("arrived").value
+    holds(
+        2 * arrived * len(batches) >= 1024.0,
+        _(
+            "With a scaler of {scale} the largest gradient of a loss was {arrived:.4g}: the loss was not scaled before "
+            "the backward pass."
+        ).format(scale=1024, arrived=arrived),
+    )
 
 
 def _overflow(student: Implementation, reference: Implementation, draw: Draw) -> None:
@@ -343,7 +383,7 @@ def _overflow(student: Implementation, reference: Implementation, draw: Draw) ->
     theirs.load_parameters(values)
     theirs.train()
     made = theirs.optimizer()
-    scaler = student.using(keep=True).GradScaler(student._device, init_scale=2.0**127)
+    scaler = theirs.scaler(2.0**127)
     batches = texts(draw, (2, BLOCK))
     student.train_step(theirs, made, batches, RATE, 1.0, "float32", scaler)
     after = theirs.parameters()
@@ -389,6 +429,9 @@ def test_evaluate(student: Implementation, reference: Implementation, draw: Draw
         )
     after = theirs.parameters()
     holds(all(torch.equal(after[name], before[name]) for name in before), _("evaluate changed the model's parameters."))
+    given, right = noting_models(theirs, ours, draw)
+    agree(student.evaluate(given, batches), reference.evaluate(right, batches), terms=KEPT_IN_FLOAT32)
+    holds(_noted(given, len(batches))[1] == {False}, _("evaluate built a graph: its model's layers kept gradients on."))
     theirs, ours = (model.using(gradients=True) for model in pair)
     note = _("After evaluate: what it turns off for itself must be on again.")
     agree(theirs(*batches[0]), ours(*batches[0]), terms=GUARDED, note=note)

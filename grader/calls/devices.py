@@ -1,0 +1,129 @@
+"""The devices of this machine by torch's own names, what they have in common, and how exactly they compute.
+
+Beside the CPU, a process of torch has at most one kind of accelerator, and torch knows which: `cuda` (a ROCm build
+calls its own so, too), `mps`, `xpu`, or the name that a backend has given itself.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+CPU, META = "cpu", "meta"
+# How torch is told that float32 products may be rounded to 19 bits (TF32) or less, and half-precision sums to halves.
+LOOSENERS = (
+    "_set_cublas_allow_tf32", "_set_cudnn_allow_tf32", "_set_float32_matmul_precision",
+    "_set_cublas_allow_fp16_reduced_precision_reduction", "_set_cublas_allow_bf16_reduced_precision_reduction",
+    "_set_fp32_precision_setter",
+)  # fmt: skip
+
+
+@functools.cache
+def accelerator() -> str:
+    """torch's name of the accelerator that is there; empty without one. No driver is initialised by it."""
+    if not torch.accelerator.is_available():
+        return ""
+    device = torch.accelerator.current_accelerator()
+    return device.type if device is not None else ""
+
+
+def is_there(name: str) -> bool:
+    """Whether tensors can be made on the device of this name."""
+    return name in (CPU, accelerator())
+
+
+def states(wanted: str) -> dict[str, str]:
+    """The state of each device, where `wanted` is one or `all`: "checked", "not available" or "not requested"."""
+    names = dict.fromkeys([CPU, accelerator() or "cuda", *([wanted] if wanted != "all" else [])])
+    return {
+        name: "not requested" if wanted not in ("all", name) else "checked" if is_there(name) else "not available"
+        for name in names
+    }
+
+
+def place(name: str) -> str:
+    """How a tensor on the device of this name calls its place: `cuda:0`."""
+    return name if name in (CPU, META) or ":" in name else f"{name}:0"
+
+
+def label(name: str) -> str:
+    """What people call the device: the accelerator's own name where its module knows it."""
+    named = getattr(torch.get_device_module(name), "get_device_name", None) if name != CPU else None
+    return str(named()) if named is not None else name
+
+
+def prepare(name: str) -> None:
+    """Initialises an accelerator, whose generators can be seeded from then on."""
+    initialise = getattr(torch.get_device_module(name), "init", None) if name not in (CPU, META) else None
+    if initialise is not None:
+        initialise()
+
+
+def is_in_use() -> bool:
+    """Whether this process has initialised an accelerator, so that forking it is unsound."""
+    name = accelerator()
+    asked = getattr(torch.get_device_module(name), "is_initialized", None) if name else None
+    return bool(asked()) if asked is not None else bool(name)
+
+
+def seed(number: int) -> None:
+    """Like `torch.manual_seed`, without recording the call stack for every missing accelerator."""
+    torch.default_generator.manual_seed(number)
+    name = accelerator()
+    if name and is_in_use():
+        module = torch.get_device_module(name)
+        getattr(module, "manual_seed_all", module.manual_seed)(number)
+
+
+def synchronise(name: str) -> None:
+    """Waits until the device has done what it was given: before a clock is read."""
+    if name not in (CPU, META):
+        torch.get_device_module(name).synchronize()
+
+
+def works(name: str) -> bool:
+    """Whether the device still computes: after some errors, a process gets nothing more from its accelerator."""
+    if name in (CPU, META):
+        return True
+    try:
+        return bool(torch.ones(1, device=name).item())
+    except Exception:
+        return False
+
+
+def counts_memory(name: str) -> bool:
+    """Whether the device tells the peak of the memory in use."""
+    return name != CPU and hasattr(torch.get_device_module(name), "max_memory_allocated")
+
+
+@functools.cache
+def tensor_types() -> tuple[type[Tensor], ...]:
+    """The classes of plain tensors: torch's own, and that of a backend written in Python, which says so."""
+    backend = getattr(torch, torch._C._get_privateuse1_backend_name(), None)
+    return (Tensor, nn.Parameter, *getattr(backend, "tensor_types", ()))
+
+
+def compute_exactly() -> None:
+    """Has products of float32 computed in float32 and sums of halves in float32, in this process, for good: a learner's
+    file may say otherwise, as many do for speed, and still gets the numbers that the reference got.
+
+    cuDNN's convolutions use TF32 unless told not to: off by 0.0015, where 0.0001 is allowed.
+    """
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    torch.set_float32_matmul_precision("highest")
+    for name in LOOSENERS:
+        if hasattr(torch._C, name):
+            setattr(torch._C, name, _ignored)
+    setattr(type(torch.backends.cudnn), "allow_tf32", property(lambda module: False, _ignored))  # noqa: B010
+
+
+def _ignored(*_values: Any) -> None:
+    """What would make products less exact."""

@@ -1,0 +1,1 @@
+"""A second device without hardware: `simulated`, and the tests that need one."""
