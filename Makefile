@@ -141,6 +141,7 @@ test: .venv/ready-test ## make: Run the kit's own tests: few seeds, a sample of 
 .PHONY: prove
 prove: .venv/ready-test ## make: Prove one step while you write it: STEP=4
 	@$(RUN) lint $(STEP)
+	@$(VENV) -c "from grader.author import regime_table; regime_table.show('$(STEP)')"
 	@KIT_ONLY=$(STEP) $(VENV) -m pytest -q -p no:cacheprovider -o python_files=truth.py tests/test_course.py solutions
 
 .PHONY: check

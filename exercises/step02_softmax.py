@@ -5,8 +5,9 @@ The softmax turns scores into weights: every weight is between 0 and 1, the weig
 score always gets a larger weight. The formula is short; the work is to keep it exact for very large scores, for scores
 of minus infinity and in half precision.
 
-Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
-unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right.
+Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
+stay unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is
+right.
 
 Off limits: every built-in of the softmax family (`softmax`, `log_softmax`, `softmin`, `gumbel_softmax`, as function,
 method or module) and `scaled_dot_product_attention`.

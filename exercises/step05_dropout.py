@@ -4,11 +4,11 @@
 Dropout sets a random part of the numbers to 0 while a model is trained, so that it cannot lean on any single one. What
 is kept is made larger, so that the sum stays the same on average. When the model is used, dropout does nothing.
 
-Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
-unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right. A
-module has no other parameters than those named. Switched back and forth by `train()` and `eval()`, its own or those of
-a parent module, it drops in training mode only, and the same `torch.manual_seed` repeats what is dropped. Where a
-ValueError is named, any error will do.
+Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
+stay unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is
+right. A module has no other parameters than those named. Switched back and forth by `train()` and `eval()`, its own or
+those of a parent module, it drops in training mode only, and the same `torch.manual_seed` repeats what is dropped.
+Where a ValueError is named, any error will do.
 
 Off limits: `F.dropout`, `nn.Dropout` and `torch.dropout`, in every form (alpha, feature, 1d, 2d, 3d, native).
 """

@@ -5,9 +5,9 @@ The T x T matrix of scores grows with the square of the length, and soon it is t
 Here the built-in comes in for the first time, then the idea that makes it fast: keys and values arrive in blocks, and a
 softmax that is built up while they arrive (an online softmax) needs no row of the matrix as a whole.
 
-Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
-unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right.
-Where a ValueError is named, any error will do.
+Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
+stay unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is
+right. Where a ValueError is named, any error will do.
 
 Off limits: scaled_dot_product_attention, flex_attention and nn.MultiheadAttention, in flash_attention only (sdpa needs
 the first of them).

@@ -5,10 +5,10 @@ A Transformer is one block, repeated. The block keeps a stream of vectors, one a
 attention gathers from the other tokens, once what a small network (an MLP) makes of each token by itself. Both read the
 stream through a layer norm, and both only add, so that the stream itself passes from the first block to the last.
 
-Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
-unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right. A
-module has no other parameters than those named. Switched back and forth by `train()` and `eval()`, its own or those of
-a parent module, it drops in training mode only, and the same `torch.manual_seed` repeats what is dropped.
+Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
+stay unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is
+right. A module has no other parameters than those named. Switched back and forth by `train()` and `eval()`, its own or
+those of a parent module, it drops in training mode only, and the same `torch.manual_seed` repeats what is dropped.
 
 Off limits: nn.LayerNorm, F.layer_norm, torch.layer_norm, nn.GELU, F.gelu, nn.TransformerEncoderLayer and kin.
 """

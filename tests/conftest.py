@@ -16,7 +16,16 @@ from grader.judge.grader import Grader
 from tests.whole import THOROUGH
 
 # These take longest. They begin first: what runs last alone leaves the other processor idle.
-LONG = ("test_nbgrader", "test_soak", "test_kit", "test_classroom", "test_own_faults", "test_capstone", "test_labs")
+LONG = (
+    "test_accelerator",
+    "test_nbgrader",
+    "test_soak",
+    "test_kit",
+    "test_classroom",
+    "test_own_faults",
+    "test_capstone",
+    "test_labs",
+)
 
 
 class ByFileAndStep(LoadFileScheduling):

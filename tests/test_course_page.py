@@ -160,6 +160,9 @@ def test_a_lab_with_its_prediction(opened: Callable[..., tuple[Session, Tab]], s
     tab.until("document.querySelector('.result iframe') && !document.querySelector('progress')")
     shown = tab.value("fetch(document.querySelector('.result iframe').src).then(one => one.text())")
     assert chosen in shown
+    tab.until("document.querySelector('.answered').textContent")
+    assert tab.value("document.querySelector('.answered').textContent.trim()")
+    assert tab.value("document.querySelector('.prediction :checked').nextSibling.textContent") == chosen
     readable(tab)
     of_its_own(tab)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import importlib
 import os
 import re
 import shutil
@@ -17,6 +17,7 @@ from grader.base import paths
 from grader.checks.catalogue import UNFINISHED
 from grader.course import steps as course
 from grader.feedback import drafts, excision, items
+from grader.oracle.wrong_ways import WrongWays
 from tests.test_term_pages import STEP, a_class
 
 WRITTEN = '''\
@@ -52,21 +53,20 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def test_a_draft_holds_all_that_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Helpers, imports of its own, other names from the reference; no docstring of the student's. It goes before
-    PAIRS, and the file can be imported."""
+    """Helpers, imports of its own, other names from the reference; no docstring of the student's. It goes behind what
+    is there, and its block can be run."""
     cluster = items.clusters(a_class())[0]
     folder = tmp_path / "core" / STEP
     folder.mkdir(parents=True)
-    file = folder / "misconceptions.py"
-    file.write_text("from grader.checks.catalogue import misconception, together\n\nPAIRS = []\n", encoding="utf-8")
+    file = folder / "mistakes.md"
+    file.write_text("# Mistakes\n\n## one\n", encoding="utf-8")
     real = paths.step_folder
     monkeypatch.setattr(drafts, "step_folder", lambda name: folder if name == STEP else real(name))
     written = drafts.write(cluster, a_class(), {"dora": {STEP: WRITTEN}})
-    text = file.read_text(encoding="utf-8")
-    assert written.name == "draft_1" and text.index("draft_1(") < text.index("\nPAIRS")
-    own = text[
-        text.index('@misconception(replaces=("masked_softmax",), caught_by="test_hard")') : text.index("\nPAIRS")
-    ]
+    assert (written.name, written.number) == ("draft_1", 4)
+    before, own = file.read_text(encoding="utf-8").split("\n## draft_1\n")
+    assert before == "# Mistakes\n\n## one\n"
+    assert own.startswith("`masked_softmax` · caught by `test_hard`\n```python\n")
     for line in (
         "import torch",
         "import torch.nn.functional as F",
@@ -78,16 +78,19 @@ def test_a_draft_holds_all_that_it_needs(tmp_path: Path, monkeypatch: pytest.Mon
     ):
         assert line in own, line
     assert not [word for word in ("dora", "unused", "math", "HIGH = 2", "Tensor", "__future__") if word in own]
-    assert text.count("import misconception") == 1 and all(line in own for line in UNFINISHED)
-    namespace: dict[str, object] = {}
-    exec(compile(ast.parse(own), "draft", "exec"), {"misconception": lambda **_more: lambda made: made}, namespace)
-    assert written.number == 4 and callable(namespace["draft_1"]) and set(namespace["draft_1"]()) == {"masked_softmax"}
+    assert all(line in own for line in UNFINISHED)
+    file.write_text(f"## draft_1\n{own}", encoding="utf-8")
+    shutil.copy(real(STEP) / "reference.py", folder / "reference.py")
+    reference = importlib.import_module(f"solutions.core.{STEP}.reference")
+    (made,) = WrongWays(folder, reference).single
+    assert callable(made.replaced["masked_softmax"])
+    assert "## draft_1" in (folder / "mistakes.ko.md").read_text(encoding="utf-8")
     # In a folder it goes to the file of its public name, and its name is in none of the files.
-    (folder / "misconceptions").mkdir()
-    file.rename(folder / "misconceptions" / "causal_mask.py")
+    (folder / "mistakes").mkdir()
+    file.rename(folder / "mistakes" / "causal_mask.md")
     written = drafts.write(cluster, a_class(), {"dora": {STEP: WRITTEN}})
-    assert (written.name, written.file) == ("draft_2", folder / "misconceptions" / "masked_softmax.py")
-    assert "def draft_2(" in written.file.read_text(encoding="utf-8")
+    assert (written.name, written.file) == ("draft_2", folder / "mistakes" / "masked_softmax.md")
+    assert "## draft_2" in written.file.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -159,8 +162,9 @@ def test_the_road_of_an_author(tmp_path: Path) -> None:
         [sys.executable, "-m", "grader", "lint", "2"], capture_output=True, text=True, cwd=tmp_path, timeout=600
     )
     assert refused.returncode == 1 and "draft_1 is a draft" in refused.stderr
-    file = tmp_path / "solutions" / "core" / step.name / "misconceptions" / "softmax.py"
-    file.write_text(_finished(file.read_text(encoding="utf-8")), encoding="utf-8")
+    for name in ("softmax.md", "softmax.ko.md"):
+        file = tmp_path / "solutions" / "core" / step.name / "mistakes" / name
+        file.write_text(_finished(file.read_text(encoding="utf-8")), encoding="utf-8")
     _run(tmp_path, "-m", "grader", "lint", "2")
     proved = _run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_course.py", KIT_ONLY="2")
     assert re.search(r"\d+ passed", proved)
@@ -172,8 +176,8 @@ def test_the_road_of_an_author(tmp_path: Path) -> None:
 
 def _finished(text: str) -> str:
     for old, new in zip(
-        ("def draft_1(", *UNFINISHED),
-        ("def a_quarter_more(", "A quarter was added.", "Nothing adds up to 1.", "What do they add up to?"),
+        ("## draft_1\n", *UNFINISHED),
+        ("## a_quarter_more\n", "A quarter was added.", "Nothing adds up to 1.", "What do they add up to?"),
         strict=True,
     ):
         assert old in text

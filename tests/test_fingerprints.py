@@ -76,7 +76,7 @@ def test_gradients_behind_not_a_number() -> None:
     for value, alike in ((lost, True), (whole, False)):
         one, other = (Outcome(Placed(value, "cpu"), gradients={"0": Placed(back, "cpu")}) for back in (lost, whole))
         assert agree_in(fingerprint(call, one), Exchange(call, outcome=other), "cpu") is alike
-        assert same_outcome(one, other) is alike
+        assert same_outcome(call, one, other) is alike
 
 
 def test_a_gradient_of_zeros_is_none() -> None:
@@ -84,7 +84,7 @@ def test_a_gradient_of_zeros_is_none() -> None:
     call, value = Call("f"), Placed(torch.ones(2), "cpu")
     one, other = (Outcome(value, gradients={"0": back}) for back in (Placed(torch.zeros(2), "cpu"), None))
     assert agree_in(fingerprint(call, one), Exchange(call, outcome=other), "cpu")
-    assert same_outcome(one, other)
+    assert same_outcome(call, one, other)
 
 
 def test_fingerprints_on_another_device() -> None:

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from grader.base.paths import SOLUTIONS
-from grader.base.results import StepResult
+from grader.base.results import StepResult, leading
 from grader.course import submissions, tracks
 from grader.course.steps import steps
 from grader.judge import follow_through
 from grader.judge.grader import Grader
 from grader.judge.imported_names import imported_names, imported_steps
+from grader.report import terminal
 
 SITUATION = Path(__file__).parent / "situations" / "blocked_by_an_earlier_step"
 CAUSAL, MULTI = "step06_causal_attention", "step08_multi_head"
@@ -117,7 +118,11 @@ def test_without_references_nothing_is_given_by_luck(monkeypatch: pytest.MonkeyP
     """As in a learner's kit."""
     monkeypatch.setattr(follow_through, "with_references", lambda sources, names: None)
     step: StepResult = grader.grade(blocked(), [CAUSAL, MULTI], device="cpu").steps[1]
-    assert (step.status, step.score, step.blocked_by) == ("skipped", 0.0, CAUSAL)
+    assert (step.status, step.blocked_by) == ("skipped", CAUSAL)
+    resting = [check for check in step.checks if "MultiHeadAttentionWrapper" in check.called]
+    assert resting and all((check.status, check.points) == ("skipped", 0.0) for check in resting)
+    # The other class uses nothing of the wrong step: it counts.
+    assert step.score == sum(check.max_points for check in step.checks if check not in resting) > 0
     assert "only be graded where the references are" in step.message
 
 
@@ -293,3 +298,44 @@ def test_the_order_of_the_course() -> None:
     assert {*core, *tracks.Track(SOLUTIONS / "encoder_decoder").steps, "step23_patches"} == images
     for step in steps():  # as the references themselves do
         assert tracks.may_rest_on(step.name).issuperset(tracks.imported(step.folder))
+
+
+UNWRITTEN = "def softmax(x, dim=-1):\n    raise NotImplementedError\n"
+ON_IT = """
+import torch
+from exercises.step02_softmax import softmax
+
+
+def causal_mask(num_tokens, device=None):
+    return torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=device).triu()
+
+
+def masked_softmax(scores, mask):
+    return softmax(scores.masked_fill(~mask, -torch.inf))
+
+
+def renormalise(weights, mask):
+    visible = weights.masked_fill(~mask, 0.0)
+    return visible / visible.sum(dim=-1, keepdim=True)
+"""
+
+
+def test_in_a_learners_kit_what_does_not_rest_on_it_is_told(monkeypatch: pytest.MonkeyPatch, grader: Grader) -> None:
+    """Step 4 is written, and wrong; its masked_softmax calls a step 2 that is not written."""
+    monkeypatch.setattr(follow_through, "with_references", lambda sources, names: None)
+    monkeypatch.setattr("grader.judge.grader.is_recorded", lambda folder: True)
+    sources = {
+        "step02_softmax": ("step02_softmax.py", UNWRITTEN),
+        "step04_causal_mask": ("step04_causal_mask.py", ON_IT),
+    }
+    (step,) = grader.grade(submissions.Submission("kit", sources), ["step04_causal_mask"], device="cpu", seed=1).steps
+    told = leading(step.checks)
+    assert told is not None
+    assert (step.status, step.blocked_by) == ("fail", "step02_softmax")
+    assert (told.about, told.misconception) == ("causal_mask", "future_instead_of_past")
+    assert "not handed in" not in told.message and "Blocked" not in told.message
+    assert step.score == sum(check.points for check in step.checks if check.about == "renormalise")
+    said = terminal.parts(step)
+    assert "masked_softmax: waits for step02_softmax" in said
+    assert "not written yet" not in said
+    assert "causal_mask ✗" in said

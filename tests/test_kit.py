@@ -146,7 +146,16 @@ def test_nothing_else_is_in_it(built: Path) -> None:
     """No reference, no misconception, no variant, no test of ours, no catalogue to translate from."""
     for name in STEPS:
         check = f"test_{name.partition('_')[2]}.py"
-        expected = {check, "lesson.en.md", "lesson.ko.md", "stub.en.py", "stub.ko.py", "tape.safetensors"}
+        expected = {
+            check,
+            "lesson.en.md",
+            "lesson.ko.md",
+            "stub.en.py",
+            "stub.ko.py",
+            "tape.safetensors",
+            "pictures.json",
+            "built.py",
+        }
         assert {path.name for path in (built / "steps" / "core" / name).iterdir()} == expected
     assert {path.name for path in built.iterdir()} == {
         ".vscode", "LICENSE", "Makefile", "README.ko.md", "README.md", "classroom50", "conftest.py", "exercises",

@@ -58,6 +58,36 @@ def test_small_cases_are_not_looked_for_where_values_are_not_shown(grader: Grade
     assert not any(SMALL in check.message for check in graded.checks)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "    def __init__(self, *sizes, **named):\n        raise KeyError('never made')\n",
+        "    def __init__(self, *sizes, **named):\n        super().__init__(*sizes, **named)\n"
+        "        self.spare = nn.Linear(2, 2)\n",
+        "    def forward(self, x):\n        return x @ torch.ones(x.shape[-1] + 1, 2)\n",
+    ],
+    ids=["not made", "other parameters", "raises"],
+)
+def test_nothing_is_said_twice(grader: Grader, wrong: str) -> None:
+    """Of a module that could not be made, and of a crash, a small case shows nothing more."""
+    shown = [check.message for check in failing(grader, "step11_gpt_block", f"class Block(Block):\n{wrong}")]
+    assert shown
+    assert not any(SMALL in message for message in shown)
+
+
+def test_numbers_are_those_of_the_small_case(grader: Grader) -> None:
+    """The table below it, and the program of `make repro`, are of the same case."""
+    (check,) = (check for check in failing(grader, *MODULE) if SMALL in check.message)
+    assert check.parting is not None
+    assert len(check.parting.expected) * len(check.parting.expected[0]) <= 12
+    files = {one.name: (f"mine/{one.name}.py", one.solved()) for one in CORE if one.name <= MODULE[0]}
+    files[MODULE[0]] = (files[MODULE[0]][0], f"{files[MODULE[0]][1]}\n\n{MODULE[1]}")
+    _result, program = grader.reproduce(Submission("mine", files), MODULE[0], device="cpu", seed=5)
+    assert program is not None
+    assert not program.tensors  # all of it is on the screen
+    assert "torch.tensor([[[" in program.text
+
+
 @pytest.mark.parametrize("step", CORE, ids=lambda step: step.name)
 def test_the_reference_agrees_with_itself_on_every_small_case(step: Solution) -> None:
     """No small case fails for right code, and for each name at least one is really asked."""
@@ -73,10 +103,10 @@ def test_the_smallest_comes_first() -> None:
     step = next(step for step in CORE if step.name == "step01_scores")
     wrong = next(wrong for wrong in step.misconceptions if wrong.name == "not_scaled")
     verdicts = [_run(step, check.function, wrong.replaced) for check in step.checks]
-    said = dict(small_cases.told(step, verdicts, lambda case: _run(step, case, wrong.replaced)))
+    said = list(small_cases.told(step, verdicts, lambda case: _run(step, case, wrong.replaced)))
     assert not said  # the case by hand shows it
     verdicts = [verdict for verdict in verdicts if verdict.drawn]
-    ((_place, text),) = small_cases.told(step, verdicts, lambda case: _run(step, case, wrong.replaced))
+    ((_place, text, _small),) = small_cases.told(step, verdicts, lambda case: _run(step, case, wrong.replaced))
     assert re.search(r"scaled_scores\(\[\[[^\]]*\], \[[^\]]*\]\], \[\[[^\]]*\], \[[^\]]*\]\]\)", text), text
 
 

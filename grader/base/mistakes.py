@@ -18,7 +18,7 @@ FENCE = re.compile(r"```(?P<language>\w*)(?: title=\"(?P<title>\w+)\")?")
 NAMES = re.compile(r"`\w+`(?:, `\w+`)*")
 CAUGHT_BY = re.compile(r"caught by `(\w+)`")
 SAID_IN = re.compile(r"as `(\w+)` of step (\d+)")
-TOGETHER = "Together"  # the heading of the list of pairs
+TOGETHER, LEFT_OUT = "Together", "Left out"  # the headings of the lists of pairs, and of mistakes of other steps
 JOINED = " + "  # between the names of a pair
 KOREAN = ".ko.md"
 
@@ -68,11 +68,13 @@ class Entry:
 
 @dataclass
 class Document:
-    """The files of a step: what its blocks share, its entries, and the pairs that are made together."""
+    """The files of a step: what its blocks share, its entries, the pairs that are made together, and the mistakes of
+    other steps (a name and a number) that were left out."""
 
     shared: str = ""
     entries: dict[str, Entry] = field(default_factory=dict)
     together: list[tuple[str, str]] = field(default_factory=list)
+    left_out: set[tuple[str, int]] = field(default_factory=set)
 
 
 def files_of(folder: Path, korean: bool = False) -> list[Path]:
@@ -123,7 +125,7 @@ def _add(document: Document, file: Path, korean: bool) -> None:
             entry = Entry(name, f"{shown(file)}:{number}: {name}")
             if name in document.entries:
                 raise Unreadable(_("{place} is there twice: rename one of them.").format(place=entry.place))
-            if name != TOGETHER:
+            if name not in (TOGETHER, LEFT_OUT):
                 document.entries[name] = entry
             facts = Heading()
         elif line.startswith("```"):
@@ -133,7 +135,9 @@ def _add(document: Document, file: Path, korean: bool) -> None:
             else:
                 _add_way(entry, replace(block, facts=facts))
         elif entry is not None and line.strip():
-            if entry.name == TOGETHER:
+            if entry.name == LEFT_OUT:
+                document.left_out |= {(name, int(step)) for name, step in re.findall(r"`(\w+)` of step (\d+)", line)}
+            elif entry.name == TOGETHER:
                 pairs += f"\n{line}"
             elif line.startswith("> "):
                 entry.nudge = line[2:].strip()

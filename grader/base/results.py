@@ -43,8 +43,8 @@ class CheckResult(msgspec.Struct, kw_only=True):
 
     `points` and `max_points` are this device's share: a check that ran on two devices appears twice, and either both
     shares are given or none. `off_limits`: it is refused for a built-in that was used; `unwritten`: for what is not
-    written yet; `about` is the public name that it is about, `called` are all those that it called, and `refused` is
-    the one whose answer failed it.
+    written yet, and `waits_for` the other step in which that is; `about` is the public name that it is about, `called`
+    are all those that it called, and `refused` is the one whose answer failed it.
     """
 
     name: str
@@ -62,6 +62,7 @@ class CheckResult(msgspec.Struct, kw_only=True):
     about: str = ""
     called: list[str] = []
     refused: str = ""
+    waits_for: str = ""
 
 
 class StepResult(msgspec.Struct, kw_only=True):
@@ -113,6 +114,7 @@ class StepResult(msgspec.Struct, kw_only=True):
             return False
         said = min((check.message for check in self.checks), key=len)
         same = all(check.message == said or check.message.startswith(f"{said}\n") for check in self.checks)
+        same = same and not any(check.parting for check in self.checks)  # an answer was compared
         return bool(said) and same and all(check.status == "fail" and not check.off_limits for check in self.checks)
 
 
@@ -233,6 +235,7 @@ class Graded(msgspec.Struct, kw_only=True):
     login: str = ""
     attempt: int = 0  # which of several counts, from 0
     unread: tuple[tuple[str, str], ...] = ()  # where there is no report that would say so
+    from_kit: tuple[str, ...] = ()  # steps of which much stands word for word in the kit's own files
 
 
 def is_open(step: StepResult) -> bool:

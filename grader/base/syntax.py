@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import ast
 import threading
+import unicodedata
+import warnings
+
+from grader.base.language import gettext as _
+
+INDENT = 4  # columns before the line of source
+MOST = 72  # columns of a line that are shown
+TAB = 4
 
 _parsing = threading.Lock()
 
@@ -13,3 +21,41 @@ def parsed(source: str | bytes, name: str = "<unknown>") -> ast.Module:
     parse at once, one may get a SystemError."""
     with _parsing:
         return ast.parse(source, name)
+
+
+def invalid(source: str, shown: str) -> str:
+    """Where a file is no valid Python: a sentence with the line and the reason, the line, and a caret below the place;
+    empty where it is."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(source, shown, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        reason = f"{type(error).__name__}: {error.msg}"
+        said = _("{file}, line {line}: not valid Python yet ({reason}).").format(
+            file=shown, line=error.lineno or 1, reason=reason
+        )
+        return "\n".join([said, *_caret(source, error)])
+    except (ValueError, RecursionError, MemoryError) as error:
+        return _("{file}: not valid Python yet ({reason}).").format(file=shown, reason=error or type(error).__name__)
+    return ""
+
+
+def _caret(source: str, error: SyntaxError) -> list[str]:
+    """The line and the caret, cut to what a screen shows; nothing where Python names no place."""
+    lines = source.split("\n")
+    if not error.lineno or not error.offset or error.lineno > len(lines):
+        return []
+    line = lines[error.lineno - 1].rstrip()
+    before, after = line[: error.offset - 1], line[error.offset - 1 :]
+    before = before.lstrip().replace("\t", " " * TAB)
+    while _columns(before) > MOST - TAB:
+        before = "…" + before[2:]
+    text = before + after.replace("\t", " " * TAB)
+    while _columns(text) > MOST:
+        text = text[:-2] + "…"
+    return [" " * INDENT + text, " " * (INDENT + _columns(before)) + "^"]
+
+
+def _columns(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)

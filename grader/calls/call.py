@@ -33,6 +33,7 @@ class Options(msgspec.Struct, array_like=True):
     again: bool = False
     launches: bool = False
     part: int | None = None
+    going_on: bool = False
 
 
 class Call(msgspec.Struct, array_like=True):

@@ -75,7 +75,7 @@ def _reversed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """A copy that lies apart as `_apart` has it, and backwards: every stride is negative, as after `[::-1]`."""
     if not array.ndim:
         return np.array(array)
-    back = np.flip(array.T)
+    back = np.ascontiguousarray(np.flip(array.T))
     return np.flip(np.stack([back, np.zeros_like(back)], axis=-1)[..., 0]).T
 
 

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn.attention.bias import CausalBias
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import _disable_current_modes as beside_modes  # before a learner's are noted
 
-from grader.calls.below_modes import EveryOp, beside_modes
-from grader.calls.values import leaves, mapped
+from grader.calls.values import leaves
 
 
 class UncompiledMode(TorchDispatchMode):
@@ -37,29 +37,33 @@ def _bias_beside_modes(kind: type, *sizes: Any) -> Any:
 CausalBias.__new__ = _bias_beside_modes  # type: ignore[assignment,method-assign]  # it has none of its own
 
 
-class LargestStorage(EveryOp):
-    """Records the largest storage, in elements, of any tensor that an op returns inside the block."""
-
-    def __init__(self) -> None:
-        self.elements = 0
-
-    def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
-        """Notes the storages of what an op gave."""
-        for leaf in result if isinstance(result, list | tuple) else (result,):
-            if isinstance(leaf, Tensor) and leaf.layout == torch.strided:
-                self.elements = max(self.elements, leaf.untyped_storage().nbytes() // leaf.element_size())
-
-
 class ResultBefore:
-    """A call of `target` with other values of the same shapes, and what its result was then."""
+    """A call of `target` with the same tensors and arrays, which hold other values meanwhile, and what its result was
+    then. What is returned of the arguments' own memory does not count: it has to change with them."""
 
     def __init__(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        result = target(*mapped(args, _other), **mapped(dict(kwargs), _other))
-        self._tensors = [leaf for leaf in leaves(result) if isinstance(leaf, Tensor) and not leaf.is_meta]
+        given = [leaf for leaf in leaves((args, dict(kwargs))) if isinstance(leaf, Tensor | np.ndarray)]
+        values = [_copy(leaf) for leaf in given]
+        for leaf in given:
+            _fill(leaf, _other(leaf))
+        result = target(*args, **kwargs)
+        ours = {leaf.untyped_storage().data_ptr() for leaf in given if isinstance(leaf, Tensor) and not leaf.is_meta}
+        self._tensors = [
+            leaf
+            for leaf in leaves(result)
+            if isinstance(leaf, Tensor) and not leaf.is_meta and leaf.untyped_storage().data_ptr() not in ours
+        ]
         self._before = [tensor.detach().clone() for tensor in self._tensors]
         # By NumPy alone: torch may be off limits in the call.
-        self._arrays = [leaf for leaf in leaves(result) if isinstance(leaf, np.ndarray)]
+        arrays = [leaf for leaf in given if isinstance(leaf, np.ndarray)]
+        self._arrays = [
+            leaf
+            for leaf in leaves(result)
+            if isinstance(leaf, np.ndarray) and not any(np.may_share_memory(leaf, array) for array in arrays)
+        ]
         self._arrays_before = [array.copy() for array in self._arrays]
+        for leaf, value in zip(given, values, strict=True):
+            _fill(leaf, value)
 
     def has_changed(self) -> bool:
         """Whether a later call wrote over it."""
@@ -68,6 +72,17 @@ class ResultBefore:
             return True
         arrays = zip(self._arrays_before, self._arrays, strict=True)
         return not all(was.tobytes() == array.tobytes() for was, array in arrays)
+
+
+def _copy(leaf: Tensor | np.ndarray[Any, Any]) -> Any:
+    return leaf.detach().clone() if isinstance(leaf, Tensor) else leaf.copy()
+
+
+def _fill(leaf: Tensor | np.ndarray[Any, Any], values: Any) -> None:
+    if isinstance(leaf, np.ndarray):
+        np.copyto(leaf, values)
+    else:
+        leaf.detach().copy_(values)
 
 
 def _other(leaf: Any) -> Any:

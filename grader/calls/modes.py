@@ -15,8 +15,8 @@ from torch.utils._pytree import tree_map
 
 from grader.calls.builtins import BuiltIns, FunctionNames
 from grader.calls.call import Options, Outcome
-from grader.calls.counters import KernelLaunches, MatrixProducts, Narrowed, SavedForBackward
-from grader.calls.memory import LargestStorage, PeakMemory, UncompiledMode
+from grader.calls.counters import KernelLaunches, LargestStorage, MatrixProducts, Narrowed, SavedForBackward
+from grader.calls.memory import PeakMemory, UncompiledMode
 
 
 class Circumstances(ExitStack):
@@ -120,6 +120,7 @@ class OneDevice(UncompiledMode):
     Copies between devices are allowed, and an accelerator accepts indices from the CPU.
     """
 
+    MASKED = ("masked_fill", "masked_fill_", "masked_select", "masked_scatter", "masked_scatter_")
     MIXING = ("copy_", "_to_copy", "index", "index_put", "index_put_", "set_", "detach")
 
     def __torch_dispatch__(
@@ -130,7 +131,8 @@ class OneDevice(UncompiledMode):
         others = [leaf for leaf in leaves if not leaf.is_meta]
         if others and len(leaves) > 1:
             name = func.name().removeprefix("aten::").partition(".")[0]  # type: ignore[attr-defined]  # an op has one
-            elsewhere = [leaf for leaf in others if leaf.dim() > 0]
+            # A mask has to lie there even where it is a single number.
+            elsewhere = [leaf for leaf in others if leaf.dim() > 0 or (name in self.MASKED and leaf is args[1])]
             if elsewhere and len(elsewhere) < len(leaves) and name not in self.MIXING:
                 stray = elsewhere[0]
                 raise RuntimeError(

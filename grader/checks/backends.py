@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from grader.calls.call import Call, Outcome
+from grader.calls.inputs import OF_AN_OBJECT
 from grader.calls.responder import Responder
 from grader.calls.values import leaves
 from grader.checks.bounded import lifted
@@ -35,6 +36,11 @@ class Exchange:
     def shown(self) -> str:
         """The call as the learner would type it."""
         return show_call(self.call, self.maker.shown if self.maker else "")
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the learner's code is called, and not a module looked at or changed from outside."""
+        return self.call.handle is None or self.call.name == "__call__" or self.call.name.startswith(OF_AN_OBJECT)
 
     @property
     def name(self) -> str:

@@ -133,6 +133,22 @@ class Draw:
             yield name, part.view(value.shape)
 
 
+class Shapes:
+    """Draws shapes only: tensors on `meta`."""
+
+    def normal(self, *shape: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.empty(shape, dtype=dtype, device="meta")
+
+    def uniform(self, *shape: int, low: float = -1.0, high: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.empty(shape, dtype=dtype, device="meta")
+
+    def integers(self, low: int, high: int, *shape: int) -> Tensor:
+        return torch.empty(shape, dtype=torch.int64, device="meta")
+
+    def mask(self, *shape: int) -> Tensor:
+        return torch.empty(shape, dtype=torch.bool, device="meta")
+
+
 class _Arrays:
     """Draws NumPy arrays."""
 

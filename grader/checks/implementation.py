@@ -34,8 +34,9 @@ class How(TypedDict, total=False):
     without a contiguous dimension; `made_on_meta` makes `meta` the default device, so that a class's parameters have
     names and shapes only. `keep` gives a `Handle` for an object that is no value; `products` notes the operations of
     matrix products by dtype, `saved` the elements kept for a backward pass, `launches` those of Triton's kernels;
-    `again` calls with other values before, and notes whether the call changes that earlier result. `part`: the check
-    compares this one of the values returned and no other, and so does the diagnosis.
+    `again` calls with other values in the same tensors before, and notes whether the call changes that earlier result.
+    `part`: the check compares this one of the values returned and no other, and so does the diagnosis. `going_on`: the
+    call goes on in the random numbers of the one before, where each has its own otherwise.
     """
 
     gradients: bool
@@ -52,6 +53,7 @@ class How(TypedDict, total=False):
     again: bool
     launches: bool
     part: int
+    going_on: bool
 
 
 @dataclass

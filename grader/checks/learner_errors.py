@@ -26,6 +26,7 @@ UNKNOWN_NAME = "got an unexpected keyword argument"
 NOT_INITIALISED = re.compile(r"before Module\.__init__\(\) call|no attribute '_(modules|parameters|buffers|\w+_hooks)'")
 NOTEBOOKS_OWN = ("%", "!")
 IN_CELL = re.compile(r"\[step\d{2}_\w+\]\Z")  # the name of a file whose source is an answer cell of a notebook
+OF_A_CLASS = ("__init__", "forward", "__call__")
 NO_PART = "no part "  # the responder's words, before the path
 MOST_NAMES = 5  # of functions in a message
 MAX_SEARCHED = 2000  # characters of a message, which the learner's code controls
@@ -48,6 +49,10 @@ def _described(raised: Raised, shown: str, device: str) -> CheckFailed:
     """
     name = shown.partition("(")[0]
     if raised.type == "NotImplementedError" and not raised.message and raised.function != BACKWARD:
+        if raised.file and raised.function not in (name, *OF_A_CLASS):
+            said = _("{name} calls {function} in {file}, which is not written yet.")
+            said = said.format(name=name, function=raised.function, file=raised.file)
+            return CheckFailed(said, "todo", called=shown)
         return CheckFailed(_("{name} is not written yet.").format(name=name), "todo", called=shown)
     if raised.type == "NotThere":
         said = _("The file must define `{name}`, but does not.")

@@ -9,6 +9,7 @@ A step says once, in its check file, with which arguments each public name is ca
         every_regime(student, reference, draw, CALLS)
 
 A call is made in several regimes at once, since each call costs. Only where it fails, one after the other tells which.
+What does not apply to a name has its reason in `without`; `make prove` prints the table of names and regimes.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from torch import Tensor
 
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
-from grader.checks.assertions import agree, holds, twins, unmodified, with_values
-from grader.checks.draws import Draw
+from grader.checks.assertions import agree, holds, twins, unmodified
+from grader.checks.draws import Draw, Shapes
 from grader.checks.implementation import Answer, Handle, Implementation, OffLimits
 
 LONG = 1030  # tokens, beyond the 1,024 that a fixed buffer often has
-AXES = (2, 1, 3)
+AXES = (2, 3, 2)  # none of size 1, which would let `view` merge it with its neighbour
 
-# Each regime, and a pattern that the stub has to hold (without regard to case) where a check asks for it.
+# Each regime, and a pattern that the stub has to hold (in any case) where a check asks for it.
 REGIMES: dict[str, str] = {
     "views": r"\bviews?\b",
     "length": r"1,024",
@@ -44,6 +45,7 @@ REGIMES: dict[str, str] = {
     "bias": r"bias",
     "unmodified": r"unmodified|not modified",
     "memory": r"earlier results?",
+    "device": r"device",
 }
 OF_MODULES = frozenset({"modes", "parent", "seed", "names", "bias"})
 
@@ -51,12 +53,30 @@ Returned = TypeVar("Returned")
 Inputs = Callable[[Any, tuple[int, ...], int], tuple[Any, ...]]
 
 
+class _Asked:
+    axes: tuple[int, ...]
+    without: Mapping[str, str]
+
+    @property
+    def gaps(self) -> dict[str, str]:
+        """The regimes that do not apply, with the reasons."""
+        few = {} if len(self.axes) == len(AXES) else {"axes": "the contract fixes the number of dimensions"}
+        function = {} if isinstance(self, AskedModule) else dict.fromkeys(OF_MODULES, "a function")
+        return function | few | dict(self.without)
+
+    @property
+    def regimes(self) -> list[str]:
+        """The regimes that apply."""
+        return [name for name in REGIMES if name not in self.gaps]
+
+
 @dataclass(frozen=True)
-class AskedFunction:
+class AskedFunction(_Asked):
     """How a function is called: `inputs(draw, leading, tokens)` gives its arguments, `options` those by name.
 
     `terms` as for `agree`, or `judged(got, inputs)` in its place where the answer is random. `model` names a class and
-    its arguments: an object of it, in float64, is the first argument. `without`: regimes that do not apply.
+    its arguments: an object of it, in float64, is the first argument. `without`: the regimes that do not apply, each
+    with the reason.
     """
 
     inputs: Inputs
@@ -64,19 +84,13 @@ class AskedFunction:
     terms: int = 1
     tokens: int = 5
     axes: tuple[int, ...] = AXES
-    without: Collection[str] = ()
+    without: Mapping[str, str] = field(default_factory=dict)
     judged: Callable[[Answer, tuple[Any, ...]], None] | None = None
     model: tuple[Any, ...] = ()
 
-    @property
-    def regimes(self) -> list[str]:
-        """The regimes that apply."""
-        few = ("axes",) if len(self.axes) < len(AXES) else ()
-        return [name for name in REGIMES if name not in OF_MODULES and name not in (*self.without, *few)]
-
 
 @dataclass(frozen=True)
-class AskedModule:
+class AskedModule(_Asked):
     """How a module is made, `made(tokens)` gives its arguments, and called: `inputs(draw, leading, tokens)`.
 
     It is made with dropout of one half where it has any, else `without` names NO_DROPOUT; and with the arguments by
@@ -90,14 +104,8 @@ class AskedModule:
     terms: int = 1
     tokens: int = 8
     axes: tuple[int, ...] = (2,)
-    without: Collection[str] = ()
+    without: Mapping[str, str] = field(default_factory=dict)
     grows: bool = False
-
-    @property
-    def regimes(self) -> list[str]:
-        """The regimes that apply."""
-        few = ("axes",) if len(self.axes) < len(AXES) else ()
-        return [name for name in REGIMES if name not in (*self.without, *few)]
 
     @property
     def drops(self) -> bool:
@@ -105,23 +113,22 @@ class AskedModule:
         return "modes" not in self.without
 
 
-NO_DROPOUT = ("modes", "parent", "seed")
+nothing: Inputs = lambda draw, leading, tokens: ()  # noqa: E731  # the inputs of a name that has no small cases
 
 
-class _Shapes:
-    """Draws shapes only: tensors on `meta`."""
+def not_asked(reason: str, inputs: Inputs = nothing) -> AskedFunction:
+    """A name to which no regime applies. `inputs` are for its small cases, where it has any."""
+    return AskedFunction(inputs, without=dict.fromkeys(REGIMES, reason))
 
-    def normal(self, *shape: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
-        return torch.empty(shape, dtype=dtype, device="meta")
 
-    def uniform(self, *shape: int, low: float = -1.0, high: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
-        return torch.empty(shape, dtype=dtype, device="meta")
-
-    def integers(self, low: int, high: int, *shape: int) -> Tensor:
-        return torch.empty(shape, dtype=torch.int64, device="meta")
-
-    def mask(self, *shape: int) -> Tensor:
-        return torch.empty(shape, dtype=torch.bool, device="meta")
+NO_DROPOUT = dict.fromkeys(("modes", "parent", "seed"), "it drops nothing")
+NO_BIAS = {"bias": "no argument leaves a bias out"}
+NO_TENSOR = dict.fromkeys(("views", "axes", "no_grad", "unmodified", "memory", "device"), "it takes no tensor")
+OF_A_MODEL = {
+    "length": "its model is asked",
+    "device": "it may read its ids, so that it need not run on `meta`",
+}
+NUMBERS = not_asked("numbers in, numbers out")
 
 
 def every_regime(
@@ -147,15 +154,20 @@ def _function(student: Implementation, reference: Implementation, draw: Draw, na
     )
     expected = None if how.judged else getattr(reference, name)(*models[1:], *inputs, **how.options)
 
-    def asked(regimes: Iterable[str]) -> None:
+    def asked(regimes: Collection[str]) -> None:
         got = getattr(student.using(**_options(regimes)), name)(*models[:1], *inputs, **how.options)
         unmodified(got)  # first: memory that is used again makes the values wrong as well
         if how.judged:
             how.judged(got, inputs)
         else:
-            agree(got, expected, terms=how.terms)
+            agree(got, expected, terms=how.terms, note=_remembered_note(regimes))
 
     _singled_out(asked, how, any(isinstance(value, np.ndarray) for value in inputs))
+    if "unmodified" in how.regimes:  # of a view, which would be copied first, nothing is overwritten
+        unmodified(getattr(student, name)(*models[:1], *inputs, **how.options))
+    if "device" in how.regimes:
+        theirs, ours = (getattr(side.using(device="meta"), name) for side in (student, reference))
+        agree(theirs(*inputs, **how.options), ours(*inputs, **how.options), note=moved())
 
 
 def _options(regimes: Iterable[str]) -> dict[str, Any]:
@@ -164,11 +176,15 @@ def _options(regimes: Iterable[str]) -> dict[str, Any]:
 
 
 def _singled_out(
-    asked: Callable[[Iterable[str]], None], how: AskedFunction | AskedModule, of_arrays: bool = False
+    asked: Callable[[Collection[str]], None],
+    how: AskedFunction | AskedModule,
+    of_arrays: bool = False,
+    first: Callable[[Collection[str]], None] | None = None,
 ) -> None:
-    """Asks in all regimes at once; where that fails, in none of them, then in each, to say which it was."""
+    """Asks in all regimes at once; where that fails, in none of them, then in each, to say which it was. `first` asks
+    for the first time, where that is not `asked`."""
     try:
-        asked(how.regimes)
+        (first or asked)(how.regimes)
         return
     except CheckFailed as failure:
         if failure.status != "fail" or isinstance(failure, OffLimits):
@@ -189,6 +205,23 @@ def _with_note(asked: Callable[[], Returned], note: str) -> Returned:
     except CheckFailed as failure:
         failure.message += "\n" + note if note else ""
         raise
+
+
+def _remembered_note(regimes: Collection[str]) -> str:
+    if set(regimes) != {"memory"}:
+        return ""
+    return _(
+        "The same tensors were given before, with other values in them: which tensor it is says nothing about its "
+        "values."
+    )
+
+
+def moved() -> str:
+    """What is said of a call on another device than that of the calls before."""
+    return _(
+        "The calls before were on the CPU, this one is on the device `meta`, which has shapes but no values: what is "
+        "kept from one call to the next has to fit the device as well."
+    )
 
 
 def _axes_were(how: AskedFunction | AskedModule) -> str:
@@ -220,7 +253,7 @@ def arrays_were_views() -> str:
 
 def _long(theirs: Callable[..., Answer], ours: Callable[..., Answer], how: AskedFunction | AskedModule) -> None:
     """On `meta`, where a length costs nothing."""
-    inputs = how.inputs(_Shapes(), how.axes[:1] if len(how.axes) < len(AXES) else (), LONG)
+    inputs = how.inputs(Shapes(), how.axes[:1] if len(how.axes) < len(AXES) else (), LONG)
     expected = ours(*inputs)
     note = _("{count} tokens were given, on the device `meta`, which has shapes but no values.").format(count=LONG)
     _with_note(lambda: agree(theirs(*inputs), expected), note)
@@ -230,25 +263,44 @@ def _module(student: Implementation, reference: Implementation, draw: Draw, name
     ours = getattr(reference, name)(*how.made(how.tokens), **how.unbiased)
     values = draw.parameters(ours.outline())
     ours.load_parameters(values, evaluating=True)
-    fresh = partial(with_values, student, values, name, *how.made(how.tokens), **how.unbiased)
+
+    def fresh() -> Handle:
+        """A module that no mode was set of yet."""
+        made = student._make(name, how.made(how.tokens), dict(how.unbiased))
+        made.load_parameters(values)
+        return made
+
     theirs = fresh()
     inputs = how.inputs(draw, how.axes, how.tokens)
     expected = ours(*inputs)
 
-    def asked(regimes: Iterable[str]) -> None:
-        module = theirs.nested("eval") if "parent" in regimes else theirs.eval()
+    def asked(regimes: Collection[str], module: Handle | None = None) -> None:
+        module = module or fresh()
+        module = module.nested("eval") if "parent" in regimes else module.eval()
         if not how.drops:
-            module = theirs.train()  # which makes no difference, unless something drops where nothing should
+            module = module.train()  # which makes no difference, unless something drops where nothing should
         got = module.using(**_options(regimes))(*inputs)
         unmodified(got)
-        agree(got, expected, terms=how.terms, note="" if how.drops else in_training_mode())
+        agree(got, expected, terms=how.terms, note=_remembered_note(regimes) if how.drops else in_training_mode())
 
-    _singled_out(asked, how)
+    _singled_out(asked, how, first=partial(asked, module=theirs))
     if how.drops:  # last: two right ways may draw other numbers, and a mistake should show before that
-        seed = draw.seed()
-        first = theirs.nested("train").using(seed=seed, no_grad=True)(*inputs)
-        last = theirs.eval().train().using(seed=seed)(*inputs)
-        _drops(_Dropping(theirs, inputs, expected, how.terms, seed, fresh), first, last)
+        _modes(_Dropping(theirs, inputs, expected, how.terms, draw.seed(), fresh))
+    else:
+        unmodified(theirs(*inputs))  # of a view, which would be copied first, nothing is overwritten
+    if "device" in how.regimes:
+        for module in (theirs, ours):
+            module.eval().to(device="meta")
+        agree(theirs(*inputs), ours(*inputs), note=moved())
+    if "length" in how.regimes:
+        _long_module(student, reference, name, how, theirs, ours, values)
+
+
+def _long_module(
+    student: Implementation, reference: Implementation, name: str, how: AskedModule, theirs: Handle, ours: Handle,
+    values: dict[str, Tensor],
+) -> None:  # fmt: skip
+    """On `meta` with many tokens: the modules themselves, or others where they are made for a number of tokens."""
     if how.made(LONG) != how.made(how.tokens):
         # Made on the CPU, and filled where it can be: a lazy layer is lost when it moves before it has its width.
         theirs, ours = (side._make(name, how.made(LONG), dict(how.unbiased)) for side in (student, reference))
@@ -293,6 +345,25 @@ class _Dropping:
 
     def again(self) -> Answer:
         return self.module.using(seed=self.seed)(*self.inputs)
+
+
+def _modes(those: _Dropping) -> None:
+    """Training in a parent, twice in one stream of random numbers, then eval in the parent, then by itself."""
+    first = those.module.nested("train").using(seed=those.seed, no_grad=True)(*those.inputs)
+    second = those.module.using(going_on=True, no_grad=True)(*those.inputs)
+    evaluated = those.module.nested("eval")(*those.inputs)
+    last = those.module.eval().train().using(seed=those.seed)(*those.inputs)
+    _drops(those, first, last)
+    holds(
+        not those.alike(first, second),
+        _(
+            "Two calls in training mode, one right after the other and with no seed between them, dropped the same "
+            "numbers."
+        ),
+        about=second,
+    )
+    agree(evaluated, those.expected, terms=those.terms, note=parent_was_switched())
+    unmodified(evaluated)
 
 
 def _drops(those: _Dropping, first: Answer, last: Answer) -> None:

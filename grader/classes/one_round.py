@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -13,11 +14,14 @@ import msgspec
 from grader.base import files
 from grader.base.language import gettext as _
 from grader.base.limits import Limits
+from grader.base.paths import step_folder
 from grader.base.results import Graded, Report
 from grader.classes import pool as pools
 from grader.classes.roster import Student, file_name, students
+from grader.course import stubs
 from grader.course.submissions import Submission
 from grader.feedback import exports
+from grader.feedback.similarity import HONEST, taken_from_the_kit
 from grader.feedback.standings import Standing, standing
 from grader.marks.ledger import CHANGES, ChangeList, Ledger
 from grader.marks.marking import Marking, marked
@@ -135,6 +139,7 @@ class Round:
                 self._done(known, known.attempt or len(tries) - 1, kept=True)
             else:
                 graded.key = _key(student, plan, request.limits)
+                graded.from_kit = _from_kit(student.submission, plan.steps)
                 self.waiting[student.file] = Attempts(graded, tries)
                 for number, one in enumerate(tries):
                     yield f"{student.file}#{number}", _task(one.submission, plan, request.limits)
@@ -175,6 +180,19 @@ def _ungraded(student: Student, key: str) -> Graded:
         late=student.late, labs=student.labs, login=student.login,
         unread=tuple(student.submission.unread.items()) if student.problem else (),
     )  # fmt: skip
+
+
+def _from_kit(submission: Submission, steps: list[str]) -> tuple[str, ...]:
+    """The steps of which more stands word for word in the kit's own files than who writes by themselves has in common
+    with anybody."""
+    written = {step: submission.sources[step][1] for step in steps if step in submission.sources}
+    shares = {step: taken_from_the_kit(text, _stub(step)) for step, text in written.items()}
+    return tuple(step for step, share in shares.items() if share > HONEST)
+
+
+@cache
+def _stub(step: str) -> str:
+    return stubs.original(step_folder(step))
 
 
 def of_its_round(plan: Plan, known: Graded | None) -> Plan:

@@ -16,7 +16,7 @@ from grader.classes.one_round import REPORTS, Plan
 from grader.course import steps as course
 from grader.course import stubs
 from grader.feedback.items import wrong_answers
-from grader.feedback.similarity import Sources, Wrong, comparable
+from grader.feedback.similarity import Sources, Wrong, comparable, kits_own
 from grader.feedback.table import Points
 from grader.marks import marking as marks
 from grader.marks.assignments import Term
@@ -118,6 +118,8 @@ def compared(
     others = {
         f"{folder.name}/{name}": files for folder in known for name, files in _chosen(_read(folder, ""), steps).items()
     }
+    wanted = {step for files in students.values() for step in files}
+    others |= {f"kit/{file}": dict.fromkeys(wanted, text) for file, text in kits_own().items()}
     wrong = {}
     if results is not None:
         entries = read(results).entries

@@ -26,6 +26,7 @@ from grader.base.results import Status
 from grader.base.syntax import parsed
 from grader.feedback.concerns import concerns
 from grader.feedback.standings import Standing, StepStanding
+from grader.report import layers
 from grader.report import terminal as reports
 from grader.report.page import coded, environment
 
@@ -83,7 +84,7 @@ def html(standings: Sequence[Standing], *, seed: int, submissions: str, nobodys:
     shown = min(SHOWN, sum(len(finding.students) > 1 for finding in common) or len(common))
     return environment(TEMPLATES).get_template("class.html.j2").render(
         language=language.current(), facts=_facts(standings, graded, seed),
-        sentences=_sentences(graded, common),
+        sentences=_sentences(graded, common), missing_layers=_missing_layers(graded),
         again=_("The same run again: {command}").format(
             command=f"python -m grader class {submissions} --seed {seed} --again"
         ),
@@ -214,6 +215,12 @@ def _facts(standings: Sequence[Standing], graded: Sequence[Standing], seed: int)
 def _sentences(graded: Sequence[Standing], common: Sequence[CommonMistake]) -> list[str]:
     """What to know first: the commonest mistake, or those that are equally common, and the step where most go wrong."""
     return [*_commonest(graded, common), *_first_failing(graded)]
+
+
+def _missing_layers(graded: Sequence[Standing]) -> list[str]:
+    """What it means that a layer of isolation was not in force for everybody."""
+    known = [set(one.isolation) for one in graded if one.isolation]
+    return layers.missing(set.intersection(*known)) if known else []
 
 
 def _commonest(graded: Sequence[Standing], common: Sequence[CommonMistake]) -> Iterator[str]:

@@ -46,6 +46,7 @@ def _reasons() -> list[tuple[str, Callable[[Standing], str | None]]]:
             _steps(lambda step: step.odd),
         ),
         (_("Graded with the reference in place of an earlier step that was wrong or not handed in"), _resting),
+        (_("Much of it stands word for word in the kit's own files, its labs"), _from_kit),
         (_("The code timed out"), _steps(lambda step: step.status == "timeout")),
     ]  # fmt: skip
 
@@ -53,6 +54,10 @@ def _reasons() -> list[tuple[str, Callable[[Standing], str | None]]]:
 def _steps(is_meant: Callable[[StepStanding], bool]) -> Callable[[Standing], str | None]:
     """Names the steps of a student that are meant."""
     return lambda one: ", ".join(step.name for step in one.steps if is_meant(step)) or None
+
+
+def _from_kit(one: Standing) -> str | None:
+    return ", ".join(one.from_kit) or None
 
 
 def _resting(one: Standing) -> str | None:

@@ -17,6 +17,7 @@ from grader.report.terminal import number, plain, quoted, unread
 
 # A spreadsheet takes a cell that begins so for a formula; some take the wide forms of East Asian keyboards too.
 FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+CUT = re.compile(rf"([;|\t]\s*)(?={FORMULA.pattern})")
 KEY = re.compile(r"[+\-@]?[\w.@+-]*")  # no `=`, no parenthesis: what a spreadsheet makes of it is at most a number
 NOT_IN_XML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")
 JUNIT_TAGS: dict[Status, str] = {
@@ -110,8 +111,9 @@ def key(cell: str) -> str:
 
 
 def harmless(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula, and no terminal for a command."""
-    cell = plain(cell)
+    """A cell that no spreadsheet takes for a formula, and no terminal for a command. Where a spreadsheet cuts cells at
+    another sign than a comma, what follows that sign is a cell."""
+    cell = CUT.sub(r"\1'", plain(cell))
     return f"'{cell}" if FORMULA.match(cell) else cell
 
 

@@ -64,6 +64,8 @@ class Standing:
     lateness: str = ""  # what it took off
     login: str = ""
     waiting: str = ""  # requests for a second look that nobody has answered
+    isolation: tuple[str, ...] = ()  # the layers that were in force
+    from_kit: tuple[str, ...] = ()  # steps of which much stands word for word in the kit's own files
 
     @property
     def by_track(self) -> dict[str, float]:
@@ -96,6 +98,7 @@ def standing(graded: Graded) -> Standing:
         graded.student, graded.file, score, report.max_score, steps, error, unread, graded.canvas_id, graded.late,
         graded.labs, report.seed, tuple(graded.report.notes) if graded.report else (),
         lateness(graded.mark), graded.login, "; ".join(graded.mark.requests) if graded.mark else "",
+        tuple(report.isolation), graded.from_kit,
     )  # fmt: skip
 
 

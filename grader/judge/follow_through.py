@@ -64,7 +64,7 @@ class FollowThrough:
                 break
             sources = with_references(self.request.sources, found.names)
             if sources is None:
-                self._set(name, without_points(step, found))
+                self._set(name, without_points(step, found, self.request.sources))
                 return
             again = self._graded_again(name, sources, found)
             spent += again.result.seconds
@@ -169,6 +169,8 @@ def by_itself(step: StepResult, again: StepResult, found: Earlier) -> StepResult
     names = ", ".join(found.names)
     if not found.wrong:
         said = _("{steps} was not handed in with this step: the reference took its place.")
+        if len(found.names) > 1:
+            said = _("{steps} were not handed in with this step: the references took their place.")
         return msgspec.structs.replace(result, note=said.format(steps=names))
     said = _("Graded by itself, with the reference in place of {steps}, it is worth {score} of {total}.")
     worth = said.format(steps=names, score=f"{again.score or 0.0:.4g}", total=f"{again.max_score:.4g}")
@@ -180,24 +182,32 @@ def by_itself(step: StepResult, again: StepResult, found: Earlier) -> StepResult
     )
 
 
-def without_points(step: StepResult, found: Earlier) -> StepResult:
-    """The result of a blocked step where no reference is: what passes in it may pass by luck, and has no points."""
+def without_points(step: StepResult, found: Earlier, sources: Sources) -> StepResult:
+    """The result of a blocked step where no reference is: what rests on the other step may pass by luck, and has no
+    points. What does not is told, and counts, as it is."""
     if found.wrong:
         blocker, message = found.wrong[0].name, _why_blocked(found.wrong[0])
     else:
         blocker, message = found.absent[0], _("It imports {step}, which was not handed in.")
         message = message.format(step=blocker)
     message += " " + _("What it is worth by itself can only be graded where the references are.")
+    waits = {
+        name for check in step.checks for name in check.called
+        if imported_names(step.name, sources, name).keys() & set(found.names)
+    }  # fmt: skip
     checks = [
-        msgspec.structs.replace(
+        check if check.called and waits.isdisjoint(check.called) else msgspec.structs.replace(
             check, status="skipped", points=0.0, message=message if check.status == "pass" else
             f"{message}\n{check.message}".strip(),
         )
         for check in step.checks
     ]  # fmt: skip
+    failing = any(check.status in ("fail", "timeout") for check in checks)
+    score = round(sum(check.points for check in checks), 6)
     return msgspec.structs.replace(
-        step, status="skipped", score=0.0, checks=checks, message=message, blocked_by=blocker
-    )
+        step, status="fail" if failing else "skipped", score=score, checks=checks, message="" if failing else message,
+        note=message if failing else step.note, blocked_by=blocker,
+    )  # fmt: skip
 
 
 def _why_blocked(wrong: StepResult) -> str:

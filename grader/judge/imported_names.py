@@ -63,12 +63,12 @@ class Outline:
             self._made_of[name] |= spoken
 
 
-def imported_names(step: str, sources: Sources) -> dict[str, set[str]]:
+def imported_names(step: str, sources: Sources, of: str = ALL) -> dict[str, set[str]]:
     """What the file of a step takes from other steps, itself or through what it takes: the names by step, with ALL
-    where a whole module is imported."""
+    where a whole module is imported. `of`: only what is taken for this name of it."""
     outlines = {step: Outline(sources[step][1])} if step in sources else {}
     found: set[Name] = set()
-    waiting: list[Name] = [(step, ALL)]
+    waiting: list[Name] = [(step, of)]
     while waiting:
         module, name = waiting.pop()
         if (module, name) in found:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 
 import msgspec
 
 from grader.base.language import gettext as _
 from grader.base.limits import Limits
+from grader.base.paths import STEP_NAME
 from grader.base.results import CheckResult, Reproduction, Status, StepResult, leading, step_status
-from grader.calls.call import Load
+from grader.base.syntax import invalid
+from grader.calls.call import Load, Raised
 from grader.checks import reproduction
 from grader.checks.backends import Oracle
 from grader.checks.catalogue import Misconception
@@ -29,6 +34,7 @@ from grader.oracle.witness import Question, Witness
 from grader.sandbox.environment import NO_TERMINAL
 from grader.sandbox.process import Launcher
 
+NO_PYTHON = re.compile(r"\b(SyntaxError|IndentationError|TabError)\b")
 MISSING = ("NotThere", "undefined")  # the responder's error for a public name that the file does not define
 
 
@@ -75,6 +81,7 @@ class StepRun:
         self._load = Load(step.name, request.sources, step.off_limits, request.references)
         self._results: list[CheckResult] = []
         self._verdicts: list[Verdict] = []
+        self._smaller: dict[int, Verdict] = {}
         self._output: list[str] = []
         self._imported: set[str] = set()
         self._odd = False
@@ -85,6 +92,7 @@ class StepRun:
             self._run_on(device, len(devices))
         _refuse_off_limits(self._results, self._verdicts)
         _need_every_device(self._results)
+        self._say_where_it_does_not_parse()
         status = step_status(self._results)
         score = None if status == "error" else round(sum(check.points for check in self._results), 6)
         result = StepResult(
@@ -95,12 +103,24 @@ class StepRun:
         program = self._reproduction() if self._request.reproduce else None
         return StepGraded(result, sorted(self._imported), program, self._undiagnosed)
 
+    def _say_where_it_does_not_parse(self) -> None:
+        """Once for all checks, as watch mode does."""
+        shown, source = self._load.sources[self._step.name]
+        if len(source) > stubs.MAX_STUB or any(result.status != "fail" for result in self._results):
+            return
+        if said := invalid(source, shown):
+            for result in self._results:
+                lines = result.message.splitlines()
+                error = next((place for place, line in enumerate(lines) if NO_PYTHON.search(line)), len(lines))
+                result.message = "\n".join([said, *lines[error + 2 :]])  # behind the error and its line: a likely cause
+
     def _reproduction(self) -> Reproduction | None:
-        """The call that the leading failure is about, as a program."""
+        """The call that the leading failure is about, as a program: of the smallest case, where one was found."""
         told = leading(self._results)
         if told is None or told.unwritten:
             return None
-        verdict = next(verdict for result, verdict in zip(self._results, self._verdicts, strict=True) if result is told)
+        place = next(place for place, result in enumerate(self._results) if result is told)
+        verdict = self._smaller.get(place, self._verdicts[place])
         about = verdict.about or next(reversed(verdict.exchanges), None)
         if about is None:
             return None
@@ -116,11 +136,13 @@ class StepRun:
         try:
             run = DeviceRun(self._step, student, self._answers, device, shows_values=not self._load.public)
             results = run.results(devices)
+            before = len(self._verdicts)
             self._verdicts += run.verdicts
             if any(result.status != "pass" for result in results):
                 self._undiagnosed = self._request.in_order and bool(imported_steps(self._step.name, self._load.sources))
                 if not self._undiagnosed:
                     run.diagnose(results)
+                    self._smaller |= {before + place: verdict for place, verdict in run.smaller.items()}
             if self._load.public:
                 quiet.silence(results, run.verdicts, self._load.sources[self._step.name][1])
             else:
@@ -144,6 +166,7 @@ class DeviceRun:
     device: str
     shows_values: bool = True
     verdicts: list[Verdict] = field(default_factory=list)
+    smaller: dict[int, Verdict] = field(default_factory=dict)  # by the place of the check that it is a small case of
     _again: dict[tuple[str, int], Question | None] = field(default_factory=dict)
 
     def results(self, devices: int) -> list[CheckResult]:
@@ -162,9 +185,13 @@ class DeviceRun:
         for name, matching in self._diagnoses().items():
             by_name[name].misconception = name_of(matching)
             by_name[name].hint = nudge_of(matching)
+            if len(replaced := self._own_names & matching[0].replaced.keys()) == 1:
+                by_name[name].about = replaced.pop()
             by_name[name].message += "\n" + "\n".join(explained(matching))
-        for place, text in small_cases.told(self.step, self.verdicts, self._small) if self.shows_values else ():
+        for place, text, small in small_cases.told(self.step, self.verdicts, self._small) if self.shows_values else ():
             results[place].message += "\n" + text
+            results[place].parting = small.parting  # the numbers of the other case are too many to be looked at
+            self.smaller[place] = small
 
     def _verdict(self, check: Check, seed: int) -> Verdict:
         self.student.allow(check.deadline)
@@ -178,8 +205,8 @@ class DeviceRun:
         return CheckResult(
             name=check.name, title=_(check.title), device=self.device, status=verdict.status,
             points=share if verdict.status == "pass" else 0.0, max_points=share, message=verdict.message,
-            parting=verdict.parting, unwritten=_is_unwritten(verdict), about=_about(verdict),
-            called=sorted(verdict.called), refused=_refused(verdict),
+            parting=verdict.parting, unwritten=self._is_unwritten(verdict), about=self._about(verdict),
+            called=sorted(verdict.called), refused=_refused(verdict), waits_for=_waits_for(verdict, self.step.name),
         )  # fmt: skip
 
     def _diagnoses(self) -> dict[str, list[Misconception]]:
@@ -187,15 +214,41 @@ class DeviceRun:
         questions = [
             self._question(check, verdict, self.answers.seed)
             for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
-            if verdict.status == "fail" and not verdict.off_limits and not _is_unwritten(verdict)
+            if verdict.status == "fail" and not verdict.off_limits and not self._is_unwritten(verdict)
         ]
         unwritten = {
-            check.name for check, verdict in zip(self.step.checks, self.verdicts, strict=True) if _is_unwritten(verdict)
+            check.name
+            for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
+            if self._is_unwritten(verdict)
         }
         if not questions:
             return {}
         diagnostician = Diagnostician(self.step.misconceptions, self.answers.witness, self.step.pairs)
         return diagnostician.diagnose(questions, self._ask_again, unwritten)
+
+    @cached_property
+    def _own_names(self) -> set[str]:
+        """The public names that the step asks for; what its file imports is none of them."""
+        return {name.partition(".")[0] for name in stubs.arguments(stubs.original(self.step.folder))}
+
+    def _is_unwritten(self, verdict: Verdict) -> bool:
+        """Whether a check fails only since what it calls is not written yet, or is not in the file at all."""
+        if verdict.status == "todo":
+            return True
+        raised = _raised(verdict)
+        missing = raised is not None and (raised.type, raised.message) == MISSING
+        return verdict.status == "fail" and missing and verdict.exchanges[-1].name in self._own_names
+
+    def _about(self, verdict: Verdict) -> str:
+        """The public name of the step that a check is about: the one that is not written yet, that was wrong, or that
+        it called last. Another one may only be used beside it."""
+        raised, own = _raised(verdict), self._own_names
+        if self._is_unwritten(verdict):
+            return raised.function if raised and raised.function in own else verdict.exchanges[-1].name
+        if verdict.status != "pass" and (refused := _refused(verdict)) in own:
+            return refused
+        called = [exchange.name for exchange in verdict.exchanges if exchange.is_asked and exchange.name in own]
+        return called[-1] if called else ""
 
     def _ask_again(self, question: Question, further: int) -> Question | None:
         """Runs a failing check under another seed; None where it does not fail there."""
@@ -213,18 +266,16 @@ class DeviceRun:
         )
 
 
-def _is_unwritten(verdict: Verdict) -> bool:
-    """Whether a check fails only since what it calls is not written yet, or is not in the file at all."""
-    if verdict.status == "todo":
-        return True
+def _raised(verdict: Verdict) -> Raised | None:
     outcome = verdict.exchanges[-1].outcome if verdict.exchanges else None
-    raised = outcome.raised if outcome else None
-    return verdict.status == "fail" and raised is not None and (raised.type, raised.message) == MISSING
+    return outcome.raised if outcome else None
 
 
-def _about(verdict: Verdict) -> str:
-    """The public name that a check is about: the first it called, or the one that is not written yet."""
-    return verdict.exchanges[-1 if _is_unwritten(verdict) else 0].name if verdict.exchanges else ""
+def _waits_for(verdict: Verdict, step: str) -> str:
+    """The other step of the submission that is not written where a check met that."""
+    raised = _raised(verdict)
+    other = Path(raised.file).stem if raised and verdict.status == "todo" else ""
+    return other if other != step and STEP_NAME.fullmatch(other) else ""
 
 
 def _refused(verdict: Verdict) -> str:

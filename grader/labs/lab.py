@@ -255,13 +255,16 @@ def _write_so_far(outcome: LabRun, folder: Path) -> None:
 
 def write(outcome: LabRun, folder: Path) -> Path:
     """Writes the page, and the figures as JSON beside it; returns the page's path."""
+    from grader.labs import judged
     from grader.labs import page as lab_page
 
+    found = judged.of_run(outcome)
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / f"{outcome.lab.name}.html"
     page.write_text(lab_page.html(outcome), encoding="utf-8")
     kept = {
         "lab": outcome.lab.name, "prediction": outcome.prediction, "stopped": outcome.stopped,
+        "answer": found.answer, "answered": judged.answered(outcome, found) if outcome.lesson.answers else [],
         "seed": outcome.bench.seed, "device": outcome.bench.device, "seconds": round(outcome.bench.elapsed, 1),
         "whose": {step: part.whose for step, part in outcome.bench.parts.items()}, "rows": outcome.bench.results.rows,
     }  # fmt: skip

@@ -72,6 +72,11 @@ def narrow() -> Iterator[None]:
         _is_narrow.reset(token)
 
 
+def every(count: int, fit: int) -> int:
+    """The step between labels where so many of a `count` fit: 1 on a wide screen."""
+    return -(-count // fit) if _is_narrow.get() else 1
+
+
 @contextmanager
 def drawing(size: tuple[float, float] = WIDE, rows: int = 1, columns: int = 1, **options: Any) -> Iterator[PlotFigure]:
     """Axes to draw on; the drawing's `svg` is set when the block ends."""

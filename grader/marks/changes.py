@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from grader.base.language import gettext as _
 from grader.base.results import AssignmentMark, StepMark
+from grader.report.terminal import plain
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,10 @@ def lines(found: Sequence[Change]) -> Iterator[str]:
 
 
 def said(one: Change) -> str:
-    """A change in one line."""
+    """A change in one line: whatever a name or a reason holds."""
+    student, reasons = (plain(" ".join(text.split())) for text in (one.student, "; ".join(one.reasons)))
     return _("{student}: {before} → {after}: {reasons}").format(
-        student=one.student, before=_number(one.before), after=_number(one.after), reasons="; ".join(one.reasons)
+        student=student, before=_number(one.before), after=_number(one.after), reasons=reasons
     )
 
 

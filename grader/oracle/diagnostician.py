@@ -200,7 +200,13 @@ class Diagnostician:
             if len(refusing & names) < ALSO_REFUSED * len(refusing) or not own <= names:
                 continue
             alike = {other.name for other in failing if self.witness.alike(wrong, other)}
-            related = names - silent
+            # A random answer that was drawn otherwise says nothing either.
+            random = {
+                other.name
+                for other in failing
+                if other.name not in alike | silent and self.witness.undecided(wrong, other)
+            }
+            related = names - silent - random
             if len(related & alike) >= SHARE * len(related) and not own & (related - alike):
                 explained.append((wrong, len(alike)))
         most = max((count for _wrong, count in explained), default=0)

@@ -119,7 +119,7 @@ def _described(
         said: Any = ["parameters", [shape.replace(here, "here") for shape in map(str, parameter_shapes(outcome))]]
         compared: list[Any] = []
     elif outcome.raised is not None:
-        said, compared = ["raised", *said_by(outcome.raised)] if last else ["raised"], []
+        said, compared = ["raised", *said_by(outcome.raised, call)] if last else ["raised"], []
     else:
         compared = [looked_at(call, outcome).value, telling_gradients(outcome)]
         said = [*map(describe, compared), list(outcome.modified)]

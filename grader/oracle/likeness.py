@@ -21,6 +21,8 @@ ROOM = 16.0
 PEAK_ROOM = 1.3  # and for a memory peak, which includes whatever was alive at the same time
 SAVED_ROOM = 1.1  # and for what is kept for a backward pass, which depends on how each operation is written
 ON_PURPOSE = re.compile(r"(^|:\s*)(raise|assert)\b")  # a line that raises deliberately
+OF_A_SOLUTION, OF_A_CATALOGUE = "solutions", re.compile("misconceptions|mistakes")
+OF_A_CLASS = ("__init__", "forward", "__call__")
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 # What the responder says about a tensor on another device: where it was made is the mistake, and not which op met it
 # first, or with how many leading dimensions of size 1.
@@ -61,7 +63,7 @@ def is_about_parameters(call: Call) -> bool:
 def same_answer(call: Call, mine: Outcome | None, theirs: Outcome | None) -> bool:
     """Whether two answers to a call are the same."""
     if mine is None or theirs is None or not is_about_parameters(call):
-        return same_outcome(mine and looked_at(call, mine), theirs and looked_at(call, theirs))
+        return same_outcome(call, mine and looked_at(call, mine), theirs and looked_at(call, theirs))
     return parameter_shapes(mine) == parameter_shapes(theirs)
 
 
@@ -84,12 +86,12 @@ def parameter_shapes(outcome: Outcome) -> list[tuple[str, str]]:
     )
 
 
-def same_outcome(mine: Outcome | None, theirs: Outcome | None) -> bool:
+def same_outcome(call: Call, mine: Outcome | None, theirs: Outcome | None) -> bool:
     """Whether two outcomes are the same: the same error, or values (NaN equals NaN) and gradients that agree."""
     if mine is None or theirs is None:
         return mine is theirs
     if mine.raised or theirs.raised:
-        return _same_error(mine.raised, theirs.raised)
+        return _same_error(call, mine.raised, theirs.raised)
     if mine.modified != theirs.modified or not _same(mine.value, theirs.value):
         return False
     mine_back, theirs_back = telling_gradients(mine), telling_gradients(theirs)
@@ -136,6 +138,11 @@ def same_but_for_the_draw(drawn: Outcome, theirs: Outcome) -> bool:
     return randomness.alike(randomness.profile(drawn), randomness.profile(theirs), randomness.shapes(drawn))
 
 
+def same_kinds(drawn: Outcome, theirs: Outcome) -> bool:
+    """Whether two answers that no code raised differ in the values of their tensors, arrays and floats alone."""
+    return not drawn.raised and not theirs.raised and _of_one_kind(drawn.value, theirs.value)
+
+
 def too_few_to_tell(drawn: Outcome, theirs: Outcome) -> bool:
     """Whether both are sampled tokens of the same shape, of too few rows to compare how often each was sampled."""
     if drawn.raised or theirs.raised or not randomness.has_tokens(drawn) or randomness.pairs(drawn):
@@ -159,17 +166,26 @@ def _kind(leaf: Any) -> Any:
     return (type(leaf).__name__, leaf)
 
 
-def said_by(raised: Raised) -> tuple[str, str]:
+def said_by(raised: Raised, call: Call) -> tuple[str, str]:
     """What two errors must share to be the same: type and message, without the parts that vary between runs or between
-    implementations of the same mistake. Nothing of an error that the code raises on purpose: everybody words it
-    differently."""
+    implementations of the same mistake. Of an error that is raised on purpose, which everybody words differently, only
+    who raised it: the code that was called, or something beneath it, as a model that is given too many tokens."""
     if ON_PURPOSE.search(raised.source):
-        return "", ""
+        return "", "" if _by_itself(raised, call) else "beneath " + "".join(raised.shapes[:1]).partition(": ")[2]
     return raised.type, STRAY.sub(r"\1\2", ADDRESS.sub("0x", raised.message))
 
 
-def _same_error(mine: Raised | None, theirs: Raised | None) -> bool:
-    return mine is not None and theirs is not None and said_by(mine) == said_by(theirs)
+def _by_itself(raised: Raised, call: Call) -> bool:
+    """Whether the code that was called raised an error, and nothing that it called. A wrong way of a catalogue raises
+    itself what its own file raises, and not what the reference does."""
+    if OF_A_SOLUTION in raised.file:
+        return bool(OF_A_CATALOGUE.search(raised.file))
+    is_of_class = call.handle is not None or call.name[:1].isupper()
+    return raised.function in (OF_A_CLASS if is_of_class else (call.name,))
+
+
+def _same_error(call: Call, mine: Raised | None, theirs: Raised | None) -> bool:
+    return mine is not None and theirs is not None and said_by(mine, call) == said_by(theirs, call)
 
 
 def _of_one_kind(mine: Any, theirs: Any) -> bool:

@@ -31,6 +31,7 @@ from grader.calls.values import Placed, StoredTensor, mapped
 from grader.checks.backends import Backend
 from grader.checks.catalogue import Misconception, paired
 from grader.checks.draws import Draw
+from grader.oracle import randomness
 from grader.oracle.fingerprints import Fingerprint, agree_in, follows
 from grader.oracle.likeness import same_size
 from grader.oracle.witness import Question, Witness
@@ -182,6 +183,17 @@ class Tape(Witness):
             for place, (number, exchange) in enumerate(zip(recorded, question.answers, strict=True))
             if question.counts(place, wrong.replaced)
         )
+
+    def undecided(self, wrong: Misconception, question: Question) -> bool:
+        """See `Witness`."""
+        numbers = self._recording(question.name, question.seed).fingerprints.get(wrong.name, [])
+        for place, (number, exchange) in enumerate(zip(numbers, question.answers, strict=False)):
+            recorded, last = self.index.fingerprints[number], exchange is question.answers[-1]
+            counts = question.counts(place, wrong.replaced)
+            if counts and not agree_in(recorded, exchange, question.device, last):
+                shapes = randomness.shapes(exchange.outcome) if exchange.outcome else []
+                return bool(recorded.profile) and len(recorded.profile) == len(shapes)
+        return False
 
     def exactly(self, wrong: Misconception, question: Question) -> bool:
         """See `Witness`."""

@@ -17,7 +17,14 @@ from grader.checks.bounded import lifted
 from grader.checks.catalogue import Misconception, paired
 from grader.checks.trial import Trial
 from grader.oracle import randomness
-from grader.oracle.likeness import same_answer, same_but_for_the_draw, same_size, size_measured, too_few_to_tell
+from grader.oracle.likeness import (
+    same_answer,
+    same_but_for_the_draw,
+    same_kinds,
+    same_size,
+    size_measured,
+    too_few_to_tell,
+)
 
 OTHER_STREAM = 1  # added to a seed of torch's: random numbers independent of the student's
 ALONE = 2  # a file in which nothing else uses what is replaced
@@ -76,6 +83,11 @@ class Witness(Protocol):
     def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
         """The checks that the misconception fails by an answer of a name that it replaces, under the seed and on the
         device of the question. Where it fails by a name that only uses one of those, the student may use none."""
+
+    def undecided(self, wrong: Misconception, question: Question) -> bool:
+        """Whether the misconception, found not to be `alike`, parted from the student in an answer that is random, of
+        the same shapes: drawn by another Dropout, say, the same mistake gives other numbers."""
+        return False
 
     def shows(self, wrong: Misconception, question: Question) -> bool:
         """Whether the check fails on the misconception alone, and by no later call than on the student's code."""
@@ -144,6 +156,15 @@ class AskedHere(Witness):
         """See `Witness`."""
         known, theirs = self._answers(wrong, question.check, question).outcomes, question.answers[-1]
         return len(known) == len(question.answers) and same_answer(theirs.call, known[-1].outcome, theirs.outcome)
+
+    def undecided(self, wrong: Misconception, question: Question) -> bool:
+        """See `Witness`."""
+        known = self._answers(wrong, question.check, question)
+        place = min(known.matched_by(question, wrong), len(known.outcomes) - 1, len(question.answers) - 1)
+        if place < 0:
+            return False
+        theirs, parted = question.answers[place].outcome, known.outcomes[place]
+        return parted.drawn and theirs is not None and same_kinds(parted.outcome, theirs)
 
     def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
         """See `Witness`."""

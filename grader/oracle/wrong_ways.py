@@ -52,11 +52,53 @@ class Made(Mapping[str, Any]):
         return len(self._names)
 
 
-class WrongWays:
+class Text:
+    """The text of the reference in a step's folder, and what edits make of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def edited(self, ways: Sequence[Way]) -> dict[str, str]:
+        """The definitions that the edits of these blocks change, all edits made at once. Raises Unreadable."""
+        edits: dict[str, set[tuple[int, int, str]]] = {}
+        for way in ways:
+            for old, new in hunks(way.code):
+                found = {name: set(self._places(way, name, old, new)) for name in way.facts.names}
+                if not any(found.values()):
+                    said = _("{place}: in the reference of {names} there is no “{old}”.")
+                    raise Unreadable(said.format(place=way.place, names=", ".join(way.facts.names), old=old))
+                for name, places in found.items():
+                    edits.setdefault(name, set()).update(places)
+        place = " and ".join(way.place for way in ways)
+        return {
+            name: _written(self.definitions[name], sorted(edits[name]), place)
+            for name in self.definitions
+            if edits.get(name)
+        }
+
+    def _places(self, way: Way, name: str, old: str, new: str) -> Iterator[tuple[int, int, str]]:
+        if name not in self.definitions:
+            raise Unreadable(_("{place}: the reference defines no {name}.").format(place=way.place, name=name))
+        text = self.definitions[name]
+        return (_smallest(text, match, new) for match in re.finditer(pattern(old), text)) if old.strip() else iter(())
+
+    @cached_property
+    def definitions(self) -> dict[str, str]:
+        """The text of each public name of the reference, without docstrings and comments."""
+        text = without_comments((self.folder / "reference.py").read_text(encoding="utf-8"))
+        return {
+            node.name: "\n".join(text.splitlines()[_first_line(node) - 1 : node.end_lineno]) + "\n"
+            for node in ast.parse(text).body
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        }
+
+
+class WrongWays(Text):
     """The mistakes of the step in `folder`, as edits of its reference. Raises Unreadable."""
 
     def __init__(self, folder: Path, reference: ModuleType) -> None:
-        self.folder, self.reference = folder, reference
+        super().__init__(folder)
+        self.reference = reference
         self.document = mistakes.read(folder)
 
     @cached_property
@@ -134,40 +176,6 @@ class WrongWays:
     def text(self, way: Way) -> str:
         """The definitions of a mistake, as somebody would write them."""
         return "\n".join(self.edited([way]).values()) if way.language == "diff" else self._whole(way)
-
-    def edited(self, ways: Sequence[Way]) -> dict[str, str]:
-        """The definitions that the edits of these blocks change, all edits made at once. Raises Unreadable."""
-        edits: dict[str, set[tuple[int, int, str]]] = {}
-        for way in ways:
-            for old, new in hunks(way.code):
-                found = {name: set(self._places(way, name, old, new)) for name in way.facts.names}
-                if not any(found.values()):
-                    said = _("{place}: in the reference of {names} there is no “{old}”.")
-                    raise Unreadable(said.format(place=way.place, names=", ".join(way.facts.names), old=old))
-                for name, places in found.items():
-                    edits.setdefault(name, set()).update(places)
-        place = " and ".join(way.place for way in ways)
-        return {
-            name: _written(self.definitions[name], sorted(edits[name]), place)
-            for name in self.definitions
-            if edits.get(name)
-        }
-
-    def _places(self, way: Way, name: str, old: str, new: str) -> Iterator[tuple[int, int, str]]:
-        if name not in self.definitions:
-            raise Unreadable(_("{place}: the reference defines no {name}.").format(place=way.place, name=name))
-        text = self.definitions[name]
-        return (_smallest(text, match, new) for match in re.finditer(pattern(old), text)) if old.strip() else iter(())
-
-    @cached_property
-    def definitions(self) -> dict[str, str]:
-        """The text of each public name of the reference, without docstrings and comments."""
-        text = without_comments((self.folder / "reference.py").read_text(encoding="utf-8"))
-        return {
-            node.name: "\n".join(text.splitlines()[_first_line(node) - 1 : node.end_lineno]) + "\n"
-            for node in ast.parse(text).body
-            if isinstance(node, ast.FunctionDef | ast.ClassDef)
-        }
 
     def _define(self, way: Way, names: dict[str, Any], made: set[str]) -> None:
         """Runs a `python` block: whole definitions, methods of the reference's class, or the body of its function."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 
 from grader.author import lint
@@ -32,15 +33,22 @@ HEADINGS = {
 }
 
 
-def page(spoken: str) -> str:
-    """The whole page in one language."""
+def page(spoken: str, whole: bool = False) -> str:
+    """The page in one language: a table for each step, or the `whole` documents as they stand, edits and all."""
     steps = solutions()
     title, introduction, columns = HEADINGS[spoken]
     count = sum(len(_known(step)) for step in steps)
     with use(spoken):
         parts = [f"{GENERATED}\n\n# {title}\n", introduction.format(count=count) + "\n"]
-        parts += [_section(step, columns) for step in steps]
+        parts += [(_documents(step, spoken) if whole else "") or _section(step, columns) for step in steps]
     return "\n".join(parts)
+
+
+def _documents(step: Solution, spoken: str) -> str:
+    """A step's documents under one heading; empty where it has none."""
+    texts = [file.read_text(encoding="utf-8") for file in mistakes.files_of(step.folder, korean=spoken == "ko")]
+    entries = "\n".join(re.sub(r"^# .*\n+", "", text).rstrip("\n") + "\n" for text in texts)
+    return f"## {step.number}. {_(step.title)}\n\n" + re.sub(r"^## ", "### ", entries, flags=re.M) if texts else ""
 
 
 def _section(step: Solution, columns: tuple[str, ...]) -> str:
@@ -81,7 +89,7 @@ def main() -> None:
         sys.exit(2)
     DOCS.mkdir(parents=True, exist_ok=True)
     for spoken in LANGUAGES:
-        FILES[spoken].write_text(page(spoken), encoding="utf-8")
+        FILES[spoken].write_text(page(spoken, whole=True), encoding="utf-8")
 
 
 if __name__ == "__main__":

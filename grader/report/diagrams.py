@@ -38,11 +38,16 @@ def _bars(picture: Bars, title: str, series: Sequence[Numbers]) -> Markup:
         for number, line in enumerate(series):
             value = line[place]
             inside += _bar(zero, y, value, room / (high - low), number, picture.missing)
-            told.append(f"{svg.titled(label)} {picture.missing if value is None else short(value)}")
+            told.append(f"{svg.titled(label)} {picture.missing if value is None else _written(value)}")
             y += BAR
         y += BETWEEN
     inside.append(svg.rule(f"M{svg.number(zero)} {top - 4}V{svg.number(y - 2)}"))
     return svg.svg(svg.WIDEST, round(y + 4), title, inside, ", ".join(told))
+
+
+def _written(value: float | bool) -> str:
+    """Thousands in full: a bar has room for them."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else short(value)
 
 
 def _bar(zero: float, y: float, value: float | bool | None, scale: float, series: int, missing: str) -> list[Markup]:
@@ -52,8 +57,8 @@ def _bar(zero: float, y: float, value: float | bool | None, scale: float, series
     filled = svg.box(
         min(zero, zero + length), y + 1, abs(length), BAR - 2, f' rx="1" style="fill:{svg.colour(series)}"'
     )
-    beside = svg.left(zero + length + 5, y + 11, short(value)) if length >= 0 else svg.right(
-        zero + length - 5, y + 11, short(value))  # fmt: skip
+    beside = svg.left(zero + length + 5, y + 11, _written(value)) if length >= 0 else svg.right(
+        zero + length - 5, y + 11, _written(value))  # fmt: skip
     return [filled, beside]
 
 

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from grader.base.results import OBEYED, Report, StepResult, leading
+from grader.base.results import OBEYED, CheckResult, Report, StepResult
 from grader.base.syntax import parsed
+from grader.report.terminal import failing_checks
 
 
 def lines(report: Report, folder: Path) -> Iterator[str]:
@@ -17,9 +18,9 @@ def lines(report: Report, folder: Path) -> Iterator[str]:
     """
     for step in report.steps:
         if step.status in ("fail", "timeout"):
-            check = leading(step.checks)
+            check = next(iter(failing_checks(step)), None)
             file = folder / f"{step.name}.py"
-            yield f"{file}:{line_of(file, check.about if check else '')}: error: {_message(step)}"
+            yield f"{file}:{line_of(file, check.about if check else '')}: error: {_message(step, check)}"
 
 
 def line_of(file: Path, name: str) -> int:
@@ -36,8 +37,7 @@ def line_of(file: Path, name: str) -> int:
     return 1
 
 
-def _message(step: StepResult) -> str:
+def _message(step: StepResult, check: CheckResult | None) -> str:
     """In one line: the mistake's hint where it has a name, else the check's message."""
-    check = leading(step.checks)
     text = step.message if check is None else f"{check.title}: {check.hint or check.message or check.status}"
     return OBEYED.sub("", " ".join(text.split()))

@@ -19,7 +19,7 @@ from markupsafe import Markup, escape
 
 from grader.base import language
 from grader.base.language import gettext as _
-from grader.base.results import CheckResult, Parting, Report, StepResult, precedence
+from grader.base.results import CheckResult, Parting, Report, StepResult
 from grader.report import pictures, svg
 from grader.report import terminal as reports
 from grader.report.heat_map import NUMBERED, drawing, written
@@ -306,9 +306,9 @@ def _steps(steps: Sequence[StepResult], every_picture: bool, hints: Mapping[str,
 
 def _failing(step: StepResult, every_picture: bool) -> Iterator[CheckView]:
     pictured = False
-    for index, check in sorted(enumerate(step.checks), key=lambda numbered: precedence(numbered[1])):
-        if check.status == "pass":
-            continue
+    numbers = {id(check): index for index, check in enumerate(step.checks)}
+    for check in reports.failing_checks(step):
+        index = numbers.get(id(check), 0)
         parting = None if pictured and not every_picture else check.parting
         pictured = True
         message = check.message.removeprefix(step.message).lstrip("\n")

@@ -66,8 +66,8 @@ def title(words: str) -> Markup:
 
 def titled(words: str) -> str:
     """A title or a label in the language in use; a number at its end is not part of what is translated."""
-    said = NUMBERED.fullmatch(words)
-    return f"{_(said[1])} {said[2]}" if said else _(words)
+    found, said = NUMBERED.fullmatch(words), _(words)
+    return f"{_(found[1])} {found[2]}" if found and said == words else said
 
 
 def wide(words: str) -> int:

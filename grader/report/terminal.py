@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Iterator
 
+import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -13,7 +14,17 @@ from rich.text import Text
 
 from grader.base import language
 from grader.base.language import gettext as _
-from grader.base.results import OBEYED, CheckResult, Parting, Report, Status, StepResult, TrackResult, is_open, leading
+from grader.base.results import (
+    OBEYED,
+    CheckResult,
+    Parting,
+    Report,
+    Status,
+    StepResult,
+    TrackResult,
+    is_open,
+    precedence,
+)  # fmt: skip
 
 CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f]|{OBEYED.pattern}")
 COMMAND = re.compile(r"^(\s*)(::|##\[)", re.MULTILINE)  # a runner of workflows obeys it
@@ -173,10 +184,10 @@ def detail(step: StepResult) -> RenderableType:
     """The first failing check of a step in full, how many others fail, and what the code printed."""
     mark, style = MARKS[step.status]
     shown: list[RenderableType] = []
-    failing = [check for check in step.checks if check.status != "pass"]
+    failing = failing_checks(step)
     if step.without_score:
         return Text(f"{mark} {step.name}", f"bold {style}").append(f"  {plain(step.message)}", "not bold default")
-    check = leading(step.checks)
+    check = failing[0] if failing else None
     if step.note and not check:
         shown.append(Text(f"{mark} {step.name}", f"bold {style}"))
     if check:
@@ -185,7 +196,7 @@ def detail(step: StepResult) -> RenderableType:
             shown.append(Padding(_matrices(check.parting), (0, 0, 0, 2)))
         if check.hint:
             shown.append(Padding(Text(f"→ {check.hint}", "bold"), (0, 0, 0, 2)))
-        if BY_HAND in check.name and not check.unwritten:
+        if BY_HAND in check.name and not check.unwritten and not step.stuck:
             said = _("The lesson works such a case by hand: make lesson STEP={number}")
             shown.append(Padding(Text(said.format(number=int(step.name[4:6])), "dim"), (0, 0, 0, 2)))
         others = sum(not other.unwritten for other in failing if other is not check)
@@ -207,10 +218,21 @@ def detail(step: StepResult) -> RenderableType:
     return Group(*shown)
 
 
+def failing_checks(step: StepResult) -> list[CheckResult]:
+    """The checks of a step that do not pass, the one to tell of first. Where nothing of the file could be run, one
+    stands for all of them."""
+    if not step.stuck:
+        return sorted((check for check in step.checks if check.status != "pass"), key=precedence)
+    most = sum(check.max_points for check in step.checks)
+    first = min(step.checks, key=lambda check: len(check.message))
+    title = _("The file can't be run.")
+    return [msgspec.structs.replace(first, name=f"{step.name}.py", title=title, max_points=most)]
+
+
 def parts(step: StepResult) -> str:
     """How far a step is that is written in part: "attention ✓ 7 of 9 · SelfAttention: not written yet"; else nothing.
 
-    The points of a name are those of the checks that call it first.
+    The points of a name are those of the checks that are about it.
     """
     unwritten = dict.fromkeys(check.about for check in step.checks if check.unwritten and check.about)
     if not unwritten or all(check.unwritten for check in step.checks):
@@ -218,7 +240,9 @@ def parts(step: StepResult) -> str:
     said = []
     for name in dict.fromkeys(check.about for check in step.checks if check.about):
         if name in unwritten:
-            said.append(_("{name}: not written yet").format(name=plain(name)))
+            waits = next((check.waits_for for check in step.checks if check.about == name and check.waits_for), "")
+            sentence = _("{name}: waits for {step}") if waits else _("{name}: not written yet")
+            said.append(sentence.format(name=plain(name), step=waits))
             continue
         own = [check for check in step.checks if check.about == name]
         mark, _style = MARKS["pass" if all(check.status == "pass" for check in own) else "fail"]
@@ -256,7 +280,8 @@ def _matrices(parting: Parting) -> Table:
         for value, apart in zip(row, differs, strict=True):
             share = (value - low) / (high - low) if value is not None and high > low else 0.0
             shade = SHADES[min(int(share * len(SHADES)), len(SHADES) - 1)]
-            line.append(f"{_cell(value) + ('*' if apart else ' '):>8}", f"{'bold ' if apart else ''}white on {shade}")
+            cell = _cell(value) + ("*" if apart else " ")
+            line.append(f"{cell:>8}", f"{'bold ' if apart else ''}white on {shade}").append(" ")
         return line
 
     for number_of_row, (wanted, got, differs) in enumerate(rows):

@@ -58,13 +58,17 @@ class Built:
 
     def close(self) -> None:
         """Ends the process."""
-        if self._process:
-            self._process.kill()
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
 
     def _drawn(self, wanted: Wanted) -> Drawn:
         with self._lock:
+            if self._process is not None and self._process.poll() is not None:
+                self.close()
             process = self._process
-            if process is None or process.poll() is not None:
+            if process is None:
                 process = self._process = subprocess.Popen(
                     [sys.executable, "-m", "grader.web.built_process"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": str(paths.ROOT)},
@@ -74,7 +78,7 @@ class Built:
                 process.stdin.write(msgspec.json.encode(wanted) + b"\n")
                 process.stdin.flush()
                 return msgspec.json.decode(process.stdout.readline(), type=Drawn)
-            process.kill()
+            self.close()
             return Drawn(failed=_("its process has ended"))
 
 

@@ -22,6 +22,7 @@ from grader.labs import lab as labs
 from grader.report import page as report_page
 
 PROGRESS = re.compile(r"^(\d+)% · ([^·]*?)(?: · (.*))?$")
+REFRESHES = re.compile(r'<meta http-equiv="refresh"[^>]*>')
 # A lab's page is one of ours, and what it shows was measured by a learner's code: nothing in it runs.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; sandbox"
 MOST_WORDS = 400  # characters of a prediction
@@ -51,6 +52,7 @@ class LabRoutes:
         """Ends the lab that runs."""
         if self._process:
             self._process.kill()
+            self._process.wait()
 
     # --- what the page asks ---
 
@@ -64,6 +66,7 @@ class LabRoutes:
             "name": lab.name, "title": lesson.title, "about": str(report_page.formatted(lesson.about)),
             "question": str(report_page.formatted(lesson.question)), "answers": lesson.answers, "needs": needs,
             "seconds": module.SECONDS, "running": self.running, "prediction": said.get("prediction", ""),
+            "answer": said.get("answer", 0), "answered": said.get("answered", []),
             "result": _version(self._page(lab.name)),
         })  # fmt: skip
 
@@ -72,7 +75,8 @@ class LabRoutes:
         page = self._page(lab.name) if lab else None
         if page is None or not page.is_file():
             return JSONResponse({}, 404)
-        return HTMLResponse(page.read_text(encoding="utf-8"), headers={"Content-Security-Policy": POLICY})
+        text = REFRESHES.sub("", page.read_text(encoding="utf-8"))  # this page shows it again when there is more
+        return HTMLResponse(text, headers={"Content-Security-Policy": POLICY})
 
     async def _start(self, request: Request) -> Response:
         lab, body = _named(request), await request.json()

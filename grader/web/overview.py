@@ -30,11 +30,17 @@ class Shown:
             name: (board.results.get(name), "") for name in known
         }  # fmt: skip
         self._last: dict[str, Any] | None = None
+        self._now: tuple[object, ...] = ()
         self.has_torch = False  # what needs it is told once it is loaded
 
     def state(self) -> dict[str, Any] | None:
-        """The state of the course; None where it is what was last told."""
+        """The state of the course; None where it is what was last told. It is asked for twenty times a second."""
         self._look()
+        board = self.board
+        now = (sum(self.versions.values()), len(board.names), board.busy, board.current, int(time.monotonic()))
+        if now == self._now:
+            return None
+        self._now = now
         state = self._state()
         if state == self._last:
             return None
@@ -58,24 +64,26 @@ class Shown:
 
     def _state(self) -> dict[str, Any]:
         board = self.board
+        needs = {lab.name: _needs(lab) for lab in labs.labs()} if self.has_torch else {}
         score, most = total(board.results.values())
         return {
             "score": reports.number(score), "most": reports.number(most), "busy": board.busy,
             "ready": bool(board.results), "saved": board.current,
-            "tracks": [self._track(track) for track in _tracks()],
+            "tracks": [self._track(track, needs) for track in _tracks()],
         }  # fmt: skip
 
-    def _track(self, track: tracks.Track) -> dict[str, Any]:
+    def _track(self, track: tracks.Track, needs: Mapping[str, str | None]) -> dict[str, Any]:
         return {
             "name": track.name, "title": track.title, "after": track.after, "summary": track.summary,
-            "steps": [self._step(name) for name in _steps_of(track)], "labs": [self._lab(lab) for lab in _labs(track)],
+            "steps": [self._step(name) for name in _steps_of(track)],
+            "labs": [self._lab(lab, needs.get(lab.name)) for lab in _labs(track)],
         }  # fmt: skip
 
-    def _lab(self, lab: labs.Lab) -> dict[str, Any]:
+    def _lab(self, lab: labs.Lab, needed: str | None) -> dict[str, Any]:
         return {
             "name": lab.name, "title": _lab_title(lab),
             "done": (lab_runs.out(self.board.folder) / f"{lab.name}.html").is_file(),
-            "needs": _needs(lab) if self.has_torch else None,
+            "needs": needed,
         }  # fmt: skip
 
     def _step(self, name: str) -> dict[str, Any]:

@@ -27,6 +27,7 @@ export class LabPlace {
     if (event.name !== this.name) return;
     this.running = event.over ? null : event;
     this.show(event);
+    if (event.over) this.read();
   }
 
   async read() {
@@ -34,8 +35,10 @@ export class LabPlace {
     const { title, about, question, answers, seconds, prediction } = this.about;
     this.running = this.about.running;
     this.needs = el("p", { class: "needs" });
+    const { answer: right, answered } = this.about;
+    const mark = (answer, number) => right > 0 && (number === right ? icon("pass") : answer === prediction && icon("fail"));
     const choice = (answer, number) => el("label", {},
-      el("input", { type: "radio", name: "prediction", value: number + 1, checked: answer === prediction }), el("span", {}, answer));
+      el("input", { type: "radio", name: "prediction", value: number + 1, checked: answer === prediction }), el("span", {}, answer), mark(answer, number + 1));
     const own = answers.includes(prediction) ? "" : prediction;
     this.form = el("form", { class: "prediction", onsubmit: (event) => this.run(event) },
       el("fieldset", {}, el("legend", {}, t("What do you expect?")), ...answers.map(choice),
@@ -43,7 +46,8 @@ export class LabPlace {
       el("button", { class: "primary" }, icon("run"), t("Run the lab")),
       el("label", { class: "seconds" }, t("Seconds"), el("input", { type: "number", name: "seconds", min: 1, max: 3600, value: Math.round(seconds) })));
     this.middle.replaceChildren(el("article", { class: "lesson" }, el("p", { class: "small kind" }, icon("flask"), t("Lab")),
-      el("h1", {}, title), html(about), this.needs, el("h2", {}, t("The question")), html(question)), this.form);
+      el("h1", {}, title), html(about), this.needs, el("h2", {}, t("The question")), html(question)), this.form,
+      el("div", { class: "answered", role: "status" }, ...answered.map((sentence) => el("p", {}, sentence))));
     document.title = `${this.title()} · ${t("Attention from scratch")}`;
     this.drawNeeds();
     this.show({ ...(this.running ?? {}), result: this.about.result });
@@ -58,6 +62,7 @@ export class LabPlace {
   async run(event) {
     event.preventDefault();
     const chosen = new FormData(this.form);
+    document.body.dataset.tab = "right";
     this.running = { done: 0, left: "", what: "" };
     this.show(this.running);
     await post(`/do/lab/${this.name}`, { prediction: chosen.get("words") || chosen.get("prediction") || "", seconds: chosen.get("seconds") }).catch((error) => {
@@ -75,7 +80,7 @@ export class LabPlace {
     ] : failed ? [icon("fail"), el("p", {}, failed)] : []));
     if (result && result !== this.result) {
       this.result = result;
-      this.page.replaceChildren(el("iframe", { src: `/lab-result/${this.name}?at=${result}`, title: t("What was measured"), sandbox: "" }));
+      this.page.replaceChildren(el("iframe", { src: `/lab-result/${this.name}?at=${result}#prediction`, title: t("What was measured"), sandbox: "" }));
     } else if (!this.result) {
       this.page.replaceChildren(el("p", { class: "empty" }, t("Predict first, then run it: what was measured stands here.")));
     }

@@ -212,7 +212,7 @@ def _looks(results: Results) -> Plot:
     with lab_plot.drawing((7.2, 2.6), columns=3, sharey=True) as drawing:
         for axes, (name, weights) in zip(drawing.axes, maps):
             lab_plot.shade(axes, weights.tolist(), largest=1.0)
-            axes.set_title(name, fontsize=11)
+            axes.set_title(name.replace(", ", ",\n"), fontsize=10)
             axes.set_xlabel(_("key"))
         drawing.axes[0].set_ylabel(_("query"))
         drawing.colour_bar(drawing.axes, _("weight"))

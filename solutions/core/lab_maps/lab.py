@@ -165,8 +165,9 @@ def pictures(results: Results) -> list[Plot]:
         lab_plot.shade(drawing.axes, maps[int(asked["layer"])][int(asked["head"])].tolist(), largest=1.0)
         drawing.colour_bar(drawing.axes, _("weight"))
         names = [_shown_token(token) for token in tokens]
-        drawing.axes.set_xticks(range(len(names)), names, rotation=90, fontsize=8)
-        drawing.axes.set_yticks(range(len(names)), names, fontsize=8)
+        labelled = slice(None, None, lab_plot.every(len(names), 22))
+        drawing.axes.set_xticks(range(len(names))[labelled], names[labelled], rotation=90, fontsize=8)
+        drawing.axes.set_yticks(range(len(names))[labelled], names[labelled], fontsize=8)
         drawing.axes.set_xlabel(_("key"))
         drawing.axes.set_ylabel(_("query"))
     title = _("Head {number}, the one that the question asks for: {look}").format(

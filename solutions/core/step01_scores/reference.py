@@ -3,8 +3,9 @@
 Attention starts with one question for every pair of tokens: how well does what this query looks for match what that key
 offers? The dot product answers it. Dividing by the root of the width keeps the answers at the same size for any width.
 
-Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
-unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right.
+Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
+stay unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is
+right.
 
 Off limits: `scaled_dot_product_attention` and `nn.MultiheadAttention`, in every form.
 """

@@ -16,9 +16,9 @@ def pictures(reference: ModuleType) -> dict[str, Picture]:
     context, weights = reference.attention(query, torch.eye(4) * 1.5, torch.tensor(VALUES))
     shared = Matrices(panels=[("weights", rounded(weights, 2))], rows=WORDS, columns=WORDS)
     frames = []
-    for place, word in enumerate(WORDS):
+    for place in range(len(WORDS)):
         mixed = WeightedSum(
-            panels=[(f"context: {word}", rounded(weights[place], 2))], labels=WORDS, values=VALUES,
+            panels=[("context", rounded(weights[place], 2))], labels=WORDS, values=VALUES,
             results=[rounded(context[place], 3)],
         )  # fmt: skip
         frames.append([shared, mixed])

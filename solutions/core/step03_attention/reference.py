@@ -3,9 +3,9 @@
 Now the scores become weights and the weights mix the values: every query gets its own average of all values. With three
 learned projections in front, a sequence attends to itself, and that is a layer you can train.
 
-Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
-unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right. A
-module has no other parameters than those named.
+Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
+stay unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is
+right. A module has no other parameters than those named.
 
 Off limits: `scaled_dot_product_attention` and `nn.MultiheadAttention`, in every form.
 """

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from grader.checks.assertions import GUARDED_TWICE, Draw, Implementation, _, agree, points, twins, unmodified
-from grader.checks.regimes import LONG, NO_DROPOUT, AskedFunction, AskedModule, every_regime
+from grader.checks.regimes import AXES, LONG, NO_DROPOUT, AskedFunction, AskedModule, every_regime
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {
     "attention": ("scaled_dot_product_attention", "multi_head_attention", "flex_attention"),
@@ -33,10 +33,10 @@ def attended(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor,
 
 
 CALLS = {
-    "attention": AskedFunction(attended, terms=LONG, tokens=LONG, axes=(2, 1, 1)),
+    "attention": AskedFunction(attended, terms=LONG, tokens=LONG, axes=(2, 2, 2)),
     "SelfAttention": AskedModule(
         lambda tokens: (3, 4), lambda draw, leading, tokens: (draw.normal(*leading, tokens, 3),), {"qkv_bias": False},
-        terms=15, axes=(2, 1, 3), without=NO_DROPOUT,
+        terms=15, axes=AXES, without=NO_DROPOUT,
     ),
 }  # fmt: skip
 

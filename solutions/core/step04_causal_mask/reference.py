@@ -3,8 +3,9 @@
 A model that writes the next token must not look at it. A causal mask lets each token attend to itself and to the tokens
 before it, and hides everything later. Hidden positions get weight 0, and the weights that remain sum to 1.
 
-Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
-unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right.
+Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
+stay unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is
+right.
 
 Off limits: `scaled_dot_product_attention`, in every form.
 """
@@ -45,7 +46,8 @@ def renormalise(weights: Tensor, mask: Tensor) -> Tensor:
     """Set the hidden weights to 0, then divide each row by the sum of what is left.
 
     Shapes: `weights` is `(..., T_q, T_k)`, `mask` is boolean and broadcasts to it, the result is `(..., T_q, T_k)`.
-    When the weights come out of a softmax, this gives what `masked_softmax` gives on the scores (of ordinary size).
+    When the weights come out of a softmax, this gives what `masked_softmax` gives on the scores (of ordinary size). A
+    weight may be exactly 0, and its gradient is a number all the same; each row keeps more than 0.
     """
     ### BEGIN SOLUTION
     visible = weights.masked_fill(~mask, 0.0)  # (..., T_q, T_k)

@@ -15,7 +15,7 @@ from grader.checks.assertions import (
     sums_to_one,
     unmodified,
 )
-from grader.checks.regimes import AskedFunction, every_regime
+from grader.checks.regimes import NO_TENSOR, AskedFunction, every_regime
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {
     "causal_mask": ("scaled_dot_product_attention",),
@@ -28,12 +28,8 @@ LOWER_LEFT = torch.tensor([[True, False, False], [True, True, False], [True, Tru
 HUGE = 10_000.0
 
 CALLS = {
-    # It takes no tensor: only the length is left to be asked.
-    "causal_mask": AskedFunction(
-        lambda draw, leading, tokens: (tokens,),
-        {"device": "meta"},
-        without=("views", "axes", "no_grad", "unmodified", "memory"),
-    ),
+    # Only the length is left to be asked.
+    "causal_mask": AskedFunction(lambda draw, leading, tokens: (tokens,), {"device": "meta"}, without=NO_TENSOR),
     "masked_softmax": AskedFunction(
         lambda draw, leading, tokens: (draw.normal(*leading, 4, tokens), draw.mask(*leading, 4, tokens)), terms=5
     ),
@@ -176,6 +172,14 @@ def test_gradients(student: Implementation, reference: Implementation, draw: Dra
     for name, given in (("masked_softmax", scores), ("renormalise", weights)):
         expected = getattr(reference.using(gradients=True), name)(given, mask)
         agree(getattr(student.using(gradients=True), name)(given, mask), expected, terms=5)
+    # A softmax may give a visible weight of exactly 0.
+    with_zeros = weights.masked_fill(~draw.mask(2, 3, 5), 0.0) + 0.5 * _one_of_the_shown(mask)
+    got = student.using(gradients=True).renormalise(with_zeros, mask)
+    agree(got, reference.renormalise(with_zeros, mask).tensor(), terms=5)
+    gradient = got.gradients["0"]
+    sentence = _("Where a weight is 0 its gradient is {gradient}, and it should be a number.")
+    strange = "nan" if gradient is None or bool(gradient.isnan().any()) else "inf"
+    holds(gradient is not None and bool(gradient.isfinite().all()), sentence.format(gradient=strange))
 
 
 @points(0.25)
@@ -200,6 +204,11 @@ def test_any_regime(student: Implementation, reference: Implementation, draw: Dr
 
 def _softmax_outputs(reference: Implementation, scores: Tensor) -> Tensor:
     return reference.masked_softmax(scores, torch.ones(scores.shape[-1], dtype=torch.bool)).tensor()
+
+
+def _one_of_the_shown(mask: Tensor) -> Tensor:
+    """A one in each row, at the first place that the mask shows."""
+    return torch.nn.functional.one_hot(mask.int().argmax(-1), mask.shape[-1]).float()
 
 
 def _nothing_for_hidden(weights: Tensor, mask: Tensor) -> None:

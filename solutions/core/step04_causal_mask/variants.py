@@ -150,8 +150,8 @@ def normalised_by_torch(weights: Tensor, mask: Tensor) -> Tensor:
 
 @variant(replaces="renormalise")
 def softmax_of_logarithms(weights: Tensor, mask: Tensor) -> Tensor:
-    """The weights are a softmax's, so their logarithms are scores."""
-    return weights.log().masked_fill(~mask, -torch.inf).softmax(dim=-1)
+    """The weights are a softmax's, so their logarithms are scores; that of 0 is cut off, or its gradient is NaN."""
+    return weights.clamp_min(torch.finfo(weights.dtype).tiny).log().masked_fill(~mask, -torch.inf).softmax(dim=-1)
 
 
 @variant(replaces="renormalise")
@@ -203,6 +203,6 @@ def one_from_another() -> dict[str, object]:
         return torch.nn.Softmax(dim=-1)(scores.masked_fill(~mask, float("-inf")))
 
     def renormalise(weights: Tensor, mask: Tensor) -> Tensor:
-        return masked_softmax(torch.log(weights), mask)
+        return masked_softmax(torch.log(weights.clamp_min(torch.finfo(weights.dtype).tiny)), mask)
 
     return {"causal_mask": causal_mask, "masked_softmax": masked_softmax, "renormalise": renormalise}

@@ -22,7 +22,7 @@ from grader.checks.assertions import (
     points,
     unmodified,
 )
-from grader.checks.regimes import AskedFunction, AskedModule, every_regime
+from grader.checks.regimes import AXES, NO_BIAS, AskedFunction, AskedModule, every_regime
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {"dropout": ("dropout",), "Dropout": ("dropout",)}
 
@@ -41,7 +41,7 @@ def kept_or_dropped(got: Answer, inputs: tuple[Tensor, ...]) -> None:
 
 CALLS = {
     "dropout": AskedFunction(drawn, judged=kept_or_dropped),
-    "Dropout": AskedModule(lambda tokens: (0.5,), drawn, axes=(2, 1, 3), without=("bias",)),
+    "Dropout": AskedModule(lambda tokens: (0.5,), drawn, axes=AXES, without=NO_BIAS),
 }
 
 
@@ -108,6 +108,7 @@ def test_elements_are_independent(student: Implementation, reference: Implementa
             "times as much as when each is drawn by itself."
         ),
     )
+    _by_themselves_in_four_dimensions(student, draw, p)
     # One number comes up with a probability of at most 0.014 among 4096 elements: six times the same, below 10 ** -9.
     numbers = dropped.flatten(1).sum(1)
     holds(
@@ -119,14 +120,32 @@ def test_elements_are_independent(student: Implementation, reference: Implementa
     )
 
 
+# The weights of several heads have four dimensions: sequences, heads, queries and keys. Four more bounds.
+def _by_themselves_in_four_dimensions(student: Implementation, draw: Draw, p: float) -> None:
+    shape = (8, 8, 16, 16)
+    x = _away_from_zero(draw, *shape)
+    dropped = _dropped(student.dropout(x, p), x)
+    sentence = _(
+        "Of a tensor with four dimensions, as the weights of several heads are, slices along dimension {dim} depend on "
+        "each other: the number of dropped elements varies {ratio:.2f} times as much as when each is drawn by itself."
+    )
+    for dim, length in enumerate(shape):
+        _varies_by_chance(dropped.sum(dim), length * p * (1 - p), sentence.replace("{dim}", str(dim)))
+
+
 @points(0.5)
 def test_seed_repeats(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Two calls differ, and the same `torch.manual_seed` repeats them."""
-    # Two draws of 128 elements with p = 0.5 are the same once in 2 ** 128 runs.
-    x, seed, other_seed = _away_from_zero(draw, 128), draw.seed(), draw.seed()
+    # Two draws of 1024 elements with p = 0.5 are never the same, and those of 32 rows or columns seldom.
+    x, seed, other_seed = _away_from_zero(draw, 32, 32), draw.seed(), draw.seed()
     first, second = student.dropout(x, 0.5).tensor(), student.dropout(x, 0.5).tensor()
     holds(not torch.equal(first, second), _("Two calls dropped the same elements. Each call has to draw anew."))
     seeded = student.using(seed=seed).dropout(x, 0.5).tensor()
+    next_one = student.using(going_on=True).dropout(x, 0.5).tensor()
+    holds(
+        not torch.equal(seeded, next_one),
+        _("Two calls, one right after the other and with no seed between them, dropped the same elements."),
+    )
     exactly(
         student.using(seed=seed).dropout(x, 0.5),
         seeded,

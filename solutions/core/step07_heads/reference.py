@@ -3,8 +3,8 @@
 Several heads look at the same tokens, each with its own part of the columns. Splitting makes the head a dimension of
 its own, in front of the tokens, so that one matrix product works on all heads at once. Merging puts the columns back.
 
-Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
-unmodified, and later calls leave earlier results as they are. Where a ValueError is named, any error will do.
+Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
+stay unmodified, and later calls leave earlier results as they are. Where a ValueError is named, any error will do.
 
 Off limits: nothing.
 """

@@ -3,11 +3,11 @@
 Several heads look at the same tokens, each in its own way. First the plain way, one module a head, one after the other;
 then all heads at once, with a head dimension that is split off, carried through and merged again.
 
-Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
-unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right. A
-module has no other parameters than those named. Switched back and forth by `train()` and `eval()`, its own or those of
-a parent module, it drops in training mode only, and the same `torch.manual_seed` repeats what is dropped. Where a
-ValueError is named, any error will do.
+Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
+stay unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is
+right. A module has no other parameters than those named. Switched back and forth by `train()` and `eval()`, its own or
+those of a parent module, it drops in training mode only, and the same `torch.manual_seed` repeats what is dropped.
+Where a ValueError is named, any error will do.
 
 Off limits: `scaled_dot_product_attention` and `nn.MultiheadAttention`, in every form.
 """

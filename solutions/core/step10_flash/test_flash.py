@@ -17,7 +17,7 @@ from grader.checks.assertions import (
     points,
     unmodified,
 )
-from grader.checks.regimes import LONG, AskedFunction, every_regime
+from grader.checks.regimes import LONG, NUMBERS, AskedFunction, every_regime
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {
     "flash_attention": ("scaled_dot_product_attention", "flex_attention", "multi_head_attention"),
@@ -34,10 +34,11 @@ def attended(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor,
 
 
 def few_queries(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor, ...]:
-    return draw.normal(1, 1, 2, 4), draw.normal(1, 1, tokens, 4), draw.normal(1, 1, tokens, 4)
+    return draw.normal(2, 2, 2, 4), draw.normal(2, 2, tokens, 4), draw.normal(2, 2, tokens, 4)
 
 
 CALLS = {
+    "attention_matrix_bytes": NUMBERS,
     "sdpa": AskedFunction(attended, terms=9, axes=()),
     # Blocks of 512: a long input is then a few of them.
     "flash_attention": AskedFunction(few_queries, {"block_size": 512}, terms=LONG, tokens=LONG, axes=()),

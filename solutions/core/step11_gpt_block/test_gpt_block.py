@@ -16,7 +16,7 @@ from grader.checks.assertions import (
     twins,
     unmodified,
 )
-from grader.checks.regimes import NO_DROPOUT, AskedFunction, AskedModule, every_regime
+from grader.checks.regimes import AXES, NO_DROPOUT, AskedFunction, AskedModule, every_regime
 
 FAMILIES = ("layer_norm", "norms", "gelu", "transformer")
 OFF_LIMITS: dict[str, tuple[str, ...]] = {"LayerNorm": FAMILIES, "gelu": FAMILIES, "MLP": FAMILIES, "Block": FAMILIES}
@@ -35,9 +35,9 @@ def stream(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor]:
 
 
 CALLS = {
-    "LayerNorm": AskedModule(lambda tokens: (4,), stream, {"bias": False}, terms=8, axes=(2, 1, 3), without=NO_DROPOUT),
+    "LayerNorm": AskedModule(lambda tokens: (4,), stream, {"bias": False}, terms=8, axes=AXES, without=NO_DROPOUT),
     "gelu": AskedFunction(stream, terms=4),
-    "MLP": AskedModule(lambda tokens: (4, 0.5), stream, {"bias": False}, terms=16, axes=(2, 1, 3)),
+    "MLP": AskedModule(lambda tokens: (4, 0.5), stream, {"bias": False}, terms=16, axes=AXES),
     "Block": AskedModule(lambda tokens: (4, 2, tokens, 0.5), stream, {"bias": False}, terms=64),
 }
 

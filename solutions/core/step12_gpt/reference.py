@@ -3,11 +3,11 @@
 Everything meets here: token and position embeddings, a stack of step 11's blocks, a final norm and a head that
 shares its weight with the token embedding. A loss tells how wrong the next tokens are, and sampling writes on.
 
-Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
-unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right. A
-module has no other parameters than those named. Switched back and forth by `train()` and `eval()`, its own or those of
-a parent module, it drops in training mode only, and the same `torch.manual_seed` repeats what is dropped. Where a
-ValueError is named, any error will do.
+Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
+stay unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is
+right. A module has no other parameters than those named. Switched back and forth by `train()` and `eval()`, its own or
+those of a parent module, it drops in training mode only, and the same `torch.manual_seed` repeats what is dropped.
+Where a ValueError is named, any error will do.
 
 Off limits: nn.Transformer and its kin (nn.TransformerEncoder, nn.TransformerDecoderLayer, ...).
 """

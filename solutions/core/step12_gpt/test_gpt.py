@@ -22,7 +22,7 @@ from grader.checks.assertions import (
     unmodified,
     with_values,
 )
-from grader.checks.regimes import AskedFunction, AskedModule, every_regime
+from grader.checks.regimes import OF_A_MODEL, AskedFunction, AskedModule, every_regime
 
 OFF_LIMITS = {"GPT": ("transformer",)}
 
@@ -86,18 +86,19 @@ def ids_and_targets(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[
 
 
 CALLS = {
-    # With bias=False, whether ln_f keeps one is left open.
     "GPT": AskedModule(
-        lambda tokens: (11, tokens, 1, 2, 8, 0.5), ids_and_targets, terms=64, without=("bias",), grows=True
+        lambda tokens: (11, tokens, 1, 2, 8, 0.5), ids_and_targets, terms=64,
+        without={"bias": "whether ln_f keeps one is left open"}, grows=True
     ),
-    # The prompts are longer than block_size, which is 3. Lengths are asked of the model.
+    # The prompts are longer than block_size, which is 3.
     "generate": AskedFunction(
-        lambda draw, leading, tokens: (draw.integers(0, 16, 2, 9), 2, 0.0), axes=(), without=("length",),
+        lambda draw, leading, tokens: (draw.integers(0, 16, 2, 9), 2, 0.0), axes=(),
+        without=OF_A_MODEL | {"device": "asked of temperature 0 in a check of its own"},
         model=("GPT", 16, 3, 1, 2, 8, 0.5),
     ),
-    # It may read the ids' values and need not run on `meta`: long ids are asked here.
     "next_token_batches": AskedFunction(
-        lambda draw, leading, tokens: (draw.integers(0, 1000, 1100), 250, 2), axes=(), without=("length",)
+        lambda draw, leading, tokens: (draw.integers(0, 1000, 1100), 250, 2), axes=(),
+        without={"length": "long ids are asked here, with values", "device": "it may read its ids"},
     ),
 }  # fmt: skip
 
@@ -201,16 +202,16 @@ def test_dropout_acts_in_training_only(student: Implementation, reference: Imple
     theirs, ours = twins(student, reference, draw, "GPT", 5, 6, 1, 2, 8, 0.5)
     idx = torch.zeros(2, 6, dtype=torch.int64)
     agree(theirs(idx), ours(idx), terms=64, note=_("The model is in eval mode and was made with dropout = 0.5."))
-    _a_share_is_dropped(student, draw.integer(25, 35) / 100)
+    _a_share_is_dropped(student, reference, draw.integer(25, 35) / 100)
 
 
 # All positions hold the same vector of ones, from the embeddings or from a branch of the block. Dropout leaves zeros in
 # it, ln_f puts these below 0 and the others above it, and the head shows each of them. A vector of which all was
 # dropped (once in 10 ** 3 at most) comes out as zeros, like one that is kept whole, and counts as that. Of the
 # embeddings it is the sum that is a one: whoever drops from one of them, or from each, leaves no zero there.
-def _a_share_is_dropped(student: Implementation, rate: float) -> None:
+def _a_share_is_dropped(student: Implementation, reference: Implementation, rate: float) -> None:
     width, rows, num_tokens = 8, 128, 6
-    model = student.GPT(width + 1, num_tokens, 1, 1, width, dropout=rate)
+    model, ours = (side.GPT(width + 1, num_tokens, 1, 1, width, dropout=rate) for side in (student, reference))
     values = silent_blocks(width + 1, num_tokens, width) | {"ln_f.weight": torch.ones(width)}
     units = torch.cat([torch.zeros(1, width), torch.eye(width)])
     idx = torch.zeros(rows, num_tokens, dtype=torch.int64)
@@ -224,7 +225,9 @@ def _a_share_is_dropped(student: Implementation, rate: float) -> None:
         ({"h.0.mlp.c_proj.bias": torch.ones(width)}, _("what the MLP adds")),
     ):
         given = values | {"wte.weight": units} | held
-        model.load_parameters(given | {"lm_head.weight": given["wte.weight"]})
+        for side in (model, ours):
+            side.load_parameters(given | {"lm_head.weight": given["wte.weight"]}, evaluating=True)
+        agree(model(idx), ours(idx), terms=64)  # where this is wrong, no rate says anything
         model.train()
         first, second = logits_of(model(idx)), logits_of(model(idx))
         for logits in (first, second):
@@ -315,7 +318,10 @@ def test_sampling_follows_the_temperature(student: Implementation, reference: Im
     theirs, idx = two_wide(student), two_prompts()
     # The logits are (1, -1, 0) after token 0 and (-1, 1, 0) after token 1.
     # Both are asked before the first is judged, so that luck that all rows share is seldom taken for the largest logit.
-    first, again = student.generate(theirs, idx, 1, 2.0), student.generate(theirs, idx, 1, temperature=2.0)
+    first, again = (
+        student.generate(theirs, idx, 1, 2.0),
+        student.using(going_on=True).generate(theirs, idx, 1, temperature=2.0),
+    )
     require_rates(first, 2.0, {0: 0.5065, 1: 0.1863, 2: 0.3072}, {1: 0.5065, 0: 0.1863, 2: 0.3072})
     holds(
         not torch.equal(first.tensor(), again.tensor()),

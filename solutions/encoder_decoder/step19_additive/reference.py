@@ -4,9 +4,9 @@ A decoder that translates a sentence looks back at all of the encoder's outputs,
 First Bahdanau's form, in which a small network scores each position; then the shorter form that many tutorials show,
 one linear layer on output and state joined, whose weights turn out to take no notice of the state.
 
-Asked everywhere: views with any strides, more than 1,024 positions, and calls under `torch.no_grad()`. Inputs stay
-unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right. A
-module has no other parameters than those named.
+Asked everywhere: views with any strides, more than 1,024 positions, any device, and calls under `torch.no_grad()`.
+Inputs stay unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator
+is right. A module has no other parameters than those named.
 
 Off limits: nothing. Loops are right here too.
 """

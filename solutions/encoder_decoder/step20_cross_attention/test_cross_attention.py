@@ -20,7 +20,7 @@ from grader.checks.assertions import (
     unmodified,
     with_values,
 )
-from grader.checks.regimes import AskedFunction, AskedModule, every_regime
+from grader.checks.regimes import NO_BIAS, AskedFunction, AskedModule, every_regime
 
 OFF_LIMITS = {
     "MultiHeadAttention": ("scaled_dot_product_attention", "multi_head_attention"),
@@ -39,7 +39,7 @@ CALLS = {
         lambda draw, leading, tokens: (
             *(draw.normal(*leading, tokens, 4) for _query_key_value in range(3)), draw.mask(*leading, 1, 1, tokens),
         ),
-        terms=64, without=("bias",),
+        terms=64, without=NO_BIAS,
     ),
 }  # fmt: skip
 
@@ -158,7 +158,8 @@ def test_follows_device(student: Implementation, reference: Implementation, draw
     theirs.to(device="meta")
     ours.to(device="meta")
     expected = ours(query, key, key, mask)
-    agree(theirs(query, key, key, mask), expected, note=note)
+    for given in ((), (mask,)):  # a mask that is made where none was given has to be made there, too
+        agree(theirs(query, key, key, *given), expected, note=note)
     agree(theirs.train()(query, key, key, mask), expected, note=note)  # dropout has a mask, too
 
 
@@ -173,9 +174,11 @@ def test_dropout_acts_on_weights(student: Implementation, reference: Implementat
     values = {"W_q.weight": nothing, "W_k.weight": nothing, "W_v.weight": one, "W_o.weight": one}
     x = torch.eye(keys).repeat(16, 1, 2 * heads)
     plain = torch.full((16, heads, keys, keys), 1 / keys)
+    sides = student, reference
     for rate, given in ((DROPPED, (DROPPED,)), (0.1, ())):  # 0.1 when it is not given
-        theirs = with_values(student, values, "MultiHeadAttention", width, heads, *given).train()
-        got = theirs(x, x, x).tensors(2)[0]
+        theirs, ours = (with_values(side, values, "MultiHeadAttention", width, heads, *given) for side in sides)
+        agree(theirs(x, x, x), ours(x, x, x), terms=4 * width)  # where this is wrong, no rate says anything
+        got = theirs.train()(x, x, x).tensors(2)[0]
         holds(
             got.shape == x.shape,
             _("In training the result has shape {got}, and it should have {expected}.").format(

@@ -4,10 +4,10 @@ Blocks of attention and feed-forward, each with a residual and a norm behind it,
 of blocks over token and position embeddings is an encoder; a small classifier on the mean of its outputs reads the mood
 of a sentence, and takes care that padding has no say.
 
-Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
-unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right. A
-module has no other parameters than those named. Switched back and forth by `train()` and `eval()`, its own or those of
-a parent module, it drops in training mode only, and the same `torch.manual_seed` repeats what is dropped.
+Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
+stay unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is
+right. A module has no other parameters than those named. Switched back and forth by `train()` and `eval()`, its own or
+those of a parent module, it drops in training mode only, and the same `torch.manual_seed` repeats what is dropped.
 
 Off limits: `nn.Transformer`, its encoder, decoder and their layers, and `nn.MultiheadAttention`.
 """

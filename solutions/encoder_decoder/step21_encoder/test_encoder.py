@@ -18,7 +18,7 @@ from grader.checks.assertions import (
     unmodified,
     with_values,
 )
-from grader.checks.regimes import AskedModule, every_regime
+from grader.checks.regimes import AXES, NO_BIAS, AskedModule, every_regime
 
 BUILT_INS = ("transformer", "multi_head_attention")
 OFF_LIMITS = {
@@ -29,6 +29,7 @@ OFF_LIMITS = {
 }
 
 VOCABULARY = 11
+EXACT_ENOUGH = 10**8  # `terms` beside numbers that a norm makes 0: what is left of them is rounding
 WIDE = 32  # numbers per token where dropout is counted: that none or all of them fall is out of the question
 ROWS = 600
 
@@ -50,13 +51,13 @@ def ids_and_mask(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Ten
 
 
 CALLS = {
-    "FeedForward": AskedModule(lambda tokens: (4, 8, 0.5), stream, terms=64, axes=(2, 1, 3), without=("bias",)),
-    "TransformerBlock": AskedModule(lambda tokens: (4, 2, 8, 0.5), masked_stream, terms=256, without=("bias",)),
+    "FeedForward": AskedModule(lambda tokens: (4, 8, 0.5), stream, terms=64, axes=AXES, without=NO_BIAS),
+    "TransformerBlock": AskedModule(lambda tokens: (4, 2, 8, 0.5), masked_stream, terms=256, without=NO_BIAS),
     "SimpleTransformer": AskedModule(
-        lambda tokens: (VOCABULARY, 4, 2, 1, 8, tokens, 0.5), ids_and_padding, terms=1024, without=("bias",), grows=True
+        lambda tokens: (VOCABULARY, 4, 2, 1, 8, tokens, 0.5), ids_and_padding, terms=1024, without=NO_BIAS, grows=True
     ),
     "SentimentAnalyzer": AskedModule(
-        lambda tokens: (VOCABULARY, 4, 2, 1, 3, 8, tokens, 0.5), ids_and_mask, terms=1024, without=("bias",), grows=True
+        lambda tokens: (VOCABULARY, 4, 2, 1, 3, 8, tokens, 0.5), ids_and_mask, terms=1024, without=NO_BIAS, grows=True
     ),
 }
 
@@ -304,7 +305,11 @@ def _branches_drop(student: Implementation, reference: Implementation, draw: Dra
         (_attention(""), _("what attention adds"), _("the attention weights")),
         (_feed_forward(""), _("what the feed-forward adds"), _("the hidden numbers of the feed-forward")),
     ):
-        theirs = with_values(student, silent | heard, "TransformerBlock", WIDE, 1, 1, rate).train()
+        theirs, ours = (
+            with_values(side, silent | heard, "TransformerBlock", WIDE, 1, 1, rate) for side in (student, reference)
+        )
+        agree(theirs(x), ours(x), terms=EXACT_ENOUGH)  # where this is wrong, no rate says anything
+        theirs.train()
         first, second = (theirs.using(seed=draw.seed())(x).value for _call in range(2))
         _drops(_first(first, (ROWS, 1, WIDE)), _first(second, (ROWS, 1, WIDE)), rate, what, inner)
 
@@ -322,7 +327,10 @@ def _encoder_drops(student: Implementation, reference: Implementation, draw: Dra
         (summands, _("the sum of the embeddings"), ""),
         (block, _("what the feed-forward of a block adds"), _("the hidden numbers of the feed-forward of a block")),
     ):
-        theirs = with_values(student, silent | heard, "SimpleTransformer", 2, WIDE, 1, 1, 1, 1, rate).train()
+        given = (2, WIDE, 1, 1, 1, 1, rate)
+        theirs, ours = (with_values(side, silent | heard, "SimpleTransformer", *given) for side in (student, reference))
+        agree(theirs(ids), ours(ids), terms=EXACT_ENOUGH)  # where this is wrong, no rate says anything
+        theirs.train()
         first, second = (theirs.using(seed=draw.seed())(ids).value for _call in range(2))
         _drops(_first(first, (ROWS, 1, WIDE)), _first(second, (ROWS, 1, WIDE)), rate, what, inner)
 
@@ -335,9 +343,10 @@ def _classifier_drops(student: Implementation, reference: Implementation, draw: 
     shown = torch.eye(WIDE, 128)
     silent["classifier.3.weight"] = shown
     ids = torch.zeros(ROWS, 1, dtype=torch.int64)
-    theirs = with_values(
-        student, silent | {"classifier.0.bias": torch.ones(128)}, "SentimentAnalyzer", *given, rate
-    ).train()
+    values = silent | {"classifier.0.bias": torch.ones(128)}
+    theirs, ours = (with_values(side, values, "SentimentAnalyzer", *given, rate) for side in (student, reference))
+    agree(theirs(ids), ours(ids), terms=64)  # where this is wrong, no rate says anything
+    theirs.train()
     logits = _of_shape(theirs.using(seed=draw.seed())(ids).tensor(), (ROWS, WIDE))
     _share_is(logits == 0, rate, rate, _("the hidden numbers of the classifier"))
     summands = {
@@ -392,6 +401,8 @@ def _of_shape(got: Tensor, shape: tuple[int, ...]) -> Tensor:
 def _drops(first: Tensor, second: Tensor, rate: float, what: str, inner: str) -> None:
     # Fails unless columns fall at the rate, and whole tokens where there is something inside that drops them.
     lost = (first.abs() < 1e-3).all(dim=-1)
+    sentence = _("In training mode with dropout = {rate:.2f} nothing is dropped from {what} in front of the norm.")
+    holds(not bool(lost.all()), sentence.format(rate=rate, what=what))
     if inner:
         _share_is(lost, rate, rate, inner)
     _share_is(first[~lost] < -1e-3, rate, rate, what)

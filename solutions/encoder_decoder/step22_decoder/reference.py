@@ -4,10 +4,10 @@ A decoder block attends twice: to the target as far as it is written, then to th
 kinds make the encoder-decoder model of 2017. It knows the next word from the source and the words before, and a greedy
 loop makes a translation of that.
 
-Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
-unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right. A
-module has no other parameters than those named. Switched back and forth by `train()` and `eval()`, its own or those of
-a parent module, it drops in training mode only, and the same `torch.manual_seed` repeats what is dropped.
+Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
+stay unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is
+right. A module has no other parameters than those named. Switched back and forth by `train()` and `eval()`, its own or
+those of a parent module, it drops in training mode only, and the same `torch.manual_seed` repeats what is dropped.
 
 Off limits: `nn.Transformer`, its encoder, decoder and their layers, and `nn.MultiheadAttention`.
 """

@@ -19,12 +19,13 @@ from grader.checks.assertions import (
     unmodified,
     with_values,
 )
-from grader.checks.regimes import AskedFunction, AskedModule, every_regime
+from grader.checks.regimes import NO_BIAS, OF_A_MODEL, AskedFunction, AskedModule, every_regime
 
 BUILT_INS = ("transformer", "multi_head_attention")
 OFF_LIMITS = {"DecoderBlock": BUILT_INS, "EncoderDecoderTransformer": BUILT_INS, "greedy_translate": BUILT_INS}
 
 SOURCES, TARGETS = 9, 7  # sizes of the two vocabularies
+EXACT_ENOUGH = 10**8  # `terms` beside numbers that a norm makes 0: what is left of them is rounding
 WIDE = 32  # numbers per token where dropout is counted: that none or all of them fall is out of the question
 ROWS = 600
 BOS = 2
@@ -58,15 +59,14 @@ def ids_and_masks(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Te
 
 
 CALLS = {
-    "DecoderBlock": AskedModule(lambda tokens: (4, 2, 8, 0.5), streams, terms=256, without=("bias",)),
+    "DecoderBlock": AskedModule(lambda tokens: (4, 2, 8, 0.5), streams, terms=256, without=NO_BIAS),
     "EncoderDecoderTransformer": AskedModule(
-        lambda tokens: (SOURCES, TARGETS, 4, 2, 1, 8, tokens, 0.5), ids_and_masks, terms=1024, without=("bias",),
+        lambda tokens: (SOURCES, TARGETS, 4, 2, 1, 8, tokens, 0.5), ids_and_masks, terms=1024, without=NO_BIAS,
         grows=True,
     ),
-    # It may look at the ids' values and need not run on `meta`. Lengths are asked of the model.
     "greedy_translate": AskedFunction(
         lambda draw, leading, tokens: (draw.integers(0, SOURCES, 3, 5), BOS, 1, 4, draw.mask(3, 1, 1, 5)), axes=(),
-        without=("length",), model=("EncoderDecoderTransformer", SOURCES, TARGETS, 4, 2, 1, 8, 5, 0.5),
+        without=OF_A_MODEL, model=("EncoderDecoderTransformer", SOURCES, TARGETS, 4, 2, 1, 8, 5, 0.5),
     ),
 }  # fmt: skip
 
@@ -388,7 +388,11 @@ def _block_drops(student: Implementation, reference: Implementation, draw: Draw,
         (_attention("cross_attention") | _zeros("ln1"), _("what cross attention adds"), weights),
         (_feed_forward("") | _zeros("ln2"), _("what the feed-forward adds"), _("the feed-forward's hidden numbers")),
     ):
-        theirs = with_values(student, silent | heard, "DecoderBlock", WIDE, 1, 1, rate).train()
+        theirs, ours = (
+            with_values(side, silent | heard, "DecoderBlock", WIDE, 1, 1, rate) for side in (student, reference)
+        )
+        agree(theirs(x, x), ours(x, x), terms=EXACT_ENOUGH)  # where this is wrong, no rate says anything
+        theirs.train()
         first, second = (
             _of_shape(theirs.using(seed=draw.seed())(x, x).tensor(), (ROWS, 1, WIDE)) for _call in range(2)
         )
@@ -410,7 +414,12 @@ def _model_drops(student: Implementation, reference: Implementation, draw: Draw,
         (summands, _("the sum of the target's embeddings"), ""),
         (block, _("what the feed-forward of a block adds"), _("the hidden numbers of the feed-forward of a block")),
     ):
-        theirs = with_values(student, silent | heard, "EncoderDecoderTransformer", *given, rate).train()
+        theirs, ours = (
+            with_values(side, silent | heard, "EncoderDecoderTransformer", *given, rate)
+            for side in (student, reference)
+        )
+        agree(theirs(ids, ids), ours(ids, ids), terms=EXACT_ENOUGH)  # where this is wrong, no rate says anything
+        theirs.train()
         first, second = (
             _of_shape(theirs.using(seed=draw.seed())(ids, ids).tensor(), (ROWS, 1, WIDE)) for _call in range(2)
         )
@@ -461,6 +470,8 @@ def _of_shape(got: Tensor, shape: tuple[int, ...]) -> Tensor:
 def _drops(first: Tensor, second: Tensor, rate: float, what: str, inner: str) -> None:
     # Fails unless columns fall at the rate, and whole tokens where there is something inside that drops them.
     lost = (first.abs() < 1e-3).all(dim=-1)
+    sentence = _("In training mode with dropout = {rate:.2f} nothing is dropped from {what} in front of the norm.")
+    holds(not bool(lost.all()), sentence.format(rate=rate, what=what))
     if inner:
         _share_is(lost, rate, rate, inner)
     _share_is(first[~lost] < -1e-3, rate, rate, what)

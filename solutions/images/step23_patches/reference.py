@@ -4,8 +4,8 @@ A Transformer reads tokens, and an image has none. So it is cut into square patc
 each, and from there on it is an encoder like any other: no mask, since no part of an image comes before another. One
 token more, the class token, gathers what the classifier reads.
 
-Asked everywhere: views with any strides, more than 1,024 patches, and calls under `torch.no_grad()`. Inputs stay
-unmodified, and later calls leave earlier results as they are. A module has no other parameters than those named.
+Asked everywhere: views with any strides, more than 1,024 patches, any device, and calls under `torch.no_grad()`. Inputs
+stay unmodified, and later calls leave earlier results as they are. A module has no other parameters than those named.
 Switched back and forth by `train()` and `eval()`, its own or those of a parent module, it drops in training mode only,
 and the same `torch.manual_seed` repeats what is dropped.
 

@@ -21,7 +21,7 @@ from grader.checks.assertions import (
     unmodified,
     with_values,
 )
-from grader.checks.regimes import NO_DROPOUT, AskedFunction, AskedModule, every_regime
+from grader.checks.regimes import NO_BIAS, NO_DROPOUT, AskedFunction, AskedModule, every_regime
 
 BUILT_INS = ("transformer", "multi_head_attention")
 OFF_LIMITS = {
@@ -57,13 +57,13 @@ CALLS = {
     "unpatchify": AskedFunction(
         lambda draw, leading, tokens: (draw.normal(*leading, tokens, 12), 2, 4, tokens), tokens=6, axes=(2,)
     ),
-    "PatchEmbedding": AskedModule(lambda tokens: (2, 3, 4), images_of, terms=64, without=("bias", *NO_DROPOUT)),
+    "PatchEmbedding": AskedModule(lambda tokens: (2, 3, 4), images_of, terms=64, without=NO_BIAS | NO_DROPOUT),
     "EncoderBlock": AskedModule(
         lambda tokens: (4, 2, 0.5), lambda draw, leading, tokens: (draw.normal(*leading, tokens, 4),), terms=256,
-        without=("bias",),
+        without=NO_BIAS,
     ),
     "VisionTransformer": AskedModule(
-        lambda tokens: ((4, tokens), 2, 3, 5, 1, 2, 4, 0.5), images_of, terms=1024, without=("bias",), grows=True
+        lambda tokens: ((4, tokens), 2, 3, 5, 1, 2, 4, 0.5), images_of, terms=1024, without=NO_BIAS, grows=True
     ),
 }  # fmt: skip
 

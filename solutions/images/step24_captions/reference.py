@@ -4,10 +4,10 @@ A model that says what it sees. Its image is a set of regions, each a vector of 
 found. Its text is written word by word, so no word sees a later one; every word attends to every region, and the two
 together say which word comes next.
 
-Asked everywhere: views with any strides, more than 1,024 words, and calls under `torch.no_grad()`. Inputs stay
-unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right. A
-module has no other parameters than those named. Switched back and forth by `train()` and `eval()`, its own or those of
-a parent module, it drops in training mode only, and the same `torch.manual_seed` repeats what is dropped.
+Asked everywhere: views with any strides, more than 1,024 words, any device, and calls under `torch.no_grad()`. Inputs
+stay unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is
+right. A module has no other parameters than those named. Switched back and forth by `train()` and `eval()`, its own or
+those of a parent module, it drops in training mode only, and the same `torch.manual_seed` repeats what is dropped.
 
 Off limits: `nn.Transformer`, its encoder, decoder and their layers, and `nn.MultiheadAttention`.
 """

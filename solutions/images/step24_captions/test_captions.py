@@ -22,7 +22,7 @@ from grader.checks.assertions import (
     unmodified,
     with_values,
 )
-from grader.checks.regimes import AskedFunction, AskedModule, every_regime
+from grader.checks.regimes import NO_BIAS, OF_A_MODEL, AskedFunction, AskedModule, every_regime
 
 BUILT_INS = ("transformer", "multi_head_attention")
 OFF_LIMITS = {"ImageCaptioning": BUILT_INS, "caption_loss": BUILT_INS, "greedy_caption": BUILT_INS}
@@ -51,17 +51,16 @@ CALLS = {
             draw.normal(*leading, tokens + 1, FEATURES), draw.integers(0, WORDS, *leading, tokens),
             draw.mask(*leading, tokens + 1),
         ),
-        terms=1024, without=("bias",), grows=True,
+        terms=1024, without=NO_BIAS, grows=True,
     ),
-    # On `meta` torch's cross-entropy imports its compiler, which takes many seconds.
     "caption_loss": AskedFunction(
         lambda draw, leading, tokens: (draw.normal(2, tokens, WORDS), draw.integers(0, WORDS, 2, tokens), 3),
-        terms=256, axes=(), without=("length",),
+        terms=256, axes=(),
+        without=dict.fromkeys(("length", "device"), "on `meta` torch's cross-entropy imports its compiler"),
     ),
-    # It may look at the ids' values and need not run on `meta`. Lengths are asked of the model.
     "greedy_caption": AskedFunction(
         lambda draw, leading, tokens: (draw.normal(3, 5, FEATURES, dtype=torch.float64), BOS, 1, 4, draw.mask(3, 5)),
-        axes=(), without=("length",), model=("ImageCaptioning", WORDS, 4, 2, 1, 8, FEATURES, 5, 0.5),
+        axes=(), without=OF_A_MODEL, model=("ImageCaptioning", WORDS, 4, 2, 1, 8, FEATURES, 5, 0.5),
     ),
 }  # fmt: skip
 

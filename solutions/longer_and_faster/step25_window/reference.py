@@ -4,8 +4,8 @@ Most of what a token needs stands near it. A window lets each token attend to it
 grows with the length and no longer with its square. A few global tokens, which see all and are seen by all, carry what
 has to travel farther.
 
-Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
-unmodified, and later calls leave earlier results as they are. Where a ValueError is named, any error will do.
+Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
+stay unmodified, and later calls leave earlier results as they are. Where a ValueError is named, any error will do.
 
 Off limits: flex_attention and nn.MultiheadAttention, in window_attention. scaled_dot_product_attention is allowed, on
 blocks.

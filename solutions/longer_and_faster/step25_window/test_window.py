@@ -15,7 +15,7 @@ from grader.checks.assertions import (
     points,
     unmodified,
 )
-from grader.checks.regimes import LONG, AskedFunction, every_regime
+from grader.checks.regimes import LONG, NO_TENSOR, AskedFunction, every_regime
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {"window_attention": ("flex_attention", "multi_head_attention")}
 
@@ -55,14 +55,15 @@ def attended(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor 
 
 
 CALLS = {
-    # It takes no tensor: only the length is left to be asked.
-    "window_mask": AskedFunction(
-        lambda draw, leading, tokens: (tokens, 3),
-        {"device": "meta"},
-        without=("views", "axes", "no_grad", "unmodified", "memory"),
+    # Only the length is left to be asked.
+    "window_mask": AskedFunction(lambda draw, leading, tokens: (tokens, 3), {"device": "meta"}, without=NO_TENSOR),
+    "window_attention": AskedFunction(
+        attended,
+        terms=9,
+        tokens=9,
+        axes=(),
+        without={"length": "asked with values: `meta` is slow for a loop over tokens"},
     ),
-    # Lengths are asked with values: `meta` is slow for a loop over tokens.
-    "window_attention": AskedFunction(attended, terms=9, tokens=9, axes=(), without=("length",)),
 }
 
 
@@ -146,6 +147,13 @@ def test_large_scores_and_gradients(student: Implementation, reference: Implemen
             expected = reference.using(gradients=True).window_attention(query, key, value, *options)
             got = student.using(gradients=True).window_attention(query, key, value, *options)
             agree(got, expected, terms=GUARDED if dtype == torch.float64 else LARGE_SCORES)
+    # Of a width of 64 a score of 1000 is a product of 8000: a hidden one may be 16,000 above what is seen before both
+    # are divided. Two neighbours see what lies near -1000, and hide what lies near 1000.
+    query, key, value = (draw.normal(2, 2, 12, 64) for _input in range(3))
+    query[..., 0], key[..., 0] = 8000.0, (2 * draw.integers(0, 2, 2, 2, 12) - 1).float()
+    for is_causal in (True, False):
+        expected = reference.window_attention(query, key, value, 2, is_causal)
+        agree(student.window_attention(query, key, value, 2, is_causal), expected, terms=LARGE_SCORES)
 
 
 @points(0.5)

@@ -4,8 +4,8 @@ Attention compares each query with each key. Take the softmax away, put a featur
 and the sums can be taken in another order: first over keys and values, into one small matrix, then with each query. No
 T x T matrix is left, and a causal model needs no more memory of its past than that one matrix.
 
-Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
-unmodified, and later calls leave earlier results as they are. Where a ValueError is named, any error will do.
+Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
+stay unmodified, and later calls leave earlier results as they are. Where a ValueError is named, any error will do.
 
 Off limits: nothing.
 """

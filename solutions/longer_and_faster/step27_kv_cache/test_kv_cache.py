@@ -19,10 +19,19 @@ from grader.checks.assertions import (
     twins,
     unmodified,
 )
-from grader.checks.regimes import LONG, NO_DROPOUT, AskedFunction, AskedModule, every_regime
+from grader.checks.regimes import (
+    LONG,
+    NO_DROPOUT,
+    NUMBERS,
+    OF_A_MODEL,
+    AskedFunction,
+    AskedModule,
+    every_regime,
+    not_asked,
+)
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {}
-VOCABULARY, BLOCK, LAYERS, HEADS, WIDTH = 11, 32, 2, 2, 16
+VOCABULARY, BLOCK, LAYERS, HEADS, WIDTH = 11, 24, 2, 2, 16
 # Larger token embeddings: what follows depends on every token, and one logit is well above the others.
 TOKEN_WEIGHT = 4.0
 MOST = 1.5  # times the matrix products of one pass over all tokens
@@ -34,19 +43,20 @@ def ids(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor, ...]
 
 
 CALLS = {
-    # Of the cache, which is no module and lives on, views and lengths are asked in the checks of its own.
+    "KVCache": not_asked("no module, and it lives on: what applies is asked in checks of its own"),
+    "kv_cache_bytes": NUMBERS,
     "repeat_kv": AskedFunction(lambda draw, leading, tokens: (draw.normal(2, 3, tokens, 4), 2), axes=()),
     "GroupedQueryAttention": AskedModule(
         lambda tokens: (8, 4, 2), lambda draw, leading, tokens: (draw.normal(*leading, tokens, 8),), {"bias": False},
         terms=64, without=NO_DROPOUT,
     ),
-    # Training mode is not asked for, so nothing drops; and with bias=False it is left open whether ln_f keeps one.
     "CachedGPT": AskedModule(
-        lambda tokens: (VOCABULARY, tokens, 1, 2, 8, 0.0), ids, terms=64, without=("modes", "seed", "bias"), grows=True
+        lambda tokens: (VOCABULARY, tokens, 1, 2, 8, 0.0), ids, terms=64,
+        without=dict.fromkeys(("modes", "seed"), "asked for in eval mode alone")
+        | {"bias": "whether ln_f keeps one is left open"}, grows=True
     ),
-    # Lengths are asked of the model.
     "generate_cached": AskedFunction(
-        lambda draw, leading, tokens: (draw.integers(0, VOCABULARY, 2, 9), 3), axes=(), without=("length",),
+        lambda draw, leading, tokens: (draw.integers(0, VOCABULARY, 2, 9), 3), axes=(), without=OF_A_MODEL,
         model=("CachedGPT", VOCABULARY, 12, 1, 2, 8, 0.5),
     ),
 }  # fmt: skip
@@ -91,7 +101,7 @@ def test_cache_keeps_every_bit(student: Implementation, reference: Implementatio
         start = 0
         for tokens in (3, 1, 5):
             stop = start + tokens
-            got = first.using(gradients=True, strided=True).method(
+            got = first.using(gradients=True, strided=tokens > 1).method(
                 "update", keys[:, :, start:stop], values[:, :, start:stop]
             )
             exactly(got, (keys[:, :, :stop], values[:, :, :stop]))
@@ -274,7 +284,7 @@ def test_gpt_in_pieces(student: Implementation, reference: Implementation, draw:
     agree(theirs(idx[:, :20], caches), ours(idx[:, :20]), terms=GUARDED)
     must_raise(
         lambda: theirs(idx[:, :13], caches),
-        _("{count} tokens, and block_size = {block_size}").format(count=33, block_size=BLOCK),
+        _("{count} tokens, and block_size = {block_size}").format(count=BLOCK + 1, block_size=BLOCK),
     )
 
 
@@ -282,7 +292,7 @@ def test_gpt_in_pieces(student: Implementation, reference: Implementation, draw:
 def test_generate(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """generate_cached appends, token by token, the one with the largest logit, at the price of one pass."""
     theirs, ours = models(student, reference, draw)
-    for batch, tokens, count in ((1, 1, 3), (3, 4, 6), (2, 5, 1), (2, 3, BLOCK - 3)):
+    for batch, tokens, count in ((1, 1, 3), (3, 4, 6), (2, 5, 1), (8, 3, BLOCK - 3)):
         idx = draw.integers(0, VOCABULARY, batch, tokens)
         got = student.using(products=True).generate_cached(theirs, idx, count)
         expected = reference.using(products=True).generate_cached(ours, idx, count)

@@ -16,5 +16,5 @@ def pictures(reference: ModuleType) -> dict[str, Picture]:
         rates = [reference.learning_rate(step, 1.0, warmup, STEPS, 0.1) for step in range(SHOWN)]
         x = [float(step) for step in range(SHOWN)]
         panel = (N_("learning rate / max_lr"), [rounded(rates, 3)])
-        frames.append([Curves(x=x, panels=[panel], names=["learning_rate"], across=N_("step"))])
+        frames.append([Curves(x=x, panels=[panel], names=["learning_rate"], across=N_("training step"))])
     return {"rate": Slider(label="warmup_steps", values=[f"{warmup}" for warmup in WARMUPS], frames=frames, at=2)}

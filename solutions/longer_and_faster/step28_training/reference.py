@@ -4,8 +4,8 @@ One step of training as it is done with large models: the learning rate warms up
 the matrices only, small batches add up to a large one, a step is never too long, and half precision does most of the
 work. And where memory runs out, blocks forget what they computed and compute it again.
 
-Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
-unmodified, and later calls leave earlier results as they are. A module has no other parameters than those named.
+Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
+stay unmodified, and later calls leave earlier results as they are. A module has no other parameters than those named.
 Switched back and forth by `train()` and `eval()`, its own or those of a parent module, it drops in training mode only,
 and the same `torch.manual_seed` repeats what is dropped. Where a ValueError is named, any error will do.
 

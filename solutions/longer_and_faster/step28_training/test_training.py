@@ -20,7 +20,7 @@ from grader.checks.assertions import (
     twins,
     unmodified,
 )
-from grader.checks.regimes import AskedModule, every_regime, inputs_were_views
+from grader.checks.regimes import NUMBERS, AskedModule, every_regime, inputs_were_views, not_asked
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {}
 VOCABULARY, BLOCK, WIDTH = 7, 6, 8
@@ -39,10 +39,12 @@ def ids_and_targets(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[
 
 
 CALLS = {
-    # Of train_step and evaluate, which are given models, views are asked in checks of their own.
-    # With bias=False it is left open whether ln_f keeps one.
+    **dict.fromkeys(("train_step", "evaluate"), not_asked("it is given models and batches: views are asked beside it")),
+    "make_optimizer": not_asked("it takes no tensor"),
+    "learning_rate": NUMBERS,
     "CheckpointedGPT": AskedModule(
-        lambda tokens: (VOCABULARY, tokens, 2, 2, WIDTH, 0.5), ids_and_targets, terms=64, without=("bias",), grows=True
+        lambda tokens: (VOCABULARY, tokens, 2, 2, WIDTH, 0.5), ids_and_targets, terms=64,
+        without={"bias": "whether ln_f keeps one is left open"}, grows=True
     ),
 }  # fmt: skip
 
@@ -408,7 +410,7 @@ def test_evaluate(student: Implementation, reference: Implementation, draw: Draw
     pair = twins(student, reference, draw, "GPT", VOCABULARY, BLOCK, 1, 2, WIDTH, dropout=0.5)
     theirs, ours = (model.to(dtype=torch.float64) for model in pair)
     before = theirs.parameters()
-    for sizes in (((2, BLOCK),), ((3, BLOCK), (1, 2), (1, BLOCK))):
+    for sizes in (((2, BLOCK),), ((3, BLOCK), (2, 2), (2, BLOCK))):
         batches = texts(draw, *sizes)
         expected = reference.evaluate(ours, batches)
         theirs.train()

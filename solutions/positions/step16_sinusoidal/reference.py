@@ -3,9 +3,10 @@
 Attention by itself does not know the order of its tokens. The first Transformer adds a vector to each of them that
 depends on the position alone: sines and cosines, from a fast wave to a very slow one. Nothing of it is learned.
 
-Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
-unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right. A
-module has no other parameters than those named: here it has none. Where a ValueError is named, any error will do.
+Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
+stay unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is
+right. A module has no other parameters than those named: here it has none. Where a ValueError is named, any error will
+do.
 
 Off limits: none.
 """

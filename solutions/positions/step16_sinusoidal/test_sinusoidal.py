@@ -14,7 +14,7 @@ from grader.checks.assertions import (
     twins,
     unmodified,
 )
-from grader.checks.regimes import NO_DROPOUT, REGIMES, AskedFunction, AskedModule, every_regime
+from grader.checks.regimes import AXES, NO_BIAS, NO_DROPOUT, AskedModule, every_regime, not_asked
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {}
 
@@ -24,11 +24,12 @@ FAR = int((1e-3 / (16 * torch.finfo(torch.float32).eps)) ** 2)  # 1e-3, up to po
 NEAR_IN_DOUBLE = int((1e-5 / (16 * torch.finfo(torch.float64).eps)) ** 2)  # a float32 table widened
 
 CALLS = {
-    # It takes no tensor, which leaves the length alone; and the check of far positions asks for 4,097 of them.
-    "sinusoidal_encoding": AskedFunction(lambda draw, leading, tokens: (tokens, 6), without=REGIMES),
+    "sinusoidal_encoding": not_asked(
+        "it takes no tensor; the check of far positions asks for 4,097", lambda draw, leading, tokens: (tokens, 6)
+    ),
     "PositionalEncoding": AskedModule(
         lambda tokens: (6, 1100), lambda draw, leading, tokens: (draw.normal(*leading, tokens, 6),),
-        terms=NEAR, axes=(2, 1, 3), without=(*NO_DROPOUT, "bias"),
+        terms=NEAR, axes=AXES, without=NO_DROPOUT | NO_BIAS,
     ),
 }  # fmt: skip
 

@@ -4,10 +4,10 @@ What matters to a token is often how far away another one is, and not at which n
 learns a vector for each distance and adds it to the keys and the values. ALiBi learns nothing: it takes something off
 each score, the more the farther away the key is.
 
-Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
-unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right. A
-module has no other parameters than those named. float32, float64 and bfloat16 keep their digits and come back as they
-are. Where a ValueError is named, any error will do.
+Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
+stay unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is
+right. A module has no other parameters than those named. float32, float64 and bfloat16 keep their digits and come back
+as they are. Where a ValueError is named, any error will do.
 
 Off limits: `nn.MultiheadAttention`, in every form. `scaled_dot_product_attention` is allowed.
 """

@@ -16,7 +16,7 @@ from grader.checks.assertions import (
     unmodified,
     with_values,
 )
-from grader.checks.regimes import NO_DROPOUT, REGIMES, AskedFunction, AskedModule, every_regime
+from grader.checks.regimes import NO_BIAS, NO_DROPOUT, NUMBERS, AskedFunction, AskedModule, every_regime, not_asked
 
 BUILT_IN = ("multi_head_attention",)
 OFF_LIMITS = {
@@ -31,16 +31,17 @@ LN_2, LN_1_5 = 0.6931471805599453, 0.4054651081081644
 
 # What takes no tensor leaves the length alone; and a million entries, filled in one by one by a loop, which is right,
 # take longer than a call may.
-NO_REGIME = AskedFunction(lambda draw, leading, tokens: (tokens,), without=REGIMES)
+NO_REGIME = not_asked("it takes no tensor", lambda draw, leading, tokens: (tokens,))
 CALLS = {
     "relative_positions": NO_REGIME,
     "RelativeSelfAttention": AskedModule(
         lambda tokens: (8, 2, 2), lambda draw, leading, tokens: (draw.normal(*leading, tokens, 8),),
-        terms=32, axes=(1,), without=(*NO_DROPOUT, "bias"),
+        terms=32, axes=(2,), without=NO_DROPOUT | NO_BIAS,
     ),
+    "alibi_slopes": NUMBERS,
     "alibi_bias": NO_REGIME,
     "alibi_attention": AskedFunction(
-        lambda draw, leading, tokens: tuple(draw.normal(1, 3, tokens, width) for width in (4, 4, 5)), terms=9, axes=()
+        lambda draw, leading, tokens: tuple(draw.normal(2, 3, tokens, width) for width in (4, 4, 5)), terms=9, axes=()
     ),
 }  # fmt: skip
 

@@ -6,9 +6,9 @@ longer on where. Llama, GPT-J, Mistral and most models since then work this way.
 
 Columns 2i and 2i + 1 are a pair here, as in the paper ("interleaved"). Llama pairs i and i + d/2 ("half-split").
 
-Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
-unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right. A
-module has no other parameters than those named. Where a ValueError is named, any error will do.
+Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
+stay unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is
+right. A module has no other parameters than those named. Where a ValueError is named, any error will do.
 
 Off limits: `nn.MultiheadAttention`, in every form. `scaled_dot_product_attention` is allowed.
 """

@@ -4,8 +4,9 @@ A trained head is a matrix of numbers, and a few shapes turn up again and again:
 neighbours, all tokens alike. Here you make these patterns, and write what a plot of real weights needs beside it: a
 test that the weights are weights, the strongest keys of each query, how widely it looks, and how far.
 
-Asked everywhere: views with any strides, more than 1,024 tokens, and calls under `torch.no_grad()`. Inputs stay
-unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is right.
+Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
+stay unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is
+right.
 
 Nothing is off limits.
 """

@@ -25,8 +25,11 @@ def sequence(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Array, 
     return (draw.arrays.normal(*leading, tokens, 4), *(draw.arrays.normal(4, width) for width in (3, 3, 2)))
 
 
-# What torch alone has does not apply; long sequences are asked beside these, since arrays have no device `meta`.
-NOT_OF_ARRAYS = ("length", "no_grad")
+NOT_OF_ARRAYS = {
+    "length": "arrays have no `meta`: long ones are asked beside the table",
+    "no_grad": "NumPy differentiates nothing",
+    "device": "arrays have none",
+}
 CALLS = {
     "softmax": AskedFunction(
         lambda draw, leading, tokens: (draw.arrays.normal(*leading, 4, tokens),), {"axis": -2}, terms=16,

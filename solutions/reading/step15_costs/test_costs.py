@@ -3,7 +3,13 @@
 from collections.abc import Callable
 
 from grader.checks.assertions import Answer, Draw, Implementation, _, exactly, must_raise, points
+from grader.checks.regimes import NUMBERS
 
+NAMES = (
+    "attention_matrix_bytes", "attention_flops", "multi_head_attention_parameters", "gpt_parameters", "layer_costs",
+    "kv_cache_bytes",
+)  # fmt: skip
+CALLS = dict.fromkeys(NAMES, NUMBERS)
 GPT_2 = (50257, 1024, 12, 12, 768)
 
 

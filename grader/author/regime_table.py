@@ -1,0 +1,38 @@
+"""Which regime each public name of a step is asked in, and why not where it isn't: what `make prove` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from grader.checks.regimes import REGIMES, AskedFunction, AskedModule
+from grader.course.choice import match_step
+from grader.oracle.live import Solution, solutions
+
+
+def table(calls: Mapping[str, AskedFunction | AskedModule]) -> Iterator[str]:
+    """A line for each name, with a mark or the number of a reason below each regime; then the reasons."""
+    reasons: dict[str, int] = {}
+    width = max(map(len, calls), default=0)
+    yield " ".join([" " * width, *REGIMES])
+    for name, how in calls.items():
+        cells = []
+        for regime in REGIMES:
+            reason = how.gaps.get(regime)
+            mark = "✓" if reason is None else str(reasons.setdefault(reason, len(reasons) + 1))
+            cells.append(f"{mark:^{len(regime)}}")
+        yield " ".join([f"{name:{width}}", *cells]).rstrip()
+    yield from (f"  {number} {reason}" for reason, number in reasons.items())
+
+
+def lines(step: Solution) -> list[str]:
+    """The table of a step, below its name."""
+    return [step.name, *table(getattr(step.checks_module, "CALLS", {})), ""]
+
+
+def show(wanted: str) -> None:
+    """Prints the table of the step asked for, or of all."""
+    every = [step for step in solutions() if not step.lacking]
+    chosen = match_step(wanted, [step.name for step in every]) if wanted else ""
+    for step in every:
+        if not wanted or step.name == chosen:
+            print("\n".join(lines(step)))

@@ -1,0 +1,20 @@
+"""What is missing where a layer of isolation is: for those who have to decide whose code they grade there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from grader.base.language import gettext as _
+
+
+def missing(isolation: Collection[str]) -> list[str]:
+    """One sentence for each layer of Linux that was not in force, the most important first."""
+    meaning = {
+        "seccomp": _("Without seccomp a submission may open connections, start programs and signal other processes."),
+        "landlock": _("Without landlock a submission may read every file that the grading user may read."),
+        "namespaces": _(
+            "Without namespaces a submission sees the machine's processes and network, and how much it writes to files "
+            "is only measured now and then."
+        ),
+    }
+    return [sentence for layer, sentence in meaning.items() if layer not in isolation]
