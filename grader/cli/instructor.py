@@ -6,6 +6,7 @@ import re
 import sys
 from argparse import Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from grader.base import language, paths
 from grader.base.files import NotOverwritten
@@ -16,7 +17,6 @@ from grader.cli.parser import BadInput, Parser, Subcommand, Unfit, integer
 
 ASSIGNMENT_NAME = re.compile(r"\w[\w-]*")
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

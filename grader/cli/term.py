@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from grader.base import files, language, paths
 from grader.base.language import gettext as _
@@ -13,7 +14,6 @@ from grader.cli import assigned, common
 from grader.cli.common import HAS_SOLUTIONS, N_
 from grader.cli.parser import BadInput, Parser, Subcommand, integer, one_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from grader.classes.results import GradedClass
 

@@ -62,6 +62,7 @@ export class StepPlace {
     const shown = `${step.version} ${step.status === "away"}`;
     if (shown === this.version) return;
     this.version = shown;
+    this.right.querySelectorAll(".tools button").forEach((button) => { button.hidden = step.status === "away"; });
     if (step.status === "away") return this.offer(state, step);
     const { html: text } = await get(`/data/verdict/${this.name}`);
     if (shown !== this.version) return; // a newer one is on its way
