@@ -220,7 +220,7 @@ def test_nonsense_has_no_points(step: Solution, garbled: Callable[[Tensor], Tens
 
 @every_step
 def test_missing_the_point_costs_half(step: Solution) -> None:
-    """What misses that which the step is named for gets at most half of its points."""
+    """A wrong way that misses the point of the step gets at most half of its points."""
     points = {check.name: check.points for check in step.checks}
     for wrong in step.misconceptions:
         if wrong.misses_the_point:
