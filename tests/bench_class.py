@@ -108,19 +108,20 @@ def nbgrader_course(folder: Path, students: list[Path], notebooks: Notebooks, wi
     quiet(folder, "-m", "nbgrader", "generate_assignment", "attention")
 
 
-def quiet(folder: Path, *arguments: str) -> tuple[float, float]:
+def quiet(folder: Path, *arguments: str, shown: bool = False) -> tuple[float, float]:
     """Runs Python with these arguments in a folder; the seconds it took, and those of all its processes' processors."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     tools = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))  # nbgrader looks for alembic
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=None if shown else subprocess.PIPE,
         text=True,
         env=os.environ | {"PATH": tools, "KIT_HOME": str(paths.ROOT)},
     )
     if done.returncode:
-        raise SystemExit(f"{' '.join(arguments)} failed:\n{done.stderr[-3000:]}")
+        raise SystemExit(f"{' '.join(arguments)} failed:\n{(done.stderr or '')[-3000:]}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return time.perf_counter() - start, cpu
@@ -137,8 +138,8 @@ class Run:
     looks: list[dict[int, float]] = field(default_factory=list)
 
 
-def graded(submissions: Path, out: Path, jobs: int, pages: str = "Pss") -> Run:
-    """One class through this kit, looked at while it runs."""
+def graded(submissions: Path, out: Path, jobs: int, pages: str = "Pss", *, shown: bool = False) -> Run:
+    """One class through this kit, looked at while it runs; `shown`: with the command's own bar and time left."""
     run, settled = Run(), [0.0]
     done = threading.Event()
 
@@ -152,7 +153,7 @@ def graded(submissions: Path, out: Path, jobs: int, pages: str = "Pss") -> Run:
     watching.start()
     try:
         arguments = ("class", str(submissions), "--out", str(out), "--seed", str(SEED), "--device", "cpu")
-        run.wall, run.cpu = quiet(paths.ROOT, "-m", "grader", *arguments, "--jobs", str(jobs))
+        run.wall, run.cpu = quiet(paths.ROOT, "-m", "grader", *arguments, "--jobs", str(jobs), shown=shown)
     finally:
         done.set()
         watching.join()
@@ -274,7 +275,7 @@ FORMS: dict[str, tuple[Notebooks, bool]] = {
 def endure(scratch: Path, count: int) -> None:
     """Many submissions through this kit, with an eye on the memory of the processes that last: all but the workers."""
     hand_in(scratch / "in", count)
-    run = graded(scratch / "in", scratch / "out", 2, "Anonymous")
+    run = graded(scratch / "in", scratch / "out", 2, "Anonymous", shown=True)
     looks = run.looks
     print(f"{count} submissions: {60 * count / run.wall:.0f} a minute, {run.cpu / count:.2f} processor seconds each")
     print("memory behind no file in each tenth of the run, the median, MiB")

@@ -136,11 +136,11 @@ def watched(folder: Path, spoken: str) -> dict[str, Console]:
         seen = len(session.shown)
         file.write_text(UPSIDE_DOWN.replace("triu", "tril"), encoding="utf-8")
         session.until("✓", "step05_dropout", done, after=seen)
-        mended = session.screen()
+        right = session.screen()
         session.press("q")
         session.ended()
     consoles = {}
-    for name, screen in (("watch-wrong", wrong), ("watch-mended", mended)):
+    for name, screen in (("watch-wrong", wrong), ("watch-right", right)):
         consoles[name] = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False)
         consoles[name].print(Text.from_ansi(screen))
     return consoles

@@ -115,7 +115,7 @@ def test_a_value_is_not_an_option() -> None:
 @pytest.mark.parametrize("line", ["grade --help", "grade --what", "--help"])
 def test_the_command_line_starts_light(line: str) -> None:
     """Before torch starts to load, nothing is imported that takes long: its own start would come on top of it."""
-    heavy = {"torch", "numpy", "rich", "jinja2", "msgspec", "typing", "inspect", "dataclasses", "json", "zipfile"}
+    heavy = {"torch", "numpy", "rich", "jinja2", "msgspec", "inspect", "dataclasses", "json", "zipfile"}
     looked = "import sys, runpy\n"
     looked += f"sys.argv = ['grader', *{line.split()!r}]\n"
     looked += "try: runpy.run_module('grader', run_name='__main__')\n"

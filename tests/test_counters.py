@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from grader.base.errors import CheckFailed
-from grader.base.framing import PREFIX
 from grader.calls.call import Call, Options, Outcome
 from grader.calls.codec import decode_call, decode_outcome, encode_call, encode_outcome
+from grader.calls.framing import PREFIX
 from grader.calls.responder import Responder
 from grader.calls.values import HandleId
 from grader.checks.backends import LocalBackend

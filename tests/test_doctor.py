@@ -143,3 +143,33 @@ def test_table_fits() -> None:
             with console.capture() as captured:
                 console.print(doctor.table(findings))
         assert "mkdir -p ~/tmp" in captured.get()
+
+
+def test_what_git_would_publish_of_a_class_is_named(tmp_path: Path) -> None:
+    """Tables, downloads and step files in a folder of any name, unless they are ignored; nothing of the kit's own."""
+    git = ["git", "-C", str(tmp_path)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    assert list(doctor.published(tmp_path)) == [] and list(doctor.published(tmp_path / "none")) == []
+    for name in ("exercises/step01_scores.py", "examples/course/assignments.toml", "notes.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    assert list(doctor.published(tmp_path)) == []
+    for name in ("overrides.csv", "week1/ada/step01_scores.py", "week2/Ada_1_assignsubmission_file_/x.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+        (found,) = doctor.published(tmp_path)
+        assert name in found.says and found.state == "limited"
+        subprocess.run(found.fix, shell=True, cwd=tmp_path, check=True)
+        assert list(doctor.published(tmp_path)) == []
+
+
+def test_what_instructors_keep_beside_the_kit_is_ignored() -> None:
+    """By the kit's own list: one `git add -A` publishes none of it."""
+    if not (paths.ROOT / ".git").exists():
+        pytest.skip("no clone")
+    theirs = ("assignments.toml", "overrides.csv", "handed_in.csv", "remarks.csv", "submissions/ada/step01_scores.py",
+              "submitted/ada/attention/attention.ipynb", "gradebook.db")  # fmt: skip
+    asked = subprocess.run(["git", "check-ignore", *theirs], cwd=paths.ROOT, capture_output=True, text=True)
+    assert asked.stdout.split() == list(theirs)
+    example = ["git", "check-ignore", "-q", "examples/course/assignments.toml"]
+    assert subprocess.run(example, cwd=paths.ROOT).returncode == 1

@@ -309,7 +309,7 @@ def test_a_step_that_is_wrong_is_not_measured(
         r"mine/step10_flash.py does not pass yet \([\d.]+ of [\d.]+ points\), so nothing is measured", said
     )
     assert said.rstrip().endswith("python -m grader grade --step step10_flash")
-    assert not (tmp_path / "out").exists()
+    assert list(tmp_path.glob("out/*")) == []
 
 
 def test_an_error_of_the_learners_is_one_line(tmp_path: Path) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from grader.calls.counters import MatrixProducts
-from grader.calls.memory import LargestStorage
+from grader.calls.counters import LargestStorage, MatrixProducts
 from solutions.core.step12_gpt.reference import GPT
 from solutions.longer_and_faster.step25_window.reference import window_attention
 from solutions.longer_and_faster.step26_linear.reference import linear_attention_step

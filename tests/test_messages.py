@@ -20,10 +20,10 @@ import torch
 from hypothesis import HealthCheck, assume, given, settings, target
 
 from grader.base.errors import CheckFailed
-from grader.base.framing import MAX_HEADER, MAX_PAYLOAD, PREFIX, BadMessage, frame_sizes
 from grader.calls import codec
 from grader.calls.call import Call, Outcome, Raised
 from grader.calls.codec import decode_outcome, encode_outcome
+from grader.calls.framing import MAX_HEADER, MAX_PAYLOAD, PREFIX, BadMessage, frame_sizes
 from grader.calls.responder import Responder
 from grader.calls.values import HandleId, Opaque, Placed
 from grader.checks.backends import Exchange

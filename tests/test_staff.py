@@ -2,101 +2,26 @@
 
 from __future__ import annotations
 
-import csv
-import dataclasses
 import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import msgspec
 import pytest
 from rich.console import Console
 
-from grader.base import language
-from grader.base.limits import Limits
 from grader.base.paths import step_folders
-from grader.base.results import Report, StepResult, total
 from grader.classes import class_run
-from grader.classes import pool as pools
-from grader.classes.one_round import Request
-from grader.classes.pool import Task, TaskResult
-from grader.course import steps as course
 from grader.feedback import class_table
+from tests import cheap
+from tests.cheap import asked, cheaply, rows, run  # noqa: F401  # a fixture
 
-STEPS = {step.number: step for step in course.steps() if step.number in (1, 2, 3, 4)}
-NAMES = {number: step.name for number, step in STEPS.items()}
-RIGHT = {number: step.solved() for number, step in STEPS.items()}
-GRADED = [NAMES[number] for number in (1, 2, 3)]
-TEN = 10.0  # points of a step here
+pytestmark = pytest.mark.usefixtures("cheaply")
 
-
-# --- a cheap grader: a step has its points where its text is the reference's, up to comments -------------------------
-
-
-def marked_down(text: str) -> str:
-    """Text without comments and empty lines."""
-    return "\n".join(line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
-
-
-def cheap(task: Task) -> TaskResult:
-    """A report without running a line."""
-    done = []
-    for step in task.steps:
-        number, problem = int(step[4:6]), task.submission.problems.get(step, "")
-        source = task.submission.sources.get(step, ("", ""))[1]
-        right = marked_down(source) == marked_down(RIGHT[number])
-        status = "fail" if problem or source and not right else "pass" if right else "todo"
-        done.append(StepResult(
-            name=step, title=step, status=status, score=None if problem else TEN * right, max_score=TEN, seconds=0.0,
-            checks=[], message=problem,
-        ))  # fmt: skip
-    score, most = total(done)
-    taken = [said for step, said in task.submission.taken.items() if step in task.steps]
-    report = Report(
-        submission=task.submission.name, seed=task.seed, isolation=[], devices={}, score=score, max_score=most,
-        steps=done, unread=dict(task.submission.unread), notes=taken,
-    )  # fmt: skip
-    return TaskResult(msgspec.json.encode(report), "<p>page</p>")
-
-
-class AtOnce:
-    """An executor that works when it is asked."""
-
-    def submit(self, _grade: object, task: Task) -> Future[TaskResult]:
-        """The answer, already there."""
-        future: Future[TaskResult] = Future()
-        future.set_result(cheap(task))
-        return future
-
-
-@pytest.fixture(autouse=True)
-def cheaply(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Everybody is graded by the cheap grader, in English."""
-    monkeypatch.setattr(class_run, "_pool", lambda request: nullcontext(pools.Pool(lambda: nullcontext(AtOnce()), 1)))
-    with language.use("en"):
-        yield
-
-
-def asked(submissions: Path, out: Path, **changed: object) -> Request:
-    """A class of three steps."""
-    plain = Request(submissions=submissions, out=out, steps=GRADED, device="cpu", seed=None, limits=Limits())
-    return dataclasses.replace(plain, **changed)  # type: ignore[arg-type]
-
-
-def run(request: Request) -> class_run.Done:
-    """A run, without a bar."""
-    return class_run.run(request, lambda total: nullcontext(lambda graded, kept: None))
-
-
-def rows(file: Path) -> list[dict[str, str]]:
-    """A table."""
-    return list(csv.DictReader(file.read_text(encoding="utf-8-sig").splitlines()))
-
+GRADED = cheap.GRADED
+NAMES, RIGHT = cheap.NAMES, cheap.RIGHT
 
 # --- twenty people, as they hand in ----------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from grader.classes.one_round import Plan
 from grader.course import steps as course
 from grader.feedback import adapters, items, mistakes, pages, similarity
 from grader.oracle.live import Solution
+from tests import bench_similar
 
 STEP = "step04_causal_mask"
 NAMES = ["ada", "brook", "chen wei", "dora", "emre", "fatima", "김민서"]
@@ -251,6 +252,23 @@ def test_stubs_and_what_everybody_wrote_say_nothing() -> None:
     assert group.step == "step03_attention" and len(group.students) == 5
     assert not [pair for pair in similarity.pairs(students, STUBS) if "step03_attention" in pair.steps and
                 pair.steps["step03_attention"] > similarity.HONEST]  # fmt: skip
+
+
+def test_the_pairs_that_are_looked_at_grow_with_the_class_and_not_with_its_square(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three times the class: some three times the pairs; and two who copied are the first of them."""
+    counts = []
+    looked_at = similarity._pair
+    for size in (100, 300):
+        students = {name: dict(files) for name, files in bench_similar.made(size).items()}
+        students["s0001"] = dict(students["s0000"])
+        seen: list[str] = []
+        monkeypatch.setattr(similarity, "_pair", lambda *given, seen=seen: seen.append("") or looked_at(*given))
+        found = similarity.pairs(students, {})
+        assert {found[0].first, found[0].second} == {"s0000", "s0001"} and found[0].share > 0.9
+        counts.append(len(seen))
+    assert counts[1] < 3.5 * counts[0] and counts[1] < 300 * 299 / 8
 
 
 def test_the_page_of_pairs(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from grader.base.errors import CheckFailed
-from grader.base.framing import PREFIX
 from grader.base.limits import Limits
 from grader.calls.call import Call, Load
 from grader.calls.codec import decode_call, encode_call
+from grader.calls.framing import PREFIX
 from grader.calls.responder import Responder
 from grader.checks.assertions import Draw, Implementation, agree, must_raise, twins
 from grader.checks.backends import LocalBackend

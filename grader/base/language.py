@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from grader.base import files
 from grader.base.paths import ROOT, SOLUTIONS
 
-TYPE_CHECKING = False  # importing it from `typing` costs every command a millisecond
 if TYPE_CHECKING:
     from typing import Any
 

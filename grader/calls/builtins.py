@@ -33,8 +33,8 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from torch.utils import _python_dispatch
 
-from grader.calls import below_modes
-from grader.calls.below_modes import REDISPATCH, EveryOp
+from grader.calls import counters
+from grader.calls.counters import REDISPATCH, EveryOp
 from grader.calls.values import leaves
 
 FAMILIES: dict[str, re.Pattern[str]] = {
@@ -75,7 +75,7 @@ PLACES = {
         family for family in FAMILIES if family not in ("softmax", "dropout", *IN_ANY_FORM)
     ),
     # While a learner's mode or tensor subclass handles an op, torch skips every key before Python.
-    below_modes.PLACE: tuple(family for family in FAMILIES if family not in IN_ANY_FORM),
+    counters.PLACE: tuple(family for family in FAMILIES if family not in IN_ANY_FORM),
 }
 # Where torch has ops of its own; in any other an op may be the learner's own work.
 NAMESPACES = ("aten", "mkldnn", "onednn", "quantized", "_quantized", "static_runtime")
@@ -133,8 +133,8 @@ def _watched() -> dict[str, Any]:
     overloads = [name.partition("::") for name in torch._C._dispatch_get_all_op_names()]
     noted: dict[OpOverload, str] = {}
     for place, families in PLACES.items():
-        if place == below_modes.PLACE:
-            below_modes.rest()
+        if place == counters.PLACE:
+            counters.rest()
         else:
             everything.fallback(torch.library.fallthrough_kernel, place)
         for higher_order in _higher_order_ops.values():  # they are implemented in Python and have no fallback
@@ -145,7 +145,7 @@ def _watched() -> dict[str, Any]:
             name, _dot, variant = overload.partition(".")
             if (ops := libraries.get(namespace)) and banned([name], families):
                 op = getattr(getattr(getattr(torch.ops, namespace), name), variant or "default")
-                made = _noting_below(name, op) if place == below_modes.PLACE else _noting_op(name, op, after)
+                made = _noting_below(name, op) if place == counters.PLACE else _noting_op(name, op, after)
                 ops.impl(op, made, place, with_keyset=True)
                 noted[op] = name
     _watch_kernels(noted)
@@ -205,7 +205,7 @@ def _noting_op(name: str, op: OpOverload, after: torch._C.DispatchKeySet) -> Cal
 def _noting_below(name: str, op: OpOverload) -> Callable[..., Any]:
     def noting(keys: torch._C.DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
         BuiltIns.noted.add(name)
-        return below_modes.run(op, keys, args, kwargs)
+        return counters.run(op, keys, args, kwargs)
 
     return noting
 
@@ -256,7 +256,7 @@ def _still_looking(enter: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(enter)
     def entering(guard: Any) -> Any:
         entered = enter(guard)
-        for key in (*BuiltIns.places, *([below_modes.KEY] if EveryOp.watching else [])):
+        for key in (*BuiltIns.places, *([counters.KEY] if EveryOp.watching else [])):
             torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
             torch._C._dispatch_tls_set_dispatch_key_included(key, True)
         return entered

@@ -17,8 +17,8 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from grader.base.framing import BadMessage, frame
 from grader.calls.call import MAX_NAMES, MAX_SHAPES, MAX_SOURCE, Call, Load, Outcome, Raised
+from grader.calls.framing import BadMessage, frame
 from grader.calls.values import (
     DTYPE_NAMES,
     DTYPES,

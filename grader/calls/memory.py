@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.attention.bias import CausalBias
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import _disable_current_modes as beside_modes  # before a learner's are noted
 
-from grader.calls.below_modes import EveryOp, beside_modes
 from grader.calls.values import leaves
 
 
@@ -35,19 +35,6 @@ def _bias_beside_modes(kind: type, *sizes: Any) -> Any:
 
 
 CausalBias.__new__ = _bias_beside_modes  # type: ignore[assignment,method-assign]  # it has none of its own
-
-
-class LargestStorage(EveryOp):
-    """Records the largest storage, in elements, of any tensor that an op returns inside the block."""
-
-    def __init__(self) -> None:
-        self.elements = 0
-
-    def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
-        """Notes the storages of what an op gave."""
-        for leaf in result if isinstance(result, list | tuple) else (result,):
-            if isinstance(leaf, Tensor) and leaf.layout == torch.strided:
-                self.elements = max(self.elements, leaf.untyped_storage().nbytes() // leaf.element_size())
 
 
 class ResultBefore:

@@ -15,8 +15,8 @@ from torch.utils._pytree import tree_map
 
 from grader.calls.builtins import BuiltIns, FunctionNames
 from grader.calls.call import Options, Outcome
-from grader.calls.counters import KernelLaunches, MatrixProducts, Narrowed, SavedForBackward
-from grader.calls.memory import LargestStorage, PeakMemory, UncompiledMode
+from grader.calls.counters import KernelLaunches, LargestStorage, MatrixProducts, Narrowed, SavedForBackward
+from grader.calls.memory import PeakMemory, UncompiledMode
 
 
 class Circumstances(ExitStack):

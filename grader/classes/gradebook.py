@@ -133,6 +133,8 @@ def count(
         if step.reason:  # a person has looked
             grade.needs_manual_grade = grade.manual_score is not None
         grade.auto_score = 0.0 if apart and step.points is not None else step.points
+        if counted.unclear:  # all of it depends on a time that can't be read
+            grade.auto_score, grade.needs_manual_grade = None, True
         grade.extra_credit = (0.0 if step.dropped else step.points) if apart else grade.extra_credit
         said = [decision(step), step.remark, *(sentences(counted) if step is counted.steps[0] else ())]
         comment.auto_comment = "\n".join(filter(None, [_comment("\n".join(filter(None, said))), comment.auto_comment]))

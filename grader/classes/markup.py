@@ -6,7 +6,7 @@ import re
 from collections.abc import Set
 from typing import Any
 
-from bleach.sanitizer import Cleaner
+import nh3
 from jinja2 import pass_context
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
@@ -18,13 +18,17 @@ TAGS = frozenset((
     "h5", "h6", "hr", "i", "img", "kbd", "li", "ol", "p", "pre", "s", "small", "span", "strong", "sub", "summary",
     "sup", "table", "tbody", "td", "th", "thead", "tr", "u", "ul",
 ))  # fmt: skip
+ATTRIBUTES = {tag: {"title"} for tag in TAGS} | {
+    "a": {"href", "title"}, "img": {"src", "alt", "title"}, "td": {"align", "title"}, "th": {"align", "title"},
+    "details": {"open", "title"}, **{tag: {"class", "title"} for tag in ("div", "span", "pre", "code")},
+    **{tag: {"id", "title"} for tag in ("h1", "h2", "h3", "h4", "h5", "h6")},
+}  # fmt: skip
+SCHEMES = {"http", "https", "mailto", "data"}  # which of them where: LINK and PICTURE
 OUTPUT_TAGS = TAGS | {"article", "caption", "figcaption", "figure", "header"}  # and those of a verdict
-HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 LINK = re.compile(r"(https?://|mailto:|#)[^\x00-\x20]*", re.IGNORECASE)
 PICTURE = re.compile(r"https?://[^\x00-\x20]*|data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]*", re.IGNORECASE)
 # A heat map: in an image, a drawing runs nothing and fetches nothing.
 DRAWING = re.compile(r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]*")
-STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
 # What MathJax makes a link, a style or a loader of: its formulas are made into elements after this.
 MATH = re.compile(r"\\(?=(href|require|style|class|cssId|data|mmlToken|bbox|unicode|html\w*)\b)", re.IGNORECASE)
 # A picture that a cell brings along, or lost when it was copied.
@@ -48,9 +52,8 @@ def safe_markdown(context: Any, source: str) -> str:
 
 
 def cleaned(html: str) -> str:
-    """The HTML with what is not allowed in it shown as text."""
-    cleaner = Cleaner(tags=TAGS, attributes=_is_allowed, protocols={"http", "https", "mailto", "data"})
-    return MATH.sub(rf"\\{WORD_JOINER}", str(cleaner.clean(html)))
+    """The HTML without what is not allowed in it."""
+    return MATH.sub(rf"\\{WORD_JOINER}", _clean(html, TAGS, drawings=False))
 
 
 def safe_output(html: str | bytes) -> str:
@@ -59,13 +62,17 @@ def safe_output(html: str | bytes) -> str:
     Every output of an autograded notebook is the grader's own; what a student wrote goes through `safe_markdown`.
     """
     html = html.decode() if isinstance(html, bytes) else str(html)
-    cleaner = Cleaner(tags=OUTPUT_TAGS, attributes=_is_allowed_in_output, protocols={"http", "https", "mailto", "data"})
-    return str(cleaner.clean(STYLE.sub("", html)))
+    return _clean(html, OUTPUT_TAGS, drawings=True)
 
 
-def _is_allowed_in_output(tag: str, name: str, value: str) -> bool:
-    is_drawing = (tag, name) == ("img", "src") and DRAWING.fullmatch(value) is not None
-    return is_drawing or _is_allowed(tag, name, value)
+def _clean(html: str, tags: Set[str], *, drawings: bool) -> str:
+    def kept(tag: str, name: str, value: str) -> str | None:
+        is_drawing = drawings and (tag, name) == ("img", "src") and DRAWING.fullmatch(value) is not None
+        return value if is_drawing or _is_allowed(tag, name, value) else None
+
+    return nh3.clean(
+        html, tags=set(tags), attributes=ATTRIBUTES, attribute_filter=kept, url_schemes=SCHEMES, link_rel=None
+    )
 
 
 def _is_allowed(tag: str, name: str, value: str) -> bool:
@@ -74,11 +81,11 @@ def _is_allowed(tag: str, name: str, value: str) -> bool:
             return LINK.fullmatch(value) is not None
         case "img", "src":
             return PICTURE.fullmatch(value) is not None
-        case ("img", "alt" | "title") | (_, "title") | ("td" | "th", "align") | ("details", "open"):
-            return True
         case ("div" | "span" | "pre" | "code", "class"):  # the colours of code
             return re.fullmatch(r"highlight|hl-\w+|language-\w+|[a-z][a-z0-9]?", value) is not None
-    return name == "id" and tag in HEADINGS and re.fullmatch(r"[\w%.-]+", value) is not None
+        case _, "id":
+            return re.fullmatch(r"[\w%.-]+", value) is not None
+    return True
 
 
 def make_showable(nb: NotebookNode, released: Set[str]) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from argparse import Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from grader.base import paths
 from grader.base.language import gettext as _
 from grader.cli.parser import BadInput, Parser
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from grader.marks.assignments import Term
     from grader.marks.marking import Marking

@@ -15,13 +15,13 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from grader.base import files, language, paths
 from grader.base.language import N_ as N_
 from grader.base.language import gettext as _
 from grader.cli.parser import BadInput, Parser, Unfit, integer, number
 
-TYPE_CHECKING = False  # importing it from `typing` costs a millisecond
 if TYPE_CHECKING:
     from grader.base.limits import Limits
 

@@ -7,6 +7,7 @@ import os
 import sys
 from argparse import Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from grader.base import files, language, paths
 from grader.base.language import gettext as _
@@ -14,7 +15,6 @@ from grader.cli import common, watch
 from grader.cli.common import EXERCISES, N_
 from grader.cli.parser import BadInput, Parser, Subcommand
 
-TYPE_CHECKING = False  # importing it from `typing` costs every command a millisecond
 if TYPE_CHECKING:
     from grader.base.results import Report
     from grader.course.submissions import Submission

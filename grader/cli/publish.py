@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from argparse import Namespace
 from pathlib import Path
 
@@ -23,9 +24,14 @@ def _release_kit(given: Namespace) -> None:
         from grader.author import recorder
         from grader.publish import wheel
 
+        begun = time.monotonic()
+
+        def tell(part: object, size: int) -> None:
+            print(f"{time.monotonic() - begun:6.1f} s  {size / 1e6:6.2f} MB  {part}", flush=True)
+
         try:
-            for file in wheel.release(given.folder):
-                print(f"{file}  {file.stat().st_size / 1e6:.1f} MB")
+            for file in wheel.release(given.folder, on_step=tell):
+                tell(file, file.stat().st_size)
         except NotOverwritten:
             said = _("{folder} holds something other than a kit. Type: python -m grader release-kit --folder OTHER")
             raise BadInput(said.format(folder=given.folder)) from None

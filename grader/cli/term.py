@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from grader.base import files, language, paths
 from grader.base.language import gettext as _
@@ -13,7 +14,6 @@ from grader.cli import assigned, common
 from grader.cli.common import HAS_SOLUTIONS, N_
 from grader.cli.parser import BadInput, Parser, Subcommand, integer, one_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from grader.classes.results import GradedClass
 
@@ -160,6 +160,7 @@ def _similar(given: Namespace) -> None:
         common.require_solutions()
         from grader.classes import results
         from grader.feedback import pages, similarity
+        from grader.report import console
 
         try:
             compared = results.compared(Path(given.submissions), given.known, steps, given.results)
@@ -167,7 +168,8 @@ def _similar(given: Namespace) -> None:
             raise BadInput(
                 _("{problem} Type: {command}").format(problem=problem, command=f"python -m grader {command}")
             ) from None
-        pairs = similarity.pairs(compared.students, compared.stubs, compared.known, compared.wrong)
+        with console.counted(len(compared.students) + len(compared.known)) as advance:
+            pairs = similarity.pairs(compared.students, compared.stubs, compared.known, compared.wrong, advance)
         groups = similarity.same_files(compared.students, compared.stubs)
         given.out.parent.mkdir(parents=True, exist_ok=True)
         page = pages.similar(pairs, groups, compared.students, compared.known)

@@ -280,7 +280,8 @@ class _Reading:
             elif module and self._is_imported(module):
                 submission.files[shown] = _("imported by a step")
             else:
-                note_left(submission, self.folder / self.listing[name], shown)
+                said = _("no step imports it, and its name is not that of a step") if module else ""
+                note_left(submission, self.folder / self.listing[name], shown, said)
         cut(submission)
 
 

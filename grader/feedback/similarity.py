@@ -12,7 +12,7 @@ import itertools
 import math
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
@@ -26,6 +26,8 @@ COMMON = 0.15  # what more than this share of the class wrote says nothing, nor 
 FEW = 3
 ENOUGH = 10  # fingerprints: a share of fewer is drawn towards 0
 HONEST = 0.5  # the share below which pairs stay that wrote by themselves (tests/test_term_pages.py)
+EACH = 8  # students who share a fingerprint up to which each is compared with each; beyond it, with the next one
+CANDIDATES = 20  # pairs for each student that are looked at closely: those with the most in common
 UNUSUAL = 0.85  # what is left of the doubt after each wrong answer that only the two gave
 
 Sources = Mapping[str, Mapping[str, str]]  # by student, then by step
@@ -63,13 +65,18 @@ class SimilarPair:
 
 
 def pairs(
-    students: Sources, stubs: Mapping[str, str], known: Sources | None = None, wrong: Wrong | None = None
-) -> list[SimilarPair]:
-    """Every pair that shares anything unusual, the most alike first. Known sources are not compared with each other."""
+    students: Sources, stubs: Mapping[str, str], known: Sources | None = None, wrong: Wrong | None = None,
+    on_student: Callable[[], None] = lambda: None,
+) -> list[SimilarPair]:  # fmt: skip
+    """The pairs that share anything unusual, the most alike first. Known sources are not compared with each other.
+
+    Fingerprints stand in an index, by who has them: what it costs grows with the class, and not with its square. A
+    group that copied is found as a chain of pairs. `on_student` is called with each that was read.
+    """
     known, wrong = known or {}, wrong or {}
     released = {step: {passage.mark for passage in passages(source)} for step, source in stubs.items()}
-    own = _without(_prints(students), released)
-    others = _without(_prints(known), released)
+    own = _without(_prints(students, on_student), released)
+    others = _without(_prints(known, on_student), released)
     most = max(FEW, COMMON * len(students))
     owners: dict[tuple[str, int], set[str]] = defaultdict(set)
     for student, steps in own.items():
@@ -79,13 +86,15 @@ def pairs(
     weights = {key: _weight(len(names), len(students)) for key, names in owners.items() if len(names) <= most}
     shared = Counter[tuple[str, str]]()
     for key in weights:
-        shared.update(itertools.combinations(sorted(owners[key]), 2))
+        names = sorted(owners[key])
+        shared.update(itertools.combinations(names, 2) if len(names) <= EACH else itertools.pairwise(names))
     for name, steps in others.items():
         marks = {(step, passage.mark) for step, found in steps.items() for passage in found}
         shared.update((student, name) for key in marks & weights.keys() for student in owners[key])
     unusual = _unusual(wrong, len(students))
     everyone = own | others
-    candidates = {*shared, *unusual}
+    most_alike = shared.most_common(CANDIDATES * (len(students) + len(others)))
+    candidates = {*(pair for pair, _count in most_alike), *unusual}
     alike = [_pair(one, other, everyone, weights, other in others, unusual) for one, other in candidates]
     return sorted(alike, key=lambda pair: (-pair.likeness, pair.first, pair.second))
 
@@ -150,8 +159,8 @@ def comparable(source: str) -> bool:
     return _parsed(source) is not None
 
 
-@lru_cache(4096)
-def passages(source: str) -> list[Passage]:
+@lru_cache(8192)  # pairs and equal files ask for the same
+def passages(source: str) -> Sequence[Passage]:
     """The winnowed fingerprints of a file; nothing where it can't be compared."""
     tree = _parsed(source)
     if tree is None:
@@ -160,15 +169,16 @@ def passages(source: str) -> list[Passage]:
     return list({passage.mark: passage for passage in reversed(found)}.values())
 
 
-def _prints(sources: Sources) -> dict[str, dict[str, list[Passage]]]:
-    return {
-        name: {step: passages(source) for step, source in sorted(steps.items())}
-        for name, steps in sorted(sources.items())
-    }
+def _prints(sources: Sources, on_student: Callable[[], None]) -> dict[str, dict[str, Sequence[Passage]]]:
+    found = {}
+    for name, steps in sorted(sources.items()):
+        found[name] = {step: passages(source) for step, source in sorted(steps.items())}
+        on_student()
+    return found
 
 
 def _without(
-    prints: Mapping[str, Mapping[str, list[Passage]]], released: Mapping[str, set[int]]
+    prints: Mapping[str, Mapping[str, Sequence[Passage]]], released: Mapping[str, set[int]]
 ) -> dict[str, dict[str, list[Passage]]]:
     return {
         name: {

@@ -12,13 +12,13 @@ import socket
 import subprocess
 import sys
 import threading
+from typing import TYPE_CHECKING
 
 from grader.base.language import gettext as _
 from grader.base.paths import ROOT
 from grader.judge import zygote_process
 from grader.sandbox.environment import clean_environment
 
-TYPE_CHECKING = False  # importing it from `typing` takes longer than everything else in this module
 if TYPE_CHECKING:
     from grader.judge.messages import Channel
 

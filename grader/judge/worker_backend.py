@@ -7,11 +7,11 @@ import signal
 import time
 
 from grader.base.errors import CheckFailed
-from grader.base.framing import BadMessage
 from grader.base.language import gettext as _
 from grader.base.limits import Limits
 from grader.calls.call import Call, Load, Outcome
 from grader.calls.codec import decode_outcome, encode_call, encode_load
+from grader.calls.framing import BadMessage
 from grader.checks.learner_errors import NOT_PERMITTED, learners_error
 from grader.checks.trial import ours_failed
 from grader.sandbox.process import Launcher, NoAnswer, Worker

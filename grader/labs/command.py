@@ -23,6 +23,7 @@ from grader.labs import lab as labs
 from grader.report import console as screen
 from grader.report.terminal import visible
 
+MOST_ROWS = 10  # of a table in the terminal
 LINE_SECONDS = float(os.environ.get("KIT_PROGRESS", 10.0))  # between two lines where there is no terminal
 
 
@@ -188,8 +189,10 @@ def grid(table: labs.Table) -> Grid:
     shown = Grid(title=table.title, title_justify="left", show_edge=False)
     for place, column in enumerate(table.columns):
         shown.add_column(column, justify="right" if table.is_figure(place) else "left", overflow="fold")
-    for row in table.rows:
+    for row in table.rows[:MOST_ROWS]:
         shown.add_row(*(Text(visible(cell)) for cell in row))
+    if len(table.rows) > MOST_ROWS:
+        shown.caption = _("{count} more rows are on the page.").format(count=len(table.rows) - MOST_ROWS)
     return shown
 
 

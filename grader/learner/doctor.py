@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -73,6 +75,14 @@ class Examined:
     fix: str = ""
 
 
+# Files that name students, and where the kit's own of such names stand.
+OF_A_CLASS = re.compile(
+    r"(^|/)(assignments\.toml|(overrides|handed_in|remarks)\.csv|gradebook\.db|timestamp\.txt|submission_metadata\.yml"
+    r"|step\d\d_\w+(-\d+)?\.py|[^/]+\.ipynb)$|_assignsubmission_"
+)
+OUR_FOLDERS = ("examples", "exercises", "solutions", "steps", "tests", "docs", "grader", "dist")
+
+
 class TorchFacts(msgspec.Struct):
     """What torch reports about itself."""
 
@@ -104,6 +114,25 @@ def examine(folder: Path, looking_at: Callable[[str], None] = lambda what: None)
         yield from trial_run()
     yield spoken()
     yield screen()
+    if paths.SOLUTIONS.name == "solutions":  # a teacher's copy: in a learner's, it is the learner's own work
+        yield from published(paths.ROOT)
+
+
+def published(root: Path) -> Iterator[Examined]:
+    """What one `git add -A` would publish of a class: names, marks, what students handed in; nothing where nothing."""
+    listing = ["git", "-C", str(root), "-c", "core.quotePath=off", "ls-files", "-co", "--exclude-standard", "-z"]
+    try:
+        there = subprocess.run(listing, capture_output=True, timeout=20, check=True).stdout.decode(errors="replace")
+    except (OSError, subprocess.SubprocessError):
+        return  # no git, or no clone
+    names = [name for name in there.split("\0") if OF_A_CLASS.search(name) and name.split("/")[0] not in OUR_FOLDERS]
+    if names:
+        first = names[0].split("/")[0]
+        files = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
+        says = _("git would publish names, marks or what students handed in: {files}").format(files=files)
+        place = shlex.quote(first)
+        fix = f"echo {shlex.quote('/' + first)} >> .gitignore && git rm -r -q --cached --ignore-unmatch {place}"
+        yield Examined(_("privacy"), "limited", says, fix)
 
 
 def works(findings: list[Examined]) -> bool:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,18 +32,21 @@ class NoBuilder(RuntimeError):
     """The package that builds wheels is not installed, or refused; the message says which."""
 
 
-def release(folder: Path) -> list[Path]:
-    """Writes the learner's kit, the wheel, the notebooks and the instructor's bundle; returns their paths.
+def release(folder: Path, on_step: Callable[[str, int], None] = lambda name, size: None) -> Iterator[Path]:
+    """Writes the learner's kit, the wheel, the instructor's bundle and the notebooks; yields the path of each as it is
+    written. `on_step` is called with each recorded step and its size in bytes.
 
     Raises NotOverwritten, NotRecorded (see kit.build) and NoBuilder.
     """
     version = metadata()["version"]
     folder.mkdir(parents=True, exist_ok=True)
-    built = kit.build(folder / "kit")
+    built = kit.build(folder / "kit", on_step=on_step)
     learners = folder / f"{kit.TOP}-{version}.zip"
     shutil.copy2(built, learners)
-    bundle = instructors_bundle(folder / f"{kit.TOP}-instructor-{version}.zip")
-    return [learners, wheel(built, folder), bundle, *colab.write(folder / "notebooks")]
+    yield learners
+    yield wheel(built, folder)
+    yield instructors_bundle(folder / f"{kit.TOP}-instructor-{version}.zip")
+    yield from colab.write(folder / "notebooks")
 
 
 def metadata() -> dict[str, Any]:

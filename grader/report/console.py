@@ -77,6 +77,29 @@ def class_progress(total: int) -> Iterator[Callable[[Graded, bool], None]]:
 
 
 @contextmanager
+def counted(total: int) -> Iterator[Callable[[], None]]:
+    """A bar with the time left on standard error, removed at the end; in a pipe, an occasional line."""
+    console = Console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    began = said = time.monotonic()
+    done = 0
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=total)
+
+        def advance() -> None:
+            nonlocal done, said
+            done += 1
+            bar.update(task, advance=1)
+            now = time.monotonic()
+            if not console.is_terminal and now - said > LINE_SECONDS:
+                said, left = now, round((now - began) / done * (total - done))
+                line = _("{done} of {total} read; {left} s left").format(done=done, total=total, left=left)
+                print(line, file=sys.stderr, flush=True)
+
+        yield advance
+
+
+@contextmanager
 def waiting() -> Iterator[Callable[[str], None]]:
     """A status line on standard error, removed at the end; nothing unless it is a terminal."""
     console = Console(stderr=True)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from grader.base.framing import BadMessage
 from grader.base.limits import Limits
+from grader.calls.framing import BadMessage
 from grader.sandbox import scratch
 from grader.sandbox.commands import Command, Reply
 from grader.sandbox.cpus import allowed

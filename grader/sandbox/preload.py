@@ -53,7 +53,7 @@ def warm_up() -> None:
     import torch
 
     from grader.calls.builtins import FAMILIES, IN_ANY_FORM, BuiltIns
-    from grader.calls.memory import LargestStorage
+    from grader.calls.counters import LargestStorage
     from grader.calls.modes import OneDevice
 
     torch.default_generator.manual_seed(0)

@@ -14,8 +14,8 @@ from typing import Protocol
 
 import msgspec
 
-from grader.base.framing import PREFIX, BadMessage, frame, frame_sizes
 from grader.base.limits import Limits
+from grader.calls.framing import PREFIX, BadMessage, frame, frame_sizes
 
 FAULT_LINE = re.compile(r'File "([^"\n]{1,200})", line (\d{1,7}) in ([\w<>.]{1,100})')
 FAULTS_KEPT = 16 << 10

@@ -24,10 +24,10 @@ import msgspec
 import torch
 from torch import nn
 
-from grader.base.framing import PREFIX
 from grader.base.limits import Limits
 from grader.calls.call import Call, Options, Outcome, Raised
 from grader.calls.codec import decode_call_later, decode_load, decode_outcome, encode_call, encode_outcome
+from grader.calls.framing import PREFIX
 from grader.calls.responder import Responder
 from grader.sandbox.environment import NO_TERMINAL
 from grader.sandbox.importer import PACKAGE, BesideImporter, SubmissionImporter

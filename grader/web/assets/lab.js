@@ -62,6 +62,7 @@ export class LabPlace {
   async run(event) {
     event.preventDefault();
     const chosen = new FormData(this.form);
+    document.body.dataset.tab = "right";
     this.running = { done: 0, left: "", what: "" };
     this.show(this.running);
     await post(`/do/lab/${this.name}`, { prediction: chosen.get("words") || chosen.get("prediction") || "", seconds: chosen.get("seconds") }).catch((error) => {
@@ -79,7 +80,7 @@ export class LabPlace {
     ] : failed ? [icon("fail"), el("p", {}, failed)] : []));
     if (result && result !== this.result) {
       this.result = result;
-      this.page.replaceChildren(el("iframe", { src: `/lab-result/${this.name}?at=${result}`, title: t("What was measured"), sandbox: "" }));
+      this.page.replaceChildren(el("iframe", { src: `/lab-result/${this.name}?at=${result}#prediction`, title: t("What was measured"), sandbox: "" }));
     } else if (!this.result) {
       this.page.replaceChildren(el("p", { class: "empty" }, t("Predict first, then run it: what was measured stands here.")));
     }
