@@ -211,6 +211,7 @@ def test_dropout_acts_on_weights(student: Implementation, reference: Implementat
         first, second = dropped[:, half:, :half].chunk(2, dim)  # no weight is in two pairs
         _share_is_near(first & second, DROPPED**2, sentence)
     _bias_is_dropped_too(student)
+    _scores_are_not_dropped(student, reference, parameters)
 
 
 @points(1.5)
@@ -243,6 +244,20 @@ def _bias_is_dropped_too(student: Implementation) -> None:
     theirs.load_parameters(parameters)
     context = theirs(torch.zeros(16, 1, 2)).tensor()
     _each_is_zero_or_scaled(context, torch.ones_like(context))
+
+
+def _scores_are_not_dropped(student: Implementation, reference: Implementation, values: dict[str, Tensor]) -> None:
+    # Each token's own score is above the others' here: a score that is dropped changes the weights that are kept.
+    tokens = len(values["W_value.weight"]) // 2
+    values = values | dict.fromkeys(("W_query.weight", "W_key.weight"), 2 * values["W_value.weight"])
+    theirs, ours = (
+        with_values(side, values, "CausalAttention", tokens, 2 * tokens, tokens, DROPPED)
+        for side in (student, reference)
+    )
+    x = torch.eye(tokens).repeat(4, 1, 1)
+    without = ours(x)
+    agree(theirs(x), without, terms=4 * tokens)
+    _each_is_zero_or_scaled(theirs.train()(x).tensor()[..., :tokens], without.tensor()[..., :tokens])
 
 
 def _each_is_zero_or_scaled(got: Tensor, plain: Tensor) -> None:

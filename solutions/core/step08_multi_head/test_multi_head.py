@@ -180,13 +180,13 @@ def test_follows_device(student: Implementation, reference: Implementation, draw
 @points(1)
 def test_dropout_acts_on_weights(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Each weight of each sequence and head is dropped by itself."""
-    # The result shows the weights, twice for each head: all scores are 0, the values are unit vectors, and out_proj
-    # changes nothing.
+    # The result shows the weights, twice for each head: the values are unit vectors, and out_proj changes nothing. A
+    # token's own score is above the others', so that dropout on scores shows, too.
     tokens, heads = 16, 4
     width = heads * 2 * tokens
     in_one = {
-        "W_query.weight": torch.zeros(width, tokens),
-        "W_key.weight": torch.zeros(width, tokens),
+        "W_query.weight": 2 * torch.eye(tokens).repeat(2 * heads, 1),
+        "W_key.weight": 2 * torch.eye(tokens).repeat(2 * heads, 1),
         "W_value.weight": torch.eye(tokens).repeat(2 * heads, 1),
         "out_proj.weight": torch.eye(width),
         "out_proj.bias": torch.zeros(width),

@@ -180,14 +180,15 @@ def test_follows_device(student: Implementation, reference: Implementation, draw
 @points(1)
 def test_dropout_on_weights_and_output(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """In training weights are dropped, and so are numbers of the output."""
-    # The output shows the weights of the first and the last head, each of them four times: all scores are 0, a head's
-    # values are unit vectors, twice, and c_proj puts the columns of these two heads into both halves.
+    # The output shows the weights of the first and the last head, each of them four times: a head's values are unit
+    # vectors, twice, and c_proj puts the columns of these two heads into both halves. A token's own score is above the
+    # others', so that dropout on scores shows, too.
     tokens, heads = 16, 4
     width = heads * 2 * tokens
     half = torch.eye(width)[[*range(width // 4), *range(-width // 4, 0)]]
     values = torch.cat([torch.eye(tokens).repeat(2 * heads, 1), torch.zeros(width, width - tokens)], dim=1)
     parameters = {
-        "c_attn.weight": torch.cat([torch.zeros(2 * width, width), values]),
+        "c_attn.weight": torch.cat([2 * values, 2 * values, values]),
         "c_proj.weight": torch.cat([half, half]),
     }
     theirs = student.CausalSelfAttention(width, heads, tokens, dropout=DROPPED, bias=False)
