@@ -244,6 +244,15 @@ soak: .venv/ready-test ## kit: 500 submissions, right, wrong and hostile, throug
 fuzz: .venv/ready-test ## kit: Seek bytes that break the decoder of answers, guided by coverage (EXAMPLES=20000)
 	@KIT_FUZZ=$(or $(EXAMPLES),20000) $(VENV) -m pytest -q tests/test_messages.py -k guided
 
+# MODULE=grader/marks/sheets.py TESTS="tests/test_bounds.py tests/test_assignments.py"; it works in a copy.
+.PHONY: mutate
+mutate: .venv/ready-test ## kit: Small faults in a module that its tests have to notice: MODULE=file TESTS="files" (takes long)
+	@rm -rf dist/mutate && mkdir -p dist/mutate && git ls-files -z | xargs -0 cp --parents -t dist/mutate
+	@ln -s "$(CURDIR)/.venv" dist/mutate/.venv
+	@cd dist/mutate && sed -e 's|MODULE"|$(MODULE)"|' -e 's|TESTS"|$(TESTS)"|' tests/mutate.toml > mutate.toml && \
+	  .venv/bin/cosmic-ray init mutate.toml session.sqlite && .venv/bin/cosmic-ray exec mutate.toml session.sqlite && \
+	  .venv/bin/cr-report session.sqlite --surviving-only --show-diff
+
 .PHONY: bench-grade
 bench-grade: .venv/ready ## kit: How fast grading is, as ratios to importing torch
 	@$(VENV) -m tests.bench_grade

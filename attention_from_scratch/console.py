@@ -25,8 +25,8 @@ OPTION = {name: f"--{name.lower().replace('_', '-')}" for name in (
     "FOLDER", "LOG",
 )}  # fmt: skip
 POSITION = {
-    "watch": "STEP", "hint": "STEP", "repro": "STEP", "lesson": "STEP", "reset": "STEP", "solution": "STEP",
-    "lab": "NAME", "begin": "TRACK",
+    "course": "STEP", "watch": "STEP", "hint": "STEP", "repro": "STEP", "lesson": "STEP", "reset": "STEP",
+    "solution": "STEP", "lab": "NAME", "begin": "TRACK",
 }  # fmt: skip
 FLAG = {"RESUME": "--resume", "PAGE": "--page"}
 SHORT = {
@@ -37,7 +37,7 @@ SHORT = {
 SAID = {
     "en": {
         "usage": "attention start FOLDER makes a course there. In that folder:\n"
-        "  attention grade   attention watch   attention lesson STEP=4   attention --help",
+        "  attention course   attention grade   attention watch   attention lesson STEP=4   attention --help",
         "made": "The course is in {folder}. Type:\n  cd {folder}\n  attention grade",
         "kept": "{file} was there and was left alone.",
         "other": "{folder} holds something other than a course. Type: attention start OTHER",
@@ -50,7 +50,7 @@ SAID = {
     },
     "ko": {
         "usage": "attention start 폴더: 그 폴더에 강의를 만듭니다. 그 폴더 안에서는 다음과 같이 입력합니다.\n"
-        "  attention grade   attention watch   attention lesson STEP=4   attention --help",
+        "  attention course   attention grade   attention watch   attention lesson STEP=4   attention --help",
         "made": "강의를 {folder}에 만들었습니다. 다음을 입력하세요.\n  cd {folder}\n  attention grade",
         "kept": "{file}: 이미 있는 파일이라 그대로 두었습니다.",
         "other": "{folder}에는 강의가 아닌 다른 것이 있습니다. 다음을 입력하세요: attention start 다른_폴더",
@@ -168,6 +168,8 @@ def translated(words: list[str]) -> list[str]:
             begun += [OPTION[name], value]
         else:
             raise NotPossible(said("word", command=command, word=word))
+    if command == "lesson" and FLAG["PAGE"] in begun:
+        return ["course", *(word for word in begun[1:] if word != FLAG["PAGE"])]
     return begun
 
 

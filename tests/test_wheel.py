@@ -99,6 +99,8 @@ def test_words_of_make() -> None:
     """`attention X STEP=4` is what `make X STEP=4` runs."""
     assert console.translated(["grade", "STEP=1-6,13"]) == ["grade", "--step", "1-6,13"]
     assert console.translated(["lesson", "STEP=4"]) == ["lesson", "4"]
+    assert console.translated(["course", "STEP=4"]) == ["course", "4"]
+    assert console.translated(["lesson", "STEP=4", "PAGE=1"]) == ["course", "4"]
     assert console.translated(["lab", "NAME=flash", "SEED=3"]) == ["lab", "flash", "--seed", "3"]
     assert console.translated(["lab", "LOG=on"]) == ["lab", "--log", "on"]
     assert console.translated(["train", "RESUME=1"]) == ["train", "--resume"]

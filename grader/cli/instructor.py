@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 OUT = Path("dist/class")
 SQLITE = "sqlite:///"
+SHOWN = 40  # students whose unread files the screen names
 PLAIN = "attention"  # the assignment of a class without assignments.toml
 
 
@@ -122,6 +123,7 @@ def _say_class(done: Done, out: Path) -> None:
     from grader.feedback import class_table
     from grader.marks import changes
     from grader.report import console
+    from grader.report.terminal import plain
 
     console.say(class_table.terminal(done.standings, done.kept))
     said = _("The class page is {file}, the scores are in {table}.")
@@ -135,10 +137,13 @@ def _say_class(done: Done, out: Path) -> None:
     if waiting:
         said = _("A second look was asked for, and nobody has answered: {names}.")
         print(said.format(names=", ".join(waiting)), file=sys.stderr)
-    unread = [standing.student for standing in done.standings if standing.unread and standing.score is not None]
+    unread = [standing for standing in done.standings if standing.unread and standing.score is not None]
     if unread:
         said = _("Files of {count} students were not read: the class page and {table} name each, with the reason.")
         print(said.format(count=len(unread), table=out / "files.csv"), file=sys.stderr)
+        for standing in unread[:SHOWN]:
+            files = "; ".join(f"{file} ({reason})" for file, reason in standing.unread)
+            print(f"  {plain(standing.student)}: {plain(files)}", file=sys.stderr)
     if done.left_out:
         said = _("Not graded, because each student needs a folder: {files}. Put each, unpacked, into one.")
         print(said.format(files=", ".join(map(readable, done.left_out))), file=sys.stderr)

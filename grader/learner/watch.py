@@ -391,4 +391,4 @@ def run(
     session = Watch(folder, start, device, console, required, names, page=page)
     with contextlib.suppress(KeyboardInterrupt):
         session.run()
-    console.print(_("To continue, type: make watch"))
+    console.print(_("To continue, type: make course") if page else _("To continue, type: make watch"))
