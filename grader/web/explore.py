@@ -29,6 +29,7 @@ TEXTS = (
     N_("Outline: the model's own probability. Filled: after temperature, top-k and top-p. Click a token to append it."),
     N_("Point at a token: arcs lead to what it attends to in this head."),
     N_("Silence each head in turn"),
+    N_("Step 10 does not pass yet."),
     N_("Stop"),
     N_("The guess after each layer"),
     N_("The model sees the last {count} tokens; the {cut} before them are left out."),

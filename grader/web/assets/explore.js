@@ -114,14 +114,14 @@ class Explore {
       ["positions", t("positions off"), { positions: false }],
       ["head", t("head {head} silenced", { head }), { silenced: [[this.layer, this.head]] }],
       ["dropout", t("dropout on"), { dropout: DROPPED }],
-      this.about.flash && ["flash", t("flash in place of naive"), { flash: true }],
+      ["flash", t("flash in place of naive"), { flash: true }, !this.about.flash && t("Step 10 does not pass yet.")],
       ["start", t("before training"), { trained: false }],
       ["code", t("the reference in place of yours"), { code: "kit" }],
-    ].filter(Boolean);
+    ];
     if (this.changes.head) this.changes.head = switches[2][2];
     this.names = Object.fromEntries(switches.map(([name, label]) => [name, label]));
-    this.whatIf.replaceChildren(el("span", { class: "look-label" }, t("What if")), ...switches.map(([name, label, change]) =>
-      el("button", { type: "button", "aria-pressed": String(name in this.changes), onclick: () => this.#switch(name, change) }, label)));
+    this.whatIf.replaceChildren(el("span", { class: "look-label" }, t("What if")), ...switches.map(([name, label, change, missing]) =>
+      el("button", { type: "button", disabled: !!missing, title: missing, "aria-pressed": String(name in this.changes), onclick: () => this.#switch(name, change) }, label)));
   }
 
   #switch(name, change) {
@@ -366,8 +366,7 @@ class Explore {
     this.#drawMaps();
   }
 
-  // What the likeliest next token loses when a head is silenced, one after the other.
-  async #silenceEach() {
+  async #silenceEach() { // what the likeliest next token loses with each of them
     this.effects = (await ask("each", { view: this.#views()[0] }).catch((error) => this.#say(error.message, true)))?.effects;
     this.#drawHeads();
   }

@@ -33,11 +33,10 @@ function image(side, value, weight) {
 
 // The small map of a head: bytes, side × side.
 export function thumb(canvas, bytes, side) {
-  const { weight } = colours(canvas);
   canvas.width = canvas.height = 96;
   const pen = canvas.getContext("2d");
   pen.imageSmoothingEnabled = false;
-  pen.drawImage(image(side, (row, column) => bytes[row * side + column] / 255, weight), 0, 0, 96, 96);
+  pen.drawImage(image(side, (row, column) => bytes[row * side + column] / 255, colours(canvas).weight), 0, 0, 96, 96);
 }
 
 // The large map of a head, or the part of it that `zoom` names; it keeps where its cells are, for the pointer.

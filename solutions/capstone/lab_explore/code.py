@@ -86,7 +86,8 @@ def _learners(folder: Path, step: str, faults: dict[str, str]) -> types.ModuleTy
             if missing := [name for name in NAMES.get(step, ()) if not hasattr(module, name)]:
                 raise AttributeError(missing[0])
     except (Exception, SystemExit) as error:  # whatever a learner's file raises when it is imported
-        faults[step] = str(error)
+        if "None in sys.modules" not in str(error):  # else an earlier step is missing, which is said of that one
+            faults[step] = str(error)
         return None
     return module
 
