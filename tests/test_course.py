@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 
 import pytest
+import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
@@ -166,11 +168,24 @@ def test_a_right_answer_is_never_diagnosed(step: Solution) -> None:
         assert clinic.diagnosis(replaced, 1) == {}
 
 
-def nonsense(step: Solution) -> dict[str, object]:
+def nothing(tensor: Tensor) -> Tensor:
+    """Zeros of a result's shape."""
+    return tensor * 0
+
+
+def noise(tensor: Tensor) -> Tensor:
+    """Random numbers of a result's shape."""
+    if not tensor.is_floating_point():
+        return tensor.flip(-1) if tensor.dim() else tensor
+    return torch.randn_like(tensor) + tensor * 0  # with a gradient
+
+
+def nonsense(step: Solution, garbled: Callable[[Tensor], Tensor] = nothing) -> dict[str, object]:
     """Every public name of the step, replaced by one that does none of its work."""
 
     def first_tensor(*args: object, **kwargs: object) -> object:
-        return next((value for value in [*args, *kwargs.values()] if isinstance(value, Tensor)), None)
+        found = next((value for value in [*args, *kwargs.values()] if isinstance(value, Tensor)), None)
+        return found if found is None or garbled is nothing else garbled(found)
 
     def silent(kind: type) -> type:
         if not issubclass(kind, nn.Module):
@@ -180,7 +195,7 @@ def nonsense(step: Solution) -> dict[str, object]:
         class Silent(kind):  # type: ignore[misc, valid-type]
             def forward(self, *args: Tensor, **kwargs: Tensor) -> object:
                 return tree_map(
-                    lambda leaf: leaf * 0 if isinstance(leaf, Tensor) else leaf, super().forward(*args, **kwargs)
+                    lambda leaf: garbled(leaf) if isinstance(leaf, Tensor) else leaf, super().forward(*args, **kwargs)
                 )
 
         return Silent
@@ -194,16 +209,18 @@ def nonsense(step: Solution) -> dict[str, object]:
 
 
 @every_step
-def test_nonsense_has_no_points(step: Solution) -> None:
+@pytest.mark.parametrize("garbled", [nothing, noise])
+def test_nonsense_has_no_points(step: Solution, garbled: Callable[[Tensor], Tensor]) -> None:
     """No check gives points to code that does none of the work: not for leaving its input alone, not for refusing."""
-    passed = [name for name, verdict in verdicts(step, 1, nonsense(step)).items() if verdict.status == "pass"]
+    wrong = nonsense(step, garbled)
+    passed = [name for name, verdict in verdicts(step, 1, wrong).items() if verdict.status == "pass"]
     if passed:
         say(f"{step.name}: code that does none of the work passes {', '.join(passed)}. Also compare values there.")
 
 
 @every_step
 def test_missing_the_point_costs_half(step: Solution) -> None:
-    """What misses that which the step is named for gets at most half of its points."""
+    """A wrong way that misses the point of the step gets at most half of its points."""
     points = {check.name: check.points for check in step.checks}
     for wrong in step.misconceptions:
         if wrong.misses_the_point:

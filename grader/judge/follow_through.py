@@ -27,7 +27,7 @@ LOST = ("fail", "timeout", "todo")
 
 @dataclass
 class Earlier:
-    """What keeps a step from being graded as it is: earlier steps that are `wrong`, and such that are not `here`, which
+    """What keeps a step from being graded as it is: earlier steps that are `wrong`, and those that are `absent`, which
     another assignment may hold. `names` are those of both, in order."""
 
     wrong: list[StepResult] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """What a file takes from the files beside it, name by name, as their texts say: a wrong class that nobody imports
 blocks no step.
 
-What a file does when it runs is nobody's word but its own: `__import__`, `getattr` and the like are not followed.
+Only import statements are read: `__import__`, `getattr` and the like are not followed.
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ class Fingerprint(msgspec.Struct, array_like=True, frozen=True):
     pairs: tuple[bytes, ...] = ()
     loose: int = 0
     due_error: bool = False  # of anything that was given where an error was due
+    silent: bool = False  # random, and without a zero that would tell one way of drawing from another
 
 
 def follows(call: Call, device: str) -> bool:
@@ -61,7 +62,8 @@ def fingerprint(
     tokens = drawn and outcome.raised is None and randomness.has_tokens(outcome)
     loose = _described(call, outcome, device, last, sampled=True)[0] if tokens else 0
     numbers = tuple(_packed(tensor) for tensor in tensors)
-    return Fingerprint(checksum, numbers, profile if randomness.tells(profile) else (), pairs, loose)
+    tells = randomness.tells(profile)
+    return Fingerprint(checksum, numbers, profile if tells else (), pairs, loose, silent=drawn and not tells)
 
 
 def agree_in(recorded: Fingerprint, exchange: Exchange, device: str, last: bool = True, exactly: bool = False) -> bool:

@@ -192,7 +192,7 @@ class Tape(Witness):
             counts = question.counts(place, wrong.replaced)
             if counts and not agree_in(recorded, exchange, question.device, last):
                 shapes = randomness.shapes(exchange.outcome) if exchange.outcome else []
-                return bool(recorded.profile) and len(recorded.profile) == len(shapes)
+                return recorded.silent and 0 < len(recorded.numbers) == len(shapes)
         return False
 
     def exactly(self, wrong: Misconception, question: Question) -> bool:

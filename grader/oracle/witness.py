@@ -164,7 +164,9 @@ class AskedHere(Witness):
         if place < 0:
             return False
         theirs, parted = question.answers[place].outcome, known.outcomes[place]
-        return parted.drawn and theirs is not None and same_kinds(parted.outcome, theirs)
+        if not parted.drawn or theirs is None or not same_kinds(parted.outcome, theirs):
+            return False
+        return not randomness.tells(randomness.profile(parted.outcome))  # else what was dropped tells the difference
 
     def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
         """See `Witness`."""

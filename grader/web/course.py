@@ -116,7 +116,11 @@ class CoursePage:
         return HTMLResponse(template.render(language=language.current(), data=data))
 
     def _lesson(self, name: str, request: Request) -> dict[str, Any]:
-        return {"html": self.lessons(name), "hints": lesson.hints(name, self.board.folder)}
+        effort = lessons.effort(name)
+        return {
+            "html": self.lessons(name), "hints": lesson.hints(name, self.board.folder), "effort": str(effort),
+            "difficulty": effort.difficulty,
+        }  # fmt: skip
 
     def _verdict(self, name: str, request: Request) -> dict[str, Any]:
         result, file = self.board.results.get(name), self.board.folder / f"{name}.py"

@@ -16,6 +16,7 @@ TEXTS = (
     N_("Colours: dark"),
     N_("Colours: light"),
     N_("Course"),
+    N_("Difficulty: {number} of 3"),
     N_("Every step passes. Well done."),
     N_("Explore"),
     N_("Hint {number} of {total}"),

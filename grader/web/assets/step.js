@@ -1,5 +1,5 @@
 // A step: its lesson with hints in the middle, its verdict on the right, and after green what was built and what comes next.
-import { el, get, html, icon, post, t } from "./kit.js";
+import { el, get, html, icon, post, t, unseen } from "./kit.js";
 import { short } from "./map.js";
 import { toDo } from "./course.js";
 
@@ -35,8 +35,10 @@ export class StepPlace {
   }
 
   async read() {
-    const { html: text, hints } = await get(`/data/lesson/${this.name}`);
-    this.lesson.replaceChildren(html(text || `<p>${t("There is no lesson for this step.")}</p>`));
+    const { html: text, hints, effort, difficulty } = await get(`/data/lesson/${this.name}`);
+    this.lesson.replaceChildren(
+      effort && el("p", { class: "small kind", title: t("Difficulty: {number} of 3", { number: difficulty }) }, effort, unseen(t("Difficulty: {number} of 3", { number: difficulty }))),
+      html(text || `<p>${t("There is no lesson for this step.")}</p>`));
     this.drawHints(hints);
   }
 

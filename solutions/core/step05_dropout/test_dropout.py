@@ -158,6 +158,7 @@ def test_seed_repeats(student: Implementation, reference: Implementation, draw: 
         seed == other_seed or not torch.equal(seeded, other),
         _("Two calls with different seeds dropped the same elements."),
     )
+    holds(bool((seeded * x >= 0).all()), _("An element that was kept has another sign than before."))
 
 
 @points(0.5)

@@ -17,6 +17,7 @@ from grader.checks.assertions import (
     points,
     twins,
     unmodified,
+    with_values,
 )
 from grader.checks.regimes import AskedModule, every_regime
 
@@ -170,8 +171,10 @@ def test_dropout_acts_on_weights(student: Implementation, reference: Implementat
     ours.load_parameters(parameters)
     x = torch.eye(tokens).repeat(16, 1, 1)
     without = ours.eval()(x)
-    agree(theirs.eval()(x), without, terms=4 * tokens)  # where this is wrong, no rate says anything
-    plain, got = without.tensor(), theirs.train()(x).tensor()
+    # Where this is wrong, no rate says anything.
+    evaluated = with_values(student, parameters, "CausalAttention", tokens, 2 * tokens, tokens, DROPPED)
+    agree(evaluated(x), without, terms=4 * tokens)
+    plain, got = without.tensor(), theirs(x).tensor()
     holds(
         got.shape == plain.shape,
         _("In training the context has shape {got}, and it should have {expected}.").format(

@@ -17,6 +17,7 @@ from grader.checks.assertions import (
     points,
     twins,
     unmodified,
+    with_values,
 )
 from grader.checks.regimes import AskedModule, every_regime
 
@@ -205,8 +206,10 @@ def test_dropout_acts_on_weights(student: Implementation, reference: Implementat
             module.load_parameters(parameters)
         x = torch.eye(tokens).repeat(16, 1, 1)
         without = modules[1].eval()(x)
-        agree(modules[0].eval()(x), without, terms=4 * width)  # where this is wrong, no rate says anything
-        _weights_are_dropped(modules[0].train()(x).tensor(), without.tensor(), heads)
+        # Where this is wrong, no rate says anything.
+        evaluated = with_values(student, parameters, name, tokens, d_out, tokens, DROPPED, heads)
+        agree(evaluated(x), without, terms=4 * width)
+        _weights_are_dropped(modules[0](x).tensor(), without.tensor(), heads)
 
 
 def _weights_are_dropped(got: Tensor, plain: Tensor, heads: int) -> None:

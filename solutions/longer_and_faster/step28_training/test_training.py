@@ -123,8 +123,9 @@ def test_checkpointed_saves_memory(student: Implementation, reference: Implement
 @points(1)
 def test_second_run_draws_the_same_dropout(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """With dropout the gradients are the slopes of the loss under the same masks."""
-    model = twins(student, reference, draw, "CheckpointedGPT", VOCABULARY, BLOCK, 3, 2, WIDTH, dropout=0.3)[0]
-    model.to(dtype=torch.float64)
+    model, ours = twins(student, reference, draw, "CheckpointedGPT", VOCABULARY, BLOCK, 3, 2, WIDTH, dropout=0.3)
+    for one in (model, ours):
+        one.to(dtype=torch.float64)
     ((inputs, targets),) = texts(draw, (2, BLOCK))
     values = {name: value.double() for name, value in model.parameters().items()}
     names = sorted(values)
@@ -156,6 +157,9 @@ def test_second_run_draws_the_same_dropout(student: Implementation, reference: I
     holds(model.is_training(), _("The model was in training mode, and forward left a part of it in eval mode."))
     unlike = _back_propagated(model.using(seed=seed + 1, gradients=True)(inputs, targets))[0]
     holds(unlike != here[0], _("In training with dropout = 0.3 another seed gave the same loss: nothing was dropped."))
+    for one in (model, ours):
+        one.load_parameters(values, evaluating=True)
+    agree(model(inputs, targets), ours(inputs, targets), terms=GUARDED)
 
 
 def _back_propagated(answer: Answer) -> tuple[float, dict[str, Tensor | None]]:
