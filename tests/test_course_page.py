@@ -255,7 +255,7 @@ def test_a_report_on_a_phone(spoken: str, tmp_path: Path) -> None:
         )
         assert lines == [1, 1]
         first, second = tab.value(
-            "[...document.querySelectorAll('.lead .panels svg')].map(one => one.getBoundingClientRect())"
+            "[...document.querySelectorAll('.panels svg')].map(one => one.getBoundingClientRect())"
             ".map(box => [box.top, box.bottom, box.right])"
         )
         assert first[1] <= second[0]

@@ -15,9 +15,12 @@ from grader.labs import parts
 from grader.web import explore
 from grader.web.explore_process import GPTProcess, GPTSilent
 from grader.web.texts import texts
+from solutions.capstone.lab_common import programs
 from solutions.capstone.lab_explore import code, weights
 from solutions.capstone.lab_explore.engine import Engine, View
+from solutions.capstone.lab_gpt2 import gpt2
 from solutions.core.lab_maps.lab import attention_maps
+from tests.test_capstone import tiny_gpt2  # noqa: F401  # a fixture
 from tests.test_labs import solved
 
 ALL = frozenset(code.core_steps())
@@ -208,6 +211,40 @@ def test_an_error_of_the_learners_names_its_line(written: Path) -> None:
     )
     with pytest.raises(parts.Stop, match=r"mine/step12_gpt.py, line \d+, in generate: NameError"):
         Engine(written, ALL).following(PLAIN, [], 1.0, 0, 1.0)
+
+
+# --- which parameters ---
+
+
+def test_gpt2s_weights_are_looked_into(
+    tiny_gpt2: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A random one of two layers, as Hugging Face's library writes it; its tokens are bytes."""
+    monkeypatch.setattr(gpt2, "found", lambda given: tiny_gpt2)
+    told = Engine(Path("nowhere"), frozenset()).about()["weights"]
+    assert next(one for one in told if one["name"] == "gpt2").items() >= {"block": 32, "layers": 2, "heads": 2}.items()
+    view = View("attention", "gpt2")
+    header, _body = (reading := Engine(Path("nowhere"), frozenset())).looked(view)
+    assert (header["tokens"][0], "".join(header["tokens"])) == ("at", "attention")
+    assert reading.look(view).agrees
+    assert header["unknown"] == []
+
+
+def test_what_was_trained_comes_first_and_a_damaged_one_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    programs.CHECKPOINT.parent.mkdir(parents=True)
+    programs.CHECKPOINT.write_bytes(programs.shipped("en").read_bytes())
+    changing = Engine(Path("nowhere"), frozenset())
+    assert changing.about()["weights"][0]["name"] == "trained"
+    first = numbers(changing, replace_in(PLAIN, weights="trained"))
+    torch.testing.assert_close(first, numbers(changing, PLAIN))
+    programs.CHECKPOINT.write_bytes(b"damaged")
+    about = changing.about()
+    assert [one["name"] for one in about["weights"]] == ["kit-en", "kit-ko"]
+    assert "make train" in about["faults"]["trained"]
 
 
 # --- the process ---

@@ -115,6 +115,19 @@ def chosen_language(asked: str | None, command: str) -> str:
         raise BadInput(said.format(name=unknown, known=", ".join(language.LANGUAGES), command=command)) from None
 
 
+def speak_in_stubs(given: argparse.Namespace) -> None:
+    """Writes the stubs that nobody has touched in the language, where one was asked for."""
+    folder = given.submission
+    if folder != EXERCISES or not (os.environ.get("KIT_LANG") or given.lang):
+        return
+    from grader.course import exercises
+
+    with contextlib.suppress(OSError):
+        if written := exercises.in_language(folder):
+            print(_("Wrote the untouched files of {folder} in this language: {count}").format(
+                folder=folder, count=len(written)), file=sys.stderr)  # fmt: skip
+
+
 # --- steps -----------------------------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -53,7 +52,7 @@ def _grade(given: Namespace) -> None:
             from grader.course import choice, submissions
             from grader.judge import grader as grading
 
-            _speak_in_stubs(given)
+            common.speak_in_stubs(given)
             read = submissions.read(given.submission)
             wanted = names or choice.by_default(read.sources, read.problems)
             limits = limits or common.limits(given, "grade", given.patience)
@@ -77,19 +76,6 @@ def _grade(given: Namespace) -> None:
             console.show(report, _again(given.submission), further, every_check=given.v)
         if given.html is not None:
             _write_page(report, given, to_stdout)
-
-
-def _speak_in_stubs(given: Namespace) -> None:
-    """Writes the stubs that nobody has touched in the language, where one was asked for."""
-    folder = given.submission
-    if folder != EXERCISES or not (os.environ.get("KIT_LANG") or given.lang):
-        return
-    from grader.course import exercises
-
-    with contextlib.suppress(OSError):
-        if written := exercises.in_language(folder):
-            print(_("Wrote the untouched files of {folder} in this language: {count}").format(
-                folder=folder, count=len(written)), file=sys.stderr)  # fmt: skip
 
 
 def _for_an_editor(report: Report, folder: Path) -> None:

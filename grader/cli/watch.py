@@ -65,6 +65,7 @@ def _course_line(parser: Parser) -> None:
 def _course(given: Namespace) -> None:
     with language.use(common.chosen_language(given.lang, "course")):
         start = common.one_step(given.step_name, "course") if given.step_name else None
+        common.speak_in_stubs(given)
         _begin_course(given, "course", start)
 
 

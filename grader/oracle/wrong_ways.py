@@ -211,7 +211,8 @@ class WrongWays(Text):
             body = []
         defined = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
         defined |= {ast.unparse(node.targets[0]) for node in body if isinstance(node, ast.Assign)}
-        if defined & {*way.facts.names, *self.definitions} or name not in self.definitions:
+        gives = any(isinstance(node, ast.Return) for node in body)  # it is the body of a function, whatever it defines
+        if (not gives and defined & {*way.facts.names, *self.definitions}) or name not in self.definitions:
             return way.code
         inside = textwrap.indent(way.code, "    ")
         node = ast.parse(self.definitions[name]).body[0]

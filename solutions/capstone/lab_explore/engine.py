@@ -146,21 +146,18 @@ class Engine:
             chances = torch.softmax(head(norm(torch.stack(streams))).float(), -1)  # (layers, vocabulary)
         return [(int(token), float(chance)) for chance, token in zip(*chances.max(-1))]
 
-    # --- answers: what a page is told, and bytes ---
-
     def about(self) -> dict[str, Any]:
-        """Whose code there is, and which parameters."""
-        return {
-            "whose": self.codes["yours"].whose, "faults": self.codes["yours"].faults,
-            "flash": self.codes["yours"].flash_attention is not None,
-            "weights": [self._told(self.read(name)) for name in weights.available()],
-        }  # fmt: skip
+        """Whose code there is, and which parameters; a checkpoint that can't be read is a fault, and left out."""
+        own = self.codes["yours"]
+        faults, found = dict(own.faults), []
+        for name in weights.available():
+            try:
+                found.append(weights.described(name))
+            except parts.Stop as stop:
+                faults[name] = str(stop)
+        return {"whose": own.whose, "faults": faults, "flash": own.flash_attention is not None, "weights": found}
 
-    def _told(self, read: weights.Weights) -> dict[str, Any]:
-        _vocabulary, block, layers, heads, _width = read.sizes
-        sizes = {"block": block, "layers": layers, "heads": heads}
-        steps = read.about.get("progress", {}).get("step", read.about.get("steps", 0))
-        return {"name": read.name, "sample": read.sample, "steps": steps, **sizes}
+    # --- answers: what a page is told, and bytes ---
 
     def looked(self, view: View) -> tuple[dict[str, Any], bytes]:
         """All but the maps of a view: the logits in falling order, float32, then a small map of each head, in bytes."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -93,20 +95,39 @@ def available() -> list[str]:
     return [name for name in ("trained", *(f"kit-{one}" for one in LANGUAGES), "gpt2") if file_of(name)]
 
 
+def described(name: str) -> dict[str, Any]:
+    """What a page is told of a checkpoint; GPT-2's parameters, some 500 MB, are not read for it. Raises Stop."""
+    with _worded(name) as file:
+        if name == "gpt2":
+            sizes, steps, sample = gpt2.read_sizes(file.parent), 0, SAMPLES[name]
+        else:
+            found = read(name)
+            steps = found.about.get("progress", {}).get("step", found.about.get("steps", 0))
+            sizes, sample = found.sizes, found.sample
+    return {"name": name, "steps": steps, "sample": sample, "block": sizes[1], "layers": sizes[2], "heads": sizes[3]}
+
+
 def read(name: str) -> Weights:
     """A checkpoint by its name. Raises Stop."""
-    file = file_of(name) if name in ("trained", "gpt2", *(f"kit-{one}" for one in LANGUAGES)) else None
-    if file is None:
-        raise Stop(_("These parameters are not on this machine: {name}").format(name=name))
-    try:
+    with _worded(name) as file:
         if name == "gpt2":
             words = BytePairs(gpt2.read_tokens(file.parent))
             sizes, tensors = gpt2.read_sizes(file.parent), gpt2.read_weights(file.parent)
             return Weights(name, sizes, words, tensors, {}, SAMPLES[name])
         tensors, about = training.read(file)
         sizes, pieces = training.Shape(**about["shape"]).sizes, Pieces(about["pieces"])
+        return Weights(name, sizes, pieces, tensors, about, SAMPLES.get(name) or str(about.get("start") or ""))
+
+
+@contextmanager
+def _worded(name: str) -> Iterator[Path]:
+    """The file of a checkpoint; what is wrong with it as a Stop."""
+    file = file_of(name) if name in ("trained", "gpt2", *(f"kit-{one}" for one in LANGUAGES)) else None
+    if file is None:
+        raise Stop(_("These parameters are not on this machine: {name}").format(name=name))
+    try:
+        yield file
     except (OSError, ValueError, KeyError, TypeError) as error:  # Unfit is a ValueError
         raise Stop(
             _("{file} can't be used ({reason}). Type: make train").format(file=file.name, reason=error)
         ) from None
-    return Weights(name, sizes, pieces, tensors, about, SAMPLES.get(name) or str(about.get("start") or ""))

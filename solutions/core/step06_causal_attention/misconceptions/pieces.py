@@ -1,6 +1,13 @@
-# What the blocks of step 6 share
+"""`CausalAttention` cut into pieces, so that each misconception replaces one of them."""
 
-```python
+import math
+
+import torch
+from torch import Tensor
+
+from solutions.core.step06_causal_attention import reference
+
+
 class Pieces(reference.CausalAttention):
     """The reference cut into pieces, so that each misconception replaces one of them."""
 
@@ -25,4 +32,3 @@ class Pieces(reference.CausalAttention):
             raise ValueError(f"x has {x.shape[1]} tokens, but context_length is {self.context_length}")
         query, key, value = self.projected(x)
         return self.context(self.weights(self.scores(query, key), self.may_attend(x.shape[1])), value)
-```

@@ -1,0 +1,1 @@
+"""What learners get wrong in step 6, each with the check that catches it."""
