@@ -138,7 +138,7 @@ def test_the_command_trains_resumes_and_writes(
     with pytest.raises(command_line.BadInput, match="too short to learn from"):
         run("train", "--model", "kit", "--text", "too short")
     programs.CHECKPOINT.write_bytes(b"damaged")
-    with pytest.raises(command_line.BadInput, match="is no checkpoint"):
+    with pytest.raises(command_line.BadInput, match="is not a checkpoint"):
         run("generate", "--model", "kit")
     with pytest.raises(command_line.BadInput, match="can't be gone on from"):
         run("train", "--model", "kit", "--text", "mine.txt", "--resume")

@@ -167,6 +167,7 @@ def test_json_is_the_contract(stubs: Path) -> None:
         ["--submission", "no/such/folder"],
         ["--step", "step99_nothing"],
         ["--device", "abacus"],
+        ["--device", "Cuda!"],
         ["--seed", "many"],
         ["--lang", "xx"],
         ["--json", "/no/such/folder/report.json", "--step", "1"],

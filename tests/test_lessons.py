@@ -59,7 +59,7 @@ def test_what_is_bold_renders_bold() -> None:
         for page in pages
         for token in parser.parse(page.read_text(encoding="utf-8"))
         for part in token.children or []
-        if part.type == "text" and "**" in part.content
+        if part.type == "text" and "**" in re.sub(r"[\w)\]]( ?)\*\*\1[\w(-]", "", part.content)  # a power
     ]
     assert literal == []
 

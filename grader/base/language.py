@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 LANGUAGES = ("en", "ko")
+DEVICE = re.compile(r"[a-z][a-z0-9_]*")  # how torch names devices; which of them are there, torch knows
 CATALOGUES = ROOT / "grader" / "locale"
 ENGINE, STEPS = "engine", "steps"
 

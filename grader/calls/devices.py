@@ -36,8 +36,13 @@ def is_there(name: str) -> bool:
 
 
 def states(wanted: str) -> dict[str, str]:
-    """The state of each device, where `wanted` is one or `all`: "checked", "not available" or "not requested"."""
+    """The state of each device, where `wanted` is one or `all`: "checked", "not available" or "not requested".
+
+    Raises RuntimeError where torch knows no device of this name.
+    """
     names = dict.fromkeys([CPU, accelerator() or "cuda", *([wanted] if wanted != "all" else [])])
+    if wanted != "all":
+        torch.device(wanted)  # raises RuntimeError where torch knows no device of this name
     return {
         name: "not requested" if wanted not in ("all", name) else "checked" if is_there(name) else "not available"
         for name in names

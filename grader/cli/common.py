@@ -11,7 +11,6 @@ import errno
 import io
 import itertools
 import os
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from grader.base.limits import Limits
 
 EXERCISES = Path("exercises")
-DEVICE = re.compile(r"[a-z][a-z0-9_]*")  # as torch names them; which are there, torch knows
 HAS_SOLUTIONS = (paths.ROOT / "solutions").is_dir()
 
 
@@ -61,7 +59,7 @@ def device_option(parser: Parser, default: str) -> None:
 
 def device_name(text: str) -> str:
     """Reads the name of a device, as torch names them."""
-    if not DEVICE.fullmatch(text):
+    if not language.DEVICE.fullmatch(text):
         raise Unfit(_("a device is named as torch names it: cpu, cuda, mps, xpu, or all"))
     return text
 

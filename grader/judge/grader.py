@@ -30,7 +30,7 @@ class UnfitCopy(GraderError):
 
 
 class NotIsolated(GraderError):
-    """A required isolation layer is unavailable on this machine. One line, with the command to type next."""
+    """What was required is not there: an isolation layer, or a device. One line, with the command to type next."""
 
 
 class UnknownLayer(ValueError):
@@ -255,6 +255,10 @@ def _both(one: Finished, other: Finished) -> Finished:
 
 
 def _not_isolated(unmet: Unmet) -> str:
+    if not unmet.layers:
+        return _(
+            "Nothing was graded: torch knows no device {device}. Type: python -m grader grade --device cpu"
+        ).format(device=unmet.device)
     layers = ", ".join(unmet.layers)
     if unmet.device == "cpu":
         return _(

@@ -62,7 +62,8 @@ class Broken(msgspec.Struct, tag=True):
 
 
 class Unmet(msgspec.Struct, tag=True):
-    """Nothing was run: on this device the required `layers` would not be in force."""
+    """Nothing was run: on this device the required `layers` would not be in force; without any, torch knows no such
+    device."""
 
     device: str
     layers: list[str]

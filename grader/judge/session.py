@@ -37,7 +37,11 @@ class Session:
 
     def _answer(self, request: GradeRequest) -> None:
         """Grades the steps of one request and sends each result as it is done."""
-        devices = known_devices.states(request.device)
+        try:
+            devices = known_devices.states(request.device)
+        except RuntimeError:
+            self.channel.send(Unmet(request.device, []))
+            return
         ran = [device for device, state in devices.items() if state == "checked"]
         if unmet := self._unmet(ran, request.limits):
             self.channel.send(unmet)

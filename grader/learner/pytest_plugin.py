@@ -128,6 +128,8 @@ class Grading:
             raise pytest.UsageError(
                 f"There is no language {unknown} here, only {known}. Type: pytest --lang en"
             ) from None
+        if not language.DEVICE.fullmatch(self.device):
+            raise pytest.UsageError(_("a device is named as torch names it: cpu, cuda, mps, xpu, or all"))
         if asked and not self.folder.is_dir():
             with language.use(self.language):
                 raise pytest.UsageError(_no_folder(asked))
