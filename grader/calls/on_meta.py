@@ -19,8 +19,7 @@ from torch import Tensor, nn
 
 from grader.calls.builtins import FunctionNames
 from grader.calls.call import MAX_NAMES, Call
-from grader.calls.inputs import Inputs
-from grader.calls.outputs import materialised
+from grader.calls.transfer import Inputs, materialised
 from grader.calls.values import leaves
 
 LONGEST = 1024

@@ -20,11 +20,10 @@ from grader.calls import devices, modules
 from grader.calls.builtins import IN_ANY_FORM, BuiltIns, FunctionNames, banned
 from grader.calls.call import Call, Outcome, Raised
 from grader.calls.counters import method_of
-from grader.calls.inputs import OF_AN_OBJECT, Inputs
 from grader.calls.memory import ResultBefore
 from grader.calls.modes import Circumstances
 from grader.calls.on_meta import Twins, Work
-from grader.calls.outputs import PLAIN, NotThere, described, materialised, travelling
+from grader.calls.transfer import OF_AN_OBJECT, PLAIN, Inputs, NotThere, described, materialised, travelling
 from grader.calls.values import HandleId, Placed, leaves
 
 CALLS_APART = 1_000_003  # between the seeds of a check's calls

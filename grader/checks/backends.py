@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from grader.calls.call import Call, Outcome
-from grader.calls.inputs import OF_AN_OBJECT
 from grader.calls.responder import Responder
+from grader.calls.transfer import OF_AN_OBJECT
 from grader.calls.values import leaves
 from grader.checks.bounded import lifted
 from grader.checks.draws import Draw
