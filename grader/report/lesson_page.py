@@ -20,6 +20,9 @@ from grader.report.svg import on_white
 
 PLACE = re.compile(r"^!\[(?P<caption>[^\]]+)\]\(picture:(?P<name>\w+)\)\n", re.MULTILINE)
 
+# A picture in characters right above the place of a drawn one.
+IN_CHARACTERS = re.compile(r"^```\n(?:(?!```).*\n)*```\n\s*\Z", re.MULTILINE)
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -49,9 +52,14 @@ def fragment(lesson: str, pictures: Mapping[str, Picture]) -> Markup:
     parts = []
     place = 0
     for match in PLACE.finditer(lesson):
-        parts.append(_part(lesson[place : match.start()]))
+        text = lesson[place : match.start()]
+        in_characters = IN_CHARACTERS.search(text) if match["name"] in pictures else None
+        parts.append(_part(text[: in_characters.start()] if in_characters else text))
         if match["name"] in pictures:
             parts.append(figure(pictures[match["name"]], match["caption"]))
+        if in_characters:  # what a terminal shows in the picture's place
+            folded = Markup('<details class="part characters"><summary>{}</summary>\n{}</details>')
+            parts.append(folded.format(_("In characters"), _markdown(in_characters[0])))
         place = match.end()
     parts.append(_part(lesson[place:]))
     return Markup("\n").join(parts)
