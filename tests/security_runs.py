@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from grader.classes import fingerprint
+from grader.classes import kit_version
 from grader.judge.grader import ROOT, Grader
 from grader.judge.launcher import GraderError
 from tests import hostile
@@ -256,7 +256,7 @@ class _Progress:
 
     @staticmethod
     def _of(attack: Attack) -> str:
-        return f"{attack.digest} {fingerprint.fingerprint()} {platform.release()}"
+        return f"{attack.digest} {kit_version.kit_version()} {platform.release()}"
 
 
 if __name__ == "__main__":

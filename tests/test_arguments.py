@@ -45,7 +45,10 @@ def run(*command: str, folder: Path = ROOT, **environment: str) -> subprocess.Co
         ("grader grade --track none", "그런 트랙이 없습니다: none. 있는 트랙: core"),
         ("grader grade --patience 101", "--patience 값이 맞지 않습니다: 100 이하여야 합니다."),
         ("grader grade --patience much", "--patience 값이 맞지 않습니다: 숫자가 아닙니다."),
-        ("grader grade --device tpu", "--device 값이 맞지 않습니다: 쓸 수 있는 값은 cpu, cuda, mps, all입니다."),
+        (
+            "grader grade --device tpu!",
+            "--device 값이 맞지 않습니다: 장치는 torch가 부르는 이름으로 씁니다: cpu, cuda, mps, xpu 또는 all.",
+        ),
         ("grader grade --open=3", "값을 받지 않는 옵션입니다: --open. 입력할 명령: python -m grader grade --help"),
         ("grader lesson 1 --lang xx", "지원하지 않는 언어입니다: xx. 쓸 수 있는 언어는 en, ko입니다. 입력할 명령: "),
         ("grader exercises --folder README.md", "README.md: 쓸 수 없습니다"),

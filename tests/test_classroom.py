@@ -24,7 +24,7 @@ import pytest
 from grader.base import paths, syntax
 from grader.base.limits import Limits
 from grader.base.results import Graded
-from grader.classes import class_run, fingerprint, one_round, roster
+from grader.classes import class_run, kit_version, one_round, roster
 from grader.classes import pool as pools
 from grader.classes.one_round import Request
 from grader.classes.pool import Pool, Task, TaskResult
@@ -239,7 +239,7 @@ def test_the_key_is_all_that_a_report_depends_on(tmp_path: Path) -> None:
 
 def task(name: str) -> tuple[str, Task]:
     """A task that a stand-in for the grader knows by its name."""
-    return name, Task(Submission(name), [STEP], "cpu", 1, "en", Limits(), fingerprint.fingerprint())
+    return name, Task(Submission(name), [STEP], "cpu", 1, "en", Limits(), kit_version.kit_version())
 
 
 def threads(grade: Callable[[Task], TaskResult], monkeypatch: pytest.MonkeyPatch) -> Pool:
@@ -386,9 +386,9 @@ def test_nothing_starts_after_a_stop(graders: pools._Graders) -> None:
 def test_a_new_pool_looks_at_the_kit_again(graders: pools._Graders, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its judges read the checks as they are by now."""
     monkeypatch.setattr(pools, "GRADERS", graders)
-    fingerprint.fingerprint()
+    kit_version.kit_version()
     with pools.processes(1, Limits()).opened():
-        assert fingerprint.fingerprint.cache_info().currsize == 0
+        assert kit_version.kit_version.cache_info().currsize == 0
 
 
 # --- the command, with real processes --------------------------------------------------------------------------------

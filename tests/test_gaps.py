@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.author import regime_table
-from grader.calls import inputs
+from grader.calls import transfer
 from grader.calls.responder import Responder
 from grader.checks.backends import LocalBackend
 from grader.checks.implementation import Implementation
@@ -213,7 +213,7 @@ def test_view_fails_on_each_strided_input(step: Solution, monkeypatch: pytest.Mo
         return made
 
     for name in ("_apart", "_reversed"):
-        monkeypatch.setattr(inputs, name, noting(getattr(inputs, name)))
+        monkeypatch.setattr(transfer, name, noting(getattr(transfer, name)))
     assert not refused(step, {})
     calls = getattr(step.checks_module, "CALLS", {})
     assert seen or all("views" in how.gaps for how in calls.values())

@@ -195,7 +195,7 @@ def misconception_lines(step: Solution) -> Iterator[str]:
             for way in entry.ways
             for line in way.code.splitlines()
         ):
-            if len(line) >= TELLING:
+            if len(line) >= TELLING and not line.startswith(("def ", "class ", "super()", "@")):
                 yield line
     for node in (node for tree in trees for node in ast.walk(tree)):
         if isinstance(node, ast.Return | ast.Assign | ast.If | ast.For) and node.col_offset:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from grader.author import translations
-from grader.base import files, language
-from grader.base.paths import ROOT, SOLUTIONS
+from grader.base import files, language, mistakes
+from grader.base.paths import ROOT, SOLUTIONS, step_folders
 
 CATALOGUES = sorted(SOLUTIONS.glob("*/*/ko.po"))
 TEXTS = [*ROOT.glob("*.ko.md"), *ROOT.glob("docs/*.ko.md"), *SOLUTIONS.glob("**/*.ko.md")]
@@ -85,6 +87,28 @@ def test_a_doubled_sentence_is_found() -> None:
 def test_no_sentence_of_a_text_is_doubled(path: Path) -> None:
     """A contract in a stub, say, says each thing once."""
     assert not [twice for said in language.catalogue(path).values() for twice in doubled(said)]
+
+
+def several(sources: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    """The English sentences that have more than one translation: at run time only one of them is ever shown."""
+    every: dict[str, set[str]] = {}
+    for english, korean in sources:
+        every.setdefault(english, set()).add(korean)
+    return {english: korean for english, korean in every.items() if len(korean) > 1}
+
+
+def test_a_second_translation_is_found() -> None:
+    """And one that is there twice in the same words is none."""
+    assert several([("step", "단계"), ("step", "스텝"), ("seed", "시드"), ("seed", "시드")]) == {
+        "step": {"단계", "스텝"}
+    }
+
+
+def test_a_sentence_has_one_translation() -> None:
+    """Whichever catalogue it stands in: the engine's, a step's, or the texts of its mistakes."""
+    folders = [folder for folder in step_folders() if mistakes.files_of(folder)]
+    catalogues = [language.catalogue(path).items() for path in [language.CATALOGUES / "ko.po", *CATALOGUES]]
+    assert not several(chain(*catalogues, *map(mistakes.translations, folders)))
 
 
 # --- how catalogues are kept -----------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import base64
 import math
 import os
 import re
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -356,7 +357,7 @@ def test_ctrl_c_keeps_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     outcome = lab.run(LABS["scale"], held, "it vanishes")
     assert outcome.stopped
     assert held.results.distinct("d") == [4, 16]
-    page = lab.write(outcome, tmp_path).read_text(encoding="utf-8")
+    page = lab_page.write(outcome, tmp_path).read_text(encoding="utf-8")
     assert "It was stopped early" in page
     assert "it vanishes" in page
 
@@ -370,7 +371,7 @@ def _interrupt_at(done: float | None) -> None:
 def test_a_page_needs_nothing_else(spoken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with language.use(spoken):
         outcome = lab.run(LABS["scale"], bench("scale", 0.5), "<b>3</b>")
-        page = lab.write(outcome, tmp_path).read_text(encoding="utf-8")
+        page = lab_page.write(outcome, tmp_path).read_text(encoding="utf-8")
         assert outcome.lesson.title in page
         assert f'<html lang="{spoken}">' in page
     assert "<script" not in page
@@ -578,10 +579,10 @@ def test_the_page_of_a_running_lab_has_what_is_measured_so_far(tmp_path: Path, m
 
     held = bench("scale", 0.5)
     held._tell = tell
-    outcome = lab.run(LABS["scale"], held, folder=tmp_path)
+    outcome = lab.run(LABS["scale"], held, watch=partial(lab_page.write_so_far, folder=tmp_path))
     assert 'http-equiv="refresh"' in seen[-1]
     assert "<svg" in seen[-1]
-    assert 'http-equiv="refresh"' not in lab.write(outcome, tmp_path).read_text(encoding="utf-8")
+    assert 'http-equiv="refresh"' not in lab_page.write(outcome, tmp_path).read_text(encoding="utf-8")
 
 
 def test_a_long_table_is_folded_and_pictures_are_drawn_for_a_phone_too() -> None:

@@ -350,7 +350,7 @@ def test_a_kernel_was_never_started(term: Term) -> None:
 def test_damaged_notebooks_are_graded_and_asked_about(term: Term) -> None:
     """Their pages say why, and a person is asked to look: it is no zero like another."""
     found = rows(f"sqlite:///{term.folder}/gradebook.db", ["damaged", "nobody"])
-    assert all(row[:2] == (0.0, True) and "is damaged" in row[2] for key, row in found.items() if key[0] == "damaged")
+    assert all(row[:2] == (None, True) and "is damaged" in row[2] for key, row in found.items() if key[0] == "damaged")
     assert all(row[:2] == (0.0, False) for key, row in found.items() if key[0] == "nobody")
     assert "is damaged: it is not a notebook" in term.feedback("damaged")
     assert "was rebuilt from its answers" in term.feedback("oscar")
@@ -395,7 +395,7 @@ def test_nothing_is_lost_where_a_notebook_is_rebuilt(tmp_path: Path) -> None:
     said, _errors = command.communicate(timeout=600)
     assert command.returncode == 0 and said.count("is rebuilt from what was released") == 2, said
     for student, points, ends in (
-        ("twice", 0.0, ["So that the spread stays the same."]),
+        ("twice", None, ["So that the spread stays the same."]),
         ("renamed", 6.0, ["So that the spread stays the same.", "A note of my own.", "YOUR ANSWER HERE"]),
     ):
         graded = nbformat.read(folder / "autograded" / student / ASSIGNMENT / released.name, as_version=4)

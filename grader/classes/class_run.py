@@ -17,7 +17,7 @@ from grader.base.language import gettext as _
 from grader.base.names import Roll
 from grader.base.paths import typed
 from grader.base.results import Graded
-from grader.classes import fingerprint
+from grader.classes import kit_version
 from grader.classes import pool as pools
 from grader.classes.one_round import FOLDERS, OnStudent, Plan, Request, Round, load
 from grader.classes.roster import Impossible, class_folders, logins
@@ -57,7 +57,7 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
     folders = class_folders(request.submissions, request.out, request.earlier)
     request = _of_these(request)
     marking = request.marking or plain(request.assignment, request.steps or choice.step_names(None, choice.CORE))
-    ledger = Ledger(marking.for_class(logins(request.submissions)), fingerprint.fingerprint())
+    ledger = Ledger(marking.for_class(logins(request.submissions)), kit_version.kit_version())
     counted = Counter[bool]()
     try:
         with pools.stoppable(), _alone_in(request), progress(len(folders)) as on_student:
@@ -142,7 +142,7 @@ def _plan(request: Request) -> Plan:
     seed = last.seed if last and not last.complete else request.seed
     plan = Plan(
         seed=grader.new_seed() if seed is None else seed, steps=request.steps or choice.step_names(None, choice.CORE),
-        device=request.device, language=language.current(), kit=fingerprint.fingerprint(),
+        device=request.device, language=language.current(), kit=kit_version.kit_version(),
         assignment=request.assignment, title=request.marking.assignment.title if request.marking else "",
         submissions=str(request.submissions.resolve()),
         earlier=[*last.earlier, *[last.seed] * last.complete] if last else [],

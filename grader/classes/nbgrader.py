@@ -32,7 +32,7 @@ from grader.base.limits import Limits
 from grader.base.paths import ROOT
 from grader.base.results import AssignmentMark, Report, StepResult
 from grader.base.untrusted import Unusable
-from grader.classes import fingerprint, gradebook, markup
+from grader.classes import gradebook, kit_version, markup
 from grader.classes.gradebook import Mark
 from grader.course import earlier, submissions
 from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA, Cell, one_budget
@@ -149,7 +149,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
             stamp, unclear = None, told
         own = marking.for_class({student: ()})
         mark = own.mark(
-            student, report, stamp, said_by="nbgrader", unclear=unclear, kit=fingerprint.fingerprint(), work=work
+            student, report, stamp, said_by="nbgrader", unclear=unclear, kit=kit_version.kit_version(), work=work
         )
         if changed := change(student, ledger.load(file), mark):
             self.log.warning("%s", said(changed))

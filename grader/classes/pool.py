@@ -20,7 +20,7 @@ from grader.base import language
 from grader.base.language import gettext as _
 from grader.base.limits import Limits
 from grader.base.results import Report
-from grader.classes import fingerprint
+from grader.classes import kit_version
 from grader.course.submissions import Submission
 from grader.judge import launcher
 from grader.judge.grader import Grader, NotIsolated
@@ -130,7 +130,7 @@ def _answer(future: Future[TaskResult]) -> TaskResult:
 def grade(task: Task) -> TaskResult:
     """Grades one submission in this process, with a grader that is kept warm for the next."""
     with language.use(task.language):
-        if task.kit != fingerprint.fingerprint():
+        if task.kit != kit_version.kit_version():
             return TaskResult(
                 error=_(
                     "The kit changed in the meantime, or a worker has a different copy. Type the same command again."
@@ -280,7 +280,7 @@ def _opened_threads(size: int, limits: Limits) -> Iterator[Executor]:
     """Threads that wait for judges: the work is done in those processes."""
     executor = ThreadPoolExecutor(size)
     try:
-        fingerprint.fingerprint.cache_clear()  # the kit may have changed since the last pool
+        kit_version.kit_version.cache_clear()  # the kit may have changed since the last pool
         begin(limits)
         yield executor
         executor.shutdown()
@@ -343,20 +343,20 @@ def _opened_executor(client: Client) -> Iterator[Executor]:
 def _require_this_kit(client: Client, scheduler: str) -> None:
     """Raises Unreachable when there is no worker, or one has not this version of the kit."""
     try:
-        known = str(client.run_on_scheduler(fingerprint.fingerprint))
+        known = str(client.run_on_scheduler(kit_version.kit_version))
     except Exception as error:  # whatever the scheduler raised, most likely ModuleNotFoundError
         known = str(error).splitlines()[0] if str(error) else type(error).__name__
-    if known != fingerprint.fingerprint():
+    if known != kit_version.kit_version():
         problem = _(
             "The scheduler at {address} does not have this version of the kit ({versions}). In a copy of this "
             "folder on its machine, type: PYTHONPATH=. dask scheduler"
         )
         raise Unreachable(problem.format(address=scheduler, versions=known))
     try:
-        versions = set(client.run(fingerprint.fingerprint).values())
+        versions = set(client.run(kit_version.kit_version).values())
     except Exception as error:  # whatever a worker raised, most likely ModuleNotFoundError
         versions = {str(error)}
-    if versions == {fingerprint.fingerprint()}:
+    if versions == {kit_version.kit_version()}:
         return
     if not versions:
         problem = _("The scheduler at {address} has no worker. Type: dask worker {address}")

@@ -1,4 +1,4 @@
-"""Pairs of submissions that are more alike than chance: fingerprints of syntax trees, winnowed.
+"""Pairs of submissions that are more alike than chance: passages of syntax trees, winnowed.
 
 After Schleimer, Wilkerson and Aiken, "Winnowing" (SIGMOD 2003). What a new name, a comment, a type hint or an order of
 functions changes is taken out first; so is the released stub, and what much of the class wrote in the same way.
@@ -20,13 +20,13 @@ from grader.base.paths import SOLUTIONS
 from grader.base.syntax import parsed
 
 LONGEST = 256 << 10  # characters: a file of ordinary code of this length is parsed in a second
-GRAM = 12  # nodes of the syntax tree in one fingerprint: an expression such as `q @ k.mT / q.shape[-1] ** 0.5`
-WINDOW = 5  # of so many fingerprints in a row one is kept
+GRAM = 12  # nodes of the syntax tree in one passage: an expression such as `q @ k.mT / q.shape[-1] ** 0.5`
+WINDOW = 5  # of so many passages in a row one is kept
 COMMON = 0.15  # what more than this share of the class wrote says nothing, nor what three did in a small class
 FEW = 3
-ENOUGH = 10  # fingerprints: a share of fewer is drawn towards 0
+ENOUGH = 10  # passages: a share of fewer is drawn towards 0
 HONEST = 0.5  # the share below which pairs stay that wrote by themselves (tests/test_term_pages.py)
-EACH = 8  # students who share a fingerprint up to which each is compared with each; beyond it, with the next one
+EACH = 8  # students who share a passage up to which each is compared with each; beyond it, with the next one
 CANDIDATES = 20  # pairs for each student that are looked at closely: those with the most in common
 UNUSUAL = 0.85  # what is left of the doubt after each wrong answer that only the two gave
 
@@ -36,7 +36,7 @@ Wrong = Mapping[str, frozenset[str]]  # by student: the wrong answers, each as a
 
 @dataclass(frozen=True)
 class Passage:
-    """A fingerprint, and the lines that it covers, from 1, both included."""
+    """A run of nodes by its digest, and the lines that it covers, from 1, both included."""
 
     mark: int
     first: int
@@ -70,13 +70,13 @@ def pairs(
 ) -> list[SimilarPair]:  # fmt: skip
     """The pairs that share anything unusual, the most alike first. Known sources are not compared with each other.
 
-    Fingerprints stand in an index, by who has them: what it costs grows with the class, and not with its square. A
+    Passages stand in an index, by who has them: what it costs grows with the class, and not with its square. A
     group that copied is found as a chain of pairs. `on_student` is called with each that was read.
     """
     known, wrong = known or {}, wrong or {}
     released = {step: {passage.mark for passage in passages(source)} for step, source in stubs.items()}
-    own = _without(_prints(students, on_student), released)
-    others = _without(_prints(known, on_student), released)
+    own = _without(_of_each(students, on_student), released)
+    others = _without(_of_each(known, on_student), released)
     most = max(FEW, COMMON * len(students))
     owners: dict[tuple[str, int], set[str]] = defaultdict(set)
     for student, steps in own.items():
@@ -100,13 +100,13 @@ def pairs(
 
 
 def _pair(
-    one: str, other: str, prints: Mapping[str, Mapping[str, Sequence[Passage]]],
+    one: str, other: str, by_student: Mapping[str, Mapping[str, Sequence[Passage]]],
     weights: Mapping[tuple[str, int], float], known: bool, unusual: Mapping[tuple[str, str], list[str]],
 ) -> SimilarPair:  # fmt: skip
     steps, lines = {}, {}
     total, both = [0.0, 0.0], 0.0
-    for step in sorted({*prints[one], *prints[other]}):
-        sides = [prints[name].get(step, ()) for name in (one, other)]
+    for step in sorted({*by_student[one], *by_student[other]}):
+        sides = [by_student[name].get(step, ()) for name in (one, other)]
         marks = [{passage.mark for passage in side} for side in sides]
         worth = [sum(weights.get((step, mark), float(known)) for mark in side) for side in marks]
         alike = {mark for mark in marks[0] & marks[1] if (step, mark) in weights}
@@ -151,7 +151,7 @@ def _lines(passages: Iterable[Passage], alike: set[int]) -> frozenset[int]:
     )  # fmt: skip
 
 
-# --- fingerprints ----------------------------------------------------------------------------------------------------
+# --- passages --------------------------------------------------------------------------------------------------------
 
 
 def comparable(source: str) -> bool:
@@ -161,7 +161,7 @@ def comparable(source: str) -> bool:
 
 @lru_cache(8192)  # pairs and equal files ask for the same
 def passages(source: str) -> Sequence[Passage]:
-    """The winnowed fingerprints of a file; nothing where it can't be compared."""
+    """The winnowed passages of a file; nothing where it can't be compared."""
     tree = _parsed(source)
     if tree is None:
         return []
@@ -169,7 +169,7 @@ def passages(source: str) -> Sequence[Passage]:
     return list({passage.mark: passage for passage in reversed(found)}.values())
 
 
-def _prints(sources: Sources, on_student: Callable[[], None]) -> dict[str, dict[str, Sequence[Passage]]]:
+def _of_each(sources: Sources, on_student: Callable[[], None]) -> dict[str, dict[str, Sequence[Passage]]]:
     found = {}
     for name, steps in sorted(sources.items()):
         found[name] = {step: passages(source) for step, source in sorted(steps.items())}
@@ -178,14 +178,14 @@ def _prints(sources: Sources, on_student: Callable[[], None]) -> dict[str, dict[
 
 
 def _without(
-    prints: Mapping[str, Mapping[str, Sequence[Passage]]], released: Mapping[str, set[int]]
+    by_student: Mapping[str, Mapping[str, Sequence[Passage]]], released: Mapping[str, set[int]]
 ) -> dict[str, dict[str, list[Passage]]]:
     return {
         name: {
             step: [passage for passage in found if passage.mark not in released.get(step, ())]
             for step, found in steps.items()
         }
-        for name, steps in prints.items()
+        for name, steps in by_student.items()
     }
 
 
@@ -201,8 +201,8 @@ def _parsed(source: str) -> ast.Module | None:
 
 
 def _winnowed(tokens: Sequence[tuple[str, int]]) -> Iterator[Passage]:
-    """Of every `WINDOW` neighbouring fingerprints the smallest: a shared run of GRAM + WINDOW - 1 nodes is never
-    missed."""
+    """Of every `WINDOW` neighbouring passages the one with the smallest mark: a shared run of GRAM + WINDOW - 1 nodes
+    is never missed."""
     grams = [tokens[place : place + GRAM] for place in range(len(tokens) - GRAM + 1)]
     marks = [_mark(gram) for gram in grams]
     kept = set()

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -20,6 +21,7 @@ from grader.base.language import gettext as _
 from grader.course import lab_log
 from grader.labs import judged, parts
 from grader.labs import lab as labs
+from grader.labs import page as lab_page
 from grader.report import console as screen
 from grader.report.terminal import visible
 
@@ -82,7 +84,8 @@ def run(given: argparse.Namespace) -> int:
         say.print(visible(part.said))
     with bar() as tell:
         bench = labs.Bench(found, seconds, given.seed, given.device, text, tell)
-        outcome = labs.run(lab, bench, prediction, parts.blamed_on(given.submission), given.out)
+        watch = partial(lab_page.write_so_far, folder=given.out)
+        outcome = labs.run(lab, bench, prediction, parts.blamed_on(given.submission), watch)
     status = _told(say, outcome, given.out)
     if lab_log.add(given.submission, lab.name, predicted=bool(prediction), stopped=outcome.stopped):
         say.print(_("It is noted in {file}.").format(file=given.submission / lab_log.FILE), soft_wrap=True)
@@ -128,7 +131,7 @@ def _told(say: Console, outcome: labs.LabRun, folder: Path) -> int:
     if outcome.stopped:
         say.print(_("It was stopped early: this is what was measured until then."))
     say.print()
-    page = labs.write(outcome, folder)
+    page = lab_page.write(outcome, folder)
     say.print(_("The page is {file}").format(file=page.resolve()), soft_wrap=True)
     return 0
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import json
 import re
 import time
 from collections.abc import Callable
@@ -25,14 +24,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from grader.base import files, language, paths
+from grader.base import language, paths
 from grader.base.language import gettext as _
 from grader.labs.judged import Judged
 from grader.labs.parts import Need, StepCode, Stop
 
 LAB_NAME = re.compile(r"lab_([a-z0-9_]+)")
 HEADING = re.compile(r"^## .*$", re.MULTILINE)
-REFRESH = 5  # seconds after which a page of a running lab loads itself again
 SHOWN_EVERY = 6.0  # seconds from one page to the next while a lab runs
 ANSWER = re.compile(r"^(\d)\. (.+(?:\n   .+)*)", re.MULTILINE)
 
@@ -228,45 +226,16 @@ class LabRun:
 
 def run(
     lab: Lab, bench: Bench, prediction: str = "", guard: contextlib.AbstractContextManager[None] | None = None,
-    folder: Path | None = None,
+    watch: Callable[[LabRun], None] | None = None,
 ) -> LabRun:  # fmt: skip
-    """Measures; what was measured until Ctrl-C is kept. `guard` words an error of the learner's code. The page in
-    `folder` is written now and then while it runs."""
+    """Measures; what was measured until Ctrl-C is kept. `guard` words an error of the learner's code. `watch` gets the
+    run now and then, with what is measured so far."""
     outcome = LabRun(lab, lab.lesson, bench, prediction)
-    if folder is not None:
-        bench.watched_by = lambda: _write_so_far(outcome, folder)
+    if watch is not None:
+        bench.watched_by = lambda: watch(outcome)
     with guard or contextlib.nullcontext():
         try:
             lab.module.measure(bench)
         except KeyboardInterrupt:
             outcome.stopped = True
     return outcome
-
-
-def _write_so_far(outcome: LabRun, folder: Path) -> None:
-    """The page with what is measured so far, which loads itself again; nothing where it can't be drawn yet."""
-    from grader.labs import page as lab_page
-
-    with contextlib.suppress(LookupError, OSError):  # a lab keeps some of its figures at its end
-        text = lab_page.html(outcome, refresh=REFRESH)
-        folder.mkdir(parents=True, exist_ok=True)
-        files.write(folder / f"{outcome.lab.name}.html", text)
-
-
-def write(outcome: LabRun, folder: Path) -> Path:
-    """Writes the page, and the figures as JSON beside it; returns the page's path."""
-    from grader.labs import judged
-    from grader.labs import page as lab_page
-
-    found = judged.of_run(outcome)
-    folder.mkdir(parents=True, exist_ok=True)
-    page = folder / f"{outcome.lab.name}.html"
-    page.write_text(lab_page.html(outcome), encoding="utf-8")
-    kept = {
-        "lab": outcome.lab.name, "prediction": outcome.prediction, "stopped": outcome.stopped,
-        "answer": found.answer, "answered": judged.answered(outcome, found) if outcome.lesson.answers else [],
-        "seed": outcome.bench.seed, "device": outcome.bench.device, "seconds": round(outcome.bench.elapsed, 1),
-        "whose": {step: part.whose for step, part in outcome.bench.parts.items()}, "rows": outcome.bench.results.rows,
-    }  # fmt: skip
-    page.with_suffix(".json").write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    return page

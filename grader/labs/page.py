@@ -2,23 +2,51 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import platform
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from grader.base import language
+from grader.base import files, language
 from grader.base.language import gettext as _
 from grader.labs import judged, plot
+from grader.labs.lab import LabRun, Plot
 from grader.report.page import environment
 
-if TYPE_CHECKING:
-    from grader.labs.lab import LabRun, Plot
-
 TEMPLATES = Path(__file__).parent / "templates"
+REFRESH = 5  # seconds after which a page of a running lab loads itself again
+
+
+def write(outcome: LabRun, folder: Path) -> Path:
+    """Writes the page, and the figures as JSON beside it; returns the page's path."""
+    found = judged.of_run(outcome)
+    page = _written(html(outcome), outcome, folder)
+    kept = {
+        "lab": outcome.lab.name, "prediction": outcome.prediction, "stopped": outcome.stopped,
+        "answer": found.answer, "answered": judged.answered(outcome, found) if outcome.lesson.answers else [],
+        "seed": outcome.bench.seed, "device": outcome.bench.device, "seconds": round(outcome.bench.elapsed, 1),
+        "whose": {step: part.whose for step, part in outcome.bench.parts.items()}, "rows": outcome.bench.results.rows,
+    }  # fmt: skip
+    files.write(page.with_suffix(".json"), json.dumps(kept, ensure_ascii=False, indent=1) + "\n")
+    return page
+
+
+def write_so_far(outcome: LabRun, folder: Path) -> None:
+    """The page with what is measured so far, which loads itself again; nothing where it can't be drawn yet."""
+    with contextlib.suppress(LookupError, OSError):  # a lab keeps some of its figures at its end
+        _written(html(outcome, refresh=REFRESH), outcome, folder)
+
+
+def _written(text: str, outcome: LabRun, folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    page = folder / f"{outcome.lab.name}.html"
+    files.write(page, text)
+    return page
 
 
 def html(outcome: LabRun, refresh: int | None = None) -> str:

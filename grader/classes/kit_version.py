@@ -15,7 +15,7 @@ STEP_FILES = ("*/*/*.py", "*/*/*/*.py", "*/*/mistakes*.md", "*/*/mistakes/*.md",
 
 
 @functools.cache
-def fingerprint() -> str:
+def kit_version() -> str:
     """The version of the kit, and 12 hexadecimal digits of its engine, its steps, torch and Python."""
     digest = hashlib.sha256(f"{metadata.version('torch')} {sys.version_info[:2]}".encode())
     found = [path for pattern in ENGINE_FILES for path in (ROOT / "grader").glob(pattern)]
