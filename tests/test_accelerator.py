@@ -238,8 +238,34 @@ def test_what_only_a_gpu_shows_ends_with_a_page(python: Path, tmp_path: Path) ->
     assert found["halves"]["overflow"]["parameters_kept"]
 
 
+def test_watch_grades_there(python: Path, solved: Path) -> None:
+    """Its first verdict; explore and the course's page have the same session."""
+    command = [
+        python,
+        "-m",
+        "grader",
+        "watch",
+        "--step",
+        "1",
+        "--submission",
+        solved,
+        "--device",
+        "sim",
+        "--lang",
+        "en",
+    ]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, cwd=ROOT) as session:
+        assert session.stdout is not None
+        said = ""
+        while "6 of 6" not in said and "6 / 6" not in said and (line := session.stdout.readline()):
+            said += line
+        session.terminate()
+    assert "6 of 6" in said or "6 / 6" in said, said
+
+
 def test_labs_and_training_run_there(python: Path, tmp_path: Path) -> None:
     """A lab with figures from the device, and a few steps of training; a checkpoint brings its random numbers along."""
+    run(python, "lab", "flash", "--device", "sim", "--seconds", "3", "--predict", "1", "--model", "kit", cwd=ROOT)
     out = tmp_path / "train"
     for more in ((), ("--resume",)):
         run(python, "train", "--device", "sim", "--steps", "2", "--out", str(out), "--model", "kit", *more)
