@@ -258,6 +258,26 @@ class always_float32(Pieces):
         return super().forward(x).float()
 
 
+@misconception(replaces="CausalAttention", caught_by="test_other_dtypes")
+class root_in_a_float32_tensor(Pieces):
+    """The root of the width was put into a float32 tensor, which made float32 of the scores.
+
+    When two tensors with dimensions meet, torch takes the wider dtype, so a bfloat16 module met float32 halfway. Where
+    it isn't moved, such a tensor is also on the CPU, wherever the scores are.
+
+    Can a plain Python number do the work, which takes the dtype of what it divides?
+    """
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.transpose(-2, -1) / torch.tensor([float(key.shape[-1])]).sqrt()
+
+
+@another_form(root_in_a_float32_tensor)
+class root_in_a_float32_tensor_moved(Pieces):
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.transpose(-2, -1) / torch.tensor([float(key.shape[-1])]).sqrt().to(key.device)
+
+
 @misconception(replaces="CausalAttention", caught_by="test_agrees_with_fresh_draws")
 class bias_left_out(Pieces):
     """The three linear layers never had a bias, also when `qkv_bias` was True.
