@@ -144,11 +144,13 @@ def test_variant_has_full_marks(step: Solution, other: Variant) -> None:
         require_full_marks(step, seed, other.replaced, f"variant {other.name}")
 
 
-def _hides(named: dict[str, list[Misconception]], pair: Misconception) -> bool:
-    """Whether one part stops the check of the other before it gets there: a check of what is random looks first whether
-    the values without it are right."""
+def _told_apart(named: dict[str, list[Misconception]], pair: Misconception) -> bool:
+    """Whether both parts are named, or one part stops the check of the other before it gets there: a check of what is
+    random looks first whether the values without it are right."""
     groups = {check: {wrong.called for wrong in group} for check, group in named.items()}
     one, other = pair.parts
+    if {one.called, other.called} <= set().union(*groups.values()):  # both are told, each by a check of its own
+        return True
     return any(first.called in groups.get(second.caught_by, ()) for first, second in ((one, other), (other, one)))
 
 
@@ -162,7 +164,7 @@ def test_pairs_are_named(step: Solution) -> None:
         # A check that calls only one of two public names shows only what is wrong in that one.
         given = {check: name_of(group) for check, group in named.items()}
         shown = any(pair.name in [wrong.name for wrong in group] for group in named.values())
-        assert shown or _hides(named, pair), f"{pair.name}: {given}"
+        assert shown or _told_apart(named, pair), f"{pair.name}: {given}"
         true = {pair.called, *(part.called for part in pair.parts)}
         # Another form of a part has its name in reports; a part that replaces two names may be named for one of them.
         true |= {wrong.called for wrong in step.misconceptions if wrong.replaced.items() <= pair.replaced.items()}
