@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,20 @@ from grader.report import page as report_page
 from grader.web.server import TEMPLATES
 from grader.web.verdict import CodeLine, highlighted
 
+DRAWING = threading.Lock()  # two tabs may ask at once, and torch is imported by one thread
+
 
 def text(name: str) -> str:
     """The lesson as HTML, its pictures drawn; empty where there is none. The first call loads torch."""
-    from grader.oracle import pictures
-
     try:
         read = lessons.reading(name, pictured=True, commands=False)
     except lessons.NoLesson:
         return ""
-    return str(lesson_page.fragment(read, pictures.pictures(step_folder(name))))
+    with DRAWING:
+        from grader.oracle import pictures
+
+        drawn = pictures.pictures(step_folder(name))
+    return str(lesson_page.fragment(read, drawn))
 
 
 def hints(name: str, folder: Path, *, one_more: bool = False) -> dict[str, Any]:
