@@ -117,6 +117,8 @@ class Tab:
             first, _zero, self.unread = self.unread.partition(b"\0")
             answer = json.loads(first)
             if answer.get("id") == self.number:
+                if method == "Runtime.evaluate" and "error" in answer:  # a page that is still loading
+                    return {"exceptionDetails": answer["error"], "result": {}}
                 assert "result" in answer, answer
                 return dict(answer["result"])
             self._hear(answer)
