@@ -209,7 +209,7 @@ def test_a_time_that_cannot_be_read_leaves_the_mark_open(tmp_path: Path) -> None
     assert "Everything passes" not in own
     assert "10 % of the points are taken off" in own
     plain = {one.student: one for one in run(asked(submitted, tmp_path / "plain", assignment="scores")).standings}
-    assert plain["brook"].score == 30  # without a date, nothing hangs on it
+    assert plain["brook"].score == 30  # without a date nothing depends on it
 
 
 # --- feedback ---------------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ def test_indentation_is_one_token_and_the_text_comes_back(text: str) -> None:
 
 @pytest.mark.parametrize("spoken", language.LANGUAGES)
 def test_the_heap_learns_what_counting_again_learns(spoken: str) -> None:
-    """Each pair counted anew before each merge, the smallest of the most frequent taken."""
+    """Each pair counted again before each merge, the smallest of the most frequent taken."""
     told = stories.text(spoken, 40)
     counts = Counter(pieces.WORD.findall(told))
     words = {word: list(word) for word in counts}

@@ -101,6 +101,6 @@ def _reference(step: str) -> types.ModuleType | None:
     source = stubs.with_exercise_imports(file.read_text(encoding="utf-8"))
     try:
         exec(compile(source, str(file), "exec"), module.__dict__)
-    except ImportError:  # one that it is made of is not to be had
+    except ImportError:  # one that it is made of is missing
         return None
     return module
