@@ -58,11 +58,11 @@ help: ## learn: Show this list (ALL=1: and what only those who maintain the kit 
 
 .PHONY: course
 course: .venv/ready-page ## daily: Open the course in the browser: lessons, labs, and each save's verdict (STEP=4 opens there)
-	@$(RUN) course $(STEP)
+	@$(RUN) course $(STEP) $(if $(DEVICE),--device $(DEVICE))
 
 .PHONY: explore
 explore: .venv/ready-page ## daily: Look inside your own GPT: what each head attends to, and why it says what it says
-	@$(RUN) explore
+	@$(RUN) explore $(if $(DEVICE),--device $(DEVICE))
 
 .PHONY: grade
 grade: .venv/ready ## daily: Grade your exercises
@@ -192,6 +192,10 @@ site: .venv/ready-site ## make: Build the site, in both languages: dist/site/ind
 .PHONY: release-kit
 release-kit: .venv/ready-test ## kit: Build what is released: the kit's zip, a wheel, the instructor's bundle: dist/release/
 	@$(RUN) release-kit
+
+.PHONY: first-day
+first-day: .venv/ready-test ## kit: The wheel as a learner gets it: installed, started, wrong and right, with times (WHEEL=file)
+	@$(VENV) -m tests.first_day $(WHEEL)
 
 .PHONY: release
 release: .venv/ready-instructor ## teach: Build a course for nbgrader: dist/nbgrader/ (KIT_LANG=ko for Korean)

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from grader.learner.notebook import check, points
+from grader.learner.cell_checks import check, points
 
 __all__ = ["check", "lab", "points"]
 
 
 def lab(name: str, prediction: str = "", **how: Any) -> Any:
-    """Runs a lab: see `grader.labs.notebook.lab`. Imported on first use, since it loads torch into the kernel."""
-    from grader.labs import notebook
+    """Runs a lab: see `grader.labs.shown_lab.lab`. Imported on first use, since it loads torch into the kernel."""
+    from grader.labs import shown_lab
 
-    return notebook.lab(name, prediction, **how)
+    return shown_lab.lab(name, prediction, **how)

@@ -268,7 +268,7 @@ def test_weights_count_in_a_kernel_too(tmp_path: Path, monkeypatch: pytest.Monke
         for step in course.steps()
     }
     known = SimpleNamespace(known=lambda name: SimpleNamespace(steps=[results[name]]))
-    monkeypatch.setattr("grader.learner.notebook._warm_grader", lambda: known)
+    monkeypatch.setattr("grader.learner.cell_checks._warm_grader", lambda: known)
     given = {}
     for name in ("scores", "masks"):
         one = term.assignments[name]

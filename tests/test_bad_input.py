@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -9,9 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from grader.base import files, untrusted
 from grader.base.paths import ROOT
+from grader.classes import results
 from grader.cli import as_make, common, instructor, main
 from grader.cli.parser import BadInput
+from grader.course import lab_log, submissions
+from grader.feedback import adapters
+from grader.marks import assignments, sheets
 
 
 def typed(words: str, shell: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
@@ -41,11 +47,21 @@ def refused(words: str, shell: str = "", **environment: str) -> str:
         ("train --text docs", "docs is a folder, not a text."),
         ("generate --checkpoint README.md", "README.md is not a checkpoint of make train (SafetensorError: "),
         ("begin position", "There is no track position."),
+        ("messages 99", "Type: python -m grader messages step01_scores"),
     ],
 )  # fmt: skip
 def test_it_is_refused_before_anything_is_graded(words: str, says: str) -> None:
     """In a line of ours, with the system's reason."""
     assert says in refused(words)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there are no such devices")
+def test_a_device_is_written_to_and_never_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--json /dev/stdout`, typed by root: a file of ours must not take the place of a device."""
+    monkeypatch.setattr(Path, "replace", lambda *_paths: pytest.fail("it was replaced"))
+    files.write(Path("/dev/../dev/null"), "{}")
+    with pytest.raises(OSError, match="No space left"):
+        files.write(Path("/dev/full"), b"{}")
 
 
 @pytest.mark.parametrize("command", ["grade", "tracks", "hint"])
@@ -75,6 +91,46 @@ def test_a_full_device(words: str) -> None:
     assert (
         refused(words, "> /dev/full") == "Standard output can't be written (No space left on device). Type: make doctor"
     )
+
+
+def test_what_is_nested_without_end_is_damaged_and_no_more(tmp_path: Path) -> None:
+    """Each of these is somebody's file; the one of labs is a student's, and must not end the run of a class."""
+    deep = "[" * 200_000
+    (tmp_path / "assignments.toml").write_text(f"a = {deep}", encoding="utf-8")
+    with pytest.raises(assignments.BadTerm, match="is not valid TOML"):
+        assignments.read(tmp_path / "assignments.toml")
+    (tmp_path / lab_log.FILE).write_text(f'[{{"x": {deep}', encoding="utf-8")
+    assert lab_log.read(tmp_path) == []
+    (tmp_path / "class.json").write_text(f'{{"x": {deep}', encoding="utf-8")
+    with pytest.raises(results.NoResults):
+        results.read(tmp_path)
+    with pytest.raises(adapters.NoReport, match="is not a report"):
+        adapters.converted(tmp_path / "class.json", "otter")
+    (tmp_path / "n.ipynb").write_text(f'{{"x": {deep}', encoding="utf-8")
+    with pytest.raises(untrusted.Unusable, match="is damaged"):
+        submissions.notebook_answers(tmp_path / "n.ipynb")
+
+
+def test_a_cell_may_be_as_long_as_a_table(tmp_path: Path) -> None:
+    """As behind a quotation mark that nobody closed: the module csv has a limit of its own, and an error of its own."""
+    (tmp_path / "assignments.toml").write_text('[assignments.a]\nsteps = "1"\n', encoding="utf-8")
+    term = assignments.read(tmp_path / "assignments.toml")
+    table = 'student,step,points,reason\nada,1,1,"' + "x" * 200_000
+    (tmp_path / sheets.OVERRIDES).write_text(table, encoding="utf-8")
+    (decided,) = sheets.overrides(term, term.assignments["a"]).values()
+    assert len(decided.reason) == 200_000
+
+
+def test_a_full_device_is_no_reason_to_look_through_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That takes torch and half a minute; it is done where a step's folder may be at fault."""
+
+    def full(words: list[str]) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(main, "run", full)
+    monkeypatch.setattr(main, "said_of_steps", lambda: pytest.fail("it looked"))
+    with pytest.raises(OSError, match="No space left"):
+        main._run(["tracks"])
 
 
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:

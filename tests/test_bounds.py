@@ -353,6 +353,21 @@ def test_every_capability_is_dropped(answer: int, monkeypatch: pytest.MonkeyPatc
     assert any(words[0] == kernel.PR_CAP_AMBIENT for words in asked)
 
 
+@pytest.mark.parametrize(
+    ("no_new", "dropped", "layers"), [(0, True, ("landlock", "seccomp")), (0, False, ()), (-1, True, ())]
+)
+def test_no_layer_counts_where_privileges_are_left(
+    no_new: int, dropped: bool, layers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root, or a program that makes one root, could do what the layers refuse."""
+    bound: list[str] = []
+    monkeypatch.setattr(kernel, "prctl", lambda option, value=0: no_new * (option == kernel.PR_SET_NO_NEW_PRIVS))
+    monkeypatch.setattr(kernel, "drop_privileges", lambda: dropped)
+    monkeypatch.setattr(kernel, "restrict_files", lambda *_given: not bound.append("landlock"))
+    monkeypatch.setattr(kernel, "filter_calls", lambda: not bound.append("seccomp"))
+    assert kernel.confine("/nowhere", []) == layers == tuple(bound)
+
+
 @pytest.mark.parametrize("accelerator", [False, True])
 def test_a_worker_starts_no_process_and_no_thread(accelerator: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """But for a driver of an accelerator, which needs threads."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import html
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -21,7 +23,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from grader.base import paths, syntax
+from grader.base import files, paths, syntax
 from grader.base.limits import Limits
 from grader.base.results import Graded
 from grader.classes import class_run, kit_version, one_round, roster
@@ -195,30 +197,33 @@ def test_a_class_from_first_run_to_last(tmp_path: Path) -> None:
 
 def without_times(entry: Graded) -> object:
     """A report without what no seed repeats."""
-    plain = msgspec.to_builtins(msgspec.structs.replace(entry, changes=[]))
+    plain = msgspec.to_builtins(msgspec.structs.replace(entry, changes=[], digest=""))
     for step in (plain["report"] or {"steps": []})["steps"]:
         step["seconds"] = 0
     return plain
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("edited", ["no steps", "another student"])
+@pytest.mark.parametrize("edited", ["no steps", "another student", "points"])
 def test_a_kept_report_that_was_edited_is_graded_anew(edited: str, tmp_path: Path) -> None:
     """What is read back was lying in a folder: it counts when it is about this student and these steps."""
     hand_in(tmp_path / "class" / "ada", RIGHT)
     hand_in(tmp_path / "class" / "bob", WRONG)
     request = asked(tmp_path / "class", tmp_path / "out", jobs=1)
     before, _kept = graded(request)
-    bob = before["bob"]
+    bob, worth = before["bob"], scores(before)
     assert bob.report
     if edited == "no steps":
         bob.report.steps.clear()
-    else:
+    elif edited == "another student":
         bob.student = "ada"
+    else:
+        (step,) = bob.report.steps
+        step.score = bob.report.score = step.max_score
     one_round.path(request.out, one_round.REPORTS, bob.file).write_bytes(msgspec.json.encode(bob))
     after, kept = graded(request)
     assert kept == 1
-    assert scores(after) == scores(before)
+    assert scores(after) == worth
 
 
 def test_the_key_is_all_that_a_report_depends_on(tmp_path: Path) -> None:
@@ -232,6 +237,56 @@ def test_the_key_is_all_that_a_report_depends_on(tmp_path: Path) -> None:
         assert one_round._key(student, msgspec.structs.replace(plan, **changed), Limits()) != key
     assert one_round._key(student, plan, Limits(patience=2.0)) != key
     assert one_round._key(student, msgspec.structs.replace(plan, assignment="other"), Limits()) == key
+
+
+def test_two_classes_at_once_have_the_marks_of_each_alone(tmp_path: Path) -> None:
+    """They share a machine and nothing else."""
+    texts = {"one": {"ada": RIGHT, "bob": WRONG}, "other": {"ada": WRONG, "carl": RIGHT}}
+    for name, students in texts.items():
+        for student, text in students.items():
+            hand_in(tmp_path / name / student, text)
+    running = [command(tmp_path / name, tmp_path / f"{name} out", "--seed", "5") for name in texts]
+    assert [ended(process)[0] for process in running] == [0, 0]
+    for name, students in texts.items():
+        kept = {student: one_round.load(tmp_path / f"{name} out", student) for student in students}
+        assert {student: (entry.report or pytest.fail(student)).score for student, entry in kept.items() if entry} == {
+            student: 6.0 if text == RIGHT else 2.0 for student, text in students.items()
+        }
+
+
+@pytest.mark.parametrize("kind", one_round.FOLDERS)
+def test_a_disk_that_is_full_in_the_middle_costs_nobody_a_mark(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One sentence; what was written stays, nobody has a zero, and the same run goes on from there."""
+    for student in ("ada", "bob", "carl"):
+        hand_in(tmp_path / "in" / student, RIGHT)
+    request, write = asked(tmp_path / "in", tmp_path / "out", jobs=1), files.write
+    full = {one_round.path(request.out, kind, "bob"): True}
+
+    def written(path: Path, *given: Any, **named: Any) -> None:
+        if full.get(path):
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        write(path, *given, **named)
+
+    monkeypatch.setattr(files, "write", written)
+    with pytest.raises(class_run.Impossible, match="No space left on device"):
+        graded(request)
+    assert one_round.load(request.out, "bob") is None
+    full.clear()
+    entries, kept = graded(request)
+    assert set(scores(entries).values()) == {6.0} and len(entries) == 3 and kept >= 1
+
+
+def test_no_time_limit_reads_the_clock_on_the_wall() -> None:
+    """That one may jump; what it is read for is a date that somebody reads."""
+    wall = re.compile(r"time\.(time|time_ns|localtime|gmtime|ctime)\(|datetime\.(now|today|utcnow)|CLOCK_REALTIME")
+    reading = {
+        path.relative_to(paths.ROOT / "grader").as_posix()
+        for path in (paths.ROOT / "grader").rglob("*.py")
+        if wall.search(path.read_text(encoding="utf-8"))
+    }
+    assert reading == {"course/lab_log.py", "course/lessons.py", "marks/ledger.py", "report/classroom50.py"}
 
 
 # --- when something fails --------------------------------------------------------------------------------------------

@@ -42,6 +42,38 @@ def test_detour_through_float32_is_told() -> None:
     assert said not in refusal(on_cpu(thirds.float() * 1.001), on_cpu(thirds.float()))
 
 
+def test_rounding_goes_up_and_down() -> None:
+    """Numbers that all became smaller, or larger, by as little have another cause than float32."""
+    thirds = torch.arange(1, 7, dtype=torch.float64) / 3
+    for signs, rounded in (([1, -1, 1, -1, 1, -1], True), ([1] * 6, False), ([-1] * 6, False)):
+        with pytest.raises(CheckFailed) as caught:
+            require_agreement(
+                on_cpu(thirds * (1 + 1e-7 * torch.tensor(signs, dtype=torch.float64))), on_cpu(thirds), Tolerance()
+            )
+        assert caught.value.as_float32 is rounded
+
+
+def test_a_tensor_is_told_from_the_number_in_it() -> None:
+    """Where both look the same the shape is said, and only there."""
+    one = on_cpu(torch.tensor(2.5, dtype=torch.float64))
+    assert "shape" in refusal(one, 2.5)
+    assert "shape" not in refusal(on_cpu(torch.tensor(3.5)), 2.5) and "shape" not in refusal(
+        on_cpu(torch.tensor(1.5)), 2.5
+    )
+
+
+@pytest.mark.parametrize(("shape", "place"), [((4,), [0, 1]), ((2, 4), [1, 1]), ((3, 2, 4), [1, 1])])
+def test_a_picture_marks_the_place_in_its_matrix(shape: tuple[int, ...], place: list[int]) -> None:
+    """A vector is a matrix of one row; of more dimensions the last two are drawn."""
+    got = torch.zeros(shape)
+    got[(*[1] * len(shape),)] = 1.0
+    with pytest.raises(CheckFailed) as caught:
+        require_close(got, torch.zeros(shape), 0.1)
+    parting = caught.value.parting
+    assert parting is not None and parting.place == place and parting.slice == [1] * (len(shape) - 2)
+    assert parting.got[place[0]][place[1]] == 1.0
+
+
 def test_rounding_agrees_and_more_does_not() -> None:
     """A few roundings of the dtype are allowed, a hundred are not, and none bit for bit."""
     near, far = ONES * (1 + 5e-7), ONES * (1 + 1e-5)

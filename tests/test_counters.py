@@ -84,7 +84,7 @@ def test_object_is_shown_where_it_is_not_kept() -> None:
 def test_matrix_products_are_counted(work: object, expected: dict[str, int]) -> None:
     """Two operations for each multiplication, by dtype, whatever the product is called."""
     with torch.no_grad():
-        assert asked(f=work).using(products=True).f(torch.ones(4, 3, 5)).products == expected
+        assert asked(f=work).using(measures=("products",)).f(torch.ones(4, 3, 5)).measured("products") == expected
 
 
 def test_products_of_autocast_and_of_a_backward_pass() -> None:
@@ -97,7 +97,9 @@ def test_products_of_autocast_and_of_a_backward_pass() -> None:
         loss.backward()
         return x
 
-    assert asked(f=step).using(products=True).f(torch.ones(3, 5)).products == {"bfloat16": 2 * 2 * 3 * 5 * 7}
+    assert asked(f=step).using(measures=("products",)).f(torch.ones(3, 5)).measured("products") == {
+        "bfloat16": 2 * 2 * 3 * 5 * 7
+    }
 
 
 class Deep(nn.Module):
@@ -122,19 +124,20 @@ def test_what_is_saved_is_counted(kind: str, most: int, least: int) -> None:
     for layers in (2, 3):
         model = asked(Deep=Deep).Deep(layers, kind)
         x = torch.ones(3, 4, requires_grad=True)
-        saved.append(model.using(gradients=True, saved=True)(x).saved)
+        saved.append(model.using(gradients=True, measures=("saved",))(x).measured("saved"))
     assert least <= saved[1] - saved[0] <= most
 
 
 def test_they_travel() -> None:
     """Options and counts are the same on the other side."""
-    options = Options(keep=True, products=True, saved=True, seed=3)
-    data = encode_call(Call(".add", (torch.ones(2),), handle=2, options=options))
+    options = Options(keep=True, measures=("products", "saved"), seed=3)
+    data = encode_call(Call("add", (torch.ones(2),), handle=2, options=options, own="method"))
     header, _payload = PREFIX.unpack(data[: PREFIX.size])
     body = data[PREFIX.size :]
-    assert decode_call(body[:header], body[header:]).options == options
-    data = encode_outcome(Outcome(HandleId(1), products={"float32": 12}, saved=5))
+    back = decode_call(body[:header], body[header:])
+    assert (back.options, back.own, back.is_authors) == (options, "method", True)
+    data = encode_outcome(Outcome(HandleId(1), measured={"products": {"float32": 12}, "saved": 5}))
     header, _payload = PREFIX.unpack(data[: PREFIX.size])
     body = data[PREFIX.size :]
-    back = decode_outcome(body[:header], body[header:])
-    assert (back.products, back.saved, back.value) == ({"float32": 12}, 5, HandleId(1))
+    answer = decode_outcome(body[:header], body[header:])
+    assert (answer.measured, answer.value) == ({"products": {"float32": 12}, "saved": 5}, HandleId(1))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from grader.course import choice, stubs
 from grader.report import page
 from grader.web.server import PageServer, cookie_name
 from tests import browser
+from tests.asked import Asked
 from tests.browser import Tab
 from tests.watched import Session
 
@@ -226,6 +229,17 @@ def test_several_tabs(folder: Path, opened: Callable[..., tuple[Session, Tab]]) 
     tab.until("document.querySelector('.row.pass') && location.pathname == '/step/4'")
 
 
+def test_many_requests_right_after_the_start(folder: Path) -> None:
+    """Several tabs ask for lessons, verdicts and a lab while torch is still being loaded: all are answered."""
+    names = choice.step_names(None, choice.CORE)
+    paths_asked = [f"/data/{what}/{name}" for name in names[:6] for what in ("lesson", "verdict")] + ["/data/lab/scale"]
+    session = Session(folder, command="course", terminal=False, BROWSER="true")
+    with session, ThreadPoolExecutor(len(paths_asked)) as tabs:
+        page = Asked(session)
+        assert all(tabs.map(page.get, paths_asked))
+    assert "fault" not in session.shown
+
+
 @browser.needed
 @pytest.mark.parametrize("spoken", language.LANGUAGES)
 def test_a_report_on_a_phone(spoken: str, tmp_path: Path) -> None:
@@ -311,6 +325,27 @@ def test_only_its_own_page_is_answered(served: tuple[PageServer, list[str]]) -> 
     assert done == []
     assert asked(server, "POST", "/do/again", "{}", **own) == 200
     assert done == ["again"]
+
+
+def test_a_fault_of_ours_is_a_line_and_is_told_once(capfd: pytest.CaptureFixture[str]) -> None:
+    """The page gets it as JSON, the terminal hears it once; no traceback stands anywhere."""
+
+    def odd(request: Request) -> Response:
+        raise KeyError("lesson")
+
+    told: list[str] = []
+    with contextlib.closing(PageServer([Route("/data/odd", odd)], port=0, report=told.append)) as server:
+        cookie = f"{cookie_name(server.port)}={server.token}"
+        for _again in range(2):
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+            with contextlib.closing(connection):
+                connection.request("GET", "/data/odd", headers={"Cookie": cookie})
+                answer = connection.getresponse()
+                assert answer.status == 500
+                assert json.loads(answer.read())["error"] == told[0]
+    assert len(told) == 1
+    assert "/data/odd" in told[0] and "KeyError: 'lesson' (test_course_page.py" in told[0]
+    assert capfd.readouterr() == ("", "")
 
 
 def test_it_listens_on_the_loopback_alone(served: tuple[PageServer, list[str]]) -> None:

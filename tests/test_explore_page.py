@@ -101,6 +101,35 @@ def test_a_silenced_head_is_told_and_the_text_grows(page: tuple[str, Tab]) -> No
     tab.until("document.querySelector('.look-written').innerText.length > 8")
     tab.value("document.querySelector('.look-typed button').click()")
     tab.until(f"document.querySelector('#look-text').value.length > {length}")
+    assert len([one for one in tab.requests if one.endswith("/data/explore/write")]) == 1  # one stream, not one a token
+    assert not any(one.endswith("/data/explore/next") for one in tab.requests)
+
+
+def test_a_long_map_is_enlarged_and_moved(page: tuple[str, Tab]) -> None:
+    """By button, by key, by Ctrl and the wheel; dragged with the mouse."""
+    spoken, tab = page
+    tab.value(TYPE.format(text=(TEXTS[spoken][0] + ". ") * 60))
+    tab.until(READY)
+    tokens = tab.value("document.querySelectorAll('.look-tokens span').length")
+    assert tokens > 90
+    seen = [tab.value(DRAWN)]
+
+    def changed() -> None:
+        tab.until(f"JSON.stringify({DRAWN}) !== JSON.stringify({seen[-1]})")
+        seen.append(tab.value(DRAWN))
+
+    tab.value("document.querySelectorAll('.look-title button')[1].click()")
+    changed()
+    tab.value("document.querySelector('.look-maps canvas').focus()")
+    tab.press("+")
+    changed()
+    wheel = "{deltaY: -100, ctrlKey: true, clientX: box.left + 200, clientY: box.top + 200, cancelable: true}"
+    box = "const canvas = document.querySelector('.look-maps canvas'), box = canvas.getBoundingClientRect();"
+    assert tab.value(f"(() => {{ {box} return canvas.dispatchEvent(new WheelEvent('wheel', {wheel})); }})()") is False
+    changed()
+    drag = "{buttons: 1, pointerType: 'mouse', movementX: 60, movementY: 60}"
+    tab.value(f"(() => {{ {box} canvas.dispatchEvent(new PointerEvent('pointermove', {drag})); }})()")
+    changed()
 
 
 def test_it_says_whose_code_answers(page: tuple[str, Tab]) -> None:

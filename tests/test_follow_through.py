@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from grader.base.paths import SOLUTIONS
 from grader.base.results import StepResult, leading
 from grader.course import submissions, tracks
 from grader.course.steps import steps
+from grader.course.stubs import original, public_names
 from grader.judge import follow_through
 from grader.judge.grader import Grader
 from grader.judge.imported_names import imported_names, imported_steps
@@ -255,15 +258,153 @@ def test_an_import_that_never_runs_puts_nothing_in_place(grader: Grader) -> None
         assert (step.status, step.references, step.note) == ("fail", [], "")
 
 
-def test_a_helper_of_a_reference_is_not_there(grader: Grader, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the stub does not name can't be imported from the reference that took its place."""
+HELPER = """
+
+def _helper():
+    return 3
+
+
+CausalAttention.helped = lambda self: [*(_helper() for _each in self)]
+"""
+ROUTES = """
+import cProfile, gc, inspect, sys
+from exercises import step06_causal_attention as earlier
+Earlier = earlier.CausalAttention
+
+
+def has(names):
+    return "_helper" in names
+
+
+def of_error():
+    try:
+        Earlier.helped(1)
+    except TypeError as error:
+        trace = error.__traceback__
+        while trace.tb_next:
+            trace = trace.tb_next
+        return trace.tb_frame
+
+
+def of_caller():
+    found = []
+
+    def numbers():
+        frame = sys._getframe()
+        yield 1
+        found.append(frame.f_back.f_back)
+
+    Earlier.helped(numbers())
+    return found[0]
+
+
+def seen(start):
+    names = []
+
+    def note(frame, *rest):
+        names.append(frame.f_code.co_name)
+
+    start(note)
+    Earlier.helped([1])
+    start(None)
+    return names
+
+
+def profiled():
+    with cProfile.Profile() as profile:
+        Earlier.helped([1])
+    return [entry.code.co_name for entry in profile.getstats() if hasattr(entry.code, "co_name")]
+
+
+def audited():
+    heard = []
+    sys.addaudithook(lambda event, given: heard.append(event))
+    open
+    compile("1", "a", "eval")
+    return heard and ["_helper"]
+
+
+def given_other_code():
+    Earlier.helped.__code__ = (lambda self: globals()).__code__
+    return Earlier.helped([1])
+
+
+def texts():
+    for finder in sys.meta_path:
+        yield from (text for _file, text in getattr(finder, "sources", {}).values())
+    frame = sys._getframe()
+    while frame:
+        for value in list(frame.f_locals.values()):
+            if isinstance(value, bytes):
+                yield value.decode(errors="replace")
+            for _file, text in getattr(value, "sources", {}).values():
+                yield text
+        frame = frame.f_back
+
+
+def replaced(name, other):
+    import grader.sandbox.importer as ours
+
+    place = vars(ours) if hasattr(ours, name) else vars(__import__("builtins"))
+    place[name], was = other, place[name]
+    try:
+        return has(Earlier.helped.__globals__) or gc.get_objects()
+    finally:
+        place[name] = was
+
+
+ROUTES = {
+    "names": lambda: has(Earlier.helped.__globals__),
+    "names by another name": lambda: has(getattr(Earlier.helped, "__glo" + "bals__")),
+    "names by the type": lambda: has(vars(type(has))["__globals__"].__get__(Earlier.helped)),
+    "names of a bound method": lambda: has(Earlier(2, 2, 2, 0.0).helped.__func__.__globals__),
+    "cells": lambda: Earlier.__init__.__closure__,
+    "code": lambda: Earlier.forward.__code__.co_names,
+    "source": lambda: inspect.getsource(Earlier.forward),
+    "texts": lambda: any("def " + "_helper" in text for text in texts()),
+    "modules": lambda: any(has(vars(module)) for module in [*sys.modules.values()] if module),
+    "objects": lambda: any(getattr(thing, "__name__", "") == "_helper" for thing in gc.get_objects()),
+    "referents": lambda: any(type(thing) is dict and has(thing) for thing in gc.get_referents(Earlier.helped)),
+    "referrers": lambda: gc.get_referrers(Earlier),
+    "an error": lambda: has(of_error().f_globals),
+    "a caller": lambda: has(of_caller().f_globals),
+    "a trace": lambda: has(seen(sys.settrace)),
+    "a profile": lambda: has(seen(sys.setprofile)),
+    "a profiler": lambda: has(profiled()),
+    "an audit": lambda: has(audited()),
+    "a changed table": lambda: replaced("TELLING", ()),
+    "a changed builtin": lambda: replaced("any", lambda each: False),
+    "other code": lambda: has(given_other_code()),
+}
+
+
+def tried(route):
+    try:
+        return bool(route())
+    except (AttributeError, IndexError, KeyError, LookupError, OSError, RuntimeError, TypeError):
+        return False
+
+
+REACHED = [name for name, route in ROUTES.items() if tried(route)]
+if REACHED:
+    raise ValueError(" | ".join(REACHED))
+"""
+
+
+def with_a_helper(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Each reference that is put in place ends in this text as well."""
     put = follow_through.with_references
 
-    def with_a_helper(sources: follow_through.Sources, names: list[str]) -> dict[str, tuple[str, str]] | None:
+    def helped(sources: follow_through.Sources, names: list[str]) -> dict[str, tuple[str, str]] | None:
         placed = put(sources, names) or {}
-        return placed | {name: (placed[name][0], placed[name][1] + "\n\nhelper = _helper = 3\n") for name in names}
+        return placed | {name: (placed[name][0], placed[name][1] + text) for name in names}
 
-    monkeypatch.setattr(follow_through, "with_references", with_a_helper)
+    monkeypatch.setattr(follow_through, "with_references", helped)
+
+
+def test_a_helper_of_a_reference_is_not_there(grader: Grader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the stub does not name can't be imported from the reference that took its place."""
+    with_a_helper(monkeypatch, "\n\nhelper = _helper = 3\n")
     right = next(step for step in steps() if step.name == MULTI).solved()
     (step,) = grader.grade(one_step(MULTI, right), [MULTI], device="cpu").steps
     assert (step.status, step.references) == ("pass", [CAUSAL])
@@ -272,6 +413,26 @@ def test_a_helper_of_a_reference_is_not_there(grader: Grader, monkeypatch: pytes
         (step,) = grader.grade(one_step(MULTI, source), [MULTI], device="cpu").steps
         assert (step.status, step.score) == ("fail", 0.0)
         assert "ImportError" in step.checks[0].message
+
+
+def test_no_way_leads_from_a_public_name_to_a_helper(grader: Grader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the earlier step is the learner's own each of these finds it; where a reference took its place, none."""
+    by_name = {step.name: step.solved() for step in steps()}
+    read = one_step(MULTI, by_name[MULTI] + ROUTES)
+    with_a_helper(monkeypatch, HELPER)
+    (step,) = grader.grade(read, [MULTI], device="cpu").steps
+    assert (step.status, step.references) == ("pass", [CAUSAL]), step.checks[0].message
+    read.sources[CAUSAL] = (f"ada/{CAUSAL}.py", by_name[CAUSAL] + HELPER)
+    (step,) = grader.grade(read, [MULTI], device="cpu").steps
+    for route in re.findall(r'^    "([\w ]+)": lambda', ROUTES, re.MULTILINE):
+        assert route in step.checks[0].message, route
+
+
+def test_a_reference_has_no_class_beside_those_of_its_stub() -> None:
+    """`type` and `__subclasses__` would give it away."""
+    for step in steps():
+        classes = {node.name for node in ast.parse(step.solved()).body if isinstance(node, ast.ClassDef)}
+        assert classes <= set(public_names(original(step.folder)))
 
 
 def test_several_steps_are_put_in_place_one_after_another(grader: Grader) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +11,7 @@ from grader.base import paths
 from grader.base.results import leading
 from grader.course import stubs, submissions
 from grader.judge.grader import Grader
+from grader.judge.step_run import DeviceRun
 from grader.report import terminal
 
 CORE = paths.ROOT / "solutions" / "core"
@@ -95,3 +97,17 @@ def test_a_part_that_is_not_in_the_file_hides_none_either(grader: Grader) -> Non
     assert told is not None
     assert told.misconception == "heads_concatenated_along_tokens", told.message
     assert "MultiHeadAttention: not written yet" in terminal.parts(result)
+
+
+def test_what_cannot_be_imported_is_compared_with_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that rests on absent steps is imported anew with each of their references: what failed costs nothing."""
+    failed = SimpleNamespace(status="fail", off_limits=False, unwritten=False)
+    step = SimpleNamespace(checks=[SimpleNamespace(name="test_values")], misconceptions=[])
+    student = SimpleNamespace(could_not_start=True)
+    run = DeviceRun(step, student, SimpleNamespace(seed=1), "cpu", verdicts=[failed])  # type: ignore[arg-type]
+    monkeypatch.setattr(DeviceRun, "_question", lambda *given: given)
+    monkeypatch.setattr(DeviceRun, "_is_unwritten", lambda *given: False)
+    assert run._diagnoses() == {}
+    student.could_not_start = False
+    with pytest.raises(AttributeError, match="witness"):  # it would be asked
+        run._diagnoses()

@@ -38,3 +38,14 @@ def test_where_the_place_is() -> None:
     said = half_written(Submission("mine", {"step01_scores": ("a.py", BROKEN)}), "step01_scores").splitlines()
     assert said[0] == "a.py, line 5: not valid Python yet (SyntaxError: '(' was never closed)."
     assert said[1].index("(key") == said[2].index("^")
+
+
+def test_another_file_of_that_name_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caret stands where this source is wrong, also where a folder of the same name holds another one."""
+    (tmp_path / "exercises").mkdir()
+    (tmp_path / "exercises" / "step01_scores.py").write_text("#\n" * 9, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    line, caret = half_written(
+        Submission("mine", {"step01_scores": ("exercises/step01_scores.py", BROKEN)}), "step01_scores"
+    ).splitlines()[1:]
+    assert caret.index("^") == line.index("(")

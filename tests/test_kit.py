@@ -27,6 +27,7 @@ from grader.course import choice, exercises, submissions
 from grader.judge.grader import Grader
 from grader.oracle.live import Solution, solutions
 from grader.oracle.tape import Tape
+from tests.asked import Asked
 from tests.fresh import TELLING, solution_lines
 from tests.watched import Session
 from tests.whole import WHOLE
@@ -37,6 +38,10 @@ pytestmark = pytest.mark.thorough  # a kit records its tapes, which takes a minu
 STEPS = choice.step_names(None, choice.CORE)[: None if WHOLE else 7]
 POINTS = sum(step.points for step in solutions() if step.name in STEPS)
 SMALL = next(step for step in solutions() if step.name == "step07_heads")
+WRITE = {
+    "view": {"text": "Theo put the", "weights": "kit-en"}, "ids": [], "count": 5, "temperature": 0.8, "top_k": 20,
+    "top_p": 1.0,
+}  # fmt: skip
 MOST_BYTES = 2_500_000  # of the tapes of the core
 # Of the tapes up to a step: what a learner's copy may weigh.
 MOST_UP_TO = {18: 4_500_000, 24: 6_500_000, 29: 9_500_000}
@@ -155,6 +160,7 @@ def test_nothing_else_is_in_it(built: Path) -> None:
             "tape.safetensors",
             "pictures.json",
             "built.py",
+            *(["stock.py"] if (paths.step_folder(name) / "stock.py").is_file() else []),
         }
         assert {path.name for path in (built / "steps" / "core" / name).iterdir()} == expected
     assert {path.name for path in built.iterdir()} == {
@@ -270,6 +276,24 @@ def test_another_folder_is_not_written_over(tmp_path: Path) -> None:
 def test_two_recordings_are_the_same_bytes(built: Path) -> None:
     """Here and in the process that built the kit."""
     assert recorder.record(SMALL) == (built / "steps" / "core" / SMALL.name / paths.TAPE).read_bytes()
+
+
+LOADED = """
+import pathlib, sys
+from grader.author import recorder
+recorder._record(pathlib.Path(sys.argv[1]))
+print(*(module.__file__ for module in sys.modules.values() if getattr(module, "__file__", None)), sep="\\n")
+"""
+
+
+def test_a_tape_is_recorded_again_where_anything_changes_that_recording_runs() -> None:
+    """All that a recording has imported is in what its tape is known by; what only pages or commands need is not."""
+    said = subprocess.run([sys.executable, "-c", LOADED, SMALL.folder], cwd=paths.ROOT, capture_output=True, text=True)
+    loaded = {file for file in map(Path, said.stdout.split("\n")) if file.is_relative_to(paths.ROOT)}
+    loaded = {file for file in loaded if file.relative_to(paths.ROOT).parts[0] in ("grader", "solutions")}
+    made_of = recorder.sources(SMALL.folder)
+    assert len(loaded) > 40 and loaded <= made_of, (said.stderr, loaded - made_of)
+    assert not [file for file in made_of if file.is_relative_to(paths.ROOT / "grader" / "cli")]
 
 
 def test_a_tape_answers_like_the_solutions(built: Path) -> None:
@@ -394,6 +418,35 @@ def test_korean_and_the_page(built: Path, tmp_path: Path) -> None:
     assert "기록본" in done.stdout
     assert "기록본" in page.read_text(encoding="utf-8")
     assert "<svg" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("spoken", ["en", "ko"])
+def test_the_page_of_the_course(built: Path, tmp_path: Path, spoken: str) -> None:
+    """`make course` where no reference's source is: each lesson with its pictures, a verdict, what was built after
+    green, a lab, and a look inside a GPT that is the kit's own."""
+    copy = tmp_path / "kit"
+    shutil.copytree(built, copy)
+    step = SMALL.name
+    session = Session("exercises", command="course", terminal=False, root=copy, BROWSER="true", KIT_LANG=spoken)
+    with session:
+        page = Asked(session)
+        assert b"/assets/course.js" in page.get("/")
+        for name in (folder.name for folder in sorted((copy / "steps").glob("*/step*"))):
+            assert "<svg" in page.get(f"/data/lesson/{name}")["html"], name
+        page.until(f"/data/verdict/{step}", "status todo")
+        assert page.get(f"/data/built/{step}") == {"html": ""}
+        (copy / "exercises" / f"{step}.py").write_text(SMALL.solved(), encoding="utf-8")
+        page.until(f"/data/verdict/{step}", "status pass")
+        assert "<svg" in page.get(f"/data/built/{step}")["html"]
+        assert page.get(f"/data/solution/{step}") == {"html": ""}
+        assert page.get("/data/lab/scale")["answers"]
+        assert page.post("/data/explore/about", {}).endswith(b"}")
+        looked = page.post(
+            "/data/explore/look", {"view": {"text": "Theo put the red kite in the", "weights": "kit-en"}}
+        )
+        assert b'"tokens"' in looked and b'"error"' not in looked
+        written = page.post("/data/explore/write", WRITE).decode().splitlines()
+        assert len(written) == WRITE["count"] and all(json.loads(line)["text"] for line in written)
 
 
 def test_hints_lessons_and_the_way_back(built: Path, tmp_path: Path) -> None:

@@ -18,6 +18,11 @@ TEXTS = [*ROOT.glob("*.ko.md"), *ROOT.glob("docs/*.ko.md"), *SOLUTIONS.glob("**/
 # What follows a syllable with a final consonant, and what one without: `값을`, `키를`. `는` ends many verbs, too.
 AFTER_A_CONSONANT, AFTER_A_VOWEL = ("을", "은", "과"), ("를", "와")
 WORDS = {"초과", "경로", "모은", "이을", "지을", "짝지을"}  # the last syllable is no particle
+# 이 and 가 end other words as well: they are looked at behind these nouns.
+NOUNS = re.compile(
+    r"(?<![가-힣])(레퍼런스|마스크|코드|캐시|페이지|헤드|쿼리|키|시퀀스|디코더|인코더|가중치|스코어|토큰|어텐션|모델|텐서|손실|커널|패치|행렬|"
+    r"문장|단어|실습|강의|단계|힌트|점수)(이|가)(?=[ ,.]|$)"
+)
 RIEUL = 8  # 로 follows it as it follows a vowel: `셀로`
 
 
@@ -37,11 +42,13 @@ def misfits(text: str) -> list[str]:
         }  # fmt: skip
         if not wanted[particle] and match[0] not in WORDS:
             found.append(match[0])
+    found += [noun[0] for noun in NOUNS.finditer(text) if (final(noun[1][-1]) != 0) is not (noun[2] == "이")]
     return found
 
 
 def test_a_misfit_is_found() -> None:
     """What the test would say of the slips that it is for."""
+    assert misfits("레퍼런스이 없어서 모델이 토큰가 본다") == ["레퍼런스이", "토큰가"]
     assert misfits("창를 컨텍스트을 값으로 키로 셀로 창와 키과 행로 열으로") == [
         "창를",
         "컨텍스트을",

@@ -58,7 +58,7 @@ def test_windowed_gpt_reads_16384_tokens_in_flat_memory() -> None:
     for piece in text.split(PIECE, dim=1):
         with LargestStorage() as made:
             reader(piece)
-        largest.append(made.elements)
+        largest.append(made.measured)
     # The table itself is a storage that already was; an op that gives back a view of it is none of the reader's.
     assert reader.length == TOKENS
     assert len(set(largest[1:])) == 1
@@ -98,7 +98,7 @@ def test_cached_gpt_writes_at_the_price_of_one_pass() -> None:
         model(torch.randint(50, (1, 64)))
     with MatrixProducts() as writing:
         generate_cached(model, torch.randint(50, (1, 8)), 56)
-    assert sum(writing.by_dtype.values()) <= 1.5 * sum(reading.by_dtype.values())
+    assert sum(writing.measured.values()) <= 1.5 * sum(reading.measured.values())
 
 
 def test_training_survives_an_overflow() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -84,6 +86,22 @@ def test_a_verdict_keeps_its_pictures_where_outputs_are_cleaned() -> None:
     assert body.count("data:image/svg+xml;base64,PHN2Zz4=") == 1
     assert ".x {}" not in body
     assert not [tag for tag in ("<script>document", "<svg", "<iframe", "<form", "<img onerror") if tag in body]
+
+
+def test_a_lesson_keeps_its_drawings() -> None:
+    """Those that were released, as attachments; a student's own is named by its alternative text."""
+    config = Config()
+    nbgrader.configure(config)
+    ours, theirs = ({"image/svg+xml": base64.b64encode(text).decode()} for text in (b"<svg>1</svg>", b"<svg>2</svg>"))
+    source = "![ours](attachment:a.svg) ![theirs](attachment:b.svg) ![typed](data:image/svg+xml;base64,PHN2Zz4=)"
+    cell = nbformat.v4.new_markdown_cell(source, attachments={"a.svg": ours, "b.svg": theirs})
+    released = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("", attachments={"a.svg": ours})])
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    markup.make_showable(notebook, set(), markup.drawings(released))
+    page, _resources = HTMLExporter(config=config).from_notebook_node(notebook)
+    body = str(page)[str(page).index("<main") :]
+    assert re.findall(r'src="data:image/svg[^,]*,([^"]*)"', body) == [ours["image/svg+xml"]]
+    assert all(name in body for name in ("ours", "theirs", "typed"))
 
 
 @pytest.mark.parametrize("cell_type", ["markdown", "raw"])

@@ -337,5 +337,5 @@ def test_a_rehearsal_does_what_a_worker_does(monkeypatch: pytest.MonkeyPatch) ->
     assert [outcome.raised.type if outcome.raised else None for outcome in first] == [None] * 5 + ["TypeError"]
     assert [outcome.of for outcome in first] == [None] * 6  # nothing that comes before a call has failed
     assert [outcome.value.device for outcome in first[:4]] == ["cpu", "cpu", "meta", "cpu"]
-    assert first[1].functions == ["matmul"] and first[1].largest == 24
+    assert first[1].functions == ["matmul"] and first[1].measured == {"largest": 24}
     assert len(got) > 8 * 6  # Python adapts a function at its eighth run

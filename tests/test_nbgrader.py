@@ -628,6 +628,19 @@ def test_postgresql(postgresql: str, term: Term, made: Path) -> None:
     assert rows(postgresql, students) == rows(f"sqlite:///{made}", students)
 
 
+@pytest.mark.thorough
+def test_a_name_longer_than_its_column(postgresql: str, term: Term, capfd: pytest.CaptureFixture[str]) -> None:
+    """One line that names the student; the others are written. SQLite knows no such bound."""
+    long, report = "x" * 200, term.reports["ada"]
+    with language.use("en"), pytest.raises(gradebook.NoGradebook) as refused:
+        gradebook.save(postgresql, "other", [(long, report, "", None), ("김민서", report, "", None)])
+    assert str(refused.value).startswith(f"it has no marks of {long} (value too long for type ")
+    assert "\n" not in str(refused.value)
+    assert capfd.readouterr() == ("", "")
+    with Gradebook(postgresql) as book:
+        assert [one.student.id for one in book.assignment_submissions("other")] == ["김민서"]
+
+
 # --- in a kernel -----------------------------------------------------------------------------------------------------
 
 

@@ -72,9 +72,9 @@ def test_arrays(student: Implementation, reference: Implementation, draw: Draw) 
 def test_memory(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Memory."""
     x = draw.arrays.normal(600, 4)
-    answer = student.using(peak=True).row_sums(x)
+    answer = student.using(measures=("peak",)).row_sums(x)
     agree(answer, reference.row_sums(x), terms=600)
-    holds(answer.peak < 4 * 600 * 300, "too much memory")
+    holds(answer.measured("peak") < 4 * 600 * 300, "too much memory")
 
 @points(1)
 def test_summary(student: Implementation, reference: Implementation, draw: Draw) -> None:

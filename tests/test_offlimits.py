@@ -282,7 +282,7 @@ def test_work_of_ones_own_is_not_taken_for_one(way: str) -> None:
 def test_arrays_alone_are_no_torch() -> None:
     """Nor is what brings the arguments there and the answer back."""
     responder = Responder({"f": lambda x: np.exp(x), "g": torch.from_numpy}, {"f": ("torch",), "g": ("torch",)})
-    options = Options(strided=True, peak=True)
+    options = Options(strided=True, measures=("peak",))
     assert responder.respond(Call("f", (X.numpy(),), options=options)).off_limits == []
     assert responder.respond(Call("g", (X.numpy(),))).off_limits
 

@@ -23,6 +23,7 @@ from grader.judge.process import MEMORY
 from grader.sandbox.scratch import BASE, SLICE, Scratch, remove, size
 from tests.hostile import GOOD, PATIENT, STEP, descendants, eventually, one_file, workers_files, zygote_pid
 
+NOT_REAPED = os.WEXITED | os.WNOWAIT
 LOOP = "def softmax(x, dim=-1):\n    open('left', 'w').write('behind')\n    while True:\n        pass\n"
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a warm process is forked from on Linux only")
@@ -91,6 +92,28 @@ def test_stopped_half_way(number: signal.Signals, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / f"{STEP}.py"]
 
 
+@pytest.mark.thorough
+def test_a_killed_judge_is_told_at_once(tmp_path: Path) -> None:
+    """In the seconds in which nothing has to be imported: what the steps hold has nothing to do with it."""
+    (tmp_path / f"{STEP}.py").write_text(LOOP)
+    command = [sys.executable, "-m", "grader", "grade", "--submission", str(tmp_path), "--step", "2"]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, text=True
+    )
+    try:
+        assert eventually(lambda: len(descendants(process.pid)) >= 3), "zygote, judge and worker"
+        judge = descendants(process.pid)[1]
+        before = worked(process.pid)
+        os.kill(judge, signal.SIGKILL)
+        os.waitid(os.P_PID, process.pid, NOT_REAPED)  # it has ended, and what it worked can still be read
+        assert worked(process.pid) - before < 2.0, "torch takes longer to import than that"
+        assert "The judge failed: its process has ended" in process.communicate(timeout=300)[1]
+        assert process.returncode == 2
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_warm_process_dies() -> None:
     """It is a fault of the grader's and is raised as one; the next grader tidies up after it."""
     with Grader(1, PATIENT) as grader:
@@ -143,6 +166,27 @@ def test_temporary_folder_vanishes() -> None:
     assert {check.status for check in second.checks} == {"error"}
     assert "could not start a process" in second.checks[0].message
     assert second.score is None
+
+
+CACHES = """
+import os
+for name in ("TRITON_CACHE_DIR", "TRITON_HOME", "TORCHINDUCTOR_CACHE_DIR", "XDG_CACHE_HOME"):
+    assert name not in os.environ, name
+CACHE = os.path.expanduser("~/.triton/cache")
+os.makedirs(CACHE)  # it is not there yet: nobody's before
+open(os.path.join(CACHE, "kernel.so"), "w").write("poison")
+"""
+
+
+@pytest.mark.parametrize("without", [(), ("namespaces",)])
+def test_what_triton_compiles_is_nobody_elses(without: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its cache lies below HOME, which each process has to itself; no variable of ours leads elsewhere."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", tempfile.gettempdir())
+    monkeypatch.setenv("XDG_CACHE_HOME", tempfile.gettempdir())
+    with Grader(1, msgspec.structs.replace(PATIENT, without=without)) as grader:
+        for _student in ("ada", "bob"):
+            (step,) = grader.grade(one_file(STEP, CACHES + GOOD), [STEP], device="cpu").steps
+            assert step.status == "pass", step.checks[0].message
 
 
 def test_two_at_once() -> None:

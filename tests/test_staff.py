@@ -66,10 +66,11 @@ PEOPLE: dict[str, tuple[Files, float | str]] = {
     "quinn": ({"work.zip": b"PK"}, OPEN),
     "rosa": ({f"{NAMES[1]} (1).py": b"\xef\xbb\xbf" + RIGHT[1].replace("\n", "\r\n").encode(),
               f"{NAMES[2].upper()}.PY": RIGHT[2].encode()}, 20),
-    "sami": ({**step(1), "helper.py": b"x = 1\n", "unused.py": b"y = 1\n", ".hidden": b"z"}, 10),
+    "sami": ({**step(1), "helper.py": b"x = 1\n", "unused.py": b"y = 1\n", ".hidden": b"z",
+              f"{NAMES[3]}.py": b"\n"}, 10),
     "tove": ({**step(1, 2), f"{NAMES[3]}.py": b"def attention(:\n"}, 20),
 }  # fmt: skip
-NAMED = {"helper.py", "unused.py", ".hidden", "essay.docx", "plot.png", "step1.py"}
+NAMED = {"helper.py", "unused.py", ".hidden", "essay.docx", "plot.png", "step1.py", f"{NAMES[3]}.py"}
 
 # --- seventeen layouts ------------------------------------------------------------------------------------------------
 

@@ -111,6 +111,8 @@ torch._dynamo.reset()
         "import sympy; assert str(sympy.Symbol('n') + 1) == 'n + 1'",
         "from sympy import *; assert Integer(4) ** Rational(1, 2) == 2",
         "from sympy.core import numbers; assert numbers.pi",
+        "from torch.utils._sympy.functions import FloorDiv; assert FloorDiv",
+        "from torch.utils._sympy.numbers import int_oo; assert int_oo > 1",
         "from torch.fx.experimental.symbolic_shapes import ShapeEnv; assert ShapeEnv()",
         "from torch._subclasses import FakeTensorMode\nwith FakeTensorMode(): assert (torch.ones(2) @ torch.ones(2)).ndim == 0",  # noqa: E501
     ],
@@ -126,7 +128,11 @@ from grader.sandbox import worker
 worker.rehearse()
 x = torch.ones(2, 3, device="meta", requires_grad=True)
 torch.where(x > 0, x.softmax(-1), x.cumsum(-1)).sum().backward()
-names = {{no_compiler.SYMBOLS, no_compiler.SHAPES}}
+from grader.calls.modes import OneDevice
+with OneDevice():  # decompositions in Python, which ask whether a tensor is dense
+    half = x.bfloat16().transpose(0, 1)
+    torch.var_mean(half, dim=-1, correction=0), half.var(-1, unbiased=False), half.std(-1), half.sum(-1), half.exp()
+names = {{no_compiler.SYMBOLS, no_compiler.SHAPES, no_compiler.FUNCTIONS}}
 assert all(isinstance(sys.modules[name], no_compiler.Deferred) for name in names)
 {use}
 assert not any(isinstance(sys.modules[name], no_compiler.Deferred) for name in names)

@@ -174,10 +174,10 @@ def test_launches_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     with KernelLaunches() as launches:
         assert (GridExecutor()(1), JITFunction().run(1)) == (2, 3)
     GridExecutor()(1)
-    assert launches.count == 2
+    assert launches.measured == 2
     responder = Responder({"f": lambda: GridExecutor()(GridExecutor()(0))})
-    assert responder.respond(Call("f", options=Options(launches=True))).launches == 2
-    assert responder.respond(Call("f")).launches == 0
+    assert responder.respond(Call("f", options=Options(measures=("launches",)))).measured == {"launches": 2}
+    assert responder.respond(Call("f")).measured == {}
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _python_dispatch as dispatch
 
 from grader.calls.builtins import BuiltIns, banned
+from grader.calls.call import Call, Options
+from grader.calls.responder import Responder
 from tests.test_narrow_ways import reference, refused_by
 
 Array = np.ndarray[Any, Any]
@@ -157,6 +159,77 @@ def test_hooks_that_hide_what_is_saved() -> None:
 
         assert "test_checkpointed_saves_memory" in refused_by("step28_training", {"CheckpointedGPT": CheckpointedGPT})
         kept.clear()
+
+
+class KeptByHand(torch.autograd.Function):
+    """Attention whose weights are kept beside what autograd saves."""
+
+    @staticmethod
+    def forward(ctx: Any, hold: Callable[[Any, Tensor], None], query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """Keeps the weights."""
+        weights = (query @ key.mT).softmax(-1)
+        hold(ctx, weights)
+        return weights @ value
+
+    @staticmethod
+    def backward(ctx: Any, *given: Tensor) -> Any:
+        """Of the right shapes."""
+        return None, given[0], given[0], given[0]
+
+
+KEPT: list[Any] = []
+ASKED = Options(gradients=True, measures=("saved",))
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [
+        lambda ctx, weights: setattr(ctx, "x", weights),
+        lambda ctx, weights: setattr(ctx, "x", [{"weights": weights.view(-1)}]),
+        lambda ctx, weights: ctx.__dict__.update(x=weights),
+        lambda ctx, weights: setattr(ctx, "again", lambda: weights),
+        lambda ctx, weights: setattr(ctx, "array", weights.numpy()),
+        lambda ctx, weights: KEPT.append(weights),
+        lambda ctx, weights: ctx.save_for_backward(weights),
+    ],
+)
+def test_what_a_function_keeps_by_hand_is_saved(hold: Callable[[Any, Tensor], None]) -> None:
+    """On its `ctx`, in what hangs there, or anywhere else: the T x T matrix is there until the backward pass."""
+    tokens, width = 50, 4
+    query, key, value = (torch.randn(tokens, width) for _each in range(3))
+    responder = Responder({"attend": lambda *given: KeptByHand.apply(hold, *given)}, {})
+    outcome = responder.respond(Call("attend", (query, key, value), options=ASKED))
+    KEPT.clear()
+    assert outcome.raised is None and outcome.measured["saved"] == tokens * tokens
+    nothing = Responder({"attend": lambda *given: KeptByHand.apply(lambda *kept: None, *given)}, {})
+    assert nothing.respond(Call("attend", (query, key, value), options=ASKED)).measured == {"saved": 0}
+
+
+def test_blocks_that_keep_by_hand() -> None:
+    """Step 28: nothing is computed again; a function of one's own has the graph of each block on its `ctx`."""
+    gpt = reference("step28_training").GPT
+
+    class Kept(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, block: nn.Module, x: Tensor, *parameters: Tensor) -> Tensor:
+            ctx.parameters = parameters
+            with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(lambda t: [t], lambda t: t[0]):
+                ctx.x = x.detach().requires_grad_()
+                ctx.y = block(ctx.x)
+            return ctx.y.detach().clone()  # type: ignore[no-any-return]
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Tensor) -> Any:
+            return None, *torch.autograd.grad(ctx.y, (ctx.x, *ctx.parameters), gradients)
+
+    class CheckpointedGPT(gpt):  # type: ignore[misc,valid-type]
+        def __init__(self, *sizes: Any, **named: Any) -> None:
+            super().__init__(*sizes, **named)
+            for block in self.blocks:
+                plain = block.forward
+                block.forward = lambda x, plain=plain, block=block: Kept.apply(plain, x, *block.parameters())
+
+    assert "test_checkpointed_saves_memory" in refused_by("step28_training", {"CheckpointedGPT": CheckpointedGPT})
 
 
 def test_training_with_none_of_its_techniques() -> None:

@@ -282,10 +282,10 @@ def test_peak_memory() -> None:
         second = first + 1
         return float(second.sum())
 
-    answered(twice, array[:2, :2], how={"peak": True})  # the first call may import what it needs
-    peak = answered(twice, array, how={"peak": True}).peak
+    answered(twice, array[:2, :2], how={"measures": ("peak",)})  # the first call may import what it needs
+    peak = answered(twice, array, how={"measures": ("peak",)}).measured("peak")
     assert 2 * array.nbytes <= peak < 2.1 * array.nbytes
-    assert answered(lambda x: float(x[0, 0]), array, how={"peak": True}).peak < 20_000
+    assert answered(lambda x: float(x[0, 0]), array, how={"measures": ("peak",)}).measured("peak") < 20_000
     assert not tracemalloc.is_tracing()
 
 
@@ -297,7 +297,7 @@ def test_a_peak_that_was_disturbed_is_none(disturb: Callable[[], None]) -> None:
         return 1
 
     with pytest.raises(CheckFailed, match="tracemalloc"):
-        _ = answered(sly, 1, how={"peak": True}).peak
+        _ = answered(sly, 1, how={"measures": ("peak",)}).measured("peak")
     assert answered(sly, 1).value == 1
 
 

@@ -136,8 +136,9 @@ def _copy_step(step: steps.Step, folder: Path, *, handed_out: bool) -> None:
         _copy(text, to.parent / text.name)
     for name in (step.check_file.name, *LESSONS):
         _copy(step.folder / name, to / name)
-    if (step.folder / "built.py").is_file():
-        _copy(step.folder / "built.py", to / "built.py")
+    for name in ("built.py", "stock.py"):
+        if (step.folder / name).is_file():
+            _copy(step.folder / name, to / name)
     if drawn := pictures.kept(step.folder):
         (to / pictures.KEPT).write_bytes(drawn)
     for spoken in LANGUAGES:

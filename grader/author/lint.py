@@ -34,18 +34,18 @@ DRAFT = re.compile(r"draft_\d+")  # the names of `python -m grader items --draft
 
 def problems(wanted: str = "") -> list[str]:
     """Every mistake in the steps chosen by `wanted`, or in all of them; one line each."""
-    found = in_names()
+    every = in_names()
     folders = step_folders(SOLUTIONS)
-    if wanted and not found:
+    if wanted and not every:
         try:
             names = choice.chosen([wanted], solutions=SOLUTIONS)
         except choice.Unknown as unknown:
-            said = _("{problem} Type: {command}")
-            return [said.format(problem=unknown, command=f"make prove STEP={unknown.instead}")]
+            sentence = _("{problem} Type: {command}")
+            return [sentence.format(problem=unknown, command=f"make prove STEP={unknown.instead}")]
         folders = [folder for folder in folders if folder.name in names]
     unread = {folder: list(in_folder(folder)) for folder in folders}
-    found += [line for lines in unread.values() for line in lines]
-    return found + [line for folder, lines in unread.items() if not lines for line in in_modules(folder)]
+    every += [line for lines in unread.values() for line in lines]
+    return every + [line for folder, lines in unread.items() if not lines for line in in_modules(folder)]
 
 
 def in_folders() -> list[str]:
@@ -67,7 +67,7 @@ def unparsed() -> list[str]:
 
 def in_names() -> list[str]:
     """Misnamed step folders, and steps with the same number."""
-    found, numbers = [], defaultdict(list)
+    lines, numbers = [], defaultdict(list)
     for folder in sorted(SOLUTIONS.glob("*/*")):
         if not folder.is_dir() or folder.name.startswith((".", "__", "lab_")):
             continue
@@ -78,9 +78,9 @@ def in_names() -> list[str]:
             "{folder} is not a step and is ignored: rename it like step13_name (two digits, then lower-case "
             "letters, digits and _)."
         )
-        found.append(sentence.format(folder=shown(folder)))
+        lines.append(sentence.format(folder=shown(folder)))
     sentence = _("{folders} have the same number: rename one of them.")
-    return found + [sentence.format(folders=", ".join(same)) for same in numbers.values() if len(same) > 1]
+    return lines + [sentence.format(folders=", ".join(same)) for same in numbers.values() if len(same) > 1]
 
 
 def in_reference(folder: Path) -> Iterator[str]:
@@ -238,9 +238,9 @@ def _in_documents(folder: Path) -> Iterator[str]:
     for entry in korean.entries.values():
         if entry.name not in english.entries:
             yield _("{place}: there is no such mistake in English: remove it.").format(place=entry.place)
-    known: dict[str, str] = {}
-    for sentence, said in pairs:
-        if said and known.setdefault(sentence, said) != said:
+    translations: dict[str, str] = {}
+    for sentence, translation in pairs:
+        if translation and translations.setdefault(sentence, translation) != translation:
             yield _("{folder}: “{sentence}” is translated in two ways: choose one.").format(
                 folder=shown(folder), sentence=sentence
             )
@@ -362,9 +362,9 @@ def _said(error: Exception) -> str:
 def main(wanted: str = "") -> int:
     """Prints every mistake in the steps chosen by `wanted`, one line each; returns 1 if there is one. Of one step that
     has none, prints what other steps know and it does not."""
-    found = problems(wanted)
-    print("\n".join(found), end="\n" if found else "", file=sys.stderr)
-    if wanted and not found:
+    every = problems(wanted)
+    print("\n".join(every), end="\n" if every else "", file=sys.stderr)
+    if wanted and not every:
         from grader.author import neighbours
 
         names = choice.chosen([wanted], solutions=SOLUTIONS)
@@ -372,4 +372,4 @@ def main(wanted: str = "") -> int:
             folder for folder in step_folders(SOLUTIONS) if folder.name in names and mistakes.files_of(folder)
         ):
             print("\n".join(neighbours.unknown(folder)))
-    return 1 if found else 0
+    return 1 if every else 0

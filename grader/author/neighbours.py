@@ -23,21 +23,21 @@ SHORTEST = 8  # characters that an edit replaces; fewer stand in any text
 def unknown(folder: Path, solutions: Path = SOLUTIONS) -> list[str]:
     """One line for each mistake of another step that fits: its step, its name, the definition, and the edit."""
     text, own = Text(folder), mistakes.read(folder)
-    known = {name for entry in own.entries.values() for name in (entry.name, *(way.name for way in entry.ways))}
+    names = {name for entry in own.entries.values() for name in (entry.name, *(way.name for way in entry.ways))}
     results = {_tree(text, way, way.facts.names) for entry in own.entries.values() for way in entry.ways}
-    found = []
+    lines = []
     for other in step_folders(solutions):
         number = int(other.name[4:6])
         for entry in mistakes.read(other).entries.values() if other != folder else ():
-            if entry.name in known or (entry.name, number) in own.left_out or mistakes.JOINED in entry.name:
+            if entry.name in names or (entry.name, number) in own.left_out or mistakes.JOINED in entry.name:
                 continue
             for name, made in _fitting(text, entry):
                 if made not in results:
                     results.add(made)
                     edit = " ".join(entry.ways[0].code.split())
-                    said = _("step {number}, {mistake}, fits {name}: {edit}")
-                    found.append(said.format(number=number, mistake=entry.name, name=name, edit=edit))
-    return found
+                    sentence = _("step {number}, {mistake}, fits {name}: {edit}")
+                    lines.append(sentence.format(number=number, mistake=entry.name, name=name, edit=edit))
+    return lines
 
 
 def _fitting(text: Text, entry: Entry) -> Iterator[tuple[str, str]]:

@@ -5,6 +5,7 @@ A tape holds everything that a learner's kit needs to grade and diagnose without
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import hashlib
 import multiprocessing
@@ -13,6 +14,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -64,8 +66,7 @@ def record_all(
     checks.
     """
     chosen = [step for step in course.steps() if (not steps or step.name in steps) and not step.lacking]
-    common = _digest([*(ROOT / "grader").rglob("*.py"), *SOLUTIONS.glob("*/*/reference.py")])
-    kept = {step.name: KEPT / f"{step.name}-{_digest(_sources(step.folder), common)}" for step in chosen}
+    kept = {step.name: KEPT / f"{step.name}-{_digest(sources(step.folder))}" for step in chosen}
     new = [step for step in reversed(chosen) if not kept[step.name].is_file()]  # the later, the longer it takes
     processes = multiprocessing.get_context("spawn")  # torch can't be forked once it is in use
     with ProcessPoolExecutor(min(2, os.cpu_count() or 1), processes) as pool:  # starts none where nothing is new
@@ -81,9 +82,32 @@ def record_all(
             on_step(step.name, len(tape))
 
 
-def _sources(folder: Path) -> list[Path]:
-    """What a step's tape is made of."""
-    return [*folder.rglob("*.py"), *mistakes.files_of(folder)]
+def sources(folder: Path) -> set[Path]:
+    """What a step's tape is made of: its files, every reference (a step may ask for an earlier one's answers), and all
+    modules that these and this one import, at their beginning or later, and so on."""
+    every: set[Path] = set()
+    left = [Path(__file__), *folder.rglob("*.py"), *SOLUTIONS.glob("*/*/reference.py")]
+    while left:
+        file = left.pop()
+        if file not in every:
+            every.add(file)
+            left += _imported(file)
+    return every.union(mistakes.files_of(folder))
+
+
+@cache
+def _imported(file: Path) -> list[Path]:
+    """The files of the engine and of the solutions that a module names in its imports; of folders on the way, its own
+    among them, the `__init__`."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    folders = {ROOT.joinpath(*name.split(".")) for name in names if name.partition(".")[0] in ("grader", "solutions")}
+    places = {place for name in (file, *folders) for place in (name, *name.parents) if place.is_relative_to(ROOT)}
+    return [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()]
 
 
 def _record(folder: Path) -> bytes:
@@ -100,10 +124,10 @@ def _keep(path: Path, name: str, tape: bytes) -> None:
         files.write(path, tape)
 
 
-def _digest(sources: Iterable[Path], begun: str = "") -> str:
+def _digest(made_of: Iterable[Path]) -> str:
     """What the content of these files is known by; torch's version counts, since its arithmetic may differ."""
-    seen = hashlib.sha256(f"{begun}{torch.__version__}{__version__}".encode())
-    for path in sorted(sources):
+    seen = hashlib.sha256(f"{torch.__version__}{__version__}".encode())
+    for path in sorted(made_of):
         seen.update(path.read_bytes())
     return seen.hexdigest()[:32]
 

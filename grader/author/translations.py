@@ -101,12 +101,12 @@ def update(chosen: Collection[str] = ()) -> Iterator[str]:
 
 def problems() -> list[str]:
     """Untranslated and stale sentences, each with its file."""
-    found = []
+    lines = []
     for path, messages in catalogue_files():
         have, name = _read(path), path.relative_to(paths.ROOT)
-        found += [f"{name}: not translated: {message[:60]!r}" for message in messages if not have.get(message)]
-        found += [f"{name}: stale: {message[:60]!r}" for message in have if message not in messages]
-    return found
+        lines += [f"{name}: not translated: {message[:60]!r}" for message in messages if not have.get(message)]
+        lines += [f"{name}: stale: {message[:60]!r}" for message in have if message not in messages]
+    return lines
 
 
 def _empty_catalogue() -> Catalog:

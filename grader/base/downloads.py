@@ -65,20 +65,20 @@ class Person:
 def people(submissions: Path) -> dict[str, Person]:
     """Everybody whom a folder names, by what their row is called, in order. Raises BadDownload, OSError."""
     listing = sorted(os.listdir(submissions))
-    found = _of_gradescope(submissions, listing) or {}
+    everybody = _of_gradescope(submissions, listing) or {}
     for person in [*_from_moodle(submissions, listing), *_from_canvas(submissions, listing)]:
-        found[person.name] = person
-    folders = {person.folder for person in found.values()} | {text for one in found.values() for text in one.texts}
+        everybody[person.name] = person
+    folders = {place for person in everybody.values() for place in (person.folder, *person.texts)}
     for name in listing:
         if name not in folders and name not in NOT_STUDENTS and name[0] != "." and _may_be_folder(submissions / name):
             attempt = INBOUND.fullmatch(name)
             if attempt is None:
-                found[name] = Person(name, name, attempts=_attempts(submissions / name))
+                everybody[name] = Person(name, name, attempts=_attempts(submissions / name))
                 continue
-            person = found.setdefault(attempt["student"], Person(attempt["student"]))
+            person = everybody.setdefault(attempt["student"], Person(attempt["student"]))
             person.attempts[name] = attempt["time"]  # in order: the listing is sorted, and so are times
             person.folder, person.handed_in = name, attempt["time"]
-    return {name: found[name] for name in sorted(found)}
+    return {name: everybody[name] for name in sorted(everybody)}
 
 
 def _attempts(folder: Path) -> dict[str, str]:
@@ -87,10 +87,10 @@ def _attempts(folder: Path) -> dict[str, str]:
         inside = [name for name in os.listdir(folder) if name not in NOT_STUDENTS and not name.startswith(".")]
     except OSError:
         return {}
-    found = {name: int(match[1]) for name in inside if (match := ATTEMPT.fullmatch(name))}
-    if len(found) < 2 or len(found) < len(inside) or not all(_may_be_folder(folder / name) for name in found):
+    numbers = {name: int(match[1]) for name in inside if (match := ATTEMPT.fullmatch(name))}
+    if len(numbers) < 2 or len(numbers) < len(inside) or not all(_may_be_folder(folder / name) for name in numbers):
         return {}
-    return dict.fromkeys((f"{folder.name}/{name}" for name in sorted(found, key=lambda name: found[name])), "")
+    return dict.fromkeys((f"{folder.name}/{name}" for name in sorted(numbers, key=lambda name: numbers[name])), "")
 
 
 def left_out(submissions: Path) -> list[str]:
@@ -112,14 +112,14 @@ def _may_be_folder(path: Path) -> bool:
 
 def _from_moodle(submissions: Path, listing: list[str]) -> list[Person]:
     """Of one person, the folder with files and those with texts, or the same in the names of files."""
-    found: dict[tuple[str, str], Person] = {}
+    everybody: dict[tuple[str, str], Person] = {}
     for name in listing:
         is_folder = _may_be_folder(submissions / name)
         match = MOODLE_FOLDER.fullmatch(name) if is_folder else MOODLE_FILE.fullmatch(name)
         if match is None:
             continue
         called = name if is_folder else match["folder"]
-        person = found.setdefault((match["name"], match["number"]), Person(called, name if is_folder else ""))
+        person = everybody.setdefault((match["name"], match["number"]), Person(called, name if is_folder else ""))
         if not is_folder:
             _add(person.files, match["file"], name)
             person.name = called if match["kind"] == "file" else person.name
@@ -127,32 +127,32 @@ def _from_moodle(submissions: Path, listing: list[str]) -> list[Person]:
             files, text = (name, person.folder) if match["kind"] == "file" else (person.folder, name)
             person.name = person.folder = files
             person.texts.append(text)
-    return list(found.values())
+    return list(everybody.values())
 
 
 def _from_canvas(submissions: Path, listing: list[str]) -> list[Person]:
     """The people of a flat download: by login, with the ID behind it where two have the same."""
-    found: dict[tuple[str, str], Person] = {}
+    everybody: dict[tuple[str, str], Person] = {}
     for name in listing:
         match = CANVAS_FILE.fullmatch(name)
         if match is None or MOODLE_FILE.fullmatch(name) or _may_be_folder(submissions / name):
             continue
         login, number = str(match["anonymous"] or match["login"]), match["id"] or ""
-        person = found.setdefault((login, number), Person(login, canvas_id=number))
+        person = everybody.setdefault((login, number), Person(login, canvas_id=number))
         _add(person.files, match["file"] or f"{match['online']}.html", name)
         person.late |= bool(match["late"] or match["early"])
-    logins = [login for login, _number in found]
-    for (login, number), person in found.items():
+    logins = [login for login, _number in everybody]
+    for (login, number), person in everybody.items():
         if logins.count(login) > 1 or (submissions / login).exists():
             person.name = f"{login}_{number}"
-    return list(found.values())
+    return list(everybody.values())
 
 
 def _add(files: dict[str, str], own: str, name: str) -> None:
     """Adds a file under its own name, or with a number where that is taken."""
     stem, dot, ending = own.rpartition(".")
     numbered = (f"{stem}-{count}{dot}{ending}" for count in range(1, len(files) + 1))
-    files[own if own not in files else next(one for one in numbered if one not in files)] = name
+    files[own if own not in files else next(free for free in numbered if free not in files)] = name
 
 
 # --- Gradescope ------------------------------------------------------------------------------------------------------
@@ -170,13 +170,13 @@ def _of_gradescope(submissions: Path, listing: list[str]) -> dict[str, Person] |
     ]  # fmt: skip
     names = [_text(submitter, ":name") for _folder, submitter, _time in every]
     logins = {_text(submitter, field) for _folder, submitter, _time in every for field in (":email", ":sid")}
-    found = {}
+    everybody = {}
     for folder, submitter, time in every:
         name, login = _text(submitter, ":name"), _text(submitter, ":email") or _text(submitter, ":sid")
         is_clear = names.count(name) == 1 and "@" not in name and name not in logins  # it is whatever its owner likes
         called = (name if is_clear else f"{name} ({login})") or login or folder
-        found[called] = Person(called, folder, login=login, handed_in=str(time or ""))
-    return found
+        everybody[called] = Person(called, folder, login=login, handed_in=str(time or ""))
+    return everybody
 
 
 def _text(table: dict[str, Any], key: str) -> str:

@@ -42,11 +42,15 @@ def holds_any(folder: Path) -> bool:
 
 def write(path: Path, content: str | bytes, *, private: bool = False) -> None:
     """Writes a file whole or not at all, `private`: for its owner alone. Raises OSError; the file is then as it was."""
+    content = content.encode() if isinstance(content, str) else content
+    if Path(os.path.abspath(path)).is_relative_to("/dev"):  # as in `--json /dev/stdout`: no file may take its place
+        path.write_bytes(content)
+        return
     unfinished = path.parent / f".{os.getpid()}.unfinished"
     try:
         if private:
             unfinished.touch(0o600)
-        unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
+        unfinished.write_bytes(content)
         unfinished.replace(path)
     except BaseException:  # Ctrl-C too
         with contextlib.suppress(OSError):  # a read-only folder does not allow removal either

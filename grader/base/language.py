@@ -83,8 +83,8 @@ def gettext(message: str) -> str:
     if language == "en":
         return typed(message)
     # The engine's first: a lab's "step" is none of a course.
-    said = messages(ENGINE, language).get(message) or messages(STEPS, language).get(message) or message
-    return typed(said)
+    text = messages(ENGINE, language).get(message) or messages(STEPS, language).get(message) or message
+    return typed(text)
 
 
 def typed(message: str) -> str:
@@ -123,12 +123,22 @@ def messages(whose: str, language: str) -> dict[str, str]:
         kept: dict[str, Any] = json.loads(cached(whose, language).read_bytes())
         if kept["sources"] == stamps:
             return dict(kept["messages"])
-    read = {english: said for path in sources if path.suffix == ".po" for english, said in catalogue(path).items()}
+    read = {
+        english: translation
+        for path in sources
+        if path.suffix == ".po"
+        for english, translation in catalogue(path).items()
+    }
     if whose == STEPS:
         from grader.base import mistakes
 
         folders = sorted({path.parents[path.parent.name == "mistakes"] for path in sources if path.suffix == ".md"})
-        read |= {english: said for folder in folders for english, said in mistakes.translations(folder) if said}
+        read |= {
+            english: translation
+            for folder in folders
+            for english, translation in mistakes.translations(folder)
+            if translation
+        }
     with contextlib.suppress(OSError):  # an installed kit may be read-only
         files.write(cached(whose, language), packed(read, stamps))
     return read

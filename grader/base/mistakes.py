@@ -79,8 +79,8 @@ class Document:
 
 def files_of(folder: Path, korean: bool = False) -> list[Path]:
     """The files with the mistakes of the step in `folder`, in one language."""
-    found = sorted([*folder.glob("mistakes*.md"), *folder.glob("mistakes/*.md")])
-    return [file for file in found if file.name.endswith(KOREAN) == korean]
+    files = sorted([*folder.glob("mistakes*.md"), *folder.glob("mistakes/*.md")])
+    return [file for file in files if file.name.endswith(KOREAN) == korean]
 
 
 def read(folder: Path, korean: bool = False) -> Document:
@@ -98,7 +98,7 @@ def texts(folder: Path, document: Document, solutions: Path = SOLUTIONS) -> dict
     """What is told of each mistake, by its name: its own three lines, or those of an earlier step, to which its own
     are added. Raises Unreadable."""
     return {
-        name: _told(entry, solutions, folder)
+        name: _told(entry, solutions, folder, document)
         for name, entry in document.entries.items()
         if JOINED not in name
     }  # fmt: skip
@@ -173,26 +173,26 @@ def _add_way(entry: Entry, way: Way) -> None:
 
 def _facts(line: str, place: str, known: Heading) -> Heading:
     """The facts in a line, beside those of the first block."""
-    found = known
+    heading = known
     for part in line.strip().split(" · "):
         if NAMES.fullmatch(part):
-            found = replace(found, names=tuple(re.findall(r"\w+", part)))
+            heading = replace(heading, names=tuple(re.findall(r"\w+", part)))
         elif caught := CAUGHT_BY.fullmatch(part):
-            found = replace(found, caught_by=caught[1])
-        elif said := SAID_IN.fullmatch(part):
-            found = replace(found, said_in=(said[1], int(said[2])))
+            heading = replace(heading, caught_by=caught[1])
+        elif origin := SAID_IN.fullmatch(part):
+            heading = replace(heading, said_in=(origin[1], int(origin[2])))
         elif part == "misses the point":
-            found = replace(found, misses_the_point=True)
+            heading = replace(heading, misses_the_point=True)
         elif part == "in part":
-            found = replace(found, misses_the_point=False)
+            heading = replace(heading, misses_the_point=False)
         elif part == "draws for itself":
-            found = replace(found, own_draws=True)
+            heading = replace(heading, own_draws=True)
         else:
             sentence = _(
                 "{place}: “{part}” is no fact: write it like `name` · caught by `test_name` · misses the point."
             )
             raise Unreadable(sentence.format(place=place, part=part))
-    return found
+    return heading
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
@@ -218,15 +218,17 @@ def _require_whole(entry: Entry) -> None:
     raise Unreadable(problem.format(place=entry.place))
 
 
-def _told(entry: Entry, solutions: Path, folder: Path) -> tuple[str, str, str]:
+def _told(entry: Entry, solutions: Path, folder: Path, document: Document) -> tuple[str, str, str]:
     said_in = entry.ways[0].facts.said_in
     if said_in is None:
         return entry.said
     name, number = said_in
-    there = next(iter(solutions.glob(f"*/step{number:02d}_*")), folder)
-    known = read(there).entries.get(name) if there != folder else None
-    if known is None or known.ways[0].facts.said_in is not None:
+    step = f"step{number:02d}_"
+    own = folder.name.startswith(step)
+    there = document if own else next(map(read, solutions.glob(f"*/{step}*")), Document())
+    elsewhere = there.entries.get(name)
+    if elsewhere is None or elsewhere.ways[0].facts.said_in is not None:
         problem = _("{place}: step {number} has no text of its own for {name}.")
         raise Unreadable(problem.format(place=entry.place, number=number, name=name))
-    what, why, nudge = known.said
+    what, why, nudge = elsewhere.said
     return what, " ".join([why, *entry.text]), entry.nudge or nudge

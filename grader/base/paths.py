@@ -18,8 +18,8 @@ STEP_NAME = re.compile(r"step\d{2}_[a-z0-9_]+")
 
 def step_folders(solutions: Path = SOLUTIONS) -> list[Path]:
     """The folder of every step of every track, in order of their numbers."""
-    found = [path for path in solutions.glob("*/step*") if path.is_dir() and STEP_NAME.fullmatch(path.name)]
-    return sorted(found, key=lambda path: path.name)
+    folders = [path for path in solutions.glob("*/step*") if path.is_dir() and STEP_NAME.fullmatch(path.name)]
+    return sorted(folders, key=lambda path: path.name)
 
 
 def step_folder(name: str, solutions: Path = SOLUTIONS) -> Path:

@@ -112,10 +112,10 @@ class StepResult(msgspec.Struct, kw_only=True):
         line about its inputs to what all of them say."""
         if self.unusable or self.odd or len(self.checks) < 2:
             return False
-        said = min((check.message for check in self.checks), key=len)
-        same = all(check.message == said or check.message.startswith(f"{said}\n") for check in self.checks)
+        message = min((check.message for check in self.checks), key=len)
+        same = all(check.message == message or check.message.startswith(f"{message}\n") for check in self.checks)
         same = same and not any(check.parting for check in self.checks)  # an answer was compared
-        return bool(said) and same and all(check.status == "fail" and not check.off_limits for check in self.checks)
+        return bool(message) and same and all(check.status == "fail" and not check.off_limits for check in self.checks)
 
 
 class Reproduction(msgspec.Struct):
@@ -219,7 +219,8 @@ class Graded(msgspec.Struct, kw_only=True):
     `key` says what was graded, by what and under which seed; `file` is what the files about the student are called;
     `canvas_id`, `late` and `login` are what a learning platform says, `labs` what the student's own list names.
     `report` has the points of the kit, `mark` what they count in the assignment, and `changes` all that regrades have
-    changed in it: they are written with the mark, whole or not at all.
+    changed in it: they are written with the mark, whole or not at all. `digest` is that of the report: one that was
+    edited is graded anew.
     """
 
     student: str
@@ -236,6 +237,8 @@ class Graded(msgspec.Struct, kw_only=True):
     attempt: int = 0  # which of several counts, from 0
     unread: tuple[tuple[str, str], ...] = ()  # where there is no report that would say so
     from_kit: tuple[str, ...] = ()  # steps of which much stands word for word in the kit's own files
+    digest: str = ""
+    grader_failed: bool = False  # so that there is no report, which may be otherwise next time
 
 
 def is_open(step: StepResult) -> bool:

@@ -29,13 +29,14 @@ def invalid(source: str, shown: str) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile(source, shown, "exec", dont_inherit=True)
+            # Under its own name Python would look the line up in a file of that name, wherever this runs.
+            compile(source, "<submission>", "exec", dont_inherit=True)
     except SyntaxError as error:
         reason = f"{type(error).__name__}: {error.msg}"
-        said = _("{file}, line {line}: not valid Python yet ({reason}).").format(
+        sentence = _("{file}, line {line}: not valid Python yet ({reason}).").format(
             file=shown, line=error.lineno or 1, reason=reason
         )
-        return "\n".join([said, *_caret(source, error)])
+        return "\n".join([sentence, *_caret(source, error)])
     except (ValueError, RecursionError, MemoryError) as error:
         return _("{file}: not valid Python yet ({reason}).").format(file=shown, reason=error or type(error).__name__)
     return ""

@@ -82,6 +82,6 @@ def damaged(shown: str) -> Unusable:
 
 def _too_large(shown: str, limit: int) -> Unusable:
     if limit == MAX_NOTEBOOK:
-        said = _("{file} is larger than {limit} MiB. Clear its outputs and save it again.")
-        return Unusable(said.format(file=shown, limit=limit >> 20))
+        sentence = _("{file} is larger than {limit} MiB. Clear its outputs and save it again.")
+        return Unusable(sentence.format(file=shown, limit=limit >> 20))
     return Unusable(_("{file} is larger than {limit} KiB. A step needs a few.").format(file=shown, limit=limit >> 10))

@@ -237,10 +237,10 @@ def _noting_handle(function: Callable[..., Any], handle_of: Callable[[Any], Any]
 def _noting_overloads(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def noting(qualified: str, overload: str) -> Any:
-        found, name = function(qualified, overload), _watched_name(qualified)
-        if found is None or not name:
-            return found
-        op, kernel, *more = found
+        overloaded, name = function(qualified, overload), _watched_name(qualified)
+        if overloaded is None or not name:
+            return overloaded
+        op, kernel, *more = overloaded
         return op, _noting(kernel, name), *more
 
     return noting

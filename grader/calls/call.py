@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -12,6 +12,10 @@ MAX_SHAPES = 12  # reported with an error
 MAX_SOURCE = 400  # characters of the line of an error
 MAX_NAMES = 500
 
+# What a call costs: the largest storage made (elements), the peak of what Python and NumPy allocate (bytes), the
+# operations of matrix products (by dtype), what is kept for a backward pass (elements), launches of Triton's kernels.
+Measure = Literal["largest", "peak", "products", "saved", "launches"]
+
 Names = Annotated[list[Name], msgspec.Meta(max_length=MAX_NAMES)]
 
 
@@ -20,24 +24,22 @@ class Options(msgspec.Struct, array_like=True):
 
     gradients: bool = False
     seed: int | None = None
-    largest: bool = False
+    measures: tuple[Measure, ...] = ()
     functions: bool = False
     device: str = "cpu"
     no_grad: bool = False
     strided: bool = False
     made_on_meta: bool = False
-    peak: bool = False
     keep: bool = False
-    products: bool = False
-    saved: bool = False
     again: bool = False
-    launches: bool = False
     part: int | None = None
     going_on: bool = False
 
 
 class Call(msgspec.Struct, array_like=True):
-    """One request. Without `handle` it names a function or class of the module; with it, a method of that handle.
+    """One request. Without `handle` it names a function or class of the module. With it, it names what is done to that
+    object: `__call__`, one of our operations (`calls.modules`), or, where `own` says so, a method or attribute that the
+    step asks for.
 
     The operations in `first` run before it, in order; the first that fails is answered instead.
     """
@@ -50,6 +52,12 @@ class Call(msgspec.Struct, array_like=True):
     begin: int | None = None  # a new check begins: drop all modules and seed the random stream with this
     options: Options = msgspec.field(default_factory=Options)
     first: tuple[Call, ...] = ()
+    own: Literal["", "method", "attribute"] = ""
+
+    @property
+    def is_authors(self) -> bool:
+        """Whether the author's code is called, and not a module looked at or changed from outside."""
+        return self.handle is None or self.name == "__call__" or bool(self.own)
 
 
 class Raised(msgspec.Struct, array_like=True):
@@ -68,9 +76,9 @@ class Outcome(msgspec.Struct, array_like=True):
     """One response.
 
     `of` is the index in the call's `first` of the operation that failed; None when this is the call's own outcome.
-    `peak` is None where it was not measured, or where the called code prevented that. `elsewhere`: of a call on `meta`,
-    the torch functions that only one of the two calls used, on `meta` and on the CPU. `overwritten`: the call changed
-    the result of an earlier one. `imported`: the steps of the course that imports asked for since the last
+    `measured`: what was asked for in `measures`, but for what the called code prevented. `elsewhere`: of a call on
+    `meta`, the torch functions that only one of the two calls used, on `meta` and on the CPU. `overwritten`: the call
+    changed the result of an earlier one. `imported`: the steps of the course that imports asked for since the last
     answer, here or not. `narrowed`: a float32 or a half was computed in a call with a float64.
     """
 
@@ -81,15 +89,11 @@ class Outcome(msgspec.Struct, array_like=True):
     functions: Names = []
     off_limits: Names = []
     imported: Names = []
-    largest: Size = 0  # elements
     of: Size | None = None
-    peak: Size | None = None  # bytes
-    products: dict[Name, Size] = {}  # operations of matrix products, by dtype
-    saved: Size = 0  # elements kept for a backward pass
+    measured: dict[Measure, Size | dict[Name, Size]] = {}
     elsewhere: Names = []
     overwritten: bool = False
     narrowed: bool = False
-    launches: Size = 0  # of Triton's kernels
     is_last: bool = False  # the accelerator is of no use to this process any more
 
 

@@ -83,15 +83,11 @@ def decode_call_later(header: bytes, payload: bytes) -> tuple[Call, Callable[[Ca
 
 
 def _packed_call(call: Call, tensors: dict[str, Tensor]) -> Call:
-    return Call(
-        call.name,
-        tuple([packed(value, tensors) for value in call.args]),
-        {name: packed(value, tensors) for name, value in call.kwargs.items()},
-        call.handle,
-        call.new_handle,
-        call.begin,
-        call.options,
-        tuple([_packed_call(earlier, tensors) for earlier in call.first]),
+    return replace(
+        call,
+        args=tuple([packed(value, tensors) for value in call.args]),
+        kwargs={name: packed(value, tensors) for name, value in call.kwargs.items()},
+        first=tuple([_packed_call(earlier, tensors) for earlier in call.first]),
     )
 
 

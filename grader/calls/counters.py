@@ -9,6 +9,7 @@ its Python key and the kernels stands a fallback of ours. What a kernel calls in
 from __future__ import annotations
 
 import functools
+import gc
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -130,13 +131,13 @@ class LargestStorage(EveryOp):
     """Records the largest storage, in elements, of any tensor that an op returns inside the block."""
 
     def __init__(self) -> None:
-        self.elements = 0
+        self.measured = 0
 
     def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
         """Notes the storages of what an op gave."""
         for leaf in result if isinstance(result, list | tuple) else (result,):
             if isinstance(leaf, Tensor) and leaf.layout == torch.strided:
-                self.elements = max(self.elements, leaf.untyped_storage().nbytes() // leaf.element_size())
+                self.measured = max(self.measured, leaf.untyped_storage().nbytes() // leaf.element_size())
 
 
 class MatrixProducts(EveryOp):
@@ -148,7 +149,7 @@ class MatrixProducts(EveryOp):
 
     def __init__(self, on_meta: bool = False) -> None:
         self.on_meta = on_meta
-        self.by_dtype: Counter[str] = Counter()
+        self.measured: Counter[str] = Counter()
 
     def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
         """Counts the products of an op."""
@@ -164,7 +165,7 @@ class MatrixProducts(EveryOp):
 
     def _count(self, factor: Tensor, products: int) -> None:
         if self.on_meta or not factor.is_meta:
-            self.by_dtype[str(factor.dtype).removeprefix("torch.")] += 2 * products
+            self.measured[str(factor.dtype).removeprefix("torch.")] += 2 * products
 
 
 class Narrowed(UncompiledMode):
@@ -191,11 +192,12 @@ def _is_larger(result: Tensor, factors: tuple[Any, ...]) -> bool:
     return len(sizes) == 2 and result.numel() > max(sizes) and min(sizes) > 1
 
 
-class SavedForBackward:
+class SavedForBackward(EveryOp):
     """Counts the elements of the storages that are saved for a backward pass inside the block, each once.
 
     Hooks of the called code's own take what is saved, as those of `checkpoint` do, which forget it. Of that what they
-    hand on as it is counts, and what is still there at the end of the block.
+    hand on as it is counts. Besides, `add_what_is_left` adds what an op made and what is still there afterwards,
+    whatever holds it: an attribute of a `ctx`, or a list.
     """
 
     active: SavedForBackward | None = None
@@ -205,27 +207,45 @@ class SavedForBackward:
         self._ours = {parameter.untyped_storage().data_ptr() for parameter in parameters}
         self._seen: dict[int, torch.UntypedStorage] = {}  # held, so that no place in memory is taken twice
         self._hooks = torch.autograd.graph.saved_tensors_hooks(self._note, _unchanged)
-        self.elements = 0
+        self.measured = 0
 
-    def __enter__(self) -> SavedForBackward:
+    def __enter__(self) -> Self:
+        super().__enter__()
         self._hooks.__enter__()
-        self._taken: dict[int, tuple[StorageWeakRef, int]] = {}
+        self._made: dict[int, tuple[StorageWeakRef, int]] = {}
         SavedForBackward.active = self
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         SavedForBackward.active = None
-        self._hooks.__exit__(*exception)
-        for place, (storage, elements) in self._taken.items():
-            if place not in self._seen and not storage.expired():
-                self.elements += elements
+        self._hooks.__exit__(kind, error, trace)
+        super().__exit__(kind, error, trace)
+
+    def add_what_is_left(self, result: Any) -> None:
+        """Adds, once the call is over, what is still there, but for its result."""
+        returned = {leaf.untyped_storage().data_ptr() for leaf in leaves(result) if isinstance(leaf, Tensor)}
+        left = self._made.keys() - self._seen.keys() - self._ours - returned
+        if any(not self._made[place][0].expired() for place in left):
+            gc.collect()
+        kept = [self._made[place] for place in left]
+        self.measured += sum(elements for storage, elements in kept if not storage.expired())
+
+    def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
+        """Notes the storages of what an op gave, but for those that it was given: they were made before."""
+        given = {leaf.untyped_storage().data_ptr() for leaf in args if isinstance(leaf, Tensor) and _has_storage(leaf)}
+        for leaf in result if isinstance(result, list | tuple) else (result,):
+            if isinstance(leaf, Tensor) and _has_storage(leaf) and leaf.untyped_storage().data_ptr() not in given:
+                self._make(leaf)
+
+    def _make(self, made: Tensor) -> None:
+        storage = made.untyped_storage()
+        self._made[storage.data_ptr()] = StorageWeakRef(storage), storage.nbytes() // made.element_size()
 
     def take(self, saved: Tensor, packed: Any) -> None:
         """Notes what a hook of the called code's own was given, and what it made of that."""
-        storage = saved.untyped_storage()
-        if storage.data_ptr() not in self._ours:
-            elements = storage.nbytes() // saved.element_size()
-            self._taken[storage.data_ptr()] = StorageWeakRef(storage), elements
+        self._make(saved)
         for leaf in leaves(packed if isinstance(packed, tuple | list) else (packed,)):
             if isinstance(leaf, Tensor):
                 self._note(leaf)
@@ -235,8 +255,12 @@ class SavedForBackward:
         place = storage.data_ptr()
         if place not in self._ours and place not in self._seen:
             self._seen[place] = storage
-            self.elements += storage.nbytes() // saved.element_size()
+            self.measured += storage.nbytes() // saved.element_size()
         return saved
+
+
+def _has_storage(tensor: Tensor) -> bool:
+    return tensor.layout == torch.strided
 
 
 def _noting_hooks(push: Callable[..., None]) -> Callable[..., None]:
@@ -269,7 +293,7 @@ class KernelLaunches(ExitStack):
 
     def __init__(self) -> None:
         super().__init__()
-        self.count = 0
+        self.measured = 0
 
     def __enter__(self) -> KernelLaunches:
         super().__enter__()
@@ -283,12 +307,7 @@ class KernelLaunches(ExitStack):
     def _counting(self, launch: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(launch)
         def counting(*args: Any, **kwargs: Any) -> Any:
-            self.count += 1
+            self.measured += 1
             return launch(*args, **kwargs)
 
         return counting
-
-
-def method_of(kept: Any, name: str) -> Callable[..., Any]:
-    """What a call of `.name` does to an object, or `?name`, which reads an attribute of it."""
-    return getattr(kept, name[1:]) if name.startswith(".") else lambda: getattr(kept, name[1:])

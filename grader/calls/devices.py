@@ -7,6 +7,8 @@ calls its own so, too), `mps`, `xpu`, or the name that a backend has given itsel
 from __future__ import annotations
 
 import functools
+import os
+import warnings
 from typing import Any
 
 import torch
@@ -35,6 +37,11 @@ def is_there(name: str) -> bool:
     return name in (CPU, accelerator())
 
 
+def one(wanted: str) -> str:
+    """The device of what runs on one: the accelerator that is there, else the CPU, where `wanted` is `all`."""
+    return (accelerator() or CPU) if wanted == "all" else wanted
+
+
 def states(wanted: str) -> dict[str, str]:
     """The state of each device, where `wanted` is one or `all`: "checked", "not available" or "not requested".
 
@@ -61,10 +68,17 @@ def label(name: str) -> str:
 
 
 def prepare(name: str) -> None:
-    """Initialises an accelerator, whose generators can be seeded from then on."""
-    initialise = getattr(torch.get_device_module(name), "init", None) if name not in (CPU, META) else None
+    """Initialises an accelerator, whose generators can be seeded from then on, and asks for its deterministic kernels:
+    one that has none runs as it is. Where only the CPU computes, nothing changes."""
+    if name in (CPU, META):
+        return
+    initialise = getattr(torch.get_device_module(name), "init", None)
     if initialise is not None:
         initialise()
+    if not torch.are_deterministic_algorithms_enabled():
+        torch._C._set_deterministic_algorithms(True, warn_only=True)
+        torch._C._set_deterministic_fill_uninitialized_memory(False)
+        warnings.filterwarnings("ignore", message=".*deterministic")
 
 
 def is_in_use() -> bool:
@@ -117,6 +131,7 @@ def compute_exactly() -> None:
 
     cuDNN's convolutions use TF32 unless told not to: off by 0.0015, where 0.0001 is allowed.
     """
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else two products of the same may differ in a bit
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = True

@@ -105,7 +105,7 @@ class PeakMemory:
     mapped = 0  # bytes of files
 
     def __init__(self) -> None:
-        self.bytes: int | None = None
+        self.measured: int | None = None
 
     def __enter__(self) -> PeakMemory:
         _warm_up()
@@ -119,7 +119,7 @@ class PeakMemory:
 
     def __exit__(self, *exception: object) -> None:
         if tracemalloc.is_tracing() and not PeakMemory.disturbed:
-            self.bytes = max(_GET_TRACED_MEMORY()[1] - self._before, 0) + PeakMemory.mapped
+            self.measured = max(_GET_TRACED_MEMORY()[1] - self._before, 0) + PeakMemory.mapped
         if not self._before_us:
             _STOP()
 

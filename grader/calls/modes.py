@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
 from grader.calls.builtins import BuiltIns, FunctionNames
-from grader.calls.call import Options, Outcome
+from grader.calls.call import Measure, Options, Outcome
 from grader.calls.counters import KernelLaunches, LargestStorage, MatrixProducts, Narrowed, SavedForBackward
 from grader.calls.memory import PeakMemory, UncompiledMode
 
@@ -34,12 +34,15 @@ class Circumstances(ExitStack):
         self._options, self._built_ins = options, built_ins
         on_meta = options.device == "meta" and not trusted
         self._functions = FunctionNames() if options.functions or on_meta else None
-        self._largest = LargestStorage() if options.largest else None
-        self._products = MatrixProducts(options.device == "meta") if options.products else None
-        self._saved = SavedForBackward(called) if options.saved else None
         self._narrowed = Narrowed() if wide and not trusted else None
-        self._launches = KernelLaunches() if options.launches else None
-        self._peak = PeakMemory() if options.peak else None
+        makers: dict[Measure, Callable[[], Any]] = {
+            "largest": LargestStorage,
+            "products": lambda: MatrixProducts(options.device == "meta"),
+            "saved": lambda: SavedForBackward(called),
+            "launches": KernelLaunches,
+            "peak": PeakMemory,  # last, so that it does not include what the other contexts allocate
+        }
+        self._meters = {measure: make() for measure, make in makers.items() if measure in options.measures}
 
     def __enter__(self) -> Circumstances:
         super().__enter__()
@@ -52,9 +55,7 @@ class Circumstances(ExitStack):
             self.enter_context(OneDevice())  # type: ignore[no-untyped-call]  # torch gives it no types
         if "triton" in sys.modules:
             self.enter_context(UnwrittenIsNan())
-        # Memory is measured last, so that it does not include what the other contexts allocate.
-        watches = (self._built_ins, self._functions, self._largest, self._products, self._saved, self._narrowed)
-        for watch in (*watches, self._launches, self._peak):
+        for watch in (self._built_ins, self._functions, self._narrowed, *self._meters.values()):
             if watch is not None:
                 self.enter_context(watch)
         return self
@@ -64,22 +65,17 @@ class Circumstances(ExitStack):
         """The torch functions that were called, where they are recorded: on `meta` always, unless trusted."""
         return self._functions
 
-    def note(self, outcome: Outcome) -> None:
-        """Puts what was recorded into the outcome."""
+    def note(self, outcome: Outcome, result: Any) -> None:
+        """Puts what was recorded into the outcome of a call that gave this result."""
         if self._functions is not None and self._options.functions:
             outcome.functions = sorted(self._functions.names)
-        if self._largest is not None:
-            outcome.largest = self._largest.elements
-        if self._products is not None:
-            outcome.products = dict(self._products.by_dtype)
-        if self._saved is not None:
-            outcome.saved = self._saved.elements
+        if saved := self._meters.get("saved"):
+            saved.add_what_is_left(result)
         if self._narrowed is not None:
             outcome.narrowed = self._narrowed.seen
-        if self._launches is not None:
-            outcome.launches = self._launches.count
-        if self._peak is not None:
-            outcome.peak = self._peak.bytes
+        outcome.measured = {
+            measure: meter.measured for measure, meter in self._meters.items() if meter.measured is not None
+        }
 
 
 class CopiesStay(TorchFunctionMode):
@@ -152,10 +148,10 @@ def _number_on_meta(leaf: Any) -> Any:
 
 def _tensors(values: Iterable[Any]) -> list[Tensor]:
     """The tensors among an op's arguments, also in lists."""
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
     for value in values:
         if isinstance(value, Tensor):
-            found.append(value)
+            tensors.append(value)
         elif isinstance(value, list | tuple):
-            found += [item for item in value if isinstance(item, Tensor)]
-    return found
+            tensors += [item for item in value if isinstance(item, Tensor)]
+    return tensors

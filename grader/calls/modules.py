@@ -23,8 +23,7 @@ def method(module: nn.Module, name: str) -> Callable[..., Any]:
         "load_parameters": lambda values, evaluating: load_parameters(module, values, evaluating),
         "train": lambda path="": _part(module, path).train() and None,
         "eval": lambda path="": _part(module, path).eval() and None,
-        "nested_train": lambda: nn.ModuleList([module]).train() and None,
-        "nested_eval": lambda: nn.ModuleList([module]).eval() and None,
+        "nested": lambda mode: getattr(nn.ModuleList([module]), mode)() and None,
         "to": lambda device, dtype: module.to(device, DTYPES[dtype] if dtype else None) and None,
         "is_training": lambda: all(part.training for part in module.modules()),
         "is_evaluating": lambda: not any(part.training for part in module.modules()),
@@ -150,8 +149,8 @@ def load_parameters(
         deeper = tuple(f".{name}" for name in missing)  # nested one level deeper, as in a ModuleDict around all of them
         candidates = [name for name in own if name in extra or name.endswith(deeper)]
         shapes = tuple(f"{name}: {tuple(own[name].shape)}" for name in candidates)
-        known = {id(own[name]): name for name in values if name in own}
-        twice = tuple(f"{name}: {known[id(own[name])]}" for name in extra if name in own and id(own[name]) in known)
+        names = {id(own[name]): name for name in values if name in own}
+        twice = tuple(f"{name}: {names[id(own[name])]}" for name in extra if name in own and id(own[name]) in names)
         return {"missing": missing, "extra": extra, "misshapen": misshapen, "shapes": shapes, "twice": twice}
     with torch.no_grad():
         for name, value in values.items():

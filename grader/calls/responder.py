@@ -19,11 +19,10 @@ from torch.autograd.graph import _engine_run_backward
 from grader.calls import devices, modules
 from grader.calls.builtins import IN_ANY_FORM, BuiltIns, FunctionNames, banned
 from grader.calls.call import Call, Outcome, Raised
-from grader.calls.counters import method_of
 from grader.calls.memory import ResultBefore
 from grader.calls.modes import Circumstances
 from grader.calls.on_meta import Twins, Work
-from grader.calls.transfer import OF_AN_OBJECT, PLAIN, Inputs, NotThere, described, materialised, travelling
+from grader.calls.transfer import PLAIN, Inputs, NotThere, described, materialised, travelling
 from grader.calls.values import HandleId, Placed, leaves
 
 CALLS_APART = 1_000_003  # between the seeds of a check's calls
@@ -137,7 +136,7 @@ class Responder:
                 outcome.overwritten = earlier is not None and earlier.has_changed()
             except BaseException as error:  # SystemExit and KeyboardInterrupt are learner's errors too
                 outcome.raised = self.describe(error)
-        circumstances.note(outcome)
+        circumstances.note(outcome, result)
         if outcome.raised is None and call.options.device == "meta" and not isinstance(result, nn.Module):
             outcome.elsewhere = self._elsewhere(call, inputs.handle_numbers, circumstances.functions, result)
         outcome.modified = inputs.modified()
@@ -181,8 +180,8 @@ class Responder:
                 raise NotThere("not callable")
             return modules.placed_on(target, call.options.device) if inspect.isclass(target) else target
         module = self.handles.get(call.handle)
-        if call.name.startswith(OF_AN_OBJECT):
-            return method_of(module, call.name)
+        if call.own:
+            return getattr(module, call.name) if call.own == "method" else partial(getattr, module, call.name)
         if call.name == "__call__":
             forward: Any = module
             return forward  # type: ignore[no-any-return]  # a module: calling it is its forward

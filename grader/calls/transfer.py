@@ -37,7 +37,6 @@ PLAIN = (
     type(None), bool, int, float, str, bytes, tuple, list, dict, set, Tensor, nn.Module, np.ndarray, np.generic,
 )  # fmt: skip
 HIDDEN_LOCALS = ("self", "__class__")
-OF_AN_OBJECT = (".", "?")  # how the name of a call begins that uses a method, or an attribute, of the author's own
 
 
 class NotThere(Exception):
@@ -57,8 +56,7 @@ class Inputs:
         self._given: list[tuple[str, Any, Any]] = []
         self._options = call.options
         self._handles = handles
-        bookkeeping = call.handle is not None and call.name != "__call__" and not call.name.startswith(OF_AN_OBJECT)
-        self._keep = not bookkeeping
+        self._keep = call.is_authors
         self.args = tuple([mapped_by_path(str(place), value, self._ready) for place, value in enumerate(call.args)])
         self.kwargs = {name: mapped_by_path(name, value, self._ready) for name, value in call.kwargs.items()}
 

@@ -4,14 +4,13 @@ one."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from grader.calls.call import Call, Outcome
+from grader.calls.call import Call, Measure, Outcome
 from grader.calls.responder import Responder
-from grader.calls.transfer import OF_AN_OBJECT
 from grader.calls.values import leaves
 from grader.checks.bounded import lifted
 from grader.checks.draws import Draw
@@ -22,14 +21,14 @@ from grader.checks.value_text import show_call
 class Exchange:
     """One call and its outcome, kept for diagnosis. `maker` is the call that made the called module, if any.
 
-    `measured`: the measure of the call's memory that the check looked at, if any. `due_error`: it gave a value where
+    `measured`: the measure of the call that the check looked at last, if any. `due_error`: it gave a value where
     the check asks for an error.
     """
 
     call: Call
     maker: Exchange | None = None
     outcome: Outcome | None = None
-    measured: Literal["", "largest", "peak", "saved"] = ""
+    measured: Measure | None = None
     due_error: bool = False
 
     @property
@@ -40,7 +39,7 @@ class Exchange:
     @property
     def is_asked(self) -> bool:
         """Whether the learner's code is called, and not a module looked at or changed from outside."""
-        return self.call.handle is None or self.call.name == "__call__" or self.call.name.startswith(OF_AN_OBJECT)
+        return self.call.is_authors
 
     @property
     def name(self) -> str:

@@ -57,5 +57,5 @@ def _has_elements(value: Any) -> bool:
 def _require_bounded(shapes: list[tuple[int, ...]]) -> None:
     sizes = zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1)
     if prod(max(size) for size in sizes) > MAX_ELEMENTS:
-        said = ", ".join(str(shape) for shape in shapes)
-        raise CheckFailed(_("What was returned has a shape that does not fit: {shapes}").format(shapes=said))
+        listed = ", ".join(str(shape) for shape in shapes)
+        raise CheckFailed(_("What was returned has a shape that does not fit: {shapes}").format(shapes=listed))

@@ -117,7 +117,7 @@ def misconceptions(module: ModuleType, public: Sequence[str] = ()) -> list[Misco
     """The misconceptions of a module, or of the files of a package: in the order of the names `public` that they
     replace, and those of one name in the order they are written. Raises ValueError for a docstring that lacks one of
     the three paragraphs, and for a name that two files define."""
-    found = []
+    made = []
     for name, marked, mark in _marked(*_files(module)):
         paragraphs = [" ".join(part.split()) for part in inspect.getdoc(marked).split("\n\n")]  # type: ignore[union-attr]
         if len(paragraphs) != 3:
@@ -126,7 +126,7 @@ def misconceptions(module: ModuleType, public: Sequence[str] = ()) -> list[Misco
             )
         assert mark.caught_by is not None
         what, why, nudge = paragraphs
-        found.append(
+        made.append(
             Misconception(
                 name,
                 mark.caught_by,
@@ -140,7 +140,7 @@ def misconceptions(module: ModuleType, public: Sequence[str] = ()) -> list[Misco
             )  # fmt: skip
         )
     places = {name: place for place, name in enumerate(public)}
-    return sorted(found, key=lambda wrong: places.get(next(iter(wrong.replaced)), len(places)))
+    return sorted(made, key=lambda wrong: places.get(next(iter(wrong.replaced)), len(places)))
 
 
 def all_made_of(pieces: Mapping[str, type]) -> Callable[..., dict[str, Any]]:
@@ -182,7 +182,7 @@ def together(
     `super()`. For functions of one name `first` and `second` map each misconception to its decision, and `made` makes a
     function from two decisions.
     """
-    return [Pair(one, other, _both(one, other, first, second, made)) for one in first for other in second]
+    return [Pair(mine, other, _both(mine, other, first, second, made)) for mine in first for other in second]
 
 
 def _both(one: Any, other: Any, first: Any, second: Any, made: Callable[[Any, Any], Any] | None) -> dict[str, Any]:
@@ -242,15 +242,15 @@ def _files(module: ModuleType) -> list[ModuleType]:
 def _marked(*files: ModuleType) -> Iterator[tuple[str, Any, _Marked]]:
     """What is marked in these files, each once, at its place in the file that defines it: others may import it."""
     by_name = {file.__name__: file for file in files}
-    found: dict[str, tuple[Any, str]] = {}
+    functions: dict[str, tuple[Any, str]] = {}
     for file in files:
         for name, value in vars(file).items():
             mark = getattr(value, "__dict__", {}).get("__catalogue_mark__")
             home = by_name.get(getattr(value, "__module__", ""), file)
             if not isinstance(mark, _Marked) or (home is not file and vars(home).get(name) is value):
                 continue
-            known, where = found.setdefault(name, (value, file.__name__))
-            if known is not value:
+            first, where = functions.setdefault(name, (value, file.__name__))
+            if first is not value:
                 raise ValueError(f"{name} is defined in {where} and in {file.__name__}")
             if where == file.__name__:
                 yield name, value, mark

@@ -104,8 +104,8 @@ def _require_array(got: Any, expected: np.ndarray[Any, Any], tolerance: Toleranc
     wanted = _("a NumPy array of shape {shape}").format(shape=expected.shape)
     if isinstance(got, Placed):
         tensor = _("a tensor of shape {shape}").format(shape=tuple(got.tensor.shape))
-        said = _("expected  {expected}\ngot       {got}").format(expected=wanted, got=tensor)
-        raise CheckFailed(located(said, where))
+        sentence = _("expected  {expected}\ngot       {got}").format(expected=wanted, got=tensor)
+        raise CheckFailed(located(sentence, where))
     if not isinstance(got, np.ndarray):
         raise _another_kind(wanted, got, where)
     _require_tensor(Placed(as_tensor(got), ""), Placed(as_tensor(expected), ""), tolerance, where)
@@ -119,18 +119,18 @@ def _require_plain(got: Any, expected: Any, tolerance: Tolerance, where: str) ->
     else:
         agrees = type(got) is type(expected) and (isinstance(expected, HandleId | Opaque) or got == expected)
     if not agrees and isinstance(expected, float) and isinstance(got, float):
-        wanted, found = show_apart(*(torch.tensor(number, dtype=torch.float64) for number in (expected, got)))
-        raise CheckFailed(located(_("expected  {expected}\ngot       {got}").format(expected=wanted, got=found), where))
+        wanted, shown = show_apart(*(torch.tensor(number, dtype=torch.float64) for number in (expected, got)))
+        raise CheckFailed(located(_("expected  {expected}\ngot       {got}").format(expected=wanted, got=shown), where))
     if not agrees:
         raise _another_kind(show_value(expected), got, where)
 
 
 def _another_kind(expected: str, got: Any, where: str) -> CheckFailed:
-    found = show_value(got)
-    if found == expected and isinstance(got, Placed):  # a tensor looks like the number in it
-        found = _("a tensor of shape {shape}").format(shape=tuple(got.tensor.shape))
-    said = _("expected  {expected}\ngot       {got}").format(expected=expected, got=found)
-    return CheckFailed(located(said + ("" if where else returned_nothing(got)), where))
+    shown = show_value(got)
+    if shown == expected and isinstance(got, Placed):  # a tensor looks like the number in it
+        shown = _("a tensor of shape {shape}").format(shape=tuple(got.tensor.shape))
+    sentence = _("expected  {expected}\ngot       {got}").format(expected=expected, got=shown)
+    return CheckFailed(located(sentence + ("" if where else returned_nothing(got)), where))
 
 
 def returned_nothing(got: Any) -> str:
@@ -145,26 +145,26 @@ def require_gradients(got: dict[str, Placed | None], expected: dict[str, Placed 
     for name, wanted in expected.items():
         if wanted is None:
             continue
-        found, where = got.get(name), _("the gradient of {name}").format(name=_input_name(name))
-        if found is not None:
-            require_same_kind(found, wanted, where)
-            if wanted.device == "meta" or torch.equal(found.tensor, wanted.tensor):
+        gradient, where = got.get(name), _("the gradient of {name}").format(name=_input_name(name))
+        if gradient is not None:
+            require_same_kind(gradient, wanted, where)
+            if wanted.device == "meta" or torch.equal(gradient.tensor, wanted.tensor):
                 continue
         elif wanted.device == "meta":
             raise no_gradient(name)
         if largest is None:
             largest = largest_of(expected)
         room = gradient_room(wanted.tensor, largest, tolerance)
-        if found is not None:
-            require_close(found.tensor, wanted.tensor, room, where)
+        if gradient is not None:
+            require_close(gradient.tensor, wanted.tensor, room, where)
         elif magnitude(wanted.tensor, 0.0) > room:
             raise no_gradient(name)
 
 
 def largest_of(gradients: dict[str, Placed | None]) -> float:
     """The largest size in any of the gradients."""
-    known = [gradient.tensor for gradient in gradients.values() if gradient and gradient.device != "meta"]
-    return max([0.0, *(magnitude(tensor, 0.0) for tensor in known)])
+    tensors = [gradient.tensor for gradient in gradients.values() if gradient and gradient.device != "meta"]
+    return max([0.0, *(magnitude(tensor, 0.0) for tensor in tensors)])
 
 
 def gradient_room(wanted: Tensor, largest: float, tolerance: Tolerance) -> float:
@@ -197,9 +197,9 @@ def require_same_kind(got: Placed, expected: Placed, where: str = "") -> None:
         (_("expected  dtype {expected}\ngot       dtype {got}"), dtype_name(wanted), dtype_name(mine)),
         (_("expected  device {expected}\ngot       device {got}"), expected.device, got.device),
     )
-    for sentence, right, found in pairs:
-        if right != found:
-            raise CheckFailed(located(sentence.format(expected=right, got=found), where))
+    for sentence, right, other in pairs:
+        if right != other:
+            raise CheckFailed(located(sentence.format(expected=right, got=other), where))
 
 
 def require_close(got: Tensor, expected: Tensor, room: float, where: str = "") -> None:
@@ -219,14 +219,14 @@ def require_close(got: Tensor, expected: Tensor, room: float, where: str = "") -
         return
     place = tuple(int(index) for index in apart.nonzero()[0])
     finite = distance[apart & distance.isfinite()]
-    wanted, found = show_apart(expected[place], got[place])
+    wanted, shown = show_apart(expected[place], got[place])
     lines = [
         _("expected  {expected}").format(expected=show_tensor(expected, around=place) if place else wanted),
-        _("got       {got}").format(got=show_tensor(got, around=place) if place else found),
+        _("got       {got}").format(got=show_tensor(got, around=place) if place else shown),
     ]
     if place:  # a single number has no index
         parting = _("first difference at {place}: expected {expected}, got {got}")
-        lines.append(parting.format(place=list(place), expected=wanted, got=found))
+        lines.append(parting.format(place=list(place), expected=wanted, got=shown))
     if expected.numel() > 1 and not expected.is_floating_point():
         lines.append(_("{count} of {total} values differ").format(count=count, total=expected.numel()))
     elif expected.numel() > 1 and finite.numel():
@@ -265,13 +265,13 @@ def _rounded(got: Tensor, expected: Tensor) -> bool:
 
 def _parting(expected: Tensor, got: Tensor, apart: Tensor, place: tuple[int, ...]) -> Parting | None:
     """The matrices that contain the first difference, as numbers to draw; None when too large for a picture."""
-    wanted, found, differs = (
+    wanted, own, differs = (
         tensor[place[:-2]] if tensor.dim() >= 2 else tensor.reshape(1, -1) for tensor in (expected, got, apart)
     )
     if wanted.numel() == 0 or max(wanted.shape) > PICTURE_SIZE:
         return None
     return Parting(
-        expected=_drawable(wanted), got=_drawable(found), differs=differs.tolist(), slice=list(place[:-2]),
+        expected=_drawable(wanted), got=_drawable(own), differs=differs.tolist(), slice=list(place[:-2]),
         place=[0, 0, *place][-2:],
     )  # fmt: skip
 

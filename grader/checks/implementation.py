@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
-from grader.calls.call import Call, Options, Outcome
+from grader.calls.call import Call, Measure, Options, Outcome
 from grader.calls.values import HandleId, Placed, bare, leaves, mapped
 from grader.checks.backends import Backend, Exchange
 from grader.checks.compare import returned_nothing
@@ -29,29 +29,24 @@ class How(TypedDict, total=False):
     """How calls are made, and what is recorded: the options of `using(…)`.
 
     `gradients` back-propagates a fixed pattern from every output; `seed` sets torch's seed right before the call;
-    `largest` records the largest storage made (elements), `peak` the peak of what Python and NumPy allocate (bytes);
-    `functions` the torch functions called. `no_grad` calls under `torch.no_grad()`; `strided` passes tensors and arrays
-    without a contiguous dimension; `made_on_meta` makes `meta` the default device, so that a class's parameters have
-    names and shapes only. `keep` gives a `Handle` for an object that is no value; `products` notes the operations of
-    matrix products by dtype, `saved` the elements kept for a backward pass, `launches` those of Triton's kernels;
-    `again` calls with other values in the same tensors before, and notes whether the call changes that earlier result.
+    `measures` are noted of the call (`calls.call.Measure`); `functions` records the torch functions called. `no_grad`
+    calls under `torch.no_grad()`; `strided` passes tensors and arrays without a contiguous dimension; `made_on_meta`
+    makes `meta` the default device, so that a class's parameters have names and shapes only. `keep` gives a `Handle`
+    for an object that is no value; `again` calls with other values in the same tensors before, and notes whether the
+    call changes that earlier result.
     `part`: the check compares this one of the values returned and no other, and so does the diagnosis. `going_on`: the
     call goes on in the random numbers of the one before, where each has its own otherwise.
     """
 
     gradients: bool
     seed: int | None
-    largest: bool
+    measures: tuple[Measure, ...]
     functions: bool
     no_grad: bool
     strided: bool
     made_on_meta: bool
-    peak: bool
     keep: bool
-    products: bool
-    saved: bool
     again: bool
-    launches: bool
     part: int
     going_on: bool
 
@@ -197,23 +192,20 @@ class Answer:
         """The gradient of each argument (by position or name) and parameter; None where no path leads to it."""
         return {name: value.tensor if value else None for name, value in self.outcome.gradients.items()}
 
-    @property
-    def largest(self) -> int:
-        """The elements of the largest storage that an op of the call made."""
-        self.exchange.measured = "largest"
-        own = [leaf.tensor.numel() for leaf in leaves(self.outcome.value) if isinstance(leaf, Placed)]
-        return self.not_below(self.outcome.largest, max(own, default=0))
-
-    @property
-    def peak(self) -> int:
-        """The peak of what Python and NumPy allocated, in bytes, beyond what they held before the call."""
-        self.exchange.measured = "peak"
-        own = [leaf.nbytes for leaf in leaves(self.outcome.value) if isinstance(leaf, np.ndarray)]
-        if self.outcome.peak is None:
+    def measured(self, measure: Measure) -> Any:
+        """What was measured of the call; see `calls.call.Measure`. Fails where the called code prevented that."""
+        self.exchange.measured = measure
+        if measure not in self.outcome.measured:
             raise CheckFailed(
                 _("The code changed how memory is measured. Leave `tracemalloc` alone."), called=self.shown
             )
-        return self.not_below(self.outcome.peak, max(own, default=0))
+        got: Any = self.outcome.measured[measure]
+        if measure not in ("largest", "peak"):
+            return got
+        returned = list(leaves(bare(self.outcome.value)))
+        if measure == "largest":
+            return self.not_below(got, max((leaf.numel() for leaf in returned if isinstance(leaf, Tensor)), default=0))
+        return self.not_below(got, max((leaf.nbytes for leaf in returned if isinstance(leaf, np.ndarray)), default=0))
 
     def not_below(self, measured: int, least: float) -> int:
         """What was measured. Fails where that is below half of the `least` that any right way takes: then something
@@ -221,22 +213,6 @@ class Answer:
         if 2 * measured < least:
             raise unmeasured(measured, least, self.shown)
         return measured
-
-    @property
-    def products(self) -> dict[str, int]:
-        """The multiplications and additions of the call's matrix products, by dtype."""
-        return self.outcome.products
-
-    @property
-    def saved(self) -> int:
-        """The elements that the call kept for a backward pass, parameters apart."""
-        self.exchange.measured = "saved"
-        return self.outcome.saved
-
-    @property
-    def launches(self) -> int:
-        """How many kernels of Triton's the call launched."""
-        return self.outcome.launches
 
     @property
     def functions(self) -> frozenset[str]:
@@ -269,11 +245,11 @@ class Handle(Answer):
 
     def method(self, name: str, *args: Any, **kwargs: Any) -> Answer:
         """Calls a method that the step asks for."""
-        return self._ask(f".{name}", args, kwargs, self._options)
+        return self._ask(name, args, kwargs, self._options, own="method")
 
     def attribute(self, name: str) -> Answer:
         """Reads an attribute that the step asks for."""
-        return self._ask(f"?{name}")
+        return self._ask(name, own="attribute")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Answer:
         """The module's forward."""
@@ -309,7 +285,7 @@ class Handle(Answer):
 
     def nested(self, mode: str) -> Handle:
         """Puts the module into a parent module, and calls the parent's `train()` or `eval()`."""
-        self._do(f"nested_{mode}")
+        self._do("nested", (mode,))
         return self
 
     def optimizer(self) -> Handle:
@@ -359,8 +335,10 @@ class Handle(Answer):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
         options: Options | None = None,
+        own: Literal["", "method", "attribute"] = "",
     ) -> Answer:
-        call = Call(name, args, kwargs or {}, handle=self.number, options=options or Options(device=self.device))
+        options = options or Options(device=self.device)
+        call = Call(name, args, kwargs or {}, handle=self.number, options=options, own=own)
         return self._implementation._ask(call, self.exchange)
 
 

@@ -50,19 +50,19 @@ def _described(raised: Raised, shown: str, device: str) -> CheckFailed:
     name = shown.partition("(")[0]
     if raised.type == "NotImplementedError" and not raised.message and raised.function != BACKWARD:
         if raised.file and raised.function not in (name, *OF_A_CLASS):
-            said = _("{name} calls {function} in {file}, which is not written yet.")
-            said = said.format(name=name, function=raised.function, file=raised.file)
-            return CheckFailed(said, "todo", called=shown)
+            sentence = _("{name} calls {function} in {file}, which is not written yet.")
+            sentence = sentence.format(name=name, function=raised.function, file=raised.file)
+            return CheckFailed(sentence, "todo", called=shown)
         return CheckFailed(_("{name} is not written yet.").format(name=name), "todo", called=shown)
     if raised.type == "NotThere":
-        said = _("The file must define `{name}`, but does not.")
+        sentence = _("The file must define `{name}`, but does not.")
         if IN_CELL.search(raised.file):
-            said = _("The answer cell must define `{name}`, but does not. No other cell is graded.")
+            sentence = _("The answer cell must define `{name}`, but does not. No other cell is graded.")
         if raised.message == "not callable":
-            said = _("{name} exists, but is not a function or a class.")
+            sentence = _("{name} exists, but is not a function or a class.")
         if raised.message.startswith(NO_PART):
-            said = _("The module has no part `{part}` that is a module, and the step asks for one.")
-        return CheckFailed(said.format(name=name, part=raised.message.removeprefix(NO_PART)), called=shown)
+            sentence = _("The module has no part `{part}` that is a module, and the step asks for one.")
+        return CheckFailed(sentence.format(name=name, part=raised.message.removeprefix(NO_PART)), called=shown)
     error = f"{raised.type}: {raised.message}" if raised.message else raised.type
     if raised.function == BACKWARD and not raised.line:  # autograd stopped: no line of the learner's ran
         lines = [_("The backward pass through what {name} gave raised {error}").format(name=name, error=error)]
@@ -85,20 +85,22 @@ def _described(raised: Raised, shown: str, device: str) -> CheckFailed:
 
 def other_work(functions: list[str], called: str) -> CheckFailed:
     """A call on `meta` and the same one on the CPU used other functions."""
-    said = _(
+    sentence = _(
         "On the `meta` device the code does other work than on the CPU: only one of the two calls {functions}. The "
         "device should make no difference."
     )
-    return CheckFailed(said.format(functions=", ".join(f"`{name}`" for name in functions[:MOST_NAMES])), called=called)
+    return CheckFailed(
+        sentence.format(functions=", ".join(f"`{name}`" for name in functions[:MOST_NAMES])), called=called
+    )
 
 
 def unmeasured(measured: int, least: float, called: str) -> CheckFailed:
     """A call did less than any right way takes, as far as was seen."""
-    said = _(
+    sentence = _(
         "What was done could not be measured: {measured:,} were counted, and any right way takes {least:,} or more. "
         "Compute with torch's ordinary functions (or NumPy's, where the step asks for these)."
     )
-    return CheckFailed(said.format(measured=measured, least=round(least)), called=called)
+    return CheckFailed(sentence.format(measured=measured, least=round(least)), called=called)
 
 
 def _causes(raised: Raised, device: str) -> Iterator[str]:
@@ -150,15 +152,15 @@ def _causes_in_the_file(raised: Raised, message: str) -> Iterator[str]:
                 "standard library."
             )
         elif of_the_course[1] in {folder.name for folder in step_folders()}:
-            said = _("This step builds on {step}, which was not handed in: put it beside this one.")
-            yield said.format(step=of_the_course[1])
+            sentence = _("This step builds on {step}, which was not handed in: put it beside this one.")
+            yield sentence.format(step=of_the_course[1])
 
 
 def _causes_in_the_sandbox(raised: Raised, message: str) -> Iterator[str]:
     """What the sandbox refuses."""
     if raised.type == "FileNotFoundError":
         yield _("The code runs in an empty folder of its own: it finds no files but those it has written itself.")
-    if any(said in message for said in NOT_PERMITTED) or raised.type in NOT_CONNECTED:
+    if any(words in message for words in NOT_PERMITTED) or raised.type in NOT_CONNECTED:
         yield _("The code runs in a sandbox: it can start no processes or threads and open no connections.")
 
 
@@ -169,8 +171,8 @@ def parameters_misfit(misfit: dict[str, Any], wanted: dict[str, Tensor]) -> str:
         lines.append(_("missing: {names}").format(names=", ".join(misfit["missing"])))
     if misfit.get("extra"):
         lines.append(_("unexpected: {names}").format(names=", ".join(misfit["extra"])))
-    said = itertools.islice((entry for entry in misfit.get("shapes", ()) if ": " in entry), MAX_COMPARED)
-    shapes = dict(entry.split(": ", 1) for entry in said)
+    entries = itertools.islice((entry for entry in misfit.get("shapes", ()) if ": " in entry), MAX_COMPARED)
+    shapes = dict(entry.split(": ", 1) for entry in entries)
     for name in dict.fromkeys(name for name in misfit.get("missing", ()) if name in wanted):
         fitting = [other for other, shape in shapes.items() if shape == str(tuple(wanted[name].shape))]
         deeper = [other for other in fitting if other.endswith(f".{name}")]

@@ -46,7 +46,9 @@ def number(value: float | bool, dtype: torch.dtype) -> str:
     else:
         kept = (f"{value:.{digits}g}" for digits in range(1, 10))
         exact = torch.tensor(value, dtype=dtype)
-        text = next((one for one in kept if torch.equal(torch.tensor(float(one), dtype=dtype), exact)), repr(value))
+        text = next(
+            (decimal for decimal in kept if torch.equal(torch.tensor(float(decimal), dtype=dtype), exact)), repr(value)
+        )
     return text if any(letter in text for letter in ".en") else text + ".0"
 
 
@@ -65,8 +67,8 @@ def quiet(text: str) -> str:
 def paths_of(result: str, wanted: Any) -> Iterator[str]:
     """Where the outputs are that a gradient leaves from."""
     if isinstance(wanted, tuple | list):
-        for place, one in enumerate(wanted):
-            yield from paths_of(f"{result}[{place}]", one)
+        for place, part in enumerate(wanted):
+            yield from paths_of(f"{result}[{place}]", part)
     elif isinstance(wanted, dict):
         for key in sorted(wanted, key=str):
             yield from paths_of(f"{result}[{key!r}]", wanted[key])

@@ -66,6 +66,7 @@ class _Program:
         self.lines: list[str] = []
         self.aside: dict[str, Tensor] = {}
         self.used: set[str] = set()
+        self.leaves: dict[str, str] = {}  # the variable of each argument that is differentiated, by its path
         self.models: dict[int, str] = {}
         self.classes: dict[int, str] = {}
         self.imported: dict[str, None] = {}
@@ -93,7 +94,7 @@ class _Program:
     def _whole(self) -> Reproduction:
         head = [f'"""{quiet(self._title())}"""', "", "import sys", "from pathlib import Path", ""]
         body = "\n".join(self.lines)
-        imports = [f"from math import {', '.join(found)}"] if (found := constants(body)) else []
+        imports = [f"from math import {', '.join(names)}"] if (names := constants(body)) else []
         imports += ["import numpy as np"] if "np." in body else []
         imports += ["import torch"]
         imports += ["from safetensors.torch import load_file"] if self.aside else []
@@ -104,16 +105,16 @@ class _Program:
         return Reproduction(self.check, text, save(self.aside) if self.aside else b"")
 
     def _title(self) -> str:
-        said = _("{step}, check {check}: the call that fails, to run in a process of your own.")
+        sentence = _("{step}, check {check}: the call that fails, to run in a process of your own.")
         what = textwrap.indent("\n".join(self.message.splitlines()[:12]), "    ")
         how = _("breakpoint(), print and a debugger work here and in exercises/{step}.py.").format(step=self.step)
-        return f"{said.format(step=self.step, check=self.check)}\n\n{what}\n\n{how}\n"
+        return f"{sentence.format(step=self.step, check=self.check)}\n\n{what}\n\n{how}\n"
 
     def _say_the_property(self) -> None:
         self.lines += ["print(result)", ""]
-        said = _("No single value is expected here: the check asks for what is said at the top.")
+        sentence = _("No single value is expected here: the check asks for what is said at the top.")
         command = _("To see whether it holds, type: make grade STEP={number}").format(number=int(self.step[4:6]))
-        self.lines += [f"# {line}" for line in (*textwrap.wrap(said, WIDTH), command)]
+        self.lines += [f"# {line}" for line in (*textwrap.wrap(sentence, WIDTH), command)]
 
     def _raised(self) -> bool:
         return self.about.outcome is None or self.about.outcome.raised is not None
@@ -140,8 +141,8 @@ class _Program:
         elif call.name in ("train", "eval"):
             path = f'.get_submodule("{call.args[0]}")' if call.args else ""
             self.lines.append(f"{model}{path}.{call.name}()")
-        elif call.name in ("nested_train", "nested_eval"):
-            self.lines.append(f"torch.nn.ModuleList([{model}]).{call.name.removeprefix('nested_')}()")
+        elif call.name == "nested":
+            self.lines.append(f"torch.nn.ModuleList([{model}]).{call.args[0]}()")
         elif call.name == "optimizer":
             made = self.models[call.new_handle] = self._free("optimizer")
             groups = f'[{{"params": list({model}.parameters())[place::2]}} for place in (0, 1)]'
@@ -150,7 +151,7 @@ class _Program:
             self.lines += [f"for group in {model}.param_groups:", f'    group["lr"] = {plain(call.args[0])}', ""]
             self.lines.append(f"{model}.step()")
         else:
-            self.lines.append(f"{model}({self._arguments(call)})")
+            self.lines.append(_asked(call, model, self._arguments(call)))
 
     def _load(self, model: str, values: dict[str, Tensor], evaluating: bool) -> None:
         name = self._free("weights" if model == "model" else f"weights_of_{model}")
@@ -192,10 +193,10 @@ class _Program:
 
     def _arguments(self, call: Call, differentiated: bool = False) -> str:
         """The arguments of a call as text; tensors get names, and lines of their own before it."""
-        known = self._names_of(call)
+        names = self._names_of(call)
         shown = []
         for place, value in enumerate(call.args):
-            name = known[place] if place < len(known) else f"argument{place + 1}"
+            name = names[place] if place < len(names) else f"argument{place + 1}"
             shown.append(self._argument(name, str(place), value, call, differentiated))
         for name, value in call.kwargs.items():
             shown.append(f"{name}=" + self._argument(name, name, value, call, differentiated))
@@ -210,12 +211,12 @@ class _Program:
         if isinstance(value, HandleId):
             return self.models.get(value.number, "None")
         if isinstance(value, tuple | list):
-            inner = [self._argument(f"{name}_{n}", f"{path}.{n}", one, call, differentiated)
-                     for n, one in enumerate(value)]  # fmt: skip
+            inner = [self._argument(f"{name}_{n}", f"{path}.{n}", item, call, differentiated)
+                     for n, item in enumerate(value)]  # fmt: skip
             return "(" + ", ".join(inner) + ("," if len(inner) == 1 else "") + ")"
         if isinstance(value, dict):
-            inner = [f"{key!r}: " + self._argument(f"{name}_{key}", f"{path}.{key}", one, call, differentiated)
-                     for key, one in value.items()]  # fmt: skip
+            inner = [f"{key!r}: " + self._argument(f"{name}_{key}", f"{path}.{key}", item, call, differentiated)
+                     for key, item in value.items()]  # fmt: skip
             return "{" + ", ".join(inner) + "}"
         if not isinstance(value, Tensor | np.ndarray):
             return plain(value)
@@ -229,7 +230,7 @@ class _Program:
         leaf = differentiated and isinstance(value, Tensor) and value.is_floating_point()
         self.lines.append(f"{variable} = {self._literal(value, variable)}{ending}{'.requires_grad_()' * leaf}")
         if leaf:
-            self.used.add(f"leaf {path} {variable}")
+            self.leaves[path] = variable
         return f"{variable}.clone()" if leaf else variable
 
     # --- what was expected ---
@@ -245,12 +246,12 @@ class _Program:
         match wanted:
             case tuple() | list():
                 yield f"assert len({result}) == {len(wanted)}, len({result})"
-                for place, one in enumerate(wanted):
-                    yield from self._asserts(f"{result}[{place}]", one, f"{name}_{place}")
+                for place, part in enumerate(wanted):
+                    yield from self._asserts(f"{result}[{place}]", part, f"{name}_{place}")
             case dict():
                 yield f"assert {result}.keys() == {set(wanted)!r}, {result}.keys()"
-                for key, one in wanted.items():
-                    yield from self._asserts(f"{result}[{key!r}]", one, f"{name}_{key}")
+                for key, part in wanted.items():
+                    yield from self._asserts(f"{result}[{key!r}]", part, f"{name}_{key}")
             case Placed() | Tensor() | np.ndarray():
                 yield self._compared(result, wanted, name)
             case HandleId():
@@ -292,9 +293,9 @@ class _Program:
             if wanted is None or wanted.device == "meta":
                 continue
             got, room = outcome.gradients.get(name), gradient_room(wanted.tensor, largest, due.tolerance)
-            found = torch.zeros_like(wanted.tensor) if got is None else got.tensor
+            gradient = torch.zeros_like(wanted.tensor) if got is None else got.tensor
             try:
-                require_close(found, wanted.tensor, room)
+                require_close(gradient, wanted.tensor, room)
             except (CheckFailed, RuntimeError):  # RuntimeError: of another shape
                 failing[name] = wanted, room
         return dict(list(failing.items())[:2])
@@ -310,10 +311,9 @@ class _Program:
             "patterns = [part.reshape(output.shape).to(output) for part, output in zip(parts, outputs)]",
             "torch.autograd.backward(outputs, patterns)",
         ]
-        leaves = dict(entry.split(" ")[1:] for entry in self.used if entry.startswith("leaf "))
         for name, (wanted, room) in failing.items():
-            if name in leaves:
-                where = f"{leaves[name]}.grad"
+            if name in self.leaves:
+                where = f"{self.leaves[name]}.grad"
             else:
                 where = f'dict({self.models.get(call.handle or 0, "model")}.named_parameters())["{name}"].grad'
             line = self._compared(where, wanted, f"expected_gradient_{len(self.lines)}", room)
@@ -367,11 +367,11 @@ def _leading_to(exchanges: Sequence[Exchange], last: Call) -> Iterator[Call]:
 
 
 def _handles(call: Call) -> set[int]:
-    found = {call.handle} if call.handle is not None else set()
+    handles = {call.handle} if call.handle is not None else set()
 
     def look(value: Any) -> None:
         if isinstance(value, HandleId):
-            found.add(value.number)
+            handles.add(value.number)
         elif isinstance(value, tuple | list):
             for item in value:
                 look(item)
@@ -381,11 +381,13 @@ def _handles(call: Call) -> set[int]:
 
     look(call.args)
     look(call.kwargs)
-    return found
+    return handles
 
 
 def _asked(call: Call, model: str, arguments: str) -> str:
     """What a call of a module is in Python."""
+    if call.own:
+        return f"{model}.{call.name}" + f"({arguments})" * (call.own == "method")
     paths = [repr(value) for value in call.args]
     return {
         "__call__": f"{model}({arguments})",

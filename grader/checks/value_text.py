@@ -102,11 +102,9 @@ def show_call(call: Call, maker: str = "") -> str:
     """A call as the learner would type it, tensors by their values when small, else by dtype and shape."""
     parts = [_argument(value) for value in call.args]
     parts += [f"{name}={_argument(value)}" for name, value in call.kwargs.items()]
-    if call.name.startswith("?"):  # an attribute, which takes no arguments
-        return f"{maker}.{call.name[1:]}"
-    name = (
-        call.name if call.handle is None else maker if call.name == "__call__" else f"{maker}.{call.name.lstrip('.')}"
-    )
+    if call.own == "attribute":  # it takes no arguments
+        return f"{maker}.{call.name}"
+    name = call.name if call.handle is None else maker if call.name == "__call__" else f"{maker}.{call.name}"
     return f"{name}({', '.join(parts)})"
 
 

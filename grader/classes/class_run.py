@@ -63,8 +63,8 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
         with pools.stoppable(), _alone_in(request), progress(len(folders)) as on_student:
             standings = _graded(request, folders, ledger, counted, on_student)
     except KeyboardInterrupt:
-        said = _("Stopped. {count} of {total} are graded and saved. Type the same command again to continue.")
-        raise Stopped(said.format(count=counted.total(), total=len(folders)), ledger.changes) from None
+        sentence = _("Stopped. {count} of {total} are graded and saved. Type the same command again to continue.")
+        raise Stopped(sentence.format(count=counted.total(), total=len(folders)), ledger.changes) from None
     except BadTerm as bad:
         raise Impossible(_("{problem} Type: {command}").format(problem=bad, command="python -m grader term")) from None
     except OSError as error:
@@ -96,7 +96,7 @@ def _graded(
         plan = _completed(plan, None if request.seed is not None or counted[False] else last)
     _write_plan(request.out, plan)
     write_class(request, plan, standings, this.files_of)
-    ledger.write(request.out, (load(request.out, one.file) for one in standings), exports.harmless)
+    ledger.write(request.out, (load(request.out, standing.file) for standing in standings), exports.harmless)
     if request.gradebook:
         _save(request, standings)
     return standings
@@ -109,8 +109,8 @@ def _of_these(request: Request) -> Request:
     only = tuple(roll.own(name) for name in request.only)
     for name in only:
         if name not in names:
-            said = _("There is no student {name} in {folder}. Type: python -m grader class {folder}")
-            raise Impossible(said.format(name=name, folder=typed(request.submissions)))
+            sentence = _("There is no student {name} in {folder}. Type: python -m grader class {folder}")
+            raise Impossible(sentence.format(name=name, folder=typed(request.submissions)))
     return dataclasses.replace(request, only=only)
 
 
@@ -184,7 +184,10 @@ def _save(request: Request, standings: list[Standing]) -> None:
     try:
         gradebook.save(
             request.gradebook or gradebook.DEFAULT, request.assignment,
-            ((one.student, one.report, one.error, one.mark if request.marking else None) for one in entries if one),
+            (
+                (entry.student, entry.report, entry.error, entry.mark if request.marking else None)
+                for entry in entries if entry
+            ),
             request.steps,
         )  # fmt: skip
     except gradebook.NoGradebook as problem:
@@ -205,7 +208,7 @@ def write_class(
     request: Request, plan: Plan, standings: list[Standing], files_of: Mapping[str, Mapping[str, str]]
 ) -> None:
     """Writes what is made of the whole class: its page, and a table for each system that takes one."""
-    points = next((one.max_score for one in standings if one.score is not None), 0.0)
+    points = next((standing.max_score for standing in standings if standing.score is not None), 0.0)
     nobodys = list(map(readable, left_out(request.submissions)))
     page = class_page.html(standings, seed=plan.seed, submissions=_arguments(request), nobodys=nobodys)
     made = {

@@ -6,7 +6,9 @@ A step that could not be graded has no score and asks for a person; nbgrader sho
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import sys
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -61,8 +63,8 @@ def save(
             if report is None:
                 marks = dict.fromkeys(steps, ungraded(error))
             else:
-                said = [*report.notes, *reports.unread(report)]
-                marks = {step.name: mark(step, said) for step in report.steps if step.name in steps}
+                notes = [*report.notes, *reports.unread(report)]
+                marks = {step.name: mark(step, notes) for step in report.steps if step.name in steps}
             try:
                 gradebook.update_or_create_student(student)
                 gradebook.update_or_create_submission(assignment, student)
@@ -84,16 +86,16 @@ def save(
 def mark(step: StepResult, unread: Sequence[str] = ()) -> Mark:
     """The mark for a graded step; a fault of the grader gives none. What was not read is named where points are
     missing: it may hold the answer."""
-    said = "\n".join([reports.as_text(step), *(unread if step.status != "pass" else ())])
+    comment = "\n".join([reports.as_text(step), *(unread if step.status != "pass" else ())])
     if step.score is None:
-        return ungraded(said)
-    return Mark(step.score / step.max_score if step.max_score else 0.0, _comment(said))
+        return ungraded(comment)
+    return Mark(step.score / step.max_score if step.max_score else 0.0, _comment(comment))
 
 
 def ungraded(reason: str) -> Mark:
     """The mark of what could not be graded."""
-    said = _("This could not be graded and has no score. A person has to look at it.")
-    return Mark(None, _comment(f"{said}\n{reason}"))
+    sentence = _("This could not be graded and has no score. A person has to look at it.")
+    return Mark(None, _comment(f"{sentence}\n{reason}"))
 
 
 def write(
@@ -136,8 +138,10 @@ def count(
         if counted.unclear:  # all of it depends on a time that can't be read
             grade.auto_score, grade.needs_manual_grade = None, True
         grade.extra_credit = (0.0 if step.dropped else step.points) if apart else grade.extra_credit
-        said = [decision(step), step.remark, *(sentences(counted) if step is counted.steps[0] else ())]
-        comment.auto_comment = "\n".join(filter(None, [_comment("\n".join(filter(None, said))), comment.auto_comment]))
+        remarks = [decision(step), step.remark, *(sentences(counted) if step is counted.steps[0] else ())]
+        comment.auto_comment = "\n".join(
+            filter(None, [_comment("\n".join(filter(None, remarks))), comment.auto_comment])
+        )
     gradebook.db.flush()
     penalise(submission, counted)
 
@@ -171,13 +175,13 @@ def places(gradebook: Gradebook, assignment: str) -> dict[str, str]:
         notebooks = gradebook.find_assignment(assignment).notebooks
     except MissingEntry:
         return {}
-    found = {}
+    by_name = {}
     for notebook in notebooks:
         names = {cell.name for cell in notebook.grade_cells}
         for step in (cell.name for cell in notebook.solution_cells):
             if STEP_NAME.fullmatch(step) and POINTS_CELL.format(step=step) in names:
-                found[step] = str(notebook.name)
-    return found
+                by_name[step] = str(notebook.name)
+    return by_name
 
 
 def programs_on_path() -> None:
@@ -200,6 +204,17 @@ def quieten() -> None:
 
 
 @contextmanager
+def _without_tracebacks() -> Iterator[None]:
+    """nbgrader logs a traceback for each row that the database refuses; here that is said in one line."""
+    log = logging.getLogger("tornado.application")
+    was, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = was
+
+
+@contextmanager
 def _opened(url: str) -> Iterator[Gradebook]:
     try:
         import sqlalchemy.exc
@@ -208,7 +223,7 @@ def _opened(url: str) -> Iterator[Gradebook]:
         raise NoGradebook(_("nbgrader is not installed ({reason}).").format(reason=error)) from None
     programs_on_path()
     try:
-        with warnings.catch_warnings(), Gradebook(url) as gradebook:
+        with warnings.catch_warnings(), _without_tracebacks(), Gradebook(url) as gradebook:
             quieten()
             yield gradebook
     except (sqlalchemy.exc.SQLAlchemyError, InvalidEntry, MissingEntry, ImportError) as error:
@@ -217,7 +232,8 @@ def _opened(url: str) -> Iterator[Gradebook]:
 
 def _reason(error: Exception) -> str:
     cause = getattr(error, "orig", None) or error
-    return next((line.strip() for line in str(cause).splitlines() if line.strip()), type(cause).__name__)
+    said = re.sub(r"^\([\w.]+\) ", "", str(cause))  # SQLAlchemy begins with the name of the driver's exception
+    return next((line.strip() for line in said.splitlines() if line.strip()), type(cause).__name__)
 
 
 def _made(gradebook: Gradebook, assignment: str, chosen: Collection[str]) -> Mapping[str, str]:

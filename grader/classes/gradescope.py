@@ -72,8 +72,8 @@ def grade(folder: Path, results: Path) -> None:
         report = grader.grade(handed_in, _chosen())
     if (ROOT / NAMED).is_file():
         report = _marked(report, folder.parent / ABOUT)
-    if said := why_open(report):
-        raise NotGraded(said)
+    if reason := why_open(report):
+        raise NotGraded(reason)
     results.parent.mkdir(parents=True, exist_ok=True)
     results.write_bytes(msgspec.json.encode(exports.gradescope(report)))
 
@@ -95,11 +95,11 @@ def _marked(report: Report, about: Path) -> Report:
     one."""
     try:
         marking = marks.of(assignments.read(ROOT / FILE), (ROOT / NAMED).read_text(encoding="utf-8").strip())
-        known = msgspec.json.decode(about.read_bytes(), type=_About)
-        handed_in = moments.moment(known.created_at, marking.term.local) if known.created_at else None
+        facts = msgspec.json.decode(about.read_bytes(), type=_About)
+        handed_in = moments.moment(facts.created_at, marking.term.local) if facts.created_at else None
     except (assignments.BadTerm, moments.NoMoment, msgspec.DecodeError, OSError) as problem:
         raise NotGraded(str(problem)) from None
-    names = [name for user in known.users for name in _own(user)]
+    names = [name for user in facts.users for name in _own(user)]
     named = {student for student, _step in marking.overrides} | {extra.student for extra in marking.term.extras}
     student = next((name for name in names if name in named | set(marking.times)), names[0] if names else "")
     return marks.marked(report, marking.mark(student, report, handed_in, said_by="Gradescope"))

@@ -43,19 +43,19 @@ def build(archive: Path, graded: GradedClass, to: str, submissions: Path | None 
         else:
             nameless.append(entry.student)
     if not pages:
-        said = _("No student's folder has a name given by {system}, so no page could be matched to its student.")
-        raise NoNames(said.format(system=to.title()))
+        sentence = _("No student's folder has a name given by {system}, so no page could be matched to its student.")
+        raise NoNames(sentence.format(system=to.title()))
     pack(archive, pages)
     return Packed(len(pages), nameless, ungraded)
 
 
 def _moodle(graded: GradedClass) -> dict[str, str]:
     """Moodle finds a participant by `Full name_123_assignsubmission_file_` in front of the file's own name."""
-    found = {}
+    folders = {}
     for entry in graded.entries:
         if named := MOODLE_FOLDER.fullmatch(entry.student):
-            found[entry.file] = f"{named['name']}_{named['number']}_assignsubmission_file_"
-    return found
+            folders[entry.file] = f"{named['name']}_{named['number']}_assignsubmission_file_"
+    return folders
 
 
 def _canvas(submissions: Path) -> dict[str, str]:
@@ -65,10 +65,10 @@ def _canvas(submissions: Path) -> dict[str, str]:
         everybody = people(submissions).values()
     except (OSError, ValueError):
         return {}
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     for person in everybody:
         for name in person.files.values():
             match = CANVAS_FILE.fullmatch(name)
             if match and match["file"]:  # a text entry has no file, and no place for one
-                found.setdefault(roster.file_name(person.name), name[: match.start("file")])
-    return found
+                files.setdefault(roster.file_name(person.name), name[: match.start("file")])
+    return files

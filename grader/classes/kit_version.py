@@ -18,9 +18,9 @@ STEP_FILES = ("*/*/*.py", "*/*/*/*.py", "*/*/mistakes*.md", "*/*/mistakes/*.md",
 def kit_version() -> str:
     """The version of the kit, and 12 hexadecimal digits of its engine, its steps, torch and Python."""
     digest = hashlib.sha256(f"{metadata.version('torch')} {sys.version_info[:2]}".encode())
-    found = [path for pattern in ENGINE_FILES for path in (ROOT / "grader").glob(pattern)]
-    found += [path for pattern in STEP_FILES for path in SOLUTIONS.glob(pattern)]
-    for path in sorted(found):
+    paths = [path for pattern in ENGINE_FILES for path in (ROOT / "grader").glob(pattern)]
+    paths += [path for pattern in STEP_FILES for path in SOLUTIONS.glob(pattern)]
+    for path in sorted(paths):
         content = path.read_bytes()
         digest.update(f"{path.relative_to(ROOT).as_posix()} {len(content)} ".encode() + content)
     return f"{__version__}+{digest.hexdigest()[:12]}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Set
+from collections.abc import Callable, Set
 from typing import Any
 
 import nh3
@@ -27,8 +27,9 @@ SCHEMES = {"http", "https", "mailto", "data"}  # which of them where: LINK and P
 OUTPUT_TAGS = TAGS | {"article", "caption", "figcaption", "figure", "header"}  # and those of a verdict
 LINK = re.compile(r"(https?://|mailto:|#)[^\x00-\x20]*", re.IGNORECASE)
 PICTURE = re.compile(r"https?://[^\x00-\x20]*|data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]*", re.IGNORECASE)
-# A heat map: in an image, a drawing runs nothing and fetches nothing.
-DRAWING = re.compile(r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]*")
+# A drawing of ours: in an image it runs nothing and fetches nothing. A student's could still take forever to draw.
+SVG = "image/svg+xml"
+DRAWING = re.compile(rf"data:{re.escape(SVG)};base64,[A-Za-z0-9+/=]*")
 # What MathJax makes a link, a style or a loader of: its formulas are made into elements after this.
 MATH = re.compile(r"\\(?=(href|require|style|class|cssId|data|mmlToken|bbox|unicode|html\w*)\b)", re.IGNORECASE)
 # A picture that a cell brings along, or lost when it was copied.
@@ -48,12 +49,13 @@ def safe_markdown(context: Any, source: str) -> str:
     """In place of nbconvert's `markdown2html`: the same, then only elements and attributes that do nothing."""
     attachments = context.get("cell", {}).get("attachments", {})
     renderer = IPythonRenderer(escape=False, attachments=attachments)
-    return cleaned(MarkdownWithMath(renderer=renderer).render(source))
+    lessons = {f"data:{SVG};base64,{data[SVG]}" for data in attachments.values() if SVG in data}  # see `make_showable`
+    return cleaned(MarkdownWithMath(renderer=renderer).render(source), lessons.__contains__)
 
 
-def cleaned(html: str) -> str:
-    """The HTML without what is not allowed in it."""
-    return MATH.sub(rf"\\{WORD_JOINER}", _clean(html, TAGS, drawings=False))
+def cleaned(html: str, is_drawing: Callable[[str], object] = lambda source: False) -> str:
+    """The HTML without what is not allowed in it; which drawings are says `is_drawing`."""
+    return MATH.sub(rf"\\{WORD_JOINER}", _clean(html, TAGS, is_drawing))
 
 
 def safe_output(html: str | bytes) -> str:
@@ -62,13 +64,13 @@ def safe_output(html: str | bytes) -> str:
     Every output of an autograded notebook is the grader's own; what a student wrote goes through `safe_markdown`.
     """
     html = html.decode() if isinstance(html, bytes) else str(html)
-    return _clean(html, OUTPUT_TAGS, drawings=True)
+    return _clean(html, OUTPUT_TAGS, DRAWING.fullmatch)
 
 
-def _clean(html: str, tags: Set[str], *, drawings: bool) -> str:
+def _clean(html: str, tags: Set[str], is_drawing: Callable[[str], object]) -> str:
     def kept(tag: str, name: str, value: str) -> str | None:
-        is_drawing = drawings and (tag, name) == ("img", "src") and DRAWING.fullmatch(value) is not None
-        return value if is_drawing or _is_allowed(tag, name, value) else None
+        is_ours = (tag, name) == ("img", "src") and is_drawing(value)
+        return value if is_ours or _is_allowed(tag, name, value) else None
 
     return nh3.clean(
         html, tags=set(tags), attributes=ATTRIBUTES, attribute_filter=kept, url_schemes=SCHEMES, link_rel=None
@@ -88,13 +90,27 @@ def _is_allowed(tag: str, name: str, value: str) -> bool:
     return True
 
 
-def make_showable(nb: NotebookNode, released: Set[str]) -> None:
+def drawings(nb: NotebookNode) -> set[str]:
+    """The drawings that the cells of a released notebook bring along, as they stand in it."""
+    return {svg for cell in nb.cells for data in _attached(cell) if (svg := data.get(SVG))}
+
+
+def _attached(cell: NotebookNode) -> list[Any]:
+    attachments = cell.get("attachments", {})
+    return [data for data in attachments.values() if isinstance(data, dict)] if isinstance(attachments, dict) else []
+
+
+def make_showable(nb: NotebookNode, released: Set[str], drawn: Set[str] = frozenset()) -> None:
     """Takes away what nbconvert would stumble over when it makes the feedback, and the outputs, which mean nothing.
 
-    Markup that acts is shown as it was typed, in all that was not `released`.
+    Markup that acts is shown as it was typed, in all that was not `released`; of attached drawings those are shown that
+    were `drawn` for the lessons.
     """
     nb.metadata = NotebookNode(kernelspec=KERNEL, language_info={"name": "python"})  # Colab's widgets have no state
     for cell in nb.cells:
+        for data in _attached(cell):
+            if str(data.get(SVG)) not in drawn:
+                data.pop(SVG, None)
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
         elif cell.cell_type == "raw":

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import nbformat
 from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode, v4
 from nbformat.warnings import DuplicateCellId, MissingIDFieldWarning
@@ -85,7 +86,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
             places = gradebook.places(book, about["assignment"])
             cells = _known_cells(book, about)
         about["rebuilt"] = REBUILT.items() <= nb.metadata.items()
-        markup.make_showable(nb, {cell.source for cell in cells.values()})
+        markup.make_showable(nb, {cell.source for cell in cells.values()}, self._drawings(about))
         with language.use(language.choose(self.lang or None)):
             marking = None
             report: Report | str = ""  # an assignment of another kind
@@ -103,6 +104,15 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
                 _put(nb, points, _outputs(about["marks"][step], report, step, points.metadata.nbgrader.points))
         about["places"] = places
         return nb, resources
+
+    def _drawings(self, about: Any) -> set[str]:
+        """The drawings of the lessons, as the notebook was released; none where it is not there any more."""
+        place = self._converter.coursedir
+        for folder in (place.release_directory, place.source_directory):
+            file = Path(place.format_path(folder, ".", about["assignment"])) / f"{about['notebook']}.ipynb"
+            with suppress(OSError, ValueError):
+                return markup.drawings(nbformat.read(file, as_version=4))
+        return set()
 
     def _report(self, about: Any, steps: list[str], marking: marks.Marking | None) -> Report | str:
         """The report on the student's submission, or why there is none."""
@@ -239,8 +249,9 @@ class LastReport:
     """A warm grader for a whole command, and the report on the submission that was graded last."""
 
     def __init__(self, seed: int | None, device: str, limits: Limits) -> None:
-        self._seed, self._device, self._limits = seed, device, limits
-        self._grader: grader.Grader | None = None
+        self._seed, self._device = seed, device
+        self._grader = grader.LazyGrader(limits=limits, many=True)
+        self.close = self._grader.close
         self._last: tuple[Path, list[str], Report | str] | None = None
         self.submission = submissions.Submission("")  # the one that was graded last
 
@@ -267,17 +278,9 @@ class LastReport:
             handed_in = msgspec.json.encode([read.sources, read.problems, read.earlier], order="deterministic")
             digests = [hashlib.sha256(data).hexdigest() for data in (os.fsencode(folder), handed_in)]
             seed = kept_seed(course / SEED_FILE, *digests) if self._seed is None else self._seed
-            self._grader = self._grader or grader.Grader(limits=self._limits, many=True)
             return self._grader.grade(read, steps, device=self._device, seed=seed)
         except (GraderError, submissions.NoSubmission, OSError) as error:
-            self.close()
             return str(error)
-
-    def close(self) -> None:
-        """Ends the grader's processes."""
-        if self._grader is not None:
-            self._grader.close()
-            self._grader = None
 
 
 def kept_seed(file: Path, folder: str = "", digest: str = "") -> int:
@@ -291,12 +294,12 @@ def kept_seed(file: Path, folder: str = "", digest: str = "") -> int:
     )
     if not lines or not lines[0].strip().isdecimal():
         raise GraderError(_("{file} holds no seed. Delete it, and a new one will be created.").format(file=file))
-    known = [line for line in lines[1:] if line.startswith(f"{folder} ")]
-    if known and known != [f"{folder} {digest}"]:
-        lines, known = [str(grader.new_seed())], []
-    if digest and not known:
+    seeds = [line for line in lines[1:] if line.startswith(f"{folder} ")]
+    if seeds and seeds != [f"{folder} {digest}"]:
+        lines, seeds = [str(grader.new_seed())], []
+    if digest and not seeds:
         lines.append(f"{folder} {digest}")
-    if not known:
+    if not seeds:
         files.write(file, "".join(f"{line}\n" for line in lines), private=True)
     return int(lines[0])
 
@@ -314,14 +317,14 @@ def _result(report: Report, step: str) -> StepResult:
 
 def _outputs(mark: Mark, report: Report | str, step: str, max_score: float) -> list[NotebookNode]:
     """What shows a mark: first the number that nbgrader reads, then the report."""
-    said = {"text/plain": mark.comment}
+    data = {"text/plain": mark.comment}
     if isinstance(report, Report):
-        said["text/html"] = page.fragment(msgspec.structs.replace(report, steps=[_result(report, step)]))
+        data["text/html"] = page.fragment(msgspec.structs.replace(report, steps=[_result(report, step)]))
     if mark.share is None:
-        first = v4.new_output("error", ename="NotGraded", evalue="", traceback=[])
+        first = v4.new_output("error", ename="NotGraded", evalue="", traceback=[mark.comment.partition("\n")[0]])
     else:
         first = v4.new_output("execute_result", data={"text/plain": repr(gradebook.score(mark, max_score))})
-    return [first, v4.new_output("display_data", data=said)]
+    return [first, v4.new_output("display_data", data=data)]
 
 
 def _put(nb: NotebookNode, cell: NotebookNode, outputs: list[NotebookNode]) -> None:
@@ -341,7 +344,7 @@ def _known_cells(book: Gradebook, about: Any) -> dict[str, NotebookNode]:
     notebook = book.find_notebook(about["notebook"], about["assignment"])
     worth = {cell.name: float(cell.max_score) for cell in [*notebook.grade_cells, *notebook.task_cells]}
     solutions, tasks = ({cell.name for cell in cells} for cells in (notebook.solution_cells, notebook.task_cells))
-    known = {}
+    by_name = {}
     for source in notebook.source_cells:
         name = source.name
         marks = {
@@ -352,8 +355,8 @@ def _known_cells(book: Gradebook, about: Any) -> dict[str, NotebookNode]:
         if name in worth:
             marks["points"] = worth[name]
         make: Callable[..., NotebookNode] = v4.new_code_cell if source.cell_type == "code" else v4.new_markdown_cell
-        known[name] = make(source.source or "", metadata={"nbgrader": marks})
-    return known
+        by_name[name] = make(source.source or "", metadata={"nbgrader": marks})
+    return by_name
 
 
 def _rebuilt(path: Path, about: Any) -> NotebookNode:

@@ -120,23 +120,23 @@ class Round:
         request, plan = self.request, self.plan
         best = self.ledger.marking.assignment.attempts == "best"
         for student in students(request.submissions, names, plan.assignment, request.earlier, every_attempt=best):
-            known = load(request.out, student.file)
+            earlier = load(request.out, student.file)
             self.files_of[student.name] = student.submission.files
             if request.only and student.name not in request.only:
-                self._leave(student, known)
+                self._leave(student, earlier)
                 continue
             again = request.again or bool(request.only)
             tries = [*student.before, student]
             for number, one in enumerate(tries):
-                facts = (one.folder, one.submission, known, one.handed_in)
+                facts = (one.folder, one.submission, earlier, one.handed_in)
                 self.ledger.expect(f"{student.file}#{number}", *facts)
-            key = _key(student, of_its_round(plan, None if again else known), request.limits)
+            key = _key(student, of_its_round(plan, None if again else earlier), request.limits)
             graded = _ungraded(student, key)
             if student.problem and not student.before:
                 self._done(graded, len(tries) - 1)
-            elif known and not again and _stands(known, graded, plan, request.out):
-                known.labs = student.labs
-                self._done(known, known.attempt or len(tries) - 1, kept=True)
+            elif earlier and not again and _stands(earlier, graded, plan, request.out):
+                earlier.labs = student.labs
+                self._done(earlier, earlier.attempt or len(tries) - 1, kept=True)
             else:
                 graded.key = _key(student, plan, request.limits)
                 graded.from_kit = _from_kit(student.submission, plan.steps)
@@ -144,10 +144,10 @@ class Round:
                 for number, one in enumerate(tries):
                     yield f"{student.file}#{number}", _task(one.submission, plan, request.limits)
 
-    def _leave(self, student: Student, known: Graded | None) -> None:
+    def _leave(self, student: Student, earlier: Graded | None) -> None:
         """Leaves a student as they stand: this run is about others."""
-        said = _("not graded yet: that run was about others")
-        kept = known or Graded(student=student.name, file=student.file, key="", error=said)
+        reason = _("not graded yet: that run was about others")
+        kept = earlier or Graded(student=student.name, file=student.file, key="", error=reason)
         self.found[student.file] = standing(kept)
         self.on_student(kept, True)
 
@@ -156,7 +156,9 @@ class Round:
         graded, best, page = attempts.graded, -1.0, ""
         for number, answer in sorted(attempts.done.items()):
             report = msgspec.json.decode(answer.report, type=Report) if answer.report else None
-            tried = msgspec.structs.replace(graded, report=report, error=answer.error, attempt=number)
+            tried = msgspec.structs.replace(
+                graded, report=report, error=answer.error, attempt=number, grader_failed=bool(answer.error)
+            )
             mark = self.ledger.mark_of(f"{graded.file}#{number}", tried)
             points = mark.points if mark and mark.points is not None else -1.0
             if points >= best:
@@ -195,9 +197,9 @@ def _stub(step: str) -> str:
     return stubs.original(step_folder(step))
 
 
-def of_its_round(plan: Plan, known: Graded | None) -> Plan:
+def of_its_round(plan: Plan, earlier: Graded | None) -> Plan:
     """The plan, with the seed of the earlier round in which somebody was graded."""
-    seed = known.report.seed if known and known.report else plan.seed
+    seed = earlier.report.seed if earlier and earlier.report else plan.seed
     return msgspec.structs.replace(plan, seed=seed) if seed in plan.earlier else plan
 
 
@@ -205,13 +207,19 @@ def _task(submission: Submission, plan: Plan, limits: Limits) -> pools.Task:
     return pools.Task(submission, plan.steps, plan.device, plan.seed, plan.language, limits, plan.kit)
 
 
-def _stands(known: Graded, graded: Graded, plan: Plan, out: Path) -> bool:
+def _stands(earlier: Graded, graded: Graded, plan: Plan, out: Path) -> bool:
     """Whether what is kept is about this student, what was handed in and all of the steps: anyone may edit a file."""
-    if not path(out, PAGES, known.file).is_file():
+    if not path(out, PAGES, earlier.file).is_file():
         return False
-    if (known.student, known.file, known.key) != (graded.student, graded.file, graded.key) or known.report is None:
+    if (earlier.student, earlier.file, earlier.key) != (
+        graded.student,
+        graded.file,
+        graded.key,
+    ) or earlier.report is None:
         return False
-    return sorted(step.name for step in known.report.steps) == sorted(set(plan.steps))
+    if earlier.digest != _digest(earlier):
+        return False
+    return sorted(step.name for step in earlier.report.steps) == sorted(set(plan.steps))
 
 
 def path(out: Path, kind: str, file: str) -> Path:
@@ -230,8 +238,8 @@ def load(out: Path, file: str) -> Graded | None:
 def write_student(out: Path, graded: Graded, page: str = "") -> None:
     """Writes the files about a student, the report last: where it is, the others are."""
     report = marked(graded.report, graded.mark) if graded.report and graded.mark else graded.report
-    if report and (said := why_open(report)):
-        report = msgspec.structs.replace(report, notes=[said, *report.notes])
+    if report and (reason := why_open(report)):
+        report = msgspec.structs.replace(report, notes=[reason, *report.notes])
     files.write(path(out, JUNIT, graded.file), exports.junit_xml(graded))
     if report:
         if report != graded.report or not page:
@@ -241,13 +249,19 @@ def write_student(out: Path, graded: Graded, page: str = "") -> None:
     else:
         for kind in (PAGES, GRADESCOPE):  # of an earlier submission
             path(out, kind, graded.file).unlink(missing_ok=True)
-    files.write(path(out, REPORTS, graded.file), msgspec.json.encode(graded))
+    sealed = msgspec.structs.replace(graded, digest=_digest(graded))
+    files.write(path(out, REPORTS, graded.file), msgspec.json.encode(sealed))
+
+
+def _digest(graded: Graded) -> str:
+    """16 hexadecimal digits of a report, as it was when somebody graded it."""
+    return hashlib.sha256(msgspec.json.encode(graded.report)).hexdigest()[:16]
 
 
 def _key(student: Student, plan: Plan, limits: Limits) -> str:
     """A digest of all that a report depends on."""
     handed_in = student.submission
-    older = [[one.submission.sources, one.submission.problems] for one in student.before]
+    older = [[attempt.submission.sources, attempt.submission.problems] for attempt in student.before]
     parts: list[object] = [
         student.canvas_id,
         student.late,

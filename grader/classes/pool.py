@@ -343,15 +343,15 @@ def _opened_executor(client: Client) -> Iterator[Executor]:
 def _require_this_kit(client: Client, scheduler: str) -> None:
     """Raises Unreachable when there is no worker, or one has not this version of the kit."""
     try:
-        known = str(client.run_on_scheduler(kit_version.kit_version))
+        version = str(client.run_on_scheduler(kit_version.kit_version))
     except Exception as error:  # whatever the scheduler raised, most likely ModuleNotFoundError
-        known = str(error).splitlines()[0] if str(error) else type(error).__name__
-    if known != kit_version.kit_version():
+        version = str(error).splitlines()[0] if str(error) else type(error).__name__
+    if version != kit_version.kit_version():
         problem = _(
             "The scheduler at {address} does not have this version of the kit ({versions}). In a copy of this "
             "folder on its machine, type: PYTHONPATH=. dask scheduler"
         )
-        raise Unreachable(problem.format(address=scheduler, versions=known))
+        raise Unreachable(problem.format(address=scheduler, versions=version))
     try:
         versions = set(client.run(kit_version.kit_version).values())
     except Exception as error:  # whatever a worker raised, most likely ModuleNotFoundError

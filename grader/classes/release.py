@@ -164,19 +164,23 @@ def _introduction(steps: Iterable[course.Step], marking: Marking | None) -> str:
 
 def _what_counts(steps: Iterable[course.Step], marking: Marking) -> str:
     """Until when, and what each step is worth: what a student asks first."""
-    one, said = marking.assignment, []
-    if one.opens:
-        said.append(_("Opens: {moment}").format(moment=moments.shown(one.opens)))
-    if one.due:
-        said.append(_("Due: {moment}").format(moment=moments.shown(one.due)))
-    if one.per_day:
+    assignment, lines = marking.assignment, []
+    if assignment.opens:
+        lines.append(_("Opens: {moment}").format(moment=moments.shown(assignment.opens)))
+    if assignment.due:
+        lines.append(_("Due: {moment}").format(moment=moments.shown(assignment.due)))
+    if assignment.per_day:
         text = _("Late: each day or part of a day costs {percent} % of the points, at most {most} %.")
-        said.append(text.format(percent=f"{100 * one.per_day:g}", most=f"{100 * one.at_most:g}"))
+        lines.append(text.format(percent=f"{100 * assignment.per_day:g}", most=f"{100 * assignment.at_most:g}"))
     for step in steps:
         points = f"{marking.worth(step.name, step.points):g}"
-        text = _("{step}: {points} points, extra credit") if step.name in one.extra else _("{step}: {points} points")
-        said.append(text.format(step=f"`{step.name}`", points=points))
-    return "\n".join(f"- {line}" for line in said)
+        text = (
+            _("{step}: {points} points, extra credit")
+            if step.name in assignment.extra
+            else _("{step}: {points} points")
+        )
+        lines.append(text.format(step=f"`{step.name}`", points=points))
+    return "\n".join(f"- {line}" for line in lines)
 
 
 def _cells(step: course.Step, marking: Marking | None) -> list[NotebookNode]:
@@ -228,8 +232,8 @@ def _lesson(step: course.Step) -> str:
 
 def digest(made: NotebookNode) -> str:
     """A digest of what an author could have changed in a notebook: not of outputs, nor of the kernel's name."""
-    said = [[cell.cell_type, cell.source, cell.metadata.get("nbgrader", {})] for cell in made.cells]
-    return hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()
+    content = [[cell.cell_type, cell.source, cell.metadata.get("nbgrader", {})] for cell in made.cells]
+    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
 
 
 def as_written(path: Path) -> bool:
@@ -250,7 +254,7 @@ def build_labs(folder: Path, tracks: Collection[str]) -> list[Path]:
     Raises NotOverwritten, and writes nothing, when one there was edited; OSError when a file can't be written.
     """
     source = folder / "source" / LABS
-    made = {f"{one.name}.ipynb": lab_notebook(one) for one in lab_log.folders() if one.parent.name in tracks}
+    made = {f"{lab.name}.ipynb": lab_notebook(lab) for lab in lab_log.folders() if lab.parent.name in tracks}
     for path in source.glob("*.ipynb"):
         if not as_written(path):
             raise NotOverwritten(str(path))

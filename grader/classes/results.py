@@ -47,12 +47,12 @@ class GradedClass:
     def sources(self) -> dict[str, dict[str, str]]:
         """The students' files by the name of their report; of those whose folder is no longer there, nothing."""
         folder = Path(self.plan.submissions)
-        known = {entry.file for entry in self.entries}
+        own = {entry.file for entry in self.entries}
         try:
             read = _read(folder, self.plan.assignment)
         except NoResults:
             return {}
-        return {roster.file_name(name): files for name, files in read.items() if roster.file_name(name) in known}
+        return {roster.file_name(name): files for name, files in read.items() if roster.file_name(name) in own}
 
 
 def read(folder: Path) -> GradedClass:
@@ -61,7 +61,7 @@ def read(folder: Path) -> GradedClass:
         plan = msgspec.json.decode((folder / "class.json").read_bytes(), type=Plan)
         files = sorted((folder / REPORTS).glob("*.json"))
         entries = [msgspec.json.decode(file.read_bytes(), type=Graded) for file in files]
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, RecursionError):
         raise NoResults(_("{folder} holds no class that was graded.").format(folder=folder)) from None
     if not any(entry.report for entry in entries):
         raise NoResults(_("Nobody was graded in {folder}.").format(folder=folder))
@@ -70,29 +70,29 @@ def read(folder: Path) -> GradedClass:
 
 def marks_of(folder: Path, term: Term) -> dict[str, dict[str, Points]]:
     """The marks of each assignment that was graded into a folder of its own name."""
-    found, called = {}, dict[str, str]()  # as a name was written first
+    by_student, called = {}, dict[str, str]()  # as a name was written first
     for name in term.assignments:
         try:
             entries = read(folder / name).entries
         except NoResults:
             continue
         marked = ((entry.student, entry.mark) for entry in entries)
-        found[name] = {
+        by_student[name] = {
             called.setdefault(same(student), student): (mark.points, mark.out_of) if mark else (None, 0.0)
             for student, mark in marked
         }
-    return found
+    return by_student
 
 
 def totals(term: Term) -> dict[str, Points]:
     """What full marks give in each assignment."""
     points = {step.name: step.points for step in course.steps()}
-    found: dict[str, Points] = {}
-    for name, one in term.assignments.items():
-        marking = marks.Marking(term, one)
-        own = sum(marking.worth(step, points[step]) for step in one.steps)
-        found[name] = (None, float(own + one.electives.count * one.electives.points))
-    return found
+    by_assignment: dict[str, Points] = {}
+    for name, assignment in term.assignments.items():
+        marking = marks.Marking(term, assignment)
+        own = sum(marking.worth(step, points[step]) for step in assignment.steps)
+        by_assignment[name] = (None, float(own + assignment.electives.count * assignment.electives.points))
+    return by_assignment
 
 
 # --- what is compared ------------------------------------------------------------------------------------------------
@@ -123,7 +123,11 @@ def compared(
     wrong = {}
     if results is not None:
         entries = read(results).entries
-        wrong = {one.student: wrong_answers(one.report) for one in entries if one.report and one.student in students}
+        wrong = {
+            entry.student: wrong_answers(entry.report)
+            for entry in entries
+            if entry.report and entry.student in students
+        }
     damaged = [
         f"{name}/{step}" for name, files in students.items() for step, text in files.items() if not comparable(text)
     ]
@@ -140,12 +144,12 @@ def _read(folder: Path, assignment: str) -> dict[str, dict[str, str]]:
     """The written answers of each student, by step. Raises NoResults."""
     try:
         names = roster.folders(folder)
-        known = {step.name for step in course.steps()}
+        steps = {step.name for step in course.steps()}
         return {
             student.name: {
                 step: text
                 for step, (_file, text) in student.submission.sources.items()
-                if step in known and not stubs.is_untouched(text)
+                if step in steps and not stubs.is_untouched(text)
             }
             for student in roster.students(folder, names, assignment)
         }

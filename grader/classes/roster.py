@@ -63,15 +63,15 @@ class Student:
 
 def folders(submissions: Path) -> list[str]:
     """What the students of a class are called, in order. Raises NoStudents, BadDownload."""
-    found = list(people(submissions))
-    if not found:
+    everybody = list(people(submissions))
+    if not everybody:
         raise NoStudents(str(submissions))
-    return found
+    return everybody
 
 
 def logins(submissions: Path) -> dict[str, list[str]]:
     """The logins that a learning platform gives for each student, by what the student is called."""
-    return {readable(name): [one.login] if one.login else [] for name, one in people(submissions).items()}
+    return {readable(name): [person.login] if person.login else [] for name, person in people(submissions).items()}
 
 
 def class_folders(submissions: Path, out: Path, earlier: Sequence[Path]) -> list[str]:
@@ -81,8 +81,8 @@ def class_folders(submissions: Path, out: Path, earlier: Sequence[Path]) -> list
         try:
             os.listdir(folder)
         except OSError:
-            said = _("{folder} is not a readable folder. Type: python -m grader class SUBMISSIONS --earlier FOLDER")
-            raise Impossible(said.format(folder=typed(folder))) from None
+            sentence = _("{folder} is not a readable folder. Type: python -m grader class SUBMISSIONS --earlier FOLDER")
+            raise Impossible(sentence.format(folder=typed(folder))) from None
     try:
         if out.resolve().is_relative_to(submissions.resolve()):
             raise Impossible(
@@ -137,12 +137,12 @@ def students(
 
 def _other_assignments(submissions: Path, names: list[str], assignment: str) -> set[str]:
     """What stands beside this assignment in students' folders, where they hold several, as nbgrader's do."""
-    found: set[str] = set()
+    others: set[str] = set()
     for name in names:
         inside = _inside(submissions / name)
         if assignment in inside:
-            found |= inside - {assignment}
-    return found
+            others |= inside - {assignment}
+    return others
 
 
 def _holds_only(folder: Path, others: set[str]) -> bool:
@@ -165,7 +165,7 @@ class EarlierClass:
         self._path = path
         everybody = list(people(path).values())
         keys = [person.key for person in everybody]
-        self._people = {one.key: one for one in everybody if keys.count(one.key) == 1}
+        self._people = {member.key: member for member in everybody if keys.count(member.key) == 1}
 
     def add_to(self, submission: Submission, person: Person, assignment: str) -> None:
         """Adds what this student handed in there; what can't be read there is no answer."""
@@ -173,8 +173,8 @@ class EarlierClass:
         if own is None:
             return
         with suppress(OSError):
-            found = read(self._path, own.files) if own.files else _handed_in(self._path / own.folder, assignment)
-            submission.add_earlier(found, readable(self._path.name))
+            handed_in = read(self._path, own.files) if own.files else _handed_in(self._path / own.folder, assignment)
+            submission.add_earlier(handed_in, readable(self._path.name))
 
 
 def _last_attempt(
@@ -235,8 +235,8 @@ def _note_beside(handed_in: Submission, folder: Path, place: Path, others: Colle
                     "part of what everybody was given"
                 )
             else:
-                said = _("it is outside of {folder}, where the answers are").format(folder=f"{inside}/")
-                note_left(handed_in, place / name, shown, said)
+                reason = _("it is outside of {folder}, where the answers are").format(folder=f"{inside}/")
+                note_left(handed_in, place / name, shown, reason)
     cut(handed_in)
 
 
@@ -270,15 +270,15 @@ def _without_answer(handed_in: Submission) -> str:
         return ""
     for file in handed_in.unread:
         if ARCHIVE.fullmatch(file):
-            said = _("{folder} holds an archive and no answer: unpack {file} there.")
-            return said.format(folder=handed_in.name, file=file)
+            sentence = _("{folder} holds an archive and no answer: unpack {file} there.")
+            return sentence.format(folder=handed_in.name, file=file)
     there = [f"{file} ({reason})" for file, reason in handed_in.unread.items()]
     files = ", ".join(there[:MAX_NAMED] + ["…"] * (len(there) > MAX_NAMED))
-    said = _(
+    sentence = _(
         "No answer was found in {folder}, only {files}. Put the notebook, or step files with names like "
         "{step}.py, directly into that folder."
     )
-    return said.format(folder=handed_in.name, files=files, step=step_folders()[0].name)
+    return sentence.format(folder=handed_in.name, files=files, step=step_folders()[0].name)
 
 
 def step_folder(folder: Path, assignment: str) -> Path:
@@ -293,10 +293,10 @@ def step_folder(folder: Path, assignment: str) -> Path:
             entry.name for entry in entries
             if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".") and entry.name not in NOT_STUDENTS
         ]  # fmt: skip
-        known = [name for name in (assignment, *KNOWN) if name in inside]
-        if not known and len(inside) != 1:
+        names = [name for name in (assignment, *KNOWN) if name in inside]
+        if not names and len(inside) != 1:
             break
-        further = folder / (known[0] if known else inside[0])
+        further = folder / (names[0] if names else inside[0])
         if loose and not any(STEP_FILE.fullmatch(entry.name) for entry in walk(further, NOT_STUDENTS)):
             break  # the answers may be here, under names of their own
         folder = further

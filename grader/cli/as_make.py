@@ -25,11 +25,11 @@ def as_make(sentence: str) -> str:
     """The sentence with its last command and its options as `make` has them; a command that `make` lacks stays."""
     if not IS_MAKE:
         return sentence
-    said, command = sentence, COMMAND.search(sentence)
+    text, command = sentence, COMMAND.search(sentence)
     if command is not None:
-        said = sentence[: command.start()]
-    said = OPTION.sub(lambda option: NAMES.get(option[0], option[0]), said)
-    return said if command is None else said + _target(command) + sentence[command.end() :]
+        text = sentence[: command.start()]
+    text = OPTION.sub(lambda option: NAMES.get(option[0], option[0]), text)
+    return text if command is None else text + _target(command) + sentence[command.end() :]
 
 
 def _target(command: re.Match[str]) -> str:

@@ -42,8 +42,8 @@ def term(asked: Path | None) -> Term | None:
     except FileNotFoundError:
         if asked is None:
             return None
-        said = _("There is no file {file}. Type: cp examples/course/assignments.toml .")
-        raise BadInput(said.format(file=file)) from None
+        sentence = _("There is no file {file}. Type: cp examples/course/assignments.toml .")
+        raise BadInput(sentence.format(file=file)) from None
     except assignments.BadTerm as bad:
         raise BadInput(_("{problem} Type: {command}").format(problem=bad, command=check(asked))) from None
 
@@ -62,31 +62,31 @@ def marking(given: Namespace, command: str, *, default: str | None = None, is_na
     from grader.marks import assignments
     from grader.marks import marking as marks
 
-    known = term(given.assignments)
+    whole_term = term(given.assignments)
     asked = None if given.assignment == default else given.assignment
-    if known is None:
+    if whole_term is None:
         if asked is not None and default is None and not is_name:
-            said = _("There is no file {file}. Type: cp examples/course/assignments.toml .")
-            raise BadInput(said.format(file=assignments.FILE))
+            sentence = _("There is no file {file}. Type: cp examples/course/assignments.toml .")
+            raise BadInput(sentence.format(file=assignments.FILE))
         return None
     plain = given.step or given.track
     if asked is None and plain and given.assignments is None:
         return None
-    names = list(known.assignments)
+    names = list(whole_term.assignments)
     instead = f"python -m grader {command} --assignment {names[0]}"
     if given.assignments is not None:
         instead += f" --assignments {paths.typed(given.assignments)}"
     if asked is None or asked not in names:
-        said = (
+        sentence = (
             _("Which assignment? {file} has {names}. Type: {command}")
             if asked is None
             else _("{file} has no assignment {name}, only {names}. Type: {command}")
         )
-        raise BadInput(said.format(file=known.file, name=asked, names=", ".join(names), command=instead))
+        raise BadInput(sentence.format(file=whole_term.file, name=asked, names=", ".join(names), command=instead))
     if plain:
-        said = _("An assignment has its own steps: leave out --step and --track. Type: {command}")
-        raise BadInput(said.format(command=instead.replace(names[0], asked, 1)))
+        sentence = _("An assignment has its own steps: leave out --step and --track. Type: {command}")
+        raise BadInput(sentence.format(command=instead.replace(names[0], asked, 1)))
     try:
-        return marks.of(known, asked)
+        return marks.of(whole_term, asked)
     except assignments.BadTerm as bad:
         raise BadInput(_("{problem} Type: {command}").format(problem=bad, command=check(given.assignments))) from None

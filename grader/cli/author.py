@@ -26,8 +26,8 @@ def _record(given: Namespace) -> None:
         try:
             recorder.record_all(steps=steps, on_step=lambda name, size: print(f"{name:26}{size:>9,} bytes"))
         except recorder.NotRecorded as failure:
-            said = _("The reference fails its own check: {reason} Type: make prove")
-            raise BadInput(said.format(reason=failure)) from None
+            sentence = _("The reference fails its own check: {reason} Type: make prove")
+            raise BadInput(sentence.format(reason=failure)) from None
         print(left_out, end="", file=sys.stderr)
 
 
@@ -54,9 +54,9 @@ def _messages(given: Namespace) -> int:
     from grader.author import lint, translations
 
     if given.check:
-        found = translations.problems()
-        print("\n".join(found), end="\n" if found else "")
-        return 1 if found else 0
+        problems = translations.problems()
+        print("\n".join(problems), end="\n" if problems else "")
+        return 1 if problems else 0
     if unread := lint.unparsed():
         print("\n".join(unread), file=sys.stderr)
         return 2

@@ -109,8 +109,8 @@ def chosen_language(asked: str | None, command: str) -> str:
     try:
         return language.choose(asked)
     except language.UnknownLanguage as unknown:
-        said = _("There is no language {name}, only {known}. Type: python -m grader {command} --lang en")
-        raise BadInput(said.format(name=unknown, known=", ".join(language.LANGUAGES), command=command)) from None
+        sentence = _("There is no language {name}, only {known}. Type: python -m grader {command} --lang en")
+        raise BadInput(sentence.format(name=unknown, known=", ".join(language.LANGUAGES), command=command)) from None
 
 
 def speak_in_stubs(given: argparse.Namespace) -> None:
@@ -137,9 +137,10 @@ def chosen_steps(given: argparse.Namespace, command: str) -> list[str]:
         return choice.chosen(given.step, given.track)
     except choice.Unknown as unknown:
         _require_names()
-        said = _("{problem} Type: {command}")
-        next_command = f"python -m grader {command} {unknown.option} {unknown.instead}"
-        raise BadInput(said.format(problem=unknown, command=next_command)) from None
+        sentence = _("{problem} Type: {command}")
+        option = "" if hasattr(given, "steps") else f"{unknown.option} "  # `messages 4` takes them without one
+        next_command = f"python -m grader {command} {option}{unknown.instead}"
+        raise BadInput(sentence.format(problem=unknown, command=next_command)) from None
 
 
 def one_step(wanted: str | None, command: str) -> str:
@@ -148,14 +149,16 @@ def one_step(wanted: str | None, command: str) -> str:
 
     if wanted is None:
         names = choice.step_names()
-        said = _("Which step? They are {first} to {last}. Type: python -m grader {command} {first}")
-        raise BadInput(said.format(first=names[0], last=names[-1], command=command))
+        sentence = _("Which step? They are {first} to {last}. Type: python -m grader {command} {first}")
+        raise BadInput(sentence.format(first=names[0], last=names[-1], command=command))
     try:
         return choice.one(wanted)
     except choice.Unknown as unknown:
         _require_names()
-        said = _("{problem} Type: {command}")
-        raise BadInput(said.format(problem=unknown, command=f"python -m grader {command} {unknown.instead}")) from None
+        sentence = _("{problem} Type: {command}")
+        raise BadInput(
+            sentence.format(problem=unknown, command=f"python -m grader {command} {unknown.instead}")
+        ) from None
 
 
 # --- checks of the input
@@ -174,23 +177,23 @@ def limits(given: argparse.Namespace, command: str, patience: float = 1.0) -> Li
     try:
         return Limits(patience=patience, required=grading.required_layers(given.require_isolation))
     except grading.UnknownLayer as unknown:
-        said = _(
+        sentence = _(
             "There is no layer “{name}”. The layers are {layers}. "
             "Type: python -m grader {command} --require-isolation landlock,seccomp"
         )
-        raise BadInput(said.format(name=unknown, layers=", ".join(LAYERS), command=command)) from None
+        raise BadInput(sentence.format(name=unknown, layers=", ".join(LAYERS), command=command)) from None
 
 
 def require_folder(folder: Path, command: str) -> None:
     """Requires a folder of step files. Raises BadInput."""
     if not folder.is_dir():
-        said = _("There is no folder {folder}. Type: python -m grader {command} --submission FOLDER")
-        raise BadInput(said.format(folder=folder, command=command))
+        sentence = _("There is no folder {folder}. Type: python -m grader {command} --submission FOLDER")
+        raise BadInput(sentence.format(folder=folder, command=command))
     try:
         os.listdir(folder)
     except OSError as error:
-        said = _("{folder} can't be read ({reason}). Type: python -m grader {command} --submission FOLDER")
-        raise BadInput(said.format(folder=folder, reason=error.strerror, command=command)) from None
+        sentence = _("{folder} can't be read ({reason}). Type: python -m grader {command} --submission FOLDER")
+        raise BadInput(sentence.format(folder=folder, reason=error.strerror, command=command)) from None
 
 
 def require_parent(file: Path | None, instead: str) -> None:
@@ -206,15 +209,15 @@ def left_out(names: list[str]) -> str:
     from grader.course import steps
 
     lacking = steps.lacking(names)
-    said = [
+    lines = [
         _("{step} is left out: {package} is not installed here. To add it on Linux, type: make triton").format(
             step=step, package=package
         )
         for step, package in lacking.items()
     ]
     if names and lacking.keys() >= set(names):
-        raise BadInput("\n".join(said))
-    return "".join(f"{line}\n" for line in said)
+        raise BadInput("\n".join(lines))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def require_solutions() -> None:
@@ -250,8 +253,8 @@ def said_of_steps() -> bool:
 
 def unwritable(file: Path | str, error: OSError, instead: str) -> BadInput:
     """The message for a file that can't be written; `instead` is the command to type next."""
-    said = _("{file} can't be written ({reason}). Type: {command}")
-    return BadInput(said.format(file=file, reason=error.strerror, command=f"python -m grader {instead}"))
+    sentence = _("{file} can't be written ({reason}). Type: {command}")
+    return BadInput(sentence.format(file=file, reason=error.strerror, command=f"python -m grader {instead}"))
 
 
 def write(path: Path, text: str, option: str) -> None:

@@ -94,7 +94,7 @@ def _class(given: Namespace) -> int:
         _say_class(done, out)
         if all(standing.score is not None for standing in done.standings):
             return 0
-        if not common.said_of_steps():
+        if any(standing.grader_failed for standing in done.standings) and not common.said_of_steps():
             print(_("Type the same command again to retry those that could not be graded."), file=sys.stderr)
         return 1
 
@@ -105,8 +105,8 @@ def _require_told(given: Namespace, command: str, *, is_marked: bool) -> None:
         gradebook = Path(given.gradebook.removeprefix(SQLITE))
         common.require_parent(gradebook, f"{command} --gradebook {SQLITE}gradebook.db")
     if not is_marked and given.assignment != PLAIN:
-        said = _("There is no assignments.toml here: {name} is only the name that tables get.")
-        print(said.format(name=given.assignment), file=sys.stderr)
+        sentence = _("There is no assignments.toml here: {name} is only the name that tables get.")
+        print(sentence.format(name=given.assignment), file=sys.stderr)
 
 
 def _require_class(submissions: Path, out: Path, earlier: Sequence[Path]) -> None:
@@ -126,27 +126,27 @@ def _say_class(done: Done, out: Path) -> None:
     from grader.report.terminal import plain
 
     console.say(class_table.terminal(done.standings, done.kept))
-    said = _("The class page is {file}, the scores are in {table}.")
-    print(said.format(file=out / "index.html", table=out / "class.csv"))
+    sentence = _("The class page is {file}, the scores are in {table}.")
+    print(sentence.format(file=out / "index.html", table=out / "class.csv"))
     for line in changes.lines(done.changes):
         print(line)
     if done.unknown:
-        said = _("Named in assignments.toml or the tables beside it, but not in the class: {names}.")
-        print(said.format(names=", ".join(done.unknown)), file=sys.stderr)
+        sentence = _("Named in assignments.toml or the tables beside it, but not in the class: {names}.")
+        print(sentence.format(names=", ".join(done.unknown)), file=sys.stderr)
     waiting = [standing.student for standing in done.standings if standing.waiting]
     if waiting:
-        said = _("A second look was asked for, and nobody has answered: {names}.")
-        print(said.format(names=", ".join(waiting)), file=sys.stderr)
+        sentence = _("A second look was asked for, and nobody has answered: {names}.")
+        print(sentence.format(names=", ".join(waiting)), file=sys.stderr)
     unread = [standing for standing in done.standings if standing.unread and standing.score is not None]
     if unread:
-        said = _("Files of {count} students were not read: the class page and {table} name each, with the reason.")
-        print(said.format(count=len(unread), table=out / "files.csv"), file=sys.stderr)
+        sentence = _("Files of {count} students were not read: the class page and {table} name each, with the reason.")
+        print(sentence.format(count=len(unread), table=out / "files.csv"), file=sys.stderr)
         for standing in unread[:SHOWN]:
             files = "; ".join(f"{file} ({reason})" for file, reason in standing.unread)
             print(f"  {plain(standing.student)}: {plain(files)}", file=sys.stderr)
     if done.left_out:
-        said = _("Not graded, because each student needs a folder: {files}. Put each, unpacked, into one.")
-        print(said.format(files=", ".join(map(readable, done.left_out))), file=sys.stderr)
+        sentence = _("Not graded, because each student needs a folder: {files}. Put each, unpacked, into one.")
+        print(sentence.format(files=", ".join(map(readable, done.left_out))), file=sys.stderr)
 
 
 def assignment_name(text: str) -> str:
@@ -173,24 +173,24 @@ def _release(given: Namespace) -> None:
         try:
             from grader.classes import release as releasing
         except ModuleNotFoundError as missing:
-            said = _("What instructors need is not installed ({reason}). Type: make release")
-            raise BadInput(said.format(reason=missing)) from None
+            sentence = _("What instructors need is not installed ({reason}). Type: make release")
+            raise BadInput(sentence.format(reason=missing)) from None
         folder = given.folder
         try:
             written = releasing.build(folder, steps, per_step=given.per_step, marking=marking, assignment=name)
             labs = releasing.build_labs(folder, _tracks_of(steps))
         except NotOverwritten as edited:
-            said = _("{file} was edited and is not overwritten. Type: python -m grader release --folder OTHER")
-            raise BadInput(said.format(file=edited)) from None
+            sentence = _("{file} was edited and is not overwritten. Type: python -m grader release --folder OTHER")
+            raise BadInput(sentence.format(file=edited)) from None
         except OSError as error:
             raise common.unwritable(error.filename or folder, error, "release --folder OTHER") from None
         if written.kept_configuration:
             print(_("{file} already exists and was left alone.").format(file=folder / "nbgrader_config.py"))
-        said = _("The course is in {folder}. Type: cd {folder} && nbgrader generate_assignment {name}")
-        print(said.format(folder=paths.typed(folder), name=name))
+        sentence = _("The course is in {folder}. Type: cd {folder} && nbgrader generate_assignment {name}")
+        print(sentence.format(folder=paths.typed(folder), name=name))
         if labs:
-            said = _("{count} labs, without a mark, are beside it: nbgrader generate_assignment {name}")
-            print(said.format(count=len(labs), name=releasing.LABS))
+            sentence = _("{count} labs, without a mark, are beside it: nbgrader generate_assignment {name}")
+            print(sentence.format(count=len(labs), name=releasing.LABS))
 
 
 def _tracks_of(steps: list[str]) -> set[str]:
@@ -220,8 +220,8 @@ def _gradescope(given: Namespace) -> None:
             autograder.build(given.out, steps, marking)
         except OSError as error:
             raise common.unwritable(given.out, error, "gradescope --out OTHER.zip") from None
-        said = _("The autograder is {file} ({size:.1f} MB): upload it as is.")
-        print(said.format(file=given.out, size=given.out.stat().st_size / 1e6))
+        sentence = _("The autograder is {file} ({size:.1f} MB): upload it as is.")
+        print(sentence.format(file=given.out, size=given.out.stat().st_size / 1e6))
 
 
 def _kit_line(parser: Parser) -> None:
@@ -252,15 +252,15 @@ def _kit(given: Namespace) -> None:
             print(_("Recording each step's right and wrong answers: this takes minutes."), flush=True)
             archive = building.build(folder, steps, _recorded, with_solutions=given.solutions)
         except NotOverwritten:
-            said = _("{folder} holds something other than a kit. Type: python -m grader kit --folder OTHER")
-            raise BadInput(said.format(folder=folder)) from None
+            sentence = _("{folder} holds something other than a kit. Type: python -m grader kit --folder OTHER")
+            raise BadInput(sentence.format(folder=folder)) from None
         except OSError as error:
             raise common.unwritable(folder, error, "kit --folder OTHER") from None
         except recorder.NotRecorded as failure:
-            said = _("The reference fails its own check: {reason} Type: make prove")
-            raise BadInput(said.format(reason=failure)) from None
-        said = _("The learner's kit is {folder}, and as one file {archive} ({size:.1f} MB).")
-        print(said.format(folder=folder, archive=archive, size=archive.stat().st_size / 1e6))
+            sentence = _("The reference fails its own check: {reason} Type: make prove")
+            raise BadInput(sentence.format(reason=failure)) from None
+        sentence = _("The learner's kit is {folder}, and as one file {archive} ({size:.1f} MB).")
+        print(sentence.format(folder=folder, archive=archive, size=archive.stat().st_size / 1e6))
         print(left_out, end="", file=sys.stderr)
 
 

@@ -89,7 +89,7 @@ def _runs(command: str, module: str) -> Callable[[Namespace], int]:
 
             from grader.labs import parts
 
-            _require_device(given.device, command)
+            given.device = _one_device(given.device, command)
             torch.set_num_threads(1)  # the models are so small that a second thread costs more than it saves
             name = module if module.startswith("grader.") else f"{paths.SOLUTIONS.name}.{module}"
             try:
@@ -107,12 +107,14 @@ def _require_out(folder: Path, command: str) -> None:
         raise common.unwritable(folder, error, f"{command} --out OTHER") from None
 
 
-def _require_device(device: str, command: str) -> None:
+def _one_device(wanted: str, command: str) -> str:
     from grader.calls import devices
 
+    device = devices.one(wanted)
     if not devices.is_there(device):
-        said = _("There is no {device} device here. Type: python -m grader {command} --device cpu")
-        raise BadInput(said.format(device=device, command=command))
+        sentence = _("There is no {device} device here. Type: python -m grader {command} --device cpu")
+        raise BadInput(sentence.format(device=device, command=command))
+    return device
 
 
 COMMANDS = [

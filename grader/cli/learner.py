@@ -166,8 +166,8 @@ def _begin(given: Namespace) -> None:
         names = common.chosen_steps(given, "begin")
         if not names:
             others = [name for name in choice.track_names() if name != choice.CORE] or [choice.CORE]
-            said = _("Which track? There are: {tracks}. Type: make begin TRACK={first}")
-            raise BadInput(said.format(tracks=", ".join(others), first=others[0]))
+            sentence = _("Which track? There are: {tracks}. Type: make begin TRACK={first}")
+            raise BadInput(sentence.format(tracks=", ".join(others), first=others[0]))
         try:
             result = stubs.begin(names, given.submission)
         except OSError as error:
@@ -192,7 +192,7 @@ def _tracks(given: Namespace) -> None:
         from grader.report import console
 
         read = submissions.read(given.submission)
-        edited = [name for one in tracks.overview(read.sources) for name in one.edited]
+        edited = [name for track in tracks.overview(read.sources) for name in track.edited]
         console.say(track_list.terminal(tracks.overview(read.sources, _passing(read, edited))))
 
 
@@ -242,8 +242,8 @@ def _hint(given: Namespace) -> None:
         try:
             console.say(lessons.shown(name, lessons.next_hint(name, given.submission)))
         except lessons.NoLesson:
-            said = _("There are no hints for {step}. Type: python -m grader lesson {step}")
-            raise BadInput(said.format(step=name)) from None
+            sentence = _("There are no hints for {step}. Type: python -m grader lesson {step}")
+            raise BadInput(sentence.format(step=name)) from None
 
 
 def _repro_line(parser: Parser) -> None:
@@ -284,8 +284,8 @@ def _lesson(given: Namespace) -> None:
                 return
             console.say(lessons.Lesson(lessons.reading(name)))
         except lessons.NoLesson:
-            said = _("There is no lesson for {step}. Type: python -m grader grade --step {step}")
-            raise BadInput(said.format(step=name)) from None
+            sentence = _("There is no lesson for {step}. Type: python -m grader grade --step {step}")
+            raise BadInput(sentence.format(step=name)) from None
 
 
 def _solution(given: Namespace) -> None:
@@ -300,15 +300,17 @@ def _solution(given: Namespace) -> None:
         try:
             solved = solutions.solution(name)
         except solutions.NoSolution:
-            said = _(
+            sentence = _(
                 "This copy of the kit holds no solutions: ask whoever gave it to you. Type: make lesson STEP={number}"
             )
-            raise BadInput(said.format(number=number)) from None
+            raise BadInput(sentence.format(number=number)) from None
         with Grader(1) as grader:
             result = grader.grade(submissions.read(given.submission), [name], device="cpu").steps[0]
         if result.status != "pass":
-            said = _("{step} does not pass yet, and its solution is shown once it does. Type: make hint STEP={number}")
-            raise BadInput(said.format(step=name, number=number))
+            sentence = _(
+                "{step} does not pass yet, and its solution is shown once it does. Type: make hint STEP={number}"
+            )
+            raise BadInput(sentence.format(step=name, number=number))
         ways = [(way.name, _(way.trades), way.code) for way in solved.ways]
         console.say(solution.terminal(name, solved.reference, ways), whole_lines=True)
 
@@ -323,11 +325,11 @@ def _reset(given: Namespace) -> None:
         try:
             console.say(lessons.told(lessons.reset(name, given.submission)))
         except lessons.NoStub:
-            said = _("The stub of {step} is not in this copy of the kit. Type: python -m grader doctor")
-            raise BadInput(said.format(step=name)) from None
+            sentence = _("The stub of {step} is not in this copy of the kit. Type: python -m grader doctor")
+            raise BadInput(sentence.format(step=name)) from None
         except OSError as error:
-            said = _("Nothing was changed: {reason}. Type: python -m grader doctor")
-            raise BadInput(said.format(reason=error.strerror or error)) from None
+            sentence = _("Nothing was changed: {reason}. Type: python -m grader doctor")
+            raise BadInput(sentence.format(reason=error.strerror or error)) from None
 
 
 # --- what works -------------------------------------------------------------------------------------------------

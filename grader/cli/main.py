@@ -44,11 +44,11 @@ def main() -> int:
             _discard_output()
             return 1
         except OSError as error:
-            if error.filename is not None or error.errno not in UNWRITABLE:
+            if not _is_of_a_stream(error):
                 raise
             _discard_output()
-            said = _("Standard output can't be written ({reason}). Type: make doctor")
-            print(said.format(reason=error.strerror), file=sys.stderr)
+            sentence = _("Standard output can't be written ({reason}). Type: make doctor")
+            print(sentence.format(reason=error.strerror), file=sys.stderr)
             return 2
         return code
 
@@ -86,14 +86,14 @@ def parser_of(command: Subcommand) -> Parser:
 
 def commands(group: str) -> list[Subcommand]:
     """The commands of one module here: learner, instructor, term or author."""
-    found: list[Subcommand] = importlib.import_module(f"grader.cli.{group}").COMMANDS
-    return found
+    group_commands: list[Subcommand] = importlib.import_module(f"grader.cli.{group}").COMMANDS
+    return group_commands
 
 
 def overview() -> str:
     """The text of --help without a command."""
     sections = [
-        (_(heading), [(one.name, _(one.summary)) for one in commands(group) if not one.hidden])
+        (_(heading), [(command.name, _(command.summary)) for command in commands(group) if not command.hidden])
         for group, heading in GROUPS.items()
     ]
     options = [("--help", _("Show this message and exit.")), ("--version", _("Show the version and exit."))]
@@ -104,16 +104,16 @@ def overview() -> str:
 
 def _find(name: str) -> Subcommand:
     """The command of this name; groups are imported until it is found. Raises Misunderstood."""
-    known: list[str] = []
+    names: list[str] = []
     for command in _every_command():
         if command.name == name:
             return command
-        known.append(command.name)
+        names.append(command.name)
     import difflib
 
-    close = difflib.get_close_matches(name, known)
-    said = _("There is no command {name}. Did you mean {others}?") if close else _("There is no command {name}.")
-    raise Misunderstood(said.format(name=name, others=", ".join(close)))
+    close = difflib.get_close_matches(name, names)
+    sentence = _("There is no command {name}. Did you mean {others}?") if close else _("There is no command {name}.")
+    raise Misunderstood(sentence.format(name=name, others=", ".join(close)))
 
 
 def _every_command() -> Iterator[Subcommand]:
@@ -126,8 +126,8 @@ def _run(words: list[str]) -> int:
     try:
         return run(words)
     except Misunderstood as problem:
-        known = any(command.name == words[0] for command in _every_command())
-        command = f"{CALLED} {words[0] if known else 'grade'} --help"
+        is_command = any(command.name == words[0] for command in _every_command())
+        command = f"{CALLED} {words[0] if is_command else 'grade'} --help"
         print(as_make(_("{problem} Type: {command}").format(problem=problem, command=command)), file=sys.stderr)
         return 2
     except BadInput as refusal:
@@ -135,17 +135,20 @@ def _run(words: list[str]) -> int:
         print(as_make(language.typed(str(refusal))), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        said = _("Stopped. Nothing was graded. Type: make grade")
+        sentence = _("Stopped. Nothing was graded. Type: make grade")
         if words[0] not in GRADING:
-            said = _("Stopped. Type: {command}").format(command=f"{CALLED} {words[0]}")
-        print(as_make(said), file=sys.stderr)
+            sentence = _("Stopped. Type: {command}").format(command=f"{CALLED} {words[0]}")
+        print(as_make(sentence), file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        raise
     except Exception as error:
-        if not _said(error):
+        if _is_of_a_stream(error) or not _said(error):
             raise
         return 2
+
+
+def _is_of_a_stream(error: Exception) -> bool:
+    """Whether what was printed could not be written: the reader has closed the pipe, or a device is full."""
+    return isinstance(error, OSError) and error.filename is None and error.errno in (errno.EPIPE, *UNWRITABLE)
 
 
 def _said(error: Exception) -> bool:
@@ -156,9 +159,11 @@ def _said(error: Exception) -> bool:
     if isinstance(error, grading.NotIsolated):
         print(error, file=sys.stderr)
         return True
-    if said_of_steps():
+    is_ours = isinstance(error, GraderError)
+    # What ended or never started says nothing of the steps, and looking through them takes half a minute.
+    if (not is_ours or isinstance(error, grading.BrokenJudge)) and said_of_steps():
         return True
-    if not isinstance(error, GraderError):
+    if not is_ours:
         return False
     print(error, file=sys.stderr)
     if not isinstance(error, grading.UnfitCopy):

@@ -111,9 +111,12 @@ class Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         """The whole text of --help."""
-        names = [one.name if one.required else f"[{one.name}]" for one in self.arguments]
+        names = [argument.name if argument.required else f"[{argument.name}]" for argument in self.arguments]
         required = _("[required]")
-        arguments = [(one.name, f"{one.help} {required}" if one.required else one.help) for one in self.arguments]
+        arguments = [
+            (argument.name, f"{argument.help} {required}" if argument.required else argument.help)
+            for argument in self.arguments
+        ]
         options = [(_invocation(action), _described(action)) for action in self._actions]
         options.append(("--help", _("Show this message and exit.")))
         usage = " ".join([_("Usage:"), self.prog, "[OPTIONS]", *names])
@@ -144,8 +147,8 @@ class _Store(argparse.Action):
         try:
             fit = self.convert(str(value))
         except Unfit as unfit:
-            said = _("Invalid value for {option}: {reason}.")
-            raise Misunderstood(said.format(option=option, reason=unfit)) from None
+            sentence = _("Invalid value for {option}: {reason}.")
+            raise Misunderstood(sentence.format(option=option, reason=unfit)) from None
         setattr(given, self.dest, [*getattr(given, self.dest), fit] if self.several else fit)
 
 

@@ -33,16 +33,16 @@ def _release_kit(given: Namespace) -> None:
             for file in wheel.release(given.folder, on_step=tell):
                 tell(file, file.stat().st_size)
         except NotOverwritten:
-            said = _("{folder} holds something other than a kit. Type: python -m grader release-kit --folder OTHER")
-            raise BadInput(said.format(folder=given.folder)) from None
+            sentence = _("{folder} holds something other than a kit. Type: python -m grader release-kit --folder OTHER")
+            raise BadInput(sentence.format(folder=given.folder)) from None
         except OSError as error:
             raise common.unwritable(given.folder, error, "release-kit --folder OTHER") from None
         except recorder.NotRecorded as failure:
-            said = _("The reference fails its own check: {reason} Type: make prove")
-            raise BadInput(said.format(reason=failure)) from None
+            sentence = _("The reference fails its own check: {reason} Type: make prove")
+            raise BadInput(sentence.format(reason=failure)) from None
         except wheel.NoBuilder as problem:
-            said = _("The wheel could not be built ({reason}). Type: make release-kit")
-            raise BadInput(said.format(reason=problem)) from None
+            sentence = _("The wheel could not be built ({reason}). Type: make release-kit")
+            raise BadInput(sentence.format(reason=problem)) from None
 
 
 def _site_line(parser: Parser) -> None:

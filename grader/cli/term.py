@@ -32,10 +32,10 @@ def _term_line(parser: Parser) -> None:
 
 def _term(given: Namespace) -> None:
     with language.use(common.chosen_language(given.lang, "term")):
-        known = assigned.term(given.assignments)
-        if known is None:
-            said = _("There is no file {file}. Type: cp examples/course/assignments.toml .")
-            raise BadInput(said.format(file="assignments.toml"))
+        whole_term = assigned.term(given.assignments)
+        if whole_term is None:
+            sentence = _("There is no file {file}. Type: cp examples/course/assignments.toml .")
+            raise BadInput(sentence.format(file="assignments.toml"))
         common.require_solutions()
         from grader.classes import results
         from grader.feedback import table
@@ -43,18 +43,22 @@ def _term(given: Namespace) -> None:
         from grader.marks import marking as marks
         from grader.report import console
 
-        totals = results.totals(known)
-        console.say(table.overview(known, totals))
+        totals = results.totals(whole_term)
+        console.say(table.overview(whole_term, totals))
         try:
-            for name in known.assignments:
-                marks.of(known, name)
+            for name in whole_term.assignments:
+                marks.of(whole_term, name)
         except assignments.BadTerm as bad:
             command = assigned.check(given.assignments)
             raise BadInput(_("{problem} Type: {command}").format(problem=bad, command=command)) from None
-        found = results.marks_of(given.results, known)
-        if found:
+        by_assignment = results.marks_of(given.results, whole_term)
+        if by_assignment:
             file = given.results / "term.csv"
-            _write(file, table.term_csv(known, found).encode("utf-8-sig"), f"term --results {paths.typed(CLASS)}")
+            _write(
+                file,
+                table.term_csv(whole_term, by_assignment).encode("utf-8-sig"),
+                f"term --results {paths.typed(CLASS)}",
+            )
             print(_("The marks of the term are in {file}.").format(file=file))
 
 
@@ -71,12 +75,12 @@ def _project(given: Namespace) -> None:
         graded = _graded(given, "project")
         from grader.feedback import mistakes, pages
 
-        found = mistakes.mistakes(graded.entries, graded.sources())
-        slides = pages.slides(found, graded.total, title=graded.title, at_least=given.at_least)
+        shown = mistakes.mistakes(graded.entries, graded.sources())
+        slides = pages.slides(shown, graded.total, title=graded.title, at_least=given.at_least)
         _write(graded.folder / "project.html", slides, f"project {paths.typed(graded.folder)}")
-        _write(graded.folder / "staff.html", pages.staff(found, graded.total, title=graded.title), "project")
-        said = _("To project, without names: {slides}. For staff, with each student's code: {staff}.")
-        print(said.format(slides=graded.folder / "project.html", staff=graded.folder / "staff.html"))
+        _write(graded.folder / "staff.html", pages.staff(shown, graded.total, title=graded.title), "project")
+        sentence = _("To project, without names: {slides}. For staff, with each student's code: {staff}.")
+        print(sentence.format(slides=graded.folder / "project.html", staff=graded.folder / "staff.html"))
 
 
 def _items_line(parser: Parser) -> None:
@@ -96,15 +100,19 @@ def _items(given: Namespace) -> None:
         if given.draft is not None:
             _draft(given.draft, graded, "items " + paths.typed(graded.folder))
             return
-        found = items.items(graded.entries)
+        analysis = items.items(graded.entries)
         folder = paths.typed(graded.folder)
-        page = pages.items(found, clusters, graded.total, results=folder, title=graded.title)
+        page = pages.items(analysis, clusters, graded.total, results=folder, title=graded.title)
         _write(graded.folder / "items.html", page, f"items {folder}")
-        _write(graded.folder / "items.csv", items.items_csv(found).encode("utf-8-sig"), f"items {folder}")
-        silent = [item for item in found if item.nobody_fails]
-        said = _("{count} checks, {silent} of them failed by nobody; {clusters} wrong answers without a name: {file}")
+        _write(graded.folder / "items.csv", items.items_csv(analysis).encode("utf-8-sig"), f"items {folder}")
+        silent = [item for item in analysis if item.nobody_fails]
+        sentence = _(
+            "{count} checks, {silent} of them failed by nobody; {clusters} wrong answers without a name: {file}"
+        )
         print(
-            said.format(count=len(found), silent=len(silent), clusters=len(clusters), file=graded.folder / "items.html")
+            sentence.format(
+                count=len(analysis), silent=len(silent), clusters=len(clusters), file=graded.folder / "items.html"
+            )
         )
 
 
@@ -114,19 +122,19 @@ def _draft(number: int, graded: GradedClass, command: str) -> None:
 
     clusters = items.clusters(graded.entries)
     if number > len(clusters):
-        said = _("There are {count} unrecognised answers. Type: python -m grader {command}")
-        raise BadInput(said.format(count=len(clusters), command=command))
+        sentence = _("There are {count} unrecognised answers. Type: python -m grader {command}")
+        raise BadInput(sentence.format(count=len(clusters), command=command))
     try:
         written = drafts.write(clusters[number - 1], graded.entries, graded.sources())
     except drafts.NoDraft as problem:
         raise BadInput(
             _("{problem} Type: {command}").format(problem=problem, command=f"python -m grader {command}")
         ) from None
-    said = _(
+    sentence = _(
         "The draft {name} is at the end of {file}. Read it: it is a student's code, and make prove runs it outside the "
         "sandbox. Give it a name, write its docstring, then type: make format && make prove STEP={step}"
     )
-    print(said.format(name=written.name, file=written.file, step=written.number))
+    print(sentence.format(name=written.name, file=written.file, step=written.number))
 
 
 def _similar_line(parser: Parser) -> None:
@@ -145,8 +153,8 @@ def _similar_line(parser: Parser) -> None:
 def _require_folders(folders: Iterable[Path]) -> None:
     for folder in folders:
         if not folder.is_dir():
-            said = _("There is no folder {folder}. Type: {command}")
-            raise BadInput(said.format(folder=folder, command="python -m grader similar SUBMISSIONS"))
+            sentence = _("There is no folder {folder}. Type: {command}")
+            raise BadInput(sentence.format(folder=folder, command="python -m grader similar SUBMISSIONS"))
 
 
 def _similar(given: Namespace) -> None:
@@ -177,11 +185,11 @@ def _similar(given: Namespace) -> None:
         for pair in pairs[:5]:
             print(f"{100 * pair.likeness:4.0f} %  {paths.typed(Path(pair.first))}  {paths.typed(Path(pair.second))}")
         above = sum(pair.likeness > similarity.HONEST for pair in pairs)
-        said = _("{count} pairs have something unusual in common, {above} of them more than {share} %: {file}")
-        print(said.format(count=len(pairs), above=above, share=f"{100 * similarity.HONEST:g}", file=given.out))
+        sentence = _("{count} pairs have something unusual in common, {above} of them more than {share} %: {file}")
+        print(sentence.format(count=len(pairs), above=above, share=f"{100 * similarity.HONEST:g}", file=given.out))
         if compared.left_out:
-            said = _("Not compared, because it can't be read as Python: {files}")
-            print(said.format(files=", ".join(compared.left_out)), file=sys.stderr)
+            sentence = _("Not compared, because it can't be read as Python: {files}")
+            print(sentence.format(files=", ".join(compared.left_out)), file=sys.stderr)
 
 
 def _feedback_line(parser: Parser) -> None:
@@ -215,11 +223,11 @@ def _feedback(given: Namespace) -> None:
             raise common.unwritable(out, error, f"{command} --out OTHER.zip") from None
         print(_("{count} pages are in {file}: upload it as it is.").format(count=packed.count, file=out))
         if packed.ungraded:
-            said = _("Left out, because they could not be graded and have no page: {names}")
-            print(said.format(names=", ".join(packed.ungraded)), file=sys.stderr)
+            sentence = _("Left out, because they could not be graded and have no page: {names}")
+            print(sentence.format(names=", ".join(packed.ungraded)), file=sys.stderr)
         if packed.nameless:
-            said = _("Left out, because {system} did not name what they handed in: {names}")
-            print(said.format(system=given.to.title(), names=", ".join(packed.nameless)), file=sys.stderr)
+            sentence = _("Left out, because {system} did not name what they handed in: {names}")
+            print(sentence.format(system=given.to.title(), names=", ".join(packed.nameless)), file=sys.stderr)
 
 
 def _convert_line(parser: Parser) -> None:
@@ -239,11 +247,11 @@ def _convert(given: Namespace) -> None:
         try:
             text = adapters.converted(Path(given.report), given.to)
         except adapters.NoReport as problem:
-            said = _("{problem} Type: python -m grader grade --json report.json")
-            raise BadInput(said.format(problem=problem)) from None
+            sentence = _("{problem} Type: python -m grader grade --json report.json")
+            raise BadInput(sentence.format(problem=problem)) from None
         except adapters.OnlyAZero as problem:
-            said = _("{problem} There are no results: they would be a zero. Type: python -m grader doctor")
-            raise BadInput(said.format(problem=problem)) from None
+            sentence = _("{problem} There are no results: they would be a zero. Type: python -m grader doctor")
+            raise BadInput(sentence.format(problem=problem)) from None
         _write(given.out, text, f"convert {paths.typed(Path(given.report))} --out OTHER.json")
         print(_("The results are in {file}.").format(file=given.out))
 
@@ -256,8 +264,8 @@ def _graded(given: Namespace, command: str) -> GradedClass:
     try:
         return results.read(folder)
     except results.NoResults as problem:
-        said = _("{problem} Type: python -m grader class SUBMISSIONS --out {folder}")
-        raise BadInput(said.format(problem=problem, folder=paths.typed(folder))) from None
+        sentence = _("{problem} Type: python -m grader class SUBMISSIONS --out {folder}")
+        raise BadInput(sentence.format(problem=problem, folder=paths.typed(folder))) from None
 
 
 def _write(file: Path, content: str | bytes, command: str) -> None:

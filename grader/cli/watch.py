@@ -50,8 +50,8 @@ def _show_course(
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in ("starlette", "uvicorn"):
             raise
-        said = _("The page needs packages that are not here. Type: {command}")
-        raise BadInput(said.format(command=f"{sys.executable} -m pip install -r requirements-page.lock")) from None
+        sentence = _("The page needs packages that are not here. Type: {command}")
+        raise BadInput(sentence.format(command=f"{sys.executable} -m pip install -r requirements-page.lock")) from None
     course.run(folder, start, device, required, names, place=f"/step/{int(start[4:6])}" if start else place)
 
 

@@ -61,16 +61,16 @@ class Parsing:
     """
 
     left: int = MAX_PARSED
-    known: dict[str, ast.Module | Exception] = field(default_factory=dict)
+    trees: dict[str, ast.Module | Exception] = field(default_factory=dict)
 
     def tree(self, source: str) -> ast.Module:
         """The parsed text. Raises one of TOO_MUCH, the same one for the same text."""
-        if source not in self.known:
+        if source not in self.trees:
             try:
-                self.known[source] = self._parsed(source)
+                self.trees[source] = self._parsed(source)
             except TOO_MUCH as error:
-                self.known[source] = error.with_traceback(None)
-        tree = self.known[source]
+                self.trees[source] = error.with_traceback(None)
+        tree = self.trees[source]
         if isinstance(tree, Exception):
             raise tree
         return tree
@@ -127,20 +127,20 @@ def answers(data: bytes) -> tuple[dict[str, list[str]], dict[int, str]]:
     Cells that nbgrader marks come first, then those that begin with the step's name, then those that define what it
     asks for: written ones are preferred to stubs. Raises Damaged.
     """
-    found: dict[str, list[str]] = {}
+    by_step: dict[str, list[str]] = {}
     marked: dict[str, list[str]] = {}
     others: dict[int, str] = {}
     code = ((number, cell) for number, cell in enumerate(cells(data), 1) if cell.kind == "code")
     for number, (_kind, source, identity, is_answer) in code:
         if is_answer and STEP_NAME.fullmatch(identity):
-            found.setdefault(identity, []).append(source)
+            by_step.setdefault(identity, []).append(source)
         elif step := beginning(source):
             marked.setdefault(step, []).append(source)
         elif STEP_NAME.fullmatch(step := identity.removesuffix(POINTS_CELL.format(step=""))) and step != identity:
             marked.setdefault(step, [])
         else:
             others[number] = source
-    given = {step: _written(found.get(step, []), marked.get(step, [])) for step in found | marked}
+    given = {step: _written(by_step.get(step, []), marked.get(step, [])) for step in by_step | marked}
     missing = [step for step, sources in given.items() if _are_stubs(sources)]
     elsewhere = _defining(missing, list(others.values())) if missing else {}
     used = {source for sources in elsewhere.values() for source in sources}
@@ -148,9 +148,9 @@ def answers(data: bytes) -> tuple[dict[str, list[str]], dict[int, str]]:
     return given | {step: sources for step, sources in elsewhere.items() if sources}, rest
 
 
-def _written(found: list[str], marked: list[str]) -> list[str]:
+def _written(answered: list[str], marked: list[str]) -> list[str]:
     """The first of the two that holds more than stubs."""
-    return marked if _are_stubs(found) and not _are_stubs(marked) else found or marked
+    return marked if _are_stubs(answered) and not _are_stubs(marked) else answered or marked
 
 
 def _are_stubs(sources: list[str]) -> bool:

@@ -57,17 +57,17 @@ def chosen(steps: Iterable[str] = (), tracks: Iterable[str] = (), solutions: Pat
 
 def one(wanted: str, solutions: Path | None = None) -> str:
     """The one requested step. Raises Unknown, also for several."""
-    found = chosen([wanted], solutions=solutions)
-    if len(found) > 1:
+    steps = chosen([wanted], solutions=solutions)
+    if len(steps) > 1:
         sentence = _("Only one step fits here, and {wanted} stands for {count}.")
-        raise Unknown(sentence.format(wanted=wanted, count=len(found)), "--step", found[0])
-    return found[0]
+        raise Unknown(sentence.format(wanted=wanted, count=len(steps)), "--step", steps[0])
+    return steps[0]
 
 
 def match_step(wanted: str, names: list[str]) -> str | None:
     """The step meant by a name, a number (`4`, `step04`) or a part of one name; None when none or several match."""
-    found = _matches(wanted, names)
-    return found[0] if len(found) == 1 else None
+    matches = _matches(wanted, names)
+    return matches[0] if len(matches) == 1 else None
 
 
 def numbers(steps: Sequence[str]) -> str:
@@ -114,13 +114,13 @@ def _in_range(part: str, names: list[str]) -> list[str]:
 
 
 def _match(wanted: str, names: list[str]) -> str:
-    found = _matches(wanted, names)
-    if len(found) == 1:
-        return found[0]
+    matches = _matches(wanted, names)
+    if len(matches) == 1:
+        return matches[0]
     first, last = (names[0], names[-1]) if names else ("", "")
-    if found:
+    if matches:
         sentence = _("{wanted} fits several steps: {names}.")
-        raise Unknown(sentence.format(wanted=wanted, names=", ".join(found)), "--step", found[0])
+        raise Unknown(sentence.format(wanted=wanted, names=", ".join(matches)), "--step", matches[0])
     sentence = _("There is no step {wanted}. The steps are {first} to {last}.")
     raise Unknown(sentence.format(wanted=wanted or "''", first=first, last=last), "--step", _closest(wanted, names))
 

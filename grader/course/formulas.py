@@ -17,7 +17,7 @@ WITH_PICTURE = re.compile(COMMENT.pattern[:-1] + r"\n```\n.*?^```$", re.MULTILIN
 
 def as_latex(text: str) -> str:
     """The text with each formula as LaTeX, which notebooks set."""
-    return COMMENT.sub(lambda found: found[1], WITH_PICTURE.sub(lambda found: found[1], text))
+    return COMMENT.sub(lambda match: match[1], WITH_PICTURE.sub(lambda match: match[1], text))
 
 
 def without(text: str) -> str:

@@ -64,7 +64,7 @@ def add(folder: Path, lab: str, *, predicted: bool, stopped: bool) -> bool:
 
 def read(folder: Path) -> list[LabNote]:
     """The runs in a folder's list, oldest first; none where it is missing, damaged, too large, or a link."""
-    with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+    with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         handle = os.open(folder / FILE, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
         with open(handle, "rb") as file:
             if stat.S_ISREG(os.fstat(handle).st_mode):

@@ -79,21 +79,23 @@ def effort(step: str, solutions: Path = SOLUTIONS) -> Effort:
         front = FRONT.match((step_folder(step, solutions) / f"lesson.{FALLBACK}.md").read_text(encoding="utf-8"))
     except FileNotFoundError:
         front = None
-    said = dict(re.findall(r"^(\w+): *(\S+)$", front[1], re.MULTILINE)) if front else {}
-    return Effort(said.get("minutes", ""), int(said.get("difficulty", 0)))
+    settings = dict(re.findall(r"^(\w+): *(\S+)$", front[1], re.MULTILINE)) if front else {}
+    return Effort(settings.get("minutes", ""), int(settings.get("difficulty", 0)))
 
 
 def reading(step: str, solutions: Path = SOLUTIONS, *, pictured: bool = False, commands: bool = True) -> str:
     """A lesson as it is read: it ends before the hints, which are given one at a time; with the lines that stand for
     drawn pictures only if it is to be `pictured`, and with the `commands` that show more. Raises NoLesson."""
     text, *hints = HINTS_HEADING.split(lesson(step, solutions), maxsplit=1)
-    text, number, said = formulas.without(text), int(step[4:6]), []
+    text, number, sentences = formulas.without(text), int(step[4:6]), []
     if not pictured and PICTURE.search(text):
         text = PICTURE.sub("", text)
-        said.append(_("As a page with drawn pictures: {command}").format(command=f"`make lesson STEP={number} PAGE=1`"))
+        sentences.append(
+            _("As a page with drawn pictures: {command}").format(command=f"`make lesson STEP={number} PAGE=1`")
+        )
     if hints and commands:
-        said.append(_("Hints, one at a time: {command}").format(command=f"`make hint STEP={number}`"))
-    return "\n\n".join([text.rstrip(), *said]) + "\n"
+        sentences.append(_("Hints, one at a time: {command}").format(command=f"`make hint STEP={number}`"))
+    return "\n\n".join([text.rstrip(), *sentences]) + "\n"
 
 
 class AsciiPicture(CodeBlock):
@@ -128,19 +130,19 @@ def hints(step: str, solutions: Path = SOLUTIONS) -> list[str]:
     """All hints of a step as Markdown: the numbered list under the lesson's heading for hints. Raises NoLesson."""
     _before, *after = HINTS_HEADING.split(lesson(step, solutions), maxsplit=1)
     section = after[0].partition("\n## ")[0] if after else ""
-    found = [textwrap.dedent("   " + item).strip() for item in NUMBERED.split(section)[1:]]
-    if not found:
+    items = [textwrap.dedent("   " + item).strip() for item in NUMBERED.split(section)[1:]]
+    if not items:
         raise NoLesson(step)
-    return found
+    return items
 
 
 def hints_of(names: Iterable[str]) -> dict[str, list[str]]:
     """The hints of each of these steps that has some, for a page that shows them one at a time."""
-    found = {}
+    by_function = {}
     for name in names:
         with contextlib.suppress(NoLesson):
-            found[name] = hints(name)
-    return found
+            by_function[name] = hints(name)
+    return by_function
 
 
 def hints_so_far(step: str, folder: Path, solutions: Path = SOLUTIONS) -> Hints:

@@ -21,8 +21,8 @@ ADDED = re.compile(
 def step_meant(stem: str, steps: Iterable[str]) -> str | None:
     """The one step whose name is part of a file's name; None where there is none, or more than one."""
     lowered = stem.lower()
-    found = [step for step in steps if (place := lowered.rfind(step)) >= 0 and _only_added(lowered, place, step)]
-    return max(found, key=len) if found else None
+    matches = [step for step in steps if (place := lowered.rfind(step)) >= 0 and _only_added(lowered, place, step)]
+    return max(matches, key=len) if matches else None
 
 
 def _only_added(name: str, place: int, step: str) -> bool:
@@ -32,15 +32,15 @@ def _only_added(name: str, place: int, step: str) -> bool:
 
 def by_step(names: Iterable[str], steps: Iterable[str]) -> dict[str, list[str]]:
     """The renamed `.py` files among these names, by the step that each one answers, in order."""
-    known = list(steps)
-    found: dict[str, list[str]] = defaultdict(list)
+    every = list(steps)
+    files: dict[str, list[str]] = defaultdict(list)
     for name in names:
         stem, dot, ending = name.rpartition(".")
-        if not dot or ending.lower() != "py" or (STEP_NAME.fullmatch(stem) and stem in known and ending == "py"):
+        if not dot or ending.lower() != "py" or (STEP_NAME.fullmatch(stem) and stem in every and ending == "py"):
             continue
-        if step := step_meant(stem, known):
-            found[step].append(name)
-    return dict(found)
+        if step := step_meant(stem, every):
+            files[step].append(name)
+    return dict(files)
 
 
 TEXT = re.compile(r"[^.]+|.+\.(txt|text|md|py|py3|pyw)|.+\.(py|ipynb)\.\w+", re.IGNORECASE)  # what may hold Python
@@ -63,12 +63,12 @@ def own_stem(name: str) -> str:
 @lru_cache(512)
 def imported(source: str) -> frozenset[str]:
     """The modules that a text imports, by the last part of their names; it need not be valid Python."""
-    found = set()
+    stems = set()
     for module, names in FROM.findall(source):
-        found |= set(re.findall(r"\w+", names)) if module in PACKAGES else {module.rpartition(".")[2]}
+        stems |= set(re.findall(r"\w+", names)) if module in PACKAGES else {module.rpartition(".")[2]}
     for modules in IMPORT.findall(source):
-        found |= {part.split()[0].rpartition(".")[2] for part in "".join(modules).split(",") if part.split()}
-    return frozenset(found)
+        stems |= {part.split()[0].rpartition(".")[2] for part in "".join(modules).split(",") if part.split()}
+    return frozenset(stems)
 
 
 def defined_by(texts: Mapping[str, str], asked: Mapping[str, frozenset[str]]) -> dict[str, list[str]]:
@@ -76,12 +76,12 @@ def defined_by(texts: Mapping[str, str], asked: Mapping[str, frozenset[str]]) ->
 
     Of two steps that ask for a function of one name, the one is meant of which the larger share is there.
     """
-    found: dict[str, list[str]] = defaultdict(list)
+    files: dict[str, list[str]] = defaultdict(list)
     names = frozenset().union(*asked.values())
     for name, text in texts.items():
         own = defined(text) if any(word in text for word in names) else frozenset()
         shares = {step: len(own & wanted) / len(wanted) for step, wanted in asked.items() if own & wanted}
         best = [step for step, share in shares.items() if share == max(shares.values())]
         if len(best) == 1 and (len(shares) == 1 or not own & names - asked[best[0]]):
-            found[best[0]].append(name)
-    return dict(found)
+            files[best[0]].append(name)
+    return dict(files)

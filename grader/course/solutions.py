@@ -40,8 +40,8 @@ class Solved(msgspec.Struct):
 
 def solution(step: str, solutions: Path = SOLUTIONS) -> Solved:
     """The solution of a step, its docstrings in the language in use. Raises NoSolution."""
-    found = _solution(step, solutions)
-    return Solved(stubs.translated(found.reference), found.ways)
+    shown = _solution(step, solutions)
+    return Solved(stubs.translated(shown.reference), shown.ways)
 
 
 def _solution(step: str, solutions: Path = SOLUTIONS) -> Solved:
@@ -60,7 +60,7 @@ def _solution(step: str, solutions: Path = SOLUTIONS) -> Solved:
 
 def ways(variants: str) -> list[RightWay]:
     """The right ways of a step's `variants.py` that say what they trade, in the order they are written."""
-    found = []
+    written = []
     for node in parsed(variants).body:
         if not isinstance(node, ast.FunctionDef | ast.ClassDef):
             continue
@@ -68,8 +68,8 @@ def ways(variants: str) -> list[RightWay]:
             words = mark.keywords if isinstance(mark, ast.Call) else []
             trades = next((ast.literal_eval(word.value) for word in words if word.arg == "trades"), "")
             if trades:
-                found.append(RightWay(node.name, trades, ast.get_source_segment(variants, node) or ""))
-    return found
+                written.append(RightWay(node.name, trades, ast.get_source_segment(variants, node) or ""))
+    return written
 
 
 def shipped(step: str) -> bytes:

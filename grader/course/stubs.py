@@ -57,11 +57,11 @@ def translated(source: str) -> str:
     lines = source.splitlines()
     for quoted in reversed(list(_docstrings(parsed(source)))):
         text = inspect.cleandoc(str(quoted.value))
-        said = _(text)
-        if said == text:
+        translation = _(text)
+        if translation == text:
             continue
         indent = " " * quoted.col_offset
-        inner = [f"{indent}{line}".rstrip() for line in said.splitlines()]
+        inner = [f"{indent}{line}".rstrip() for line in translation.splitlines()]
         inner[0] = f'{indent}"""{inner[0].lstrip()}'
         if len(inner) == 1:
             inner[0] += '"""'
@@ -73,13 +73,13 @@ def translated(source: str) -> str:
 
 def _docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
     """The docstrings of a module and its definitions, in order."""
-    found = [
+    docstrings = [
         node.body[0].value
         for node in ast.walk(tree)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None
         if isinstance(node.body[0], ast.Expr)
     ]
-    constants = (node for node in found if isinstance(node, ast.Constant))
+    constants = (node for node in docstrings if isinstance(node, ast.Constant))
     return iter(sorted(constants, key=lambda node: node.lineno))
 
 
@@ -96,16 +96,16 @@ def solved_of(source: str) -> str:
 
 def public_names(stub: str) -> list[str]:
     """The names that a stub has at its top level: the file of a learner has them all."""
-    found: list[str] = []
+    bound: list[str] = []
     for node in parsed(stub).body:
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                found.append(name)
+                bound.append(name)
             case ast.Import(names=names) | ast.ImportFrom(names=names):
-                found += [alias.asname or alias.name.partition(".")[0] for alias in names]
+                bound += [alias.asname or alias.name.partition(".")[0] for alias in names]
             case ast.Assign() | ast.AnnAssign():
-                found += [inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and _is_bound(inner)]
-    return [name for name in found if not name.startswith("_")]
+                bound += [inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and _is_bound(inner)]
+    return [name for name in bound if not name.startswith("_")]
 
 
 def _is_bound(name: ast.Name) -> bool:
@@ -114,15 +114,15 @@ def _is_bound(name: ast.Name) -> bool:
 
 def arguments(stub: str) -> dict[str, list[str]]:
     """The names of the arguments of each function in a stub, and of each method as `Class.method`, without `self`."""
-    found: dict[str, list[str]] = {}
+    by_function: dict[str, list[str]] = {}
     for node in parsed(stub).body:
         if isinstance(node, ast.FunctionDef):
-            found[node.name] = [argument.arg for argument in node.args.args]
+            by_function[node.name] = [argument.arg for argument in node.args.args]
         elif isinstance(node, ast.ClassDef):
             for inner in node.body:
                 if isinstance(inner, ast.FunctionDef):
-                    found[f"{node.name}.{inner.name}"] = [argument.arg for argument in inner.args.args[1:]]
-    return found
+                    by_function[f"{node.name}.{inner.name}"] = [argument.arg for argument in inner.args.args[1:]]
+    return by_function
 
 
 def is_untouched(source: str) -> bool:

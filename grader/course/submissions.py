@@ -21,7 +21,7 @@ MAX_NOTEBOOKS = 50
 MAX_UNREAD = 40  # of the list of files that were not read
 ARCHIVE = re.compile(r".+\.(zip|7z|rar|tar|tgz|tar\.\w+)", re.IGNORECASE)
 DOCUMENT = re.compile(r".+\.(docx?|odt|rtf|pdf|hwpx?|pages)", re.IGNORECASE)
-NOT_ANSWERS = ("__pycache__", "__MACOSX", ".git", ".DS_Store", "Thumbs.db", "desktop.ini")  # no person made these
+NOT_ANSWERS = ("__pycache__", "__MACOSX", ".git", ".ipynb_checkpoints", ".DS_Store", "Thumbs.db", "desktop.ini")
 BESIDE = ("timestamp.txt", "submission_secret.txt")  # what nbgrader puts beside a submission
 OF_THE_KIT = (lab_log.FILE, ".kit", ".backup")  # what the kit keeps beside the exercises
 ONLINE_TEXT = re.compile(r"(.*_)?(text|onlinetext)\.html", re.IGNORECASE)  # typed into a learning platform
@@ -152,11 +152,11 @@ class _Reading:
         submission = self.submission
         own = submission.sources.get(step)
         if own is not None and not answer_cells.is_untouched(own[1]):
-            said = _("{step}.py is there too, and was read").format(step=step)
+            reason = _("{step}.py is there too, and was read").format(step=step)
             for name, source in written.items():
                 submission.files[readable(name)] = _("the same as {file}").format(file=own[0].partition("/")[2])
                 if source != own[1]:
-                    submission.leave(readable(name), said)
+                    submission.leave(readable(name), reason)
         elif len(set(written.values())) == 1 and step not in submission.problems:
             name, source = next(iter(written.items()))
             submission.sources[step] = (self.shown(name), source)
@@ -177,13 +177,15 @@ class _Reading:
             try:
                 left -= path.lstat().st_size
                 if left < 0 and len(notebooks) > 1:  # reading them is nobody's deadline
-                    said = _("With {file}, the notebooks exceed {limit} MiB. Clear their outputs and save them again.")
-                    raise Unusable(said.format(file=shown, limit=MAX_NOTEBOOK >> 20))
+                    sentence = _(
+                        "With {file}, the notebooks exceed {limit} MiB. Clear their outputs and save them again."
+                    )
+                    raise Unusable(sentence.format(file=shown, limit=MAX_NOTEBOOK >> 20))
                 answers, others = notebook_answers(path, shown)
                 answered += sum(len(cell) for cells in answers.values() for cell in cells if len(cell) <= MAX_FILE)
                 if answered > MAX_FILE:  # too much is not read: no deadline holds here
-                    said = _("With {file}, the answer cells exceed {limit} KiB. A step needs a few.")
-                    raise Unusable(said.format(file=shown, limit=MAX_FILE >> 10))
+                    sentence = _("With {file}, the answer cells exceed {limit} KiB. A step needs a few.")
+                    raise Unusable(sentence.format(file=shown, limit=MAX_FILE >> 10))
                 if answers:
                     submission.files[readable(name)] = _("graded: {steps}").format(steps=", ".join(sorted(answers)))
                 else:
@@ -223,8 +225,10 @@ class _Reading:
             source = answer_cells.without_commands("\n\n\n".join(texts[name] for name in names))
             files = ", ".join(names)
             submission.sources[step] = (f"{submission.name}/{files}", source)
-            said = _("{file} is graded as {step}: it defines what this step asks for.").format(file=files, step=step)
-            submission.taken[step] = said
+            sentence = _("{file} is graded as {step}: it defines what this step asks for.").format(
+                file=files, step=step
+            )
+            submission.taken[step] = sentence
             for file in names:
                 notebook = file.rpartition("[")[0]
                 submission.unread.pop(notebook, None)
@@ -274,14 +278,15 @@ class _Reading:
             shown, module = readable(name), used.get(readable(name), "")
             if name[:-3] in self.steps and not module:  # something else answers its step
                 submission.files[shown] = _("an untouched stub")
+            elif module in self.steps and not submission.sources[module][1].strip():  # as after a failed upload
+                submission.leave(shown, _("it is empty"))
             elif module in self.steps:
-                said = _("graded as {step}").format(step=module)
-                submission.files[shown] = submission.problems.get(module, said)
+                submission.files[shown] = submission.problems.get(module, _("graded as {step}").format(step=module))
             elif module and self._is_imported(module):
                 submission.files[shown] = _("imported by a step")
             else:
-                said = _("no step imports it, and its name is not that of a step") if module else ""
-                note_left(submission, self.folder / self.listing[name], shown, said)
+                sentence = _("no step imports it, and its name is not that of a step") if module else ""
+                note_left(submission, self.folder / self.listing[name], shown, sentence)
         cut(submission)
 
 
@@ -295,8 +300,8 @@ def note_left(submission: Submission, path: Path, shown: str, reason: str = "") 
     elif path.is_dir() and not path.is_symlink():
         if files.holds_any(path):
             hidden = _("it is hidden") if name.startswith(".") else ""
-            said = reason or hidden or _("it is a folder: put its files straight into the submission")
-            submission.leave(f"{shown}/", said)
+            why = reason or hidden or _("it is a folder: put its files straight into the submission")
+            submission.leave(f"{shown}/", why)
     else:
         submission.leave(shown, _why_not(name, path) or reason or _("its name is not that of a step"))
 
@@ -328,8 +333,8 @@ def cut(submission: Submission) -> None:
 
 def answered_twice(step: str, first: str, second: str) -> str:
     """One sentence about a step with two different answers."""
-    said = _("{step} is answered twice, in {first} and in {second}. Keep one of them.")
-    return said.format(step=step, first=first, second=second)
+    sentence = _("{step} is answered twice, in {first} and in {second}. Keep one of them.")
+    return sentence.format(step=step, first=first, second=second)
 
 
 def notebook_answers(path: Path, shown: str = "") -> tuple[dict[str, list[str]], dict[int, str]]:
@@ -380,11 +385,8 @@ def _answer(step: str, sources: list[str], shown: str) -> str:
     different = set(sources)
     written = {source for source in different if not answer_cells.is_untouched(source)} or different
     if len(written) > 1:
-        raise Unusable(
-            _("{file} has {count} answer cells for {step}. Keep one of them.").format(
-                file=shown, count=len(written), step=step
-            )
-        )
+        sentence = _("{file} has {count} answer cells for {step}. Keep one of them.")
+        raise Unusable(sentence.format(file=shown, count=len(written), step=step))
     (source,) = written
     return answer_cells.without_commands(source)
 

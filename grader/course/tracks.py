@@ -89,12 +89,12 @@ class Progress:
 
 def overview(sources: TEXTS, passed: Collection[str] = (), solutions: Path | None = None) -> list[Progress]:
     """Every track, with a submission's progress; `passed` are the steps that pass."""
-    found = []
+    rows = []
     for track in tracks(solutions):
         present = [name for name in track.steps if name in sources]
         worked_on = [name for name in present if not is_untouched(sources[name][1])]
-        found.append(Progress(track, present, worked_on, [name for name in present if name in passed]))
-    return found
+        rows.append(Progress(track, present, worked_on, [name for name in present if name in passed]))
+    return rows
 
 
 def imported(folder: Path) -> list[str]:
@@ -107,14 +107,14 @@ def imported(folder: Path) -> list[str]:
 
 def with_needed(names: Iterable[str], solutions: Path | None = None) -> list[str]:
     """The steps and all that they import, directly or not, in order."""
-    found: set[str] = set()
+    needed: set[str] = set()
     waiting = list(names)
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found.add(name)
+        if name not in needed:
+            needed.add(name)
             waiting += imported(step_folder(name, solutions or SOLUTIONS))
-    return sorted(found)
+    return sorted(needed)
 
 
 @cache
@@ -125,16 +125,16 @@ def may_rest_on(step: str, solutions: Path | None = None) -> frozenset[str]:
     own = next((track for track in every.values() if step in track.steps), None)
     if own is None:
         return frozenset()
-    found = {name for name in own.steps if name < step}
+    names = {name for name in own.steps if name < step}
     waiting = [] if own.name == CORE else [CORE, *_needed_tracks(own, every)]
     seen = {own.name}
     while waiting:
         name = waiting.pop()
         if name in every and name not in seen:
             seen.add(name)
-            found.update(every[name].steps)
+            names.update(every[name].steps)
             waiting += _needed_tracks(every[name], every)
-    return frozenset(found)
+    return frozenset(names)
 
 
 def _needed_tracks(track: Track, every: dict[str, Track]) -> list[str]:
@@ -146,9 +146,9 @@ def totals(results: Iterable[StepResult], solutions: Path | None = None) -> list
     by_track: dict[str, list[StepResult]] = {}
     for result in results:
         by_track.setdefault(result.track, []).append(result)
-    found = []
+    sums = []
     for name, graded in by_track.items():
         score, max_score = total(graded)
         title = Track((solutions or SOLUTIONS) / name).title
-        found.append(TrackResult(name=name, title=title, score=score, max_score=max_score))
-    return found
+        sums.append(TrackResult(name=name, title=title, score=score, max_score=max_score))
+    return sums

@@ -32,10 +32,10 @@ def converted(file: Path, to: str) -> str:
         report = msgspec.json.decode(file.read_bytes(), type=Report)
     except OSError as error:
         raise NoReport(_("{file} can't be read ({reason}).").format(file=file, reason=error.strerror)) from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise NoReport(_("{file} is not a report ({reason}).").format(file=file, reason=error)) from None
-    if to != "prairielearn" and (said := why_open(report)):
-        raise OnlyAZero(said)
+    if to != "prairielearn" and (reason := why_open(report)):
+        raise OnlyAZero(reason)
     made = {"otter": otter, "prairielearn": prairielearn, "gradescope": gradescope}[to](report)
     return msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n"
 
@@ -64,8 +64,8 @@ def prairielearn(report: Report) -> dict[str, Any]:
 
     Where there is no mark yet it is not gradable, so that it costs the student no attempt.
     """
-    if said := why_open(report):
-        return {"gradable": False, "message": said, "format_errors": [said]}
+    if reason := why_open(report):
+        return {"gradable": False, "message": reason, "format_errors": [reason]}
     return {
         "gradable": True,
         "score": min(1.0, round(report.score / report.max_score, 6)) if report.max_score else 0.0,
@@ -76,13 +76,13 @@ def prairielearn(report: Report) -> dict[str, Any]:
 
 
 def _prairielearn_test(step: StepResult, check: CheckResult) -> dict[str, Any]:
-    said = [check.message, f"→ {check.hint}" if check.hint else ""]
+    lines = [check.message, f"→ {check.hint}" if check.hint else ""]
     return {
         "name": f"{step.name}: {check.title}",
         "description": check.name if check.device == "cpu" else f"{check.name} ({check.device})",
         "points": check.points,
         "max_points": check.max_points,
-        "output": "\n".join(part for part in said if part),
+        "output": "\n".join(part for part in lines if part),
     }
 
 

@@ -100,42 +100,42 @@ def html(standings: Sequence[Standing], *, seed: int, submissions: str, nobodys:
 
 def findings(graded: Sequence[Standing]) -> list[CommonMistake]:
     """The misconceptions of the class, the most common first, then by step."""
-    found: dict[tuple[str, tuple[str, ...]], CommonMistake] = {}
+    common: dict[tuple[str, tuple[str, ...]], CommonMistake] = {}
     for standing in graded:
         for step in standing.steps:
             for names in step.diagnoses:
-                known = wordings_of(step.name, language.current())
-                wordings = [known.get(name, Wording(name, "", "")) for name in names]
-                found.setdefault((step.name, names), CommonMistake(step.name, wordings)).students.append(standing)
-    return _most_common(found.values())
+                by_name = wordings_of(step.name, language.current())
+                wordings = [by_name.get(name, Wording(name, "", "")) for name in names]
+                common.setdefault((step.name, names), CommonMistake(step.name, wordings)).students.append(standing)
+    return _most_common(common.values())
 
 
 def unexplained(graded: Sequence[Standing]) -> list[CommonMistake]:
     """The first failing check of steps that have no diagnosis, the most common first."""
-    found: dict[tuple[str, str], CommonMistake] = {}
+    common: dict[tuple[str, str], CommonMistake] = {}
     for standing in graded:
         for step in standing.steps:
             for title in step.unexplained:
-                finding = found.setdefault((step.name, title), CommonMistake(step.name, [Wording(title, "", "")]))
+                finding = common.setdefault((step.name, title), CommonMistake(step.name, [Wording(title, "", "")]))
                 finding.students.append(standing)
-    return _most_common(found.values())
+    return _most_common(common.values())
 
 
-def _most_common(found: Iterable[CommonMistake]) -> list[CommonMistake]:
-    return sorted(found, key=lambda finding: (-len(finding.students), finding.step))
+def _most_common(mistakes: Iterable[CommonMistake]) -> list[CommonMistake]:
+    return sorted(mistakes, key=lambda finding: (-len(finding.students), finding.step))
 
 
 def columns(graded: Sequence[Standing]) -> list[Column]:
     """The steps of the class."""
-    found = []
+    made = []
     for steps in zip(*(standing.steps for standing in graded), strict=True):
         problems = Counter(names for step in steps for names in step.diagnoses)
         most = max(problems.values(), default=0)
-        known = wordings_of(steps[0].name, language.current())
-        common = [_either([known.get(name, Wording(name, "", "")) for name in names])
+        wordings = wordings_of(steps[0].name, language.current())
+        common = [_either([wordings.get(name, Wording(name, "", "")) for name in names])
                   for names in sorted(problems) if problems[names] == most]  # fmt: skip
         possible = sum(step.max_score for step in steps if step.score is not None)
-        found.append(
+        made.append(
             Column(
                 step=steps[0],
                 passed=sum(step.status == "pass" for step in steps),
@@ -149,7 +149,7 @@ def columns(graded: Sequence[Standing]) -> list[Column]:
                 else "",
             )
         )
-    return found
+    return made
 
 
 def _tracks(graded: Sequence[Standing]) -> list[str]:
@@ -174,7 +174,9 @@ def bins(graded: Sequence[Standing]) -> list[Bin]:
 
 def _by_score(standings: Sequence[Standing]) -> list[Standing]:
     """Those without a score first, then the highest first."""
-    return sorted(standings, key=lambda one: (one.score is not None, -(one.score or 0.0), one.student))
+    return sorted(
+        standings, key=lambda standing: (standing.score is not None, -(standing.score or 0.0), standing.student)
+    )
 
 
 @cache
@@ -184,15 +186,15 @@ def wordings_of(step: str, _language: str) -> dict[str, Wording]:
         folder = step_folder(step)
     except FileNotFoundError:
         return {}
-    said = documents.texts(folder, documents.read(folder)).items()
-    found = {name: Wording(*map(language.gettext, lines)) for name, lines in said}
+    texts = documents.texts(folder, documents.read(folder)).items()
+    wordings = {name: Wording(*map(language.gettext, lines)) for name, lines in texts}
     for file in misconception_files(folder):
         for node in parsed(file.read_text(encoding="utf-8")).body if file.is_file() else ():
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and (text := ast.get_docstring(node)):
                 paragraphs = [language.gettext(" ".join(part.split())) for part in inspect.cleandoc(text).split("\n\n")]
                 if len(paragraphs) == 3:
-                    found[node.name] = Wording(*paragraphs)
-    return found
+                    wordings[node.name] = Wording(*paragraphs)
+    return wordings
 
 
 def _facts(standings: Sequence[Standing], graded: Sequence[Standing], seed: int) -> list[tuple[str, str]]:
@@ -208,7 +210,7 @@ def _facts(standings: Sequence[Standing], graded: Sequence[Standing], seed: int)
         ]
     failed = len(standings) - len(graded)
     # What was changed since a round of grading meets another seed, so that there may be several.
-    seeds = sorted({one.seed for one in graded if one.seed is not None} or {seed})
+    seeds = sorted({report.seed for report in graded if report.seed is not None} or {seed})
     return [*facts, (_("not graded"), str(failed)), (_("seed"), ", ".join(map(str, seeds)))]
 
 
@@ -219,13 +221,13 @@ def _sentences(graded: Sequence[Standing], common: Sequence[CommonMistake]) -> l
 
 def _missing_layers(graded: Sequence[Standing]) -> list[str]:
     """What it means that a layer of isolation was not in force for everybody."""
-    known = [set(one.isolation) for one in graded if one.isolation]
-    return layers.missing(set.intersection(*known)) if known else []
+    in_force = [set(report.isolation) for report in graded if report.isolation]
+    return layers.missing(set.intersection(*in_force)) if in_force else []
 
 
 def _commonest(graded: Sequence[Standing], common: Sequence[CommonMistake]) -> Iterator[str]:
     count = len(common[0].students) if common else 0
-    tied = [one for one in common if len(one.students) == count]
+    tied = [mistake for mistake in common if len(mistake.students) == count]
     if count < 2:
         return
     if len(tied) == 1:
@@ -233,7 +235,7 @@ def _commonest(graded: Sequence[Standing], common: Sequence[CommonMistake]) -> I
             step=tied[0].step, count=count, total=len(graded), what=_either(tied[0].wordings)
         )
     else:
-        steps = ", ".join(dict.fromkeys(one.step for one in tied))
+        steps = ", ".join(dict.fromkeys(mistake.step for mistake in tied))
         yield _("{number} mistakes are equally common, each made by {count} of {total} students: in {steps}.").format(
             number=len(tied), count=count, total=len(graded), steps=steps
         )

@@ -22,22 +22,24 @@ def terminal(standings: Sequence[Standing], kept: int) -> RenderableType:
     scores = [standing.score for standing in standings if standing.score is not None]
     others = [standing for standing in standings if standing.score is not None]
     shown = [*failed, *others] if len(standings) <= ROWS else failed
-    said = [
+    lines = [
         _(
             "Students: {count}, of whom {graded} were graded ({kept} of them in an earlier run), and {failed} could "
             "not be graded."
         ).format(count=len(standings), graded=len(scores), kept=kept, failed=len(failed))
     ]
     if scores:
-        said.append(
+        lines.append(
             _("Median {median}, mean {mean}, highest {highest}.").format(
                 median=number(statistics.median(scores)), mean=number(statistics.fmean(scores)),
                 highest=number(max(scores)),
             )
         )  # fmt: skip
-    closing = Text("\n".join(said), "bold")
+    closing = Text("\n".join(lines), "bold")
     if resting := sum(any(step.references for step in standing.steps) for standing in standings):
-        said.append(_("Students with a step graded on the reference of an earlier one: {count}.").format(count=resting))
+        lines.append(
+            _("Students with a step graded on the reference of an earlier one: {count}.").format(count=resting)
+        )
     return Group(_table(shown), Text(), closing) if shown else closing
 
 

@@ -19,24 +19,24 @@ class Concern:
 
 def concerns(standings: Sequence[Standing]) -> list[Concern]:
     """The reasons that anybody gives, the gravest first; within each, the students in their order."""
-    found = [Concern(reason, list(_named(standings, about))) for reason, about in _reasons()]
-    return [concern for concern in found if concern.students]
+    listed = [Concern(reason, list(_named(standings, about))) for reason, about in _reasons()]
+    return [concern for concern in listed if concern.students]
 
 
 def _named(standings: Sequence[Standing], about: Callable[[Standing], str | None]) -> Iterable[tuple[Standing, str]]:
-    said = ((standing, about(standing)) for standing in standings)
-    return ((standing, what) for standing, what in said if what is not None)
+    reasons = ((standing, about(standing)) for standing in standings)
+    return ((standing, what) for standing, what in reasons if what is not None)
 
 
 def _reasons() -> list[tuple[str, Callable[[Standing], str | None]]]:
     """What there is to look for: a sentence, and what gives a student's particulars, None where it is not so."""
     return [
-        (_("No mark yet: a person must look"), lambda one: one.error if one.score is None else None),
-        (_("A second look was asked for, and nobody has answered"), lambda one: one.waiting or None),
-        (_("No step was begun"), lambda one: "" if one.nothing_handed_in else None),
+        (_("No mark yet: a person must look"), lambda standing: standing.error if standing.score is None else None),
+        (_("A second look was asked for, and nobody has answered"), lambda standing: standing.waiting or None),
+        (_("No step was begun"), lambda standing: "" if standing.nothing_handed_in else None),
         (_("Files that were not read"), _unread),
         (_("Files that can't be read, and for which a person decided"), _unusable),
-        (_("Files graded as a step by what they define"), lambda one: " ".join(one.taken) or None),
+        (_("Files graded as a step by what they define"), lambda standing: " ".join(standing.taken) or None),
         (_("The file is not valid Python, so nothing of it was graded"), _steps(lambda step: step.invalid)),
         (_("The file can't be imported, so nothing of it was graded"), _steps(lambda step: step.not_imported)),
         (_("A built-in that is off limits was used"), _steps(lambda step: step.off_limits)),
@@ -53,22 +53,22 @@ def _reasons() -> list[tuple[str, Callable[[Standing], str | None]]]:
 
 def _steps(is_meant: Callable[[StepStanding], bool]) -> Callable[[Standing], str | None]:
     """Names the steps of a student that are meant."""
-    return lambda one: ", ".join(step.name for step in one.steps if is_meant(step)) or None
+    return lambda standing: ", ".join(step.name for step in standing.steps if is_meant(step)) or None
 
 
-def _from_kit(one: Standing) -> str | None:
-    return ", ".join(one.from_kit) or None
+def _from_kit(standing: Standing) -> str | None:
+    return ", ".join(standing.from_kit) or None
 
 
-def _resting(one: Standing) -> str | None:
-    return ", ".join(step.resting for step in one.steps if step.resting) or None
+def _resting(standing: Standing) -> str | None:
+    return ", ".join(step.resting for step in standing.steps if step.resting) or None
 
 
-def _unread(one: Standing) -> str | None:
-    return "; ".join(f"{file} ({reason})" for file, reason in one.unread) or None
+def _unread(standing: Standing) -> str | None:
+    return "; ".join(f"{file} ({reason})" for file, reason in standing.unread) or None
 
 
-def _unusable(one: Standing) -> str | None:
+def _unusable(standing: Standing) -> str | None:
     """What a person has decided about already."""
-    said = dict.fromkeys(step.unusable for step in one.steps if step.unusable and step.score is not None)
-    return " ".join(said) or None
+    reasons = dict.fromkeys(step.unusable for step in standing.steps if step.unusable and step.score is not None)
+    return " ".join(reasons) or None

@@ -49,8 +49,8 @@ def write(cluster: Cluster, entries: Sequence[Graded], sources: Mapping[str, Map
     file = folder / "mistakes.md"
     if every and file not in every:
         file = folder / "mistakes" / f"{WORD_BEGINS.sub('_', public).lower()}.md"
-    known = {line for one in every for line in one.read_text(encoding="utf-8").splitlines()}
-    name = next(name for name in _names() if f"## {name}" not in known)
+    lines = {line for path in every for line in path.read_text(encoding="utf-8").splitlines()}
+    name = next(name for name in _names() if f"## {name}" not in lines)
     text = "\n".join((*UNFINISHED[:2], f"> {UNFINISHED[2]}"))
     _append(file, f"## {name}\n{draft(source, cluster)}{text}\n")
     _append(file.with_suffix(".ko.md"), f"## {name}\n{text}\n")
@@ -68,8 +68,8 @@ def draft(source: str, cluster: Cluster) -> str:
     try:
         body = excision.excised(source, public, public_names(cluster.step) - {public}, cluster.step)
     except excision.Unresolved as missing:
-        said = _("The file of the student uses {names} and does not define it.")
-        raise NoDraft(said.format(names=missing)) from None
+        sentence = _("The file of the student uses {names} and does not define it.")
+        raise NoDraft(sentence.format(names=missing)) from None
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise NoDraft(_("The file of the student can't be read as Python.")) from None
     if body is None:

@@ -28,17 +28,17 @@ def excised(source: str, public: str, elsewhere: Collection[str], step: str) -> 
     Names `elsewhere` are taken from the step's reference. Raises Unresolved, and what `ast.parse` raises.
     """
     body = [node for node in map(_Bare().visit, parsed(source).body) if node is not None]
-    found = [node for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == public]
-    if not found:
+    definitions = [node for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == public]
+    if not definitions:
         return None
     others = [node for node in body if public not in _bound(node)]
-    wanted = _needed(found[-1], others, elsewhere)
+    wanted = _needed(definitions[-1], others, elsewhere)
     used = set().union(*map(_used, wanted))
-    known = used & set(elsewhere) - {public}
-    if missing := used - set().union(*map(_bound, wanted)) - known - set(dir(builtins)):
+    names = used & set(elsewhere) - {public}
+    if missing := used - set().union(*map(_bound, wanted)) - names - set(dir(builtins)):
         raise Unresolved(", ".join(sorted(missing)))
     imports = [line for node in body if node in wanted and _is_import(node) for line in _import_lines(node, used)]
-    imports += [f"from {_module(step)} import {', '.join(sorted(known))}"] if known else []
+    imports += [f"from {_module(step)} import {', '.join(sorted(names))}"] if names else []
     own = [ast.unparse(_Inner().visit(node)) for node in body if node in wanted and not _is_import(node)]
     return "\n\n".join(["\n".join(dict.fromkeys(imports)), *own] if imports else own)
 

@@ -44,12 +44,12 @@ def class_csv(standings: Sequence[Standing], steps: Sequence[str]) -> str:
             f"{step.name}: {' | '.join(names)}" for step in standing.steps for names in step.diagnoses
         ]  # fmt: skip
         unusable = dict.fromkeys(step.unusable for step in standing.steps if step.unusable)
-        said = standing.error or " ".join([*unusable, *standing.taken])
+        remark = standing.error or " ".join([*unusable, *standing.taken])
         rows.append([
             standing.student, "error" if standing.score is None else "graded", _score(standing),
             "" if standing.score is None else number(standing.max_score),
             *(number(standing.by_track[track]) if track in standing.by_track else "" for track in tracks),
-            *(scores.get(step, "") for step in steps), "; ".join(diagnoses), said,
+            *(scores.get(step, "") for step in steps), "; ".join(diagnoses), remark,
             "; ".join(f"{file}: {reason}" for file, reason in standing.unread),
             standing.lateness or ("late" if standing.late else ""),
             "; ".join(step.resting for step in standing.steps if step.resting),
@@ -94,7 +94,7 @@ def _score(standing: Standing) -> str:
 def files_csv(files: Mapping[str, Mapping[str, str]], nobodys: Sequence[str]) -> str:
     """A row for every file that was handed in, and what became of it; at the end those that are nobody's."""
     rows = [["student", "file", "what became of it"]]
-    rows += [[student, file, said] for student, own in files.items() for file, said in own.items()]
+    rows += [[student, file, reason] for student, own in files.items() for file, reason in own.items()]
     rows += [["", file, _("not graded: it is in no student's folder")] for file in nobodys]
     return _csv(rows)
 
@@ -180,7 +180,7 @@ def gradescope(report: Report) -> dict[str, Any]:
 
 
 def _gradescope_test(place: str, step: StepResult, check: CheckResult) -> dict[str, Any]:
-    said = [quoted(check.message), f"→ {check.hint}" if check.hint else ""]
+    lines = [quoted(check.message), f"→ {check.hint}" if check.hint else ""]
     return {
         "number": place,
         "name": f"{step.name}: {check.title}",
@@ -188,7 +188,7 @@ def _gradescope_test(place: str, step: StepResult, check: CheckResult) -> dict[s
         "score": check.points,
         "max_score": check.max_points,
         "status": "passed" if check.status == "pass" else "failed",
-        "output": "\n".join(part for part in said if part),
+        "output": "\n".join(part for part in lines if part),
         "output_format": "text",
         "visibility": "visible",
         "tags": [tag for tag in (step.name, check.device, check.misconception) if tag],

@@ -79,27 +79,27 @@ class Cluster:
 def items(entries: Iterable[Graded]) -> list[Item]:
     """Every check of the class, in the order of the steps."""
     reports = [entry.report for entry in entries if entry.report]
-    found: dict[tuple[str, str], list[tuple[bool, float]]] = defaultdict(list)
+    by_check: dict[tuple[str, str], list[tuple[bool, float]]] = defaultdict(list)
     titles: dict[tuple[str, str], str] = {}
     for report in reports:
         total = sum(step.score or 0.0 for step in report.steps)
         for step in report.steps:
             for name, checks in _by_name(step).items():
                 titles.setdefault((step.name, name), checks[0].title)
-                outcomes = found[step.name, name]
+                outcomes = by_check[step.name, name]
                 if _begun(step) and all(check.status not in ("error", "skipped") for check in checks):
                     passed = all(check.status == "pass" for check in checks)
                     outcomes.append((passed, total - sum(check.points for check in checks)))
     return [
         Item(step, name, titles[step, name], len(outcomes), sum(passed for passed, _rest in outcomes),
              _discrimination(outcomes))
-        for (step, name), outcomes in found.items()
+        for (step, name), outcomes in by_check.items()
     ]  # fmt: skip
 
 
 def clusters(entries: Iterable[Graded]) -> list[Cluster]:
     """Wrong answers that were not recognised, the most frequent first: a step's failing checks, answers equal."""
-    found: dict[tuple[str, tuple[tuple[str, str], ...]], Cluster] = {}
+    groups: dict[tuple[str, tuple[tuple[str, str], ...]], Cluster] = {}
     for entry in entries:
         for step in entry.report.steps if entry.report else ():
             unknown = unrecognised(step)
@@ -108,8 +108,8 @@ def clusters(entries: Iterable[Graded]) -> list[Cluster]:
                 continue
             key = tuple((check.name, _answer(check)) for check in unknown)
             names = tuple(check.name for check in unknown)
-            found.setdefault((step.name, key), Cluster(step.name, names, told)).students.append(entry.student)
-    return sorted(found.values(), key=lambda cluster: (-len(cluster.students), cluster.step, cluster.checks))
+            groups.setdefault((step.name, key), Cluster(step.name, names, told)).students.append(entry.student)
+    return sorted(groups.values(), key=lambda cluster: (-len(cluster.students), cluster.step, cluster.checks))
 
 
 def unrecognised(step: StepResult) -> list[CheckResult]:
@@ -122,13 +122,13 @@ def unrecognised(step: StepResult) -> list[CheckResult]:
 
 def wrong_answers(report: Report) -> frozenset[str]:
     """Each step's wrong answers that no known mistake gives, as one text, the same for equal answers under one seed."""
-    found = set()
+    answers = set()
     for step in report.steps:
         unknown = [check for check in unrecognised(step) if check.parting]
         if unknown:
             digest = hashlib.sha256("\n".join(f"{check.name} {_answer(check)}" for check in unknown).encode())
-            found.add(f"{step.name}: {unknown[0].title} [{digest.hexdigest()[:8]}]")
-    return frozenset(found)
+            answers.add(f"{step.name}: {unknown[0].title} [{digest.hexdigest()[:8]}]")
+    return frozenset(answers)
 
 
 def _answer(check: CheckResult) -> str:
@@ -142,33 +142,33 @@ def _begun(step: StepResult) -> bool:
 
 def _by_name(step: StepResult) -> dict[str, list[CheckResult]]:
     """The results of each check, one for each device."""
-    found: dict[str, list[CheckResult]] = {}
+    by_name: dict[str, list[CheckResult]] = {}
     for check in step.checks:
-        found.setdefault(check.name, []).append(check)
-    return found
+        by_name.setdefault(check.name, []).append(check)
+    return by_name
 
 
 def _discrimination(outcomes: Sequence[tuple[bool, float]]) -> float | None:
     """The correlation of passing with the rest of the points."""
-    count, passed = len(outcomes), sum(one for one, _rest in outcomes)
+    count, passed = len(outcomes), sum(has_passed for has_passed, _rest in outcomes)
     if count < ENOUGH or passed in (0, count):
         return None
     mean = sum(rest for _one, rest in outcomes) / count
     spread = math.sqrt(sum((rest - mean) ** 2 for _one, rest in outcomes) / count)
     if spread == 0:
         return None
-    above = sum(rest for one, rest in outcomes if one) / passed
-    below = sum(rest for one, rest in outcomes if not one) / (count - passed)
+    above = sum(rest for has_passed, rest in outcomes if has_passed) / passed
+    below = sum(rest for has_passed, rest in outcomes if not has_passed) / (count - passed)
     share = passed / count
     return (above - below) / spread * math.sqrt(share * (1 - share))
 
 
-def items_csv(found: Iterable[Item]) -> str:
+def items_csv(analysis: Iterable[Item]) -> str:
     """A row for each check."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\r\n")
     table.writerow(["step", "check", "title", "began", "passed", "share", "discrimination", "remarks"])
-    for item in found:
+    for item in analysis:
         share = "" if item.share is None else f"{item.share:.4f}"
         tells = "" if item.discrimination is None else f"{item.discrimination:.4f}"
         table.writerow([item.step, item.check, harmless(item.title), item.begun, item.passed, share, tells,

@@ -45,25 +45,25 @@ class Mistake:
     @property
     def call(self) -> str:
         """What was called in the smallest case: written by the check, not by a learner. Empty where it is too long."""
-        found = CALLED.search(self.told.message)
-        return found[1] if found and len(found[1]) <= LONGEST_CALL else ""
+        call = CALLED.search(self.told.message)
+        return call[1] if call and len(call[1]) <= LONGEST_CALL else ""
 
 
 def mistakes(entries: Sequence[Graded], sources: Mapping[str, Mapping[str, str]] | None = None) -> list[Mistake]:
     """The mistakes, the most frequent first, then in the order of the steps. `sources` are the students' files, by the
     name of their report, for their code."""
     sources = sources or {}
-    found: dict[tuple[str, tuple[str, ...]], Mistake] = {}
+    groups: dict[tuple[str, tuple[str, ...]], Mistake] = {}
     for entry in entries:
         for step, names, check in _diagnosed(entry):
-            known = wordings_of(step.name, language.current())
-            wordings = [known.get(name, Wording(name, "", "")) for name in names]
-            made = found.setdefault((step.name, names), Mistake(step.name, step.title, wordings, check))
+            by_name = wordings_of(step.name, language.current())
+            wordings = [by_name.get(name, Wording(name, "", "")) for name in names]
+            made = groups.setdefault((step.name, names), Mistake(step.name, step.title, wordings, check))
             made.makers.append(_maker(entry, step.name, check, sources))
     unknown = [_unrecognised(cluster.step, cluster.students, entries, sources) for cluster in clusters(entries)]
-    for mistake in (everything := [*found.values(), *filter(None, unknown)]):
+    for mistake in (everything := [*groups.values(), *filter(None, unknown)]):
         mistake.told = min((maker.check for maker in mistake.makers), key=_size)
-    return sorted(everything, key=lambda one: (-len(one.makers), one.step, not one.wordings))
+    return sorted(everything, key=lambda each: (-len(each.makers), each.step, not each.wordings))
 
 
 def _diagnosed(entry: Graded) -> Iterator[tuple[StepResult, tuple[str, ...], CheckResult]]:

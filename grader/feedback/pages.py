@@ -48,12 +48,12 @@ def staff(mistakes: Sequence[Mistake], total: int, *, title: str = "") -> str:
     about = _("For staff only: it names students. One entry for each student and mistake.")
     heading = _titled(_("Code beside diagnosis"), title)
     return _page(
-        "staff.html.j2", heading, about, mistakes=mistakes, total=total, steps=_steps(one.step for one in mistakes),
-        orders=_orders(), maker_map=_maker_picture,
+        "staff.html.j2", heading, about, mistakes=mistakes, total=total,
+        steps=_steps(mistake.step for mistake in mistakes), orders=_orders(), maker_map=_maker_picture,
     )  # fmt: skip
 
 
-def items(found: Sequence[Item], clusters: Sequence[Cluster], total: int, *, results: str, title: str = "") -> str:
+def items(analysis: Sequence[Item], clusters: Sequence[Cluster], total: int, *, results: str, title: str = "") -> str:
     """Each check as an item, those that nobody fails, and unrecognised wrong answers; `results` is the class's folder
     as it is typed."""
     about = _("What each check found in this class. One class is little data: look again after the next one.")
@@ -65,8 +65,8 @@ def items(found: Sequence[Item], clusters: Sequence[Cluster], total: int, *, res
         ("tells 1", _("lowest discrimination first")),
     ]
     return _page(
-        "items.html.j2", heading, about, items=found, clusters=clusters, total=total, orders=orders,
-        silent=[item for item in found if item.nobody_fails], steps=_steps(item.step for item in found),
+        "items.html.j2", heading, about, items=analysis, clusters=clusters, total=total, orders=orders,
+        silent=[item for item in analysis if item.nobody_fails], steps=_steps(item.step for item in analysis),
         draft=lambda number: f"python -m grader items {results} --draft {number}",
     )  # fmt: skip
 
@@ -132,12 +132,12 @@ def _pair_view(pair: SimilarPair, place: int, students: Sources, known: Sources)
         ])
         for step in steps
     ]  # fmt: skip
-    said = (
+    sentence = (
         _("{percent} of {first} is in {second}, a known source.")
         if pair.known
         else _("{percent} of the smaller one is in the other.")
     )
-    text = said.format(percent=_percent(pair.share), first=pair.first, second=pair.second)
+    text = sentence.format(percent=_percent(pair.share), first=pair.first, second=pair.second)
     step = max(pair.steps, key=lambda step: pair.steps[step], default="")
     return PairView(pair, text, step, sides, open=place == 0)
 
@@ -157,7 +157,7 @@ def _page(template: str, title: str, about: str, scripts: Iterable[str] = ("sort
         of_students=_of_students, percent=_percent,
         style=Markup((TEMPLATES / "term.css").read_text(encoding="utf-8")),
         scripts=[Markup(text) for text in texts],
-        allowed=Markup(" ".join(f"'sha256-{one}'" for one in hashes)),
+        allowed=Markup(" ".join(f"'sha256-{digest}'" for digest in hashes)),
         **given,
     )  # fmt: skip
 

@@ -80,8 +80,8 @@ def pairs(
     most = max(FEW, COMMON * len(students))
     owners: dict[tuple[str, int], set[str]] = defaultdict(set)
     for student, steps in own.items():
-        for step, found in steps.items():
-            for passage in found:
+        for step, everything in steps.items():
+            for passage in everything:
                 owners[step, passage.mark].add(student)
     weights = {key: _weight(len(names), len(students)) for key, names in owners.items() if len(names) <= most}
     shared = Counter[tuple[str, str]]()
@@ -89,7 +89,7 @@ def pairs(
         names = sorted(owners[key])
         shared.update(itertools.combinations(names, 2) if len(names) <= EACH else itertools.pairwise(names))
     for name, steps in others.items():
-        marks = {(step, passage.mark) for step, found in steps.items() for passage in found}
+        marks = {(step, passage.mark) for step, everything in steps.items() for passage in everything}
         shared.update((student, name) for key in marks & weights.keys() for student in owners[key])
     unusual = _unusual(wrong, len(students))
     everyone = own | others
@@ -138,16 +138,16 @@ def _unusual(wrong: Wrong, students: int) -> dict[tuple[str, str], list[str]]:
     for student, answers in wrong.items():
         for answer in answers:
             given[answer].append(student)
-    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    shared: dict[tuple[str, str], list[str]] = defaultdict(list)
     for answer, names in sorted(given.items()):
         if len(names) == 2 and students > 2:
-            found[min(names), max(names)].append(answer)
-    return found
+            shared[min(names), max(names)].append(answer)
+    return shared
 
 
 def _lines(passages: Iterable[Passage], alike: set[int]) -> frozenset[int]:
     return frozenset(
-        line for one in passages if one.mark in alike for line in range(one.first, one.last + 1)
+        line for passage in passages if passage.mark in alike for line in range(passage.first, passage.last + 1)
     )  # fmt: skip
 
 
@@ -165,16 +165,16 @@ def passages(source: str) -> Sequence[Passage]:
     tree = _parsed(source)
     if tree is None:
         return []
-    found = [passage for part in tree.body for passage in _winnowed(list(_tokens(part)))]
-    return list({passage.mark: passage for passage in reversed(found)}.values())
+    every = [passage for part in tree.body for passage in _winnowed(list(_tokens(part)))]
+    return list({passage.mark: passage for passage in reversed(every)}.values())
 
 
 def _of_each(sources: Sources, on_student: Callable[[], None]) -> dict[str, dict[str, Sequence[Passage]]]:
-    found = {}
+    counts = {}
     for name, steps in sorted(sources.items()):
-        found[name] = {step: passages(source) for step, source in sorted(steps.items())}
+        counts[name] = {step: passages(source) for step, source in sorted(steps.items())}
         on_student()
-    return found
+    return counts
 
 
 def _without(
@@ -182,8 +182,8 @@ def _without(
 ) -> dict[str, dict[str, list[Passage]]]:
     return {
         name: {
-            step: [passage for passage in found if passage.mark not in released.get(step, ())]
-            for step, found in steps.items()
+            step: [passage for passage in own if passage.mark not in released.get(step, ())]
+            for step, own in steps.items()
         }
         for name, steps in by_student.items()
     }
@@ -294,7 +294,7 @@ def same_files(students: Sources, stubs: Mapping[str, str]) -> list[SameFile]:
 
     Answers so short that they can hardly be written otherwise are left out.
     """
-    found: dict[tuple[str, int], list[str]] = defaultdict(list)
+    holders: dict[tuple[str, int], list[str]] = defaultdict(list)
     for student, steps in sorted(students.items()):
         for step, source in steps.items():
             tree = _parsed(source)
@@ -302,6 +302,6 @@ def same_files(students: Sources, stubs: Mapping[str, str]) -> list[SameFile]:
             own = [passage for passage in passages(source) if passage.mark not in released]
             if tree is not None and len(own) >= ENOUGH:
                 parts = sorted(_mark(_tokens(part)) for part in tree.body)
-                found[step, hash(tuple(parts))].append(student)
+                holders[step, hash(tuple(parts))].append(student)
     most = max(FEW, COMMON * len(students))
-    return [SameFile(step, names) for (step, _key), names in sorted(found.items()) if len(names) > most]
+    return [SameFile(step, names) for (step, _key), names in sorted(holders.items()) if len(names) > most]

@@ -66,6 +66,7 @@ class Standing:
     waiting: str = ""  # requests for a second look that nobody has answered
     isolation: tuple[str, ...] = ()  # the layers that were in force
     from_kit: tuple[str, ...] = ()  # steps of which much stands word for word in the kit's own files
+    grader_failed: bool = False  # which may end otherwise next time
 
     @property
     def by_track(self) -> dict[str, float]:
@@ -87,7 +88,7 @@ def standing(graded: Graded) -> Standing:
     if report is None:
         return Standing(
             graded.student, graded.file, None, 0.0, (), graded.error, graded.unread, graded.canvas_id, graded.late,
-            graded.labs, login=graded.login,
+            graded.labs, login=graded.login, grader_failed=graded.grader_failed,
         )  # fmt: skip
     steps = tuple(_step(step) for step in report.steps)
     unread = tuple(report.unread.items())
@@ -98,7 +99,7 @@ def standing(graded: Graded) -> Standing:
         graded.student, graded.file, score, report.max_score, steps, error, unread, graded.canvas_id, graded.late,
         graded.labs, report.seed, tuple(graded.report.notes) if graded.report else (),
         lateness(graded.mark), graded.login, "; ".join(graded.mark.requests) if graded.mark else "",
-        tuple(report.isolation), graded.from_kit,
+        tuple(report.isolation), graded.from_kit, any(step.status == "error" for step in report.steps),
     )  # fmt: skip
 
 
@@ -118,12 +119,12 @@ def _step(step: StepResult) -> StepStanding:
 
 def _diagnoses(named: Iterable[str]) -> tuple[tuple[str, ...], ...]:
     """Each diagnosis once: `a + b` is both, `a | b` one of two that can't be told apart."""
-    found: dict[tuple[str, ...], None] = {}
+    diagnoses: dict[tuple[str, ...], None] = {}
     for name in named:
         alternatives = [frozenset(way.split(" + ")) for way in name.split(" | ")]
         certain = frozenset.intersection(*alternatives)
-        found |= {(one,): None for one in sorted(certain)}
-        doubtful = tuple(dict.fromkeys(one for way in alternatives for one in sorted(way - certain)))
+        diagnoses |= {(alternative,): None for alternative in sorted(certain)}
+        doubtful = tuple(dict.fromkeys(alternative for way in alternatives for alternative in sorted(way - certain)))
         if doubtful:
-            found[doubtful] = None
-    return tuple(found)
+            diagnoses[doubtful] = None
+    return tuple(diagnoses)

@@ -25,25 +25,25 @@ def overview(term: Term, totals: Mapping[str, Points]) -> RenderableType:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", expand=False)
     for name in (_("assignment"), _("title"), _("steps"), _("points"), _("opens"), _("due"), _("late")):
         table.add_column(name)
-    for one in term.assignments.values():
-        steps = choice.numbers(one.steps)
-        if one.extra:
-            steps = _("{steps}, extra {extra}").format(steps=steps, extra=choice.numbers(one.extra))
-        if one.electives.steps:
-            listed = choice.numbers(one.electives.steps)
-            any_of = _("any {count} of {steps}").format(count=one.electives.count, steps=listed)
+    for assignment in term.assignments.values():
+        steps = choice.numbers(assignment.steps)
+        if assignment.extra:
+            steps = _("{steps}, extra {extra}").format(steps=steps, extra=choice.numbers(assignment.extra))
+        if assignment.electives.steps:
+            listed = choice.numbers(assignment.electives.steps)
+            any_of = _("any {count} of {steps}").format(count=assignment.electives.count, steps=listed)
             steps = f"{steps}; {any_of}" if steps else any_of
         late = _("{percent} % a day, at most {most} %").format(
-            percent=f"{100 * one.per_day:g}", most=f"{100 * one.at_most:g}"
+            percent=f"{100 * assignment.per_day:g}", most=f"{100 * assignment.at_most:g}"
         )
         table.add_row(
-            one.name, plain(one.title), steps, number(totals[one.name][1]),
-            moments.shown(one.opens) if one.opens else "", moments.shown(one.due) if one.due else "",
-            late if one.per_day else "",
+            assignment.name, plain(assignment.title), steps, number(totals[assignment.name][1]),
+            *(moments.shown(moment) if moment else "" for moment in (assignment.opens, assignment.due)),
+            late if assignment.per_day else "",
         )  # fmt: skip
     more = [_more(term, student) for student in dict.fromkeys(extra.student for extra in term.extras)]
-    said = [Text(line) for line in more]
-    return Group(Text(plain(term.title), "bold"), table, *([Text(), Text(_("More time"), "bold"), *said]))
+    texts = [Text(line) for line in more]
+    return Group(Text(plain(term.title), "bold"), table, *([Text(), Text(_("More time"), "bold"), *texts]))
 
 
 def _more(term: Term, student: str) -> str:
@@ -77,10 +77,10 @@ def term_csv(term: Term, marks: Mapping[str, Mapping[str, Points]]) -> str:
 def percent(weights: Sequence[float], points: Sequence[Points]) -> str:
     """The weighted mean of the shares, in percent; empty where a mark is open."""
     shares = [None if score is None else score / most if most else 0.0 for score, most in points]
-    known = [share for share in shares if share is not None]
-    if len(known) < len(shares) or not sum(weights):
+    counted = [share for share in shares if share is not None]
+    if len(counted) < len(shares) or not sum(weights):
         return ""
-    return f"{100 * sum(weight * share for weight, share in zip(weights, known, strict=True)) / sum(weights):.2f}"
+    return f"{100 * sum(weight * share for weight, share in zip(weights, counted, strict=True)) / sum(weights):.2f}"
 
 
 def _most(points: Iterable[Points]) -> float:

@@ -22,6 +22,7 @@ from grader.course.tracks import may_rest_on
 from grader.judge.imported_names import ALL, Sources, imported_names, imported_steps
 from grader.judge.messages import GradeRequest, StepGraded
 
+ROUNDS = 5  # times the time of a step: what grading one with references may take in all
 LOST = ("fail", "timeout", "todo")
 
 
@@ -55,21 +56,23 @@ class FollowThrough:
         if name in self.settled:
             return
         self.settled.add(name)
-        step, spent, found, seen = self.graded[name].result, 0.0, Earlier(), set[str]()
+        step, spent, earlier, seen = self.graded[name].result, 0.0, Earlier(), set[str]()
         again = self.graded[name]
-        while spent < self.request.limits.step_seconds:  # a reference may get it as far as its next import
+        # A reference may get it as far as its next import. Each time one more takes its place, so that the end comes by
+        # itself; the time is there for code that uses it up, and not for a machine that is busy.
+        while spent < ROUNDS * self.request.limits.step_seconds:
             seen.update(again.imported)
-            before, found = found.names, self._earlier(step, seen, found.names)
-            if found.names == before:
+            before, earlier = earlier.names, self._earlier(step, seen, earlier.names)
+            if earlier.names == before:
                 break
-            sources = with_references(self.request.sources, found.names)
+            sources = with_references(self.request.sources, earlier.names)
             if sources is None:
-                self._set(name, without_points(step, found, self.request.sources))
+                self._set(name, without_points(step, earlier, self.request.sources))
                 return
-            again = self._graded_again(name, sources, found)
+            again = self._graded_again(name, sources, earlier)
             spent += again.result.seconds
-        if found.names:
-            self._set(name, by_itself(step, again.result, found))
+        if earlier.names:
+            self._set(name, by_itself(step, again.result, earlier))
 
     def _earlier(self, step: StepResult, imported: Collection[str], replaced: Collection[str]) -> Earlier:
         """What keeps a failing step from being graded as it is, of the steps that it has `imported`; of some, the
@@ -81,23 +84,23 @@ class FollowThrough:
             self.graded |= self.run(self.request, missing)
         for name in rests_on:
             self.settle(name)
-        known = {name: self.graded[name].result for name in rests_on}
+        results = {name: self.graded[name].result for name in rests_on}
         sources = with_references(self.request.sources, replaced) or self.request.sources
         taken = imported_names(step.name, sources)
-        found = Earlier()
-        for name, other in known.items():
+        earlier = Earlier()
+        for name, other in results.items():
             # A step that is only blocked stands for itself in those that import it.
             if other.is_settled or (other.blocked_by and other.status == "skipped"):
                 continue
             if other.status == "todo" and name not in self.wanted and _is_absent(name, self.request.sources):
-                found.absent.append(name)
+                earlier.absent.append(name)
             elif name in replaced or _is_concerned(taken.get(name, {ALL}), other):
-                found.wrong.append(other)
-        return found
+                earlier.wrong.append(other)
+        return earlier
 
-    def _graded_again(self, name: str, sources: Sources, found: Earlier) -> StepGraded:
-        problems = {step: problem for step, problem in self.request.problems.items() if step not in found.names}
-        public = {step: public_names(original(step_folder(step))) for step in found.names}
+    def _graded_again(self, name: str, sources: Sources, earlier: Earlier) -> StepGraded:
+        problems = {step: problem for step, problem in self.request.problems.items() if step not in earlier.names}
+        public = {step: public_names(original(step_folder(step))) for step in earlier.names}
         again = msgspec.structs.replace(
             self.request, sources=dict(sources), problems=problems, references=public, in_order=False
         )
@@ -141,13 +144,13 @@ def note_earlier(step: StepResult, sources: Sources, taken: Collection[str]) -> 
     used = [name for name in imported_steps(step.name, sources) if name in taken]
     if not used or step.status == "todo":
         return step
-    said = [
+    sentences = [
         _("{step} was not handed in with this assignment: your earlier one ({file}) was used.").format(
             step=name, file=sources[name][0]
         )
         for name in used
     ]
-    return msgspec.structs.replace(step, note=" ".join([*said, *([step.note] if step.note else [])]))
+    return msgspec.structs.replace(step, note=" ".join([*sentences, *([step.note] if step.note else [])]))
 
 
 def with_references(sources: Sources, names: Collection[str]) -> dict[str, tuple[str, str]] | None:
@@ -162,38 +165,47 @@ def with_references(sources: Sources, names: Collection[str]) -> dict[str, tuple
     return dict(sources) | references
 
 
-def by_itself(step: StepResult, again: StepResult, found: Earlier) -> StepResult:
+def with_stock(sources: Sources, imported: Collection[str]) -> dict[str, tuple[str, str]] | None:
+    """The sources with what torch has in place of those imported steps that say so in a `stock.py`; None where none
+    does. What draws random numbers then draws them as every catalogue does."""
+    found = {name: file for name in imported if (file := step_folder(name) / "stock.py").is_file()}
+    if not found:
+        return None
+    return dict(sources) | {name: (f"<{name}>", file.read_text(encoding="utf-8")) for name, file in found.items()}
+
+
+def by_itself(step: StepResult, again: StepResult, earlier: Earlier) -> StepResult:
     """The result of a step that was graded `again` with references in place of others: its own points, and what blocks
     it as it was handed in."""
-    result = msgspec.structs.replace(again, seconds=round(step.seconds + again.seconds, 4), references=found.names)
-    names = ", ".join(found.names)
-    if not found.wrong:
-        said = _("{steps} was not handed in with this step: the reference took its place.")
-        if len(found.names) > 1:
-            said = _("{steps} were not handed in with this step: the references took their place.")
-        return msgspec.structs.replace(result, note=said.format(steps=names))
-    said = _("Graded by itself, with the reference in place of {steps}, it is worth {score} of {total}.")
-    worth = said.format(steps=names, score=f"{again.score or 0.0:.4g}", total=f"{again.max_score:.4g}")
+    result = msgspec.structs.replace(again, seconds=round(step.seconds + again.seconds, 4), references=earlier.names)
+    names = ", ".join(earlier.names)
+    if not earlier.wrong:
+        sentence = _("{steps} was not handed in with this step: the reference took its place.")
+        if len(earlier.names) > 1:
+            sentence = _("{steps} were not handed in with this step: the references took their place.")
+        return msgspec.structs.replace(result, note=sentence.format(steps=names))
+    sentence = _("Graded by itself, with the reference in place of {steps}, it is worth {score} of {total}.")
+    worth = sentence.format(steps=names, score=f"{again.score or 0.0:.4g}", total=f"{again.max_score:.4g}")
     return msgspec.structs.replace(
         result,
         status="skipped" if again.status == "pass" else again.status,
-        blocked_by=found.wrong[0].name,
-        note=f"{_why_blocked(found.wrong[0])} {worth}",
+        blocked_by=earlier.wrong[0].name,
+        note=f"{_why_blocked(earlier.wrong[0])} {worth}",
     )
 
 
-def without_points(step: StepResult, found: Earlier, sources: Sources) -> StepResult:
+def without_points(step: StepResult, earlier: Earlier, sources: Sources) -> StepResult:
     """The result of a blocked step where no reference is: what rests on the other step may pass by luck, and has no
     points. What does not is told, and counts, as it is."""
-    if found.wrong:
-        blocker, message = found.wrong[0].name, _why_blocked(found.wrong[0])
+    if earlier.wrong:
+        blocker, message = earlier.wrong[0].name, _why_blocked(earlier.wrong[0])
     else:
-        blocker, message = found.absent[0], _("It imports {step}, which was not handed in.")
+        blocker, message = earlier.absent[0], _("It imports {step}, which was not handed in.")
         message = message.format(step=blocker)
     message += " " + _("What it is worth by itself can only be graded where the references are.")
     waits = {
         name for check in step.checks for name in check.called
-        if imported_names(step.name, sources, name).keys() & set(found.names)
+        if imported_names(step.name, sources, name).keys() & set(earlier.names)
     }  # fmt: skip
     checks = [
         check if check.called and waits.isdisjoint(check.called) else msgspec.structs.replace(
@@ -214,5 +226,5 @@ def _why_blocked(wrong: StepResult) -> str:
     broken = leading(wrong.checks)
     if broken is None:
         return _("Blocked by {step}, which it imports. Fix that first.").format(step=wrong.name)
-    said = _("Blocked by {step}, which it imports: “{title}” ({check}) fails there. Fix that first.")
-    return said.format(step=wrong.name, title=broken.title, check=broken.name)
+    sentence = _("Blocked by {step}, which it imports: “{title}” ({check}) fails there. Fix that first.")
+    return sentence.format(step=wrong.name, title=broken.title, check=broken.name)

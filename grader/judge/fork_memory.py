@@ -60,8 +60,8 @@ def _private_memory() -> list[tuple[int, int]]:
         listing = Path("/proc/self/smaps").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
-    found = ((int(start, 16), int(end, 16), int(rss) << 10) for start, end, rss in MAPPING.findall(listing))
-    return [(start, end) for start, end, resident in found if resident > 0.9 * (end - start)]
+    mappings = ((int(start, 16), int(end, 16), int(rss) << 10) for start, end, rss in MAPPING.findall(listing))
+    return [(start, end) for start, end, resident in mappings if resident > 0.9 * (end - start)]
 
 
 def _madvise(start: int, length: int, advice: int) -> int:

@@ -8,6 +8,7 @@ import os
 import secrets
 import selectors
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -27,6 +28,10 @@ from grader.sandbox.kernel import LAYERS
 
 class UnfitCopy(GraderError):
     """This copy of the kit mixes two versions, or lacks a file. One line, with the command to type next."""
+
+
+class BrokenJudge(GraderError):
+    """The judge met an error of its own: perhaps a mistake in a step."""
 
 
 class NotIsolated(GraderError):
@@ -125,7 +130,7 @@ class Grader:
             tracks=tracks.totals(results),
             steps=results,
             unread=dict(submission.unread),
-            notes=[said for step, said in submission.taken.items() if step in wanted],
+            notes=[sentence for step, sentence in submission.taken.items() if step in wanted],
         )
 
     def _graded(
@@ -218,8 +223,10 @@ class Grader:
         self.close()
         if isinstance(event, Unmet):
             raise NotIsolated(_not_isolated(event))
-        reason = event.reason if isinstance(event, Broken) else _("its process has ended")
-        raise GraderError(_("The judge failed: {reason}").format(reason=reason.strip()))
+        kind, reason = GraderError, _("its process has ended")
+        if isinstance(event, Broken):
+            kind, reason = BrokenJudge, event.reason
+        raise kind(_("The judge failed: {reason}").format(reason=reason.strip()))
 
     def stop(self) -> None:
         """Call it from another thread: ends a grading in progress, which raises GraderError there."""
@@ -239,6 +246,29 @@ class Grader:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+class LazyGrader:
+    """A `Grader` of these arguments, which starts when it is first asked, and again after it has failed."""
+
+    def __init__(self, judges: int | None = None, **how: Any) -> None:
+        self._begin = functools.partial(Grader, judges, **how)
+        self._grader: Grader | None = None
+
+    def grade(self, submission: Submission, steps: list[str], *, device: str, seed: int | None) -> Report:
+        """As `Grader.grade`. Raises GraderError, OSError."""
+        try:
+            self._grader = self._grader or self._begin()
+            return self._grader.grade(submission, steps, device=device, seed=seed)
+        except (GraderError, OSError):
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Ends the grader's processes."""
+        if self._grader is not None:
+            self._grader.close()
+            self._grader = None
 
 
 def _taken(waiting: list[str], count: int) -> list[str]:

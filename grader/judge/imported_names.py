@@ -67,13 +67,13 @@ def imported_names(step: str, sources: Sources, of: str = ALL) -> dict[str, set[
     """What the file of a step takes from other steps, itself or through what it takes: the names by step, with ALL
     where a whole module is imported. `of`: only what is taken for this name of it."""
     outlines = {step: Outline(sources[step][1])} if step in sources else {}
-    found: set[Name] = set()
+    names: set[Name] = set()
     waiting: list[Name] = [(step, of)]
     while waiting:
         module, name = waiting.pop()
-        if (module, name) in found:
+        if (module, name) in names:
             continue
-        found.add((module, name))
+        names.add((module, name))
         if module not in sources:
             continue
         outline = outlines.get(module) or outlines.setdefault(module, Outline(sources[module][1]))
@@ -81,7 +81,7 @@ def imported_names(step: str, sources: Sources, of: str = ALL) -> dict[str, set[
         waiting += [(module, each) for each in own]
         waiting += [other for other in others if other[0] in sources or STEP_NAME.fullmatch(other[0])]
     by_step: dict[str, set[str]] = defaultdict(set)
-    for module, name in found:
+    for module, name in names:
         if module != step and STEP_NAME.fullmatch(module):
             by_step[module].add(name)
     return dict(sorted(by_step.items()))

@@ -23,27 +23,27 @@ def silence(results: list[CheckResult], verdicts: list[Verdict], own: str) -> No
     for result, verdict in zip(results, verdicts, strict=True):
         if verdict.status == "pass":
             continue
-        found = verdict.message.strip()
+        message = verdict.message.strip()
         named = result.message.removeprefix(verdict.message).strip() if result.misconception else ""
         verdict.message = result.message = named or _untold(verdict, own)
         result.parting = None
         if verdict.status == "error":
-            result.message = found.partition("\n")[0]
+            result.message = message.partition("\n")[0]
 
 
 def _untold(verdict: Verdict, own: str) -> str:
     if verdict.off_limits:
-        said = _("A built-in that is off limits was used.")
+        text = _("A built-in that is off limits was used.")
     elif verdict.status == "timeout":
-        said = _("The code did not answer in time.")
+        text = _("The code did not answer in time.")
     elif verdict.status == "todo":
-        said = _("It is not written yet.")
+        text = _("It is not written yet.")
     elif verdict.raised:
-        said = "\n".join([_("The code raised an error."), *_raised(verdict.raised, own)])
+        text = "\n".join([_("The code raised an error."), *_raised(verdict.raised, own)])
     else:
-        said = _("The code gave another answer than expected.")
+        text = _("The code gave another answer than expected.")
     hidden = _("Its values are not shown, since the reference of an earlier step was in its process.")
-    return f"{said}\n{hidden}" if "\n" in said else f"{said} {hidden}"
+    return f"{text}\n{hidden}" if "\n" in text else f"{text} {hidden}"
 
 
 def _raised(raised: Raised, own: str) -> Iterator[str]:

@@ -88,8 +88,8 @@ class Session:
     def _answers_of(self, step: Solution, asked: int) -> Answers:
         """The step's oracle and witness; their answers are cached as long as the seed stays the same."""
         seed = step.seed(asked)
-        known = self._answers.get(step.name)
-        if known is None or known.seed != seed:
+        answers = self._answers.get(step.name)
+        if answers is None or answers.seed != seed:
             oracle = Remembered(step.oracle())
-            known = self._answers[step.name] = Answers(seed, oracle, step.witness(oracle))
-        return known
+            answers = self._answers[step.name] = Answers(seed, oracle, step.witness(oracle))
+        return answers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,7 @@ from grader.course import stubs
 from grader.course.steps import Check, as_check
 from grader.course.stubs import is_untouched
 from grader.judge import quiet, small_cases
+from grader.judge.follow_through import with_stock
 from grader.judge.imported_names import imported_steps
 from grader.judge.messages import GradeRequest, StepGraded
 from grader.judge.worker_backend import WorkerBackend
@@ -51,10 +52,10 @@ def without_running(step: Solution, devices: Sequence[str], request: GradeReques
     """The result of a step that can't be run (unusable or missing file, a stub, no such device), else None."""
     source = request.sources.get(step.name)
     if step.lacking:
-        said = _(
+        sentence = _(
             "{package} is not installed: the points of this step don't count. To add it on Linux, type: make triton"
         )
-        return _not_run(step, devices, "skipped", said.format(package=step.lacking), score=None)
+        return _not_run(step, devices, "skipped", sentence.format(package=step.lacking), score=None)
     if step.name in request.problems:
         return _not_run(step, devices, "fail", request.problems[step.name], score=None)
     if source is None or is_untouched(source[1]):
@@ -108,11 +109,13 @@ class StepRun:
         shown, source = self._load.sources[self._step.name]
         if len(source) > stubs.MAX_STUB or any(result.status != "fail" for result in self._results):
             return
-        if said := invalid(source, shown):
+        if sentence := invalid(source, shown):
             for result in self._results:
                 lines = result.message.splitlines()
                 error = next((place for place, line in enumerate(lines) if NO_PYTHON.search(line)), len(lines))
-                result.message = "\n".join([said, *lines[error + 2 :]])  # behind the error and its line: a likely cause
+                result.message = "\n".join(
+                    [sentence, *lines[error + 2 :]]
+                )  # behind the error and its line: a likely cause
 
     def _reproduction(self) -> Reproduction | None:
         """The call that the leading failure is about, as a program: of the smallest case, where one was found."""
@@ -141,7 +144,7 @@ class StepRun:
             if any(result.status != "pass" for result in results):
                 self._undiagnosed = self._request.in_order and bool(imported_steps(self._step.name, self._load.sources))
                 if not self._undiagnosed:
-                    run.diagnose(results)
+                    run.diagnose(results, lambda: self._over_stock(run))
                     self._smaller |= {before + place: verdict for place, verdict in run.smaller.items()}
             if self._load.public:
                 quiet.silence(results, run.verdicts, self._load.sources[self._step.name][1])
@@ -151,6 +154,19 @@ class StepRun:
             self._results += results
             self._imported.update(student.imported)
             self._odd |= student.odd
+        finally:
+            student.close()
+
+    def _over_stock(self, run: DeviceRun) -> dict[str, list[Misconception]]:
+        """The misconceptions behind the failing checks where torch's own parts take the place of those that the file
+        imports: their random numbers are those of the catalogue. Nothing where other checks fail then."""
+        sources = with_stock(self._load.sources, run.student.imported)
+        if sources is None:
+            return {}
+        load = msgspec.structs.replace(self._load, sources=sources)
+        student = WorkerBackend(self._launcher, load, limits_on(run.device, self._limits))
+        try:
+            return DeviceRun(self._step, student, self._answers, run.device).diagnoses_like(run)
         finally:
             student.close()
 
@@ -179,10 +195,16 @@ class DeviceRun:
         _count_hand_cases(results, self.verdicts)
         return results
 
-    def diagnose(self, results: list[CheckResult]) -> None:
-        """Adds to the results which misconceptions are behind those that fail, and smaller cases."""
+    def diagnose(
+        self, results: list[CheckResult], otherwise: Callable[[], dict[str, list[Misconception]]] = dict
+    ) -> None:
+        """Adds to the results which misconceptions are behind those that fail, and smaller cases. What is found in
+        another way is asked `otherwise`, where a failing check is left without a name."""
         by_name = {result.name: result for result in results}
-        for name, matching in self._diagnoses().items():
+        found = self._diagnoses()
+        if any(result.status == "fail" and not result.unwritten and result.name not in found for result in results):
+            found |= otherwise()
+        for name, matching in found.items():
             by_name[name].misconception = name_of(matching)
             by_name[name].hint = nudge_of(matching)
             if len(replaced := self._own_names & matching[0].replaced.keys()) == 1:
@@ -192,6 +214,12 @@ class DeviceRun:
             results[place].message += "\n" + text
             results[place].parting = small.parting  # the numbers of the other case are too many to be looked at
             self.smaller[place] = small
+
+    def diagnoses_like(self, other: DeviceRun) -> dict[str, list[Misconception]]:
+        """The misconceptions behind each failing check, where the same checks fail as in another run."""
+        self.verdicts = [self._verdict(check, self.answers.seed) for check in self.step.checks]
+        alike = [verdict.status for verdict in self.verdicts] == [verdict.status for verdict in other.verdicts]
+        return self._diagnoses() if alike else {}
 
     def _verdict(self, check: Check, seed: int) -> Verdict:
         self.student.allow(check.deadline)
@@ -221,7 +249,7 @@ class DeviceRun:
             for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
             if self._is_unwritten(verdict)
         }
-        if not questions:
+        if not questions or self.student.could_not_start:  # nothing was answered that could be a mistake's
             return {}
         diagnostician = Diagnostician(self.step.misconceptions, self.answers.witness, self.step.pairs)
         return diagnostician.diagnose(questions, self._ask_again, unwritten)

@@ -66,6 +66,11 @@ class WorkerBackend:
             self._lost[name] = failure
             raise
 
+    @property
+    def could_not_start(self) -> bool:
+        """Whether the file can't be imported: none of its names was ever asked."""
+        return "" in self._lost
+
     def printed(self) -> str:
         """What the learner's code has printed, truncated."""
         current = self._worker.process.printed() if self._worker else ""

@@ -68,7 +68,7 @@ def run(given: argparse.Namespace) -> int:
         say.print(_listed(labs.labs(), given.out))
         say.print(_("To run one, type: {command}").format(command="make lab NAME=flash"))
         return 0
-    lab = {one.name: one for one in labs.labs()}.get(given.name)
+    lab = {lab.name: lab for lab in labs.labs()}.get(given.name)
     if lab is None:
         raise parts.Stop(_("There is no lab {name}. Type: {command}").format(name=given.name, command="make lab"))
     require_matplotlib()
@@ -79,11 +79,11 @@ def run(given: argparse.Namespace) -> int:
     seconds = given.seconds or module.SECONDS
     say.print(_("It takes about {seconds:.0f} s.").format(seconds=seconds), style="dim")
     prediction = _asked(say, lesson, given.predict)
-    found = gathered(module.NEEDS, given)
-    for part in found.values():
+    own = gathered(module.NEEDS, given)
+    for part in own.values():
         say.print(visible(part.said))
     with bar() as tell:
-        bench = labs.Bench(found, seconds, given.seed, given.device, text, tell)
+        bench = labs.Bench(own, seconds, given.seed, given.device, text, tell)
         watch = partial(lab_page.write_so_far, folder=given.out)
         outcome = labs.run(lab, bench, prediction, parts.blamed_on(given.submission), watch)
     status = _told(say, outcome, given.out)
@@ -174,12 +174,12 @@ def _asked(say: Console, lesson: labs.LabLesson, given: str | None) -> str:
             return ""
 
 
-def _listed(found: list[labs.Lab], out: Path) -> Grid:
+def _listed(every: list[labs.Lab], out: Path) -> Grid:
     """Each lab, the steps that it needs, its time, and whether it was run here."""
     table = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for title in (_("lab"), "", _("after step"), _("time"), ""):
         table.add_column(title)
-    for lab in found:
+    for lab in every:
         table.add_row(
             Text(lab.name, "bold"), lab.lesson.title, ", ".join(map(str, lab.steps)),
             Text(f"{lab.module.SECONDS:.0f} s", "dim"), _("✓ done") if (out / f"{lab.name}.json").is_file() else "",
@@ -205,18 +205,18 @@ def bar() -> Iterator[Callable[[float, str], None]]:
     console = Console(stderr=True)
     columns = (TextColumn("{task.percentage:>3.0f} %"), BarColumn(24), TextColumn("{task.fields[left]}"),
                TextColumn("{task.description}"))  # fmt: skip
-    began = said = time.monotonic()
+    began = shown = time.monotonic()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("", total=1.0, left="")
 
         def tell(done: float, what: str) -> None:
-            nonlocal said
+            nonlocal shown
             now = time.monotonic()
             left = (now - began) * (1 - done) / done if done > 0.01 else 0.0
             words = _("{seconds:.0f} s left").format(seconds=left) if done > 0.01 else ""
             progress.update(task, completed=done, description=what, left=words)
-            if not console.is_terminal and now - said > LINE_SECONDS:
-                said = now
+            if not console.is_terminal and now - shown > LINE_SECONDS:
+                shown = now
                 print(f"{done:.0%} · {words} · {what}", file=sys.stderr, flush=True)
 
         yield tell

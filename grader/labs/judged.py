@@ -33,8 +33,8 @@ class Judged:
 
 def first_that(holds: Mapping[int, bool]) -> int:
     """The number of the answer that holds; 0 where none does, or more than one."""
-    found = [number for number, it_does in holds.items() if it_does]
-    return found[0] if len(found) == 1 else 0
+    numbers = [number for number, it_does in holds.items() if it_does]
+    return numbers[0] if len(numbers) == 1 else 0
 
 
 def points(to_see: str, shows: Mapping[str, bool] | None = None) -> tuple[str, int]:
@@ -69,8 +69,8 @@ def of_run(outcome: LabRun) -> Judged:
 def answered(outcome: LabRun, judged: Judged) -> list[str]:
     """Whether the prediction was right, and why."""
     if not judged.answer:
-        said = _("This run does not tell which answer is right. Long enough: {command}")
-        return [said.format(command=longer(outcome.lab))]
+        sentence = _("This run does not tell which answer is right. Long enough: {command}")
+        return [sentence.format(command=longer(outcome.lab))]
     measured = outcome.lesson.answers[judged.answer - 1]
     if outcome.prediction not in outcome.lesson.answers:
         return [_("Measured: {answer}").format(answer=measured), judged.because]
@@ -84,5 +84,5 @@ def to_see(outcome: LabRun, judged: Judged) -> tuple[str, str]:
     text, left_out = points(outcome.lesson.to_see, judged.shows)
     if not left_out:
         return text, ""
-    said = _("Points of this lab that do not show in this run: {count}. A longer run: {command}")
-    return text, said.format(count=left_out, command=longer(outcome.lab))
+    sentence = _("Points of this lab that do not show in this run: {count}. A longer run: {command}")
+    return text, sentence.format(count=left_out, command=longer(outcome.lab))

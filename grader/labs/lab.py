@@ -181,8 +181,8 @@ class Lab:
 
 def labs(solutions: Path = paths.SOLUTIONS) -> list[Lab]:
     """Every lab of every track, in the order of their names. A folder without `lab.py` does not count."""
-    found = [path.parent for path in solutions.glob("*/lab_*/lab.py") if LAB_NAME.fullmatch(path.parent.name)]
-    return [Lab(folder) for folder in sorted(found, key=lambda folder: folder.name)]
+    folders = [path.parent for path in solutions.glob("*/lab_*/lab.py") if LAB_NAME.fullmatch(path.parent.name)]
+    return [Lab(folder) for folder in sorted(folders, key=lambda folder: folder.name)]
 
 
 def cut(markdown: str) -> LabLesson:
@@ -203,8 +203,8 @@ def predicted(answer: str, lesson: LabLesson) -> str:
     if not answer.isdecimal():
         return answer
     if not 1 <= int(answer) <= len(lesson.answers):
-        said = _("There is no answer {number}. Type a number from 1 to {last}, or words: PREDICT=1")
-        raise Stop(said.format(number=answer, last=len(lesson.answers)))
+        sentence = _("There is no answer {number}. Type a number from 1 to {last}, or words: PREDICT=1")
+        raise Stop(sentence.format(number=answer, last=len(lesson.answers)))
     return lesson.answers[int(answer) - 1]
 
 

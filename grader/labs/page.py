@@ -24,11 +24,11 @@ REFRESH = 5  # seconds after which a page of a running lab loads itself again
 
 def write(outcome: LabRun, folder: Path) -> Path:
     """Writes the page, and the figures as JSON beside it; returns the page's path."""
-    found = judged.of_run(outcome)
+    judgement = judged.of_run(outcome)
     page = _written(html(outcome), outcome, folder)
     kept = {
         "lab": outcome.lab.name, "prediction": outcome.prediction, "stopped": outcome.stopped,
-        "answer": found.answer, "answered": judged.answered(outcome, found) if outcome.lesson.answers else [],
+        "answer": judgement.answer, "answered": judged.answered(outcome, judgement) if outcome.lesson.answers else [],
         "seed": outcome.bench.seed, "device": outcome.bench.device, "seconds": round(outcome.bench.elapsed, 1),
         "whose": {step: part.whose for step, part in outcome.bench.parts.items()}, "rows": outcome.bench.results.rows,
     }  # fmt: skip
@@ -66,8 +66,8 @@ def style() -> Markup:
 
 def _values(outcome: LabRun) -> dict[str, Any]:
     module, results = outcome.lab.module, outcome.bench.results
-    found = judged.of_run(outcome)
-    to_see, left_out = judged.to_see(outcome, found)
+    judgement = judged.of_run(outcome)
+    to_see, left_out = judged.to_see(outcome, judgement)
     return values(
         title=outcome.lesson.title,
         about=outcome.lesson.about,
@@ -76,7 +76,7 @@ def _values(outcome: LabRun) -> dict[str, Any]:
         prediction=outcome.prediction,
         stopped=outcome.stopped,
         whose=outcome.whose,
-        answered=judged.answered(outcome, found) if results.rows and outcome.lesson.answers else [],
+        answered=judged.answered(outcome, judgement) if results.rows and outcome.lesson.answers else [],
         findings=module.findings(results),
         pictures=lambda: module.pictures(results),
         tables=module.tables(results),
@@ -94,7 +94,10 @@ def values(*, pictures: Callable[[], list[Plot]], **given: Any) -> dict[str, Any
     wide = pictures()
     with plot.narrow():
         narrow = pictures()
-    drawn = [(one.title, Markup(one.svg), Markup(other.svg), one.alt) for one, other in zip(wide, narrow, strict=True)]
+    drawn = [
+        (large.title, Markup(large.svg), Markup(other.svg), large.alt)
+        for large, other in zip(wide, narrow, strict=True)
+    ]
     return {"answered": [], "left_out": "", "stopped": False, "refresh": None, "pictures": drawn, **given}
 
 

@@ -91,8 +91,8 @@ def gather(
         if model == "mine" and need.step not in written and not (need.optional or need.graded_only):
             raise Stop(not_written(folder / f"{need.step}.py", need.step))
     _require_passes(folder, grade(written) if written else {})
-    found = {need.step: _part(need, folder, need.step in written) for need in needs if not need.graded_only}
-    return {step: part for step, part in found.items() if part is not None}
+    parts = {need.step: _part(need, folder, need.step in written) for need in needs if not need.graded_only}
+    return {step: part for step, part in parts.items() if part is not None}
 
 
 def _require_passes(folder: Path, statuses: Statuses) -> None:

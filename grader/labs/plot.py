@@ -140,7 +140,7 @@ def _weight(depth: int) -> str:
 def _adopted(svg: str, prefix: str) -> str:
     """The drawing as part of a page: without an XML header, in the page's colours, with unique ids."""
     body = svg[svg.index("<svg") :]
-    body = _COLOURS.sub(lambda found: _VARIABLES[found[0]], body)
+    body = _COLOURS.sub(lambda match: _VARIABLES[match[0]], body)
     body = re.sub(r'\bid="', f'id="{prefix}', body)
     body = re.sub(r'(href="#|url\(#)', rf"\g<1>{prefix}", body)
     return re.sub(r"<metadata>.*?</metadata>\s*", "", body, flags=re.DOTALL)

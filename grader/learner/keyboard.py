@@ -70,8 +70,8 @@ if sys.platform == "win32":
                     key = msvcrt.getwch()
                     if key in "\x00\xe0":  # an arrow or a function key, which a second letter tells
                         key = WINDOWS_SEQUENCES.get(msvcrt.getwch(), "")
-                    for one in typed(key):
-                        hear(one)
+                    for letter in typed(key):
+                        hear(letter)
                 time.sleep(WINDOWS_PAUSE)
 
         threading.Thread(target=read, daemon=True).start()

@@ -22,7 +22,7 @@ from grader.base.results import CheckResult, Report, StepResult, leading
 from grader.course import choice
 from grader.course.check_outline import CheckOutline, is_check_file, outline
 from grader.course.submissions import NoSubmission, Submission, read
-from grader.judge.grader import Grader, new_seed
+from grader.judge.grader import LazyGrader, new_seed
 from grader.judge.launcher import GraderError
 
 MAX_SEED = 2**53
@@ -124,16 +124,17 @@ class Grading:
         try:
             self.language = language.choose(config.getoption("lang", None))
         except language.UnknownLanguage as unknown:
-            known = ", ".join(language.LANGUAGES)
+            names = ", ".join(language.LANGUAGES)
             raise pytest.UsageError(
-                f"There is no language {unknown} here, only {known}. Type: pytest --lang en"
+                f"There is no language {unknown} here, only {names}. Type: pytest --lang en"
             ) from None
         if not language.DEVICE.fullmatch(self.device):
             raise pytest.UsageError(_("a device is named as torch names it: cpu, cuda, mps, xpu, or all"))
         if asked and not self.folder.is_dir():
             with language.use(self.language):
                 raise pytest.UsageError(_no_folder(asked))
-        self._grader: Grader | None = None
+        self._grader = LazyGrader(1)
+        self.close = self._grader.close
         self._submission: Submission | None = None
         self._reports: dict[str, Report | str] = {}
 
@@ -159,19 +160,11 @@ class Grading:
         """A report, or the sentence that says why there is none."""
         try:
             self._submission = self._submission or read(self.folder)
-            self._grader = self._grader or Grader(1)
             return self._grader.grade(self._submission, [step], device=self.device, seed=self.seed)
         except NoSubmission:
             return _no_folder(self.folder)
         except GraderError as error:
-            self.close()
             return str(error)
-
-    def close(self) -> None:
-        """Ends the grader."""
-        if self._grader is not None:
-            self._grader.close()
-            self._grader = None
 
 
 GRADING = pytest.StashKey[Grading]()

@@ -39,8 +39,8 @@ def run(folder: Path, step: str | None, *, device: str, seed: int | None, runs: 
         print(_why_not(folder, result))
         return
     program = written(reproduction, step, folder)
-    said = _("{file} makes the call that fails: {check}").format(file=typed(program), check=reproduction.check)
-    print(said, flush=True)
+    sentence = _("{file} makes the call that fails: {check}").format(file=typed(program), check=reproduction.check)
+    print(sentence, flush=True)
     if runs:
         print(
             _("Running it in your own process, outside the sandbox. breakpoint() in {file} stops there.").format(
@@ -72,8 +72,8 @@ def _why_not(folder: Path, result: StepResult) -> str:
     """Why there is no call to make, and what to type next."""
     number = int(result.name[4:6])
     if result.blocked_by:
-        said = _("{step} is blocked by {other}. Type: make repro STEP={number}")
-        return said.format(step=result.name, other=result.blocked_by, number=int(result.blocked_by[4:6]))
+        sentence = _("{step} is blocked by {other}. Type: make repro STEP={number}")
+        return sentence.format(step=result.name, other=result.blocked_by, number=int(result.blocked_by[4:6]))
     if result.status == "pass":
         return _("{step} passes: there is nothing to reproduce.").format(step=result.name)
     if result.status == "todo":

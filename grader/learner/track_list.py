@@ -22,31 +22,31 @@ def terminal(overview: Sequence[Progress]) -> RenderableType:
     table.add_column(_("steps"), no_wrap=True)
     table.add_column(_("when to take it"))
     table.add_column(_("passed"), no_wrap=True)
-    for one in overview:
-        track = one.track
-        table.add_row(track.name, track.title, numbers(track.steps), track.after, _how_far(one))
+    for progress in overview:
+        track = progress.track
+        table.add_row(track.name, track.title, numbers(track.steps), track.after, _how_far(progress))
     shown: list[RenderableType] = [table]
-    for one in overview:
-        if one.present:
-            shown += [Text(), Text(one.track.title, "bold"), _steps(one)]
-    waiting = [one.track.name for one in overview[1:] if not one.present]
+    for progress in overview:
+        if progress.present:
+            shown += [Text(), Text(progress.track.title, "bold"), _steps(progress)]
+    waiting = [progress.track.name for progress in overview[1:] if not progress.present]
     if waiting:
-        said = _("To begin a track, type: make begin TRACK={track}").format(track=waiting[0])
-        shown += [Text(), Text(said)]
+        sentence = _("To begin a track, type: make begin TRACK={track}").format(track=waiting[0])
+        shown += [Text(), Text(sentence)]
     return Group(*shown)
 
 
-def _steps(one: Progress) -> Table:
+def _steps(progress: Progress) -> Table:
     """Each step: its number and title, what it takes, and its state in a sign and a word."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), expand=False)
     titles = {step.name: step.title for step in steps.steps()}
-    for name in one.track.steps:
-        state = f"✓ {_('passes')}" if name in one.passed else f"· {_('begun')}" if name in one.edited else ""
+    for name in progress.track.steps:
+        state = f"✓ {_('passes')}" if name in progress.passed else f"· {_('begun')}" if name in progress.edited else ""
         table.add_row(str(int(name[4:6])), _(titles[name]), str(lessons.effort(name)), state)
     return table
 
 
-def _how_far(one: Progress) -> str:
-    if not one.present:
+def _how_far(progress: Progress) -> str:
+    if not progress.present:
         return _("not begun")
-    return _("{passed} of {total}").format(passed=len(one.passed), total=len(one.track.steps))
+    return _("{passed} of {total}").format(passed=len(progress.passed), total=len(progress.track.steps))

@@ -143,7 +143,7 @@ class Watch:
                 read = submissions.read(self.board.folder)
             except submissions.NoSubmission:
                 self.waiting.clear()
-                self._answer(_("The folder {folder} is gone.").format(folder=self.board.folder))
+                self.answer(_("The folder {folder} is gone.").format(folder=self.board.folder))
                 return
             if name == self.board.current:
                 self.board.calm = syntax.half_written(read, name)
@@ -161,7 +161,7 @@ class Watch:
         self.grading, self.board.busy, self.dropped = None, "", False
         if result is None:
             self.waiting.clear()
-            self._answer(_("The grader itself failed ({reason}). Press r or save again.").format(reason=failure))
+            self.answer(_("The grader itself failed ({reason}). Press r or save again.").format(reason=failure))
             return
         before = self.board.results.get(name)
         self.board.results[name] = result
@@ -270,7 +270,7 @@ class Watch:
         number, self.digits = self.digits, ""
         name = next((name for name in self.board.names if name[4:6] == number.zfill(2)), None)
         if name is None:
-            self._answer(_("No step {number} here. To begin a track, type: make begin TRACK=…").format(number=number))
+            self.answer(_("No step {number} here. To begin a track, type: make begin TRACK=…").format(number=number))
             return
         self._turn_to(name)
         self._ask(name)
@@ -335,7 +335,8 @@ class Watch:
         except queue.Empty:
             return Look()
 
-    def _answer(self, notice: str) -> None:
+    def answer(self, notice: str) -> None:
+        """Says a sentence below the verdict."""
         self.board.notice = notice
         if not self.redraws:
             self.console.print(notice)

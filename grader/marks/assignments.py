@@ -129,7 +129,7 @@ def read(file: Path) -> Term:
         data = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError:
         raise BadTerm(_("{file} is not UTF-8.").format(file=file)) from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadTerm(_("{file} is not valid TOML: {reason}.").format(file=file, reason=error)) from None
     except FileNotFoundError:
         raise
@@ -192,7 +192,7 @@ class _Reader:
     def extras(
         self, data: Mapping[str, Any], kind: str, keys: Sequence[str], assignments: Collection[str]
     ) -> list[Extra]:
-        found = []
+        extras = []
         tables = data.get(kind, [])
         if not isinstance(tables, list):
             raise self.bad(kind, _("write [[{kind}]] with two brackets, once for each student").format(kind=kind))
@@ -207,21 +207,21 @@ class _Reader:
             until, more = self.moment(table, "until", place, end=True), self.duration(table, "more", place)
             if (until is None) == (not more):
                 raise self.bad(place, _('say how long: more = "2 days", or for one assignment until = 2026-09-17'))
-            found.append(Extra(student, assignment, until, more, self.text(table, "reason", place, "")))
-        return found
+            extras.append(Extra(student, assignment, until, more, self.text(table, "reason", place, "")))
+        return extras
 
     def electives(self, table: Mapping[str, Any], place: str) -> Electives:
         """Any two of a list: `{ count = 2, steps = "13-18", points = 10 }`."""
         if "electives" not in table:
             return Electives()
         place = f"{place}.electives"
-        said = self.table(table["electives"], place)
-        self.known(said, OF_ELECTIVES, place)
-        steps = self.steps(said, "steps", place)
-        count = self.number(said, "count", place, 1.0, float(len(steps)))
+        settings = self.table(table["electives"], place)
+        self.known(settings, OF_ELECTIVES, place)
+        steps = self.steps(settings, "steps", place)
+        count = self.number(settings, "count", place, 1.0, float(len(steps)))
         if count < 1 or count != int(count):
             raise self.bad(f"{place}.count", _("it has to be a whole number, at least 1"))
-        return Electives(tuple(steps), int(count), self.number(said, "points", place, 10.0))
+        return Electives(tuple(steps), int(count), self.number(settings, "points", place, 10.0))
 
     # --- one value ---
 
@@ -243,8 +243,10 @@ class _Reader:
         if word in words:
             return
         close = difflib.get_close_matches(word, words, 1)
-        said = _("there is no “{word}”; the nearest is {close}") if close else _("there is no “{word}”, only {known}")
-        raise self.bad(place, said.format(word=word, close=close[0] if close else "", known=", ".join(words)))
+        sentence = (
+            _("there is no “{word}”; the nearest is {close}") if close else _("there is no “{word}”, only {known}")
+        )
+        raise self.bad(place, sentence.format(word=word, close=close[0] if close else "", known=", ".join(words)))
 
     def table(self, value: object, place: str) -> Mapping[str, Any]:
         if not isinstance(value, dict):
@@ -300,12 +302,12 @@ class _Reader:
     def words(self, value: object, place: str) -> list[str]:
         """`"1-3"`, 4, or a list of such."""
         values = [] if value is None else value if isinstance(value, list) else [value]
-        if not all(isinstance(one, str | int) and not isinstance(one, bool) for one in values):
+        if not all(isinstance(word, str | int) and not isinstance(word, bool) for word in values):
             raise self.bad(place, _('it has to be steps, such as "1-3" or [4, "step06"]'))
-        return [str(one) for one in values]
+        return [str(word) for word in values]
 
     def weights(self, table: Mapping[str, Any], steps: Collection[str], place: str) -> dict[str, float]:
-        place, found = f"{place}.weights", {}
+        place, weights = f"{place}.weights", {}
         table = self.table(table.get("weights", {}), place)
         for word in table:
             try:
@@ -314,5 +316,5 @@ class _Reader:
                 raise self.bad(place, str(unknown).rstrip(".")) from None
             if step not in steps:
                 raise self.bad(place, _("{step} is not a step of this assignment").format(step=step))
-            found[step] = self.number(table, word, place, 1.0)
-        return found
+            weights[step] = self.number(table, word, place, 1.0)
+        return weights

@@ -41,14 +41,14 @@ def change(
 SHOWN = 40  # changes up to which each has a line
 
 
-def lines(found: Sequence[Change]) -> Iterator[str]:
+def lines(changes: Sequence[Change]) -> Iterator[str]:
     """What a person reads after a regrade: one line for each mark that is another one, with the reasons."""
-    if not found:
+    if not changes:
         return
-    yield _("Marks that changed: {count}").format(count=len(found))
-    yield from (f"  {said(one)}" for one in found[:SHOWN])
-    if len(found) > SHOWN:
-        yield _("  … and {count} more, in changes.csv").format(count=len(found) - SHOWN)
+    yield _("Marks that changed: {count}").format(count=len(changes))
+    yield from (f"  {said(made)}" for made in changes[:SHOWN])
+    if len(changes) > SHOWN:
+        yield _("  … and {count} more, in changes.csv").format(count=len(changes) - SHOWN)
 
 
 def said(one: Change) -> str:
@@ -82,21 +82,21 @@ def _reasons(before: AssignmentMark, after: AssignmentMark) -> Iterator[str]:
 
 def _of_step(old: StepMark, new: StepMark, before: AssignmentMark, after: AssignmentMark) -> Iterator[str]:
     if old.worth != new.worth or old.extra != new.extra:
-        said = _("{step}: it is worth {after} points instead of {before}")
-        yield said.format(step=new.step, before=f"{old.worth:g}", after=f"{new.worth:g}")
+        sentence = _("{step}: it is worth {after} points instead of {before}")
+        yield sentence.format(step=new.step, before=f"{old.worth:g}", after=f"{new.worth:g}")
     if _share(old) != _share(new):
-        said = _("{step}: graded {after} instead of {before} ({why})")
-        yield said.format(
+        sentence = _("{step}: graded {after} instead of {before} ({why})")
+        yield sentence.format(
             step=new.step, before=_number(old.graded), after=_number(new.graded), why=_why(old, new, before, after)
         )
     if (old.reason, old.points if old.reason else None) == (new.reason, new.points if new.reason else None):
         return
     if new.reason:
-        said = _("{step}: {points} points decided by the staff ({reason})")
-        yield said.format(step=new.step, points=_number(new.points), reason=new.reason)
+        sentence = _("{step}: {points} points decided by the staff ({reason})")
+        yield sentence.format(step=new.step, points=_number(new.points), reason=new.reason)
     else:
-        said = _("{step}: a decision of the staff was withdrawn ({reason})")
-        yield said.format(step=new.step, reason=old.reason)
+        sentence = _("{step}: a decision of the staff was withdrawn ({reason})")
+        yield sentence.format(step=new.step, reason=old.reason)
 
 
 def _why(old: StepMark, new: StepMark, before: AssignmentMark, after: AssignmentMark) -> str:

@@ -53,7 +53,7 @@ class Ledger:
         """The time of this run, which all its changes have."""
         return datetime.now(self.marking.term.local).isoformat(timespec="seconds")
 
-    def expect(self, key: str, folder: Path, handed_in: Submission, known: Graded | None, told: str = "") -> None:
+    def expect(self, key: str, folder: Path, handed_in: Submission, earlier: Graded | None, told: str = "") -> None:
         """Notes a student before grading, under a key of their own: `told` is when the learning platform says it was
         handed in. Earlier hand-ins of their own are added where the assignment says so."""
         name, stamp, unclear = self.marking.assignment.name, None, ""
@@ -69,7 +69,7 @@ class Ledger:
             stamp = moments.moment(told, self.marking.term.local) if told else None
         except moments.NoMoment:
             unclear = told
-        before, changes = (known.mark, known.changes) if known else (None, [])
+        before, changes = (earlier.mark, earlier.changes) if earlier else (None, [])
         self.facts[key] = Facts(stamp, said_by, digests(handed_in), before, unclear, changes)
 
     def mark_of(self, key: str, graded: Graded) -> AssignmentMark | None:
@@ -92,9 +92,9 @@ class Ledger:
         written, graded.mark = graded.mark, self.mark_of(key, graded)
         reopened = bool(facts.changes) and facts.changes[-1].after is None
         graded.changes = list(facts.changes)
-        if found := change(graded.student, facts.before, graded.mark, reopened=reopened):
-            self.changes.append(found)
-            graded.changes.append(MarkChange(self.when, found.before, found.after, "; ".join(found.reasons)))
+        if made := change(graded.student, facts.before, graded.mark, reopened=reopened):
+            self.changes.append(made)
+            graded.changes.append(MarkChange(self.when, made.before, made.after, "; ".join(made.reasons)))
         return graded.mark != written or len(graded.changes) > len(facts.changes)
 
     def _without_scores(self, student: str) -> Report | None:
@@ -178,7 +178,7 @@ class ChangeList:
     def _rows_of(self, graded: Graded) -> list[tuple[str, ...]]:
         student = self.clean(graded.student)
         return [
-            (one.when, student, _cell(one.before), _cell(one.after), self.clean(one.why)) for one in graded.changes
+            (made.when, student, _cell(made.before), _cell(made.after), self.clean(made.why)) for made in graded.changes
         ]  # fmt: skip
 
     def _write(self, rows: Iterable[tuple[str, ...]]) -> None:

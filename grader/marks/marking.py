@@ -44,8 +44,15 @@ class Marking:
     @property
     def as_graded(self) -> bool:
         """Whether a mark is always just the points of the report: nothing is weighted, dated or decided."""
-        one = self.assignment
-        return not (one.weights or one.extra or one.electives.steps or one.due or self.overrides or self.remarks)
+        assignment = self.assignment
+        return not (
+            assignment.weights
+            or assignment.extra
+            or assignment.electives.steps
+            or assignment.due
+            or self.overrides
+            or self.remarks
+        )
 
     def mark(
         self, student: str, report: Report, handed_in: datetime | None = None, *, said_by: str = "",
@@ -75,8 +82,8 @@ class Marking:
             assignment=self.assignment.name, unclear=unclear,
             points=None if earned is None or unclear else _round(earned * (1 - share)),
             earned=None if earned is None else _round(earned), out_of=_round(own + electives.count * electives.points),
-            remarks=[one.said for one in remarks if not one.step],
-            requests=[one.request for one in remarks if one.request and not one.text],
+            remarks=[remark.said for remark in remarks if not remark.step],
+            requests=[remark.request for remark in remarks if remark.request and not remark.text],
             late=share, handed_in=_iso(handed_in), said_by=said_by if handed_in else "",
             until=_iso(deadline.until if deadline else None),
             extended=deadline.reason if deadline else "",
@@ -109,15 +116,15 @@ class Marking:
             step=step.name, worth=worth, graded=graded, points=decided.points if decided else graded,
             extra=step.name in self.assignment.extra, reason=decided.reason if decided else "", work=work,
             elective=step.name in self.assignment.electives.steps,
-            remark=" ".join(one.said for one in self.remarks.get(student, ()) if one.step == step.name),
+            remark=" ".join(note.said for note in self.remarks.get(student, ()) if note.step == step.name),
         )  # fmt: skip
 
     def require_possible(self, decided: Override, worth: float) -> None:
         """Raises BadTerm where a person has given a step more points than it is worth."""
         if decided.points > worth:
-            said = _("{file}, line {line}: {step} is worth {worth} points here, so {points} are too many.")
+            sentence = _("{file}, line {line}: {step} is worth {worth} points here, so {points} are too many.")
             raise BadTerm(
-                said.format(
+                sentence.format(
                     file=self.term.file.parent / sheets.OVERRIDES, line=decided.line, step=decided.step,
                     worth=f"{worth:g}", points=f"{decided.points:g}",
                 )
@@ -126,12 +133,12 @@ class Marking:
     def for_class(self, names: Mapping[str, Iterable[str]]) -> Marking:
         """The same, with people called as the class calls them; `names` has the logins of each."""
         roll = Roll(names)
-        extras = [dataclasses.replace(one, student=roll.own(one.student)) for one in self.term.extras]
+        extras = [dataclasses.replace(decided, student=roll.own(decided.student)) for decided in self.term.extras]
         return dataclasses.replace(
             self, term=dataclasses.replace(self.term, extras=extras),
-            overrides={(roll.own(student), step): one for (student, step), one in self.overrides.items()},
+            overrides={(roll.own(student), step): decided for (student, step), decided in self.overrides.items()},
             times={roll.own(student): when for student, when in self.times.items()},
-            remarks={roll.own(student): said for student, said in self.remarks.items()},
+            remarks={roll.own(student): notes for student, notes in self.remarks.items()},
         )  # fmt: skip
 
     def _share(self, over: timedelta) -> float:
@@ -198,15 +205,15 @@ def marked(report: Report, mark: AssignmentMark) -> Report:
 
 def sentences(mark: AssignmentMark) -> list[str]:
     """What there is to say about a mark besides its steps."""
-    said = list(mark.remarks)
+    lines = list(mark.remarks)
     until, handed_in = _read(mark.until), _read(mark.handed_in)
-    said += [unclear(mark)] if mark.unclear else []
+    lines += [unclear(mark)] if mark.unclear else []
     if mark.extended and until:
         text = _("You had time until {until} ({reason}).")
-        said.append(text.format(until=moments.shown(until), reason=mark.extended))
+        lines.append(text.format(until=moments.shown(until), reason=mark.extended))
     if mark.late and until and handed_in:
         text = _("Handed in {length} late: {percent} % of the points are taken off, {earned} become {points}.")
-        said.append(
+        lines.append(
             text.format(
                 length=moments.said(handed_in - until), percent=f"{100 * mark.late:g}",
                 earned=_number(mark.earned), points=_number(mark.points),
@@ -214,24 +221,24 @@ def sentences(mark: AssignmentMark) -> list[str]:
         )  # fmt: skip
     if handed_in and until and mark.said_by:
         text = _("Handed in {when}, as {source} says.")
-        said.append(text.format(when=moments.shown(handed_in), source=mark.said_by))
+        lines.append(text.format(when=moments.shown(handed_in), source=mark.said_by))
     if mark.unsure:
-        said.append(_("The download says that this is late, but not when it was handed in: nothing was taken off."))
+        lines.append(_("The download says that this is late, but not when it was handed in: nothing was taken off."))
     if any(step.dropped for step in mark.steps):
         best = [step for step in mark.steps if step.elective and not step.dropped]
         text = _("Of the electives the best count: {steps}.")
-        said.append(text.format(steps=", ".join(f"{step.step} {_number(step.points)}" for step in best)))
+        lines.append(text.format(steps=", ".join(f"{step.step} {_number(step.points)}" for step in best)))
     extra = [step for step in mark.steps if step.extra]
     if extra:
         text = _("Extra credit, on top of the total: {steps}.")
-        said.append(text.format(steps=", ".join(f"{step.step} {_number(step.points)}" for step in extra)))
-    return said
+        lines.append(text.format(steps=", ".join(f"{step.step} {_number(step.points)}" for step in extra)))
+    return lines
 
 
 def unclear(mark: AssignmentMark) -> str:
     """Why a mark is open that depends on a time; empty where it does not."""
-    said = _("When this was handed in can't be read (“{text}”). There is no mark yet: a person must look.")
-    return said.format(text=mark.unclear) if mark.unclear else ""
+    sentence = _("When this was handed in can't be read (“{text}”). There is no mark yet: a person must look.")
+    return sentence.format(text=mark.unclear) if mark.unclear else ""
 
 
 def lateness(mark: AssignmentMark | None) -> str:
@@ -239,17 +246,17 @@ def lateness(mark: AssignmentMark | None) -> str:
     until, handed_in = (_read(mark.until), _read(mark.handed_in)) if mark else (None, None)
     if mark is None or not mark.late or until is None or handed_in is None:
         return ""
-    said = _("{earned} − {percent} %: {length} late")
+    sentence = _("{earned} − {percent} %: {length} late")
     length = moments.said(handed_in - until)
-    return said.format(earned=_number(mark.earned), percent=f"{100 * mark.late:g}", length=length)
+    return sentence.format(earned=_number(mark.earned), percent=f"{100 * mark.late:g}", length=length)
 
 
 def decision(step: StepMark) -> str:
     """The sentence about points that a person has decided; empty where nobody has."""
     if not step.reason:
         return ""
-    said = _("Decided by the staff: {points} of {worth} points ({reason}). The grader gave {graded}.")
-    return said.format(
+    sentence = _("Decided by the staff: {points} of {worth} points ({reason}). The grader gave {graded}.")
+    return sentence.format(
         points=_number(step.points), worth=_number(step.worth), reason=step.reason, graded=_number(step.graded)
     )
 
@@ -268,12 +275,12 @@ def _counted(step: StepResult, mark: StepMark) -> StepResult:
 
 def _totals(tracks: Iterable[TrackResult], steps: Iterable[StepResult]) -> list[TrackResult]:
     steps = list(steps)
-    found = []
+    totals = []
     for track in tracks:
         own = [step for step in steps if step.track == track.name]
         score, most = sum(step.score or 0.0 for step in own), sum(step.max_score for step in own)
-        found.append(msgspec.structs.replace(track, score=_round(score), max_score=_round(most)))
-    return found
+        totals.append(msgspec.structs.replace(track, score=_round(score), max_score=_round(most)))
+    return totals
 
 
 def _round(number: float) -> float:

@@ -40,7 +40,7 @@ def overrides(term: Term, assignment: Assignment) -> dict[tuple[str, str], Overr
 
     The column `assignment` may be missing: then a line is about every assignment that has the step. Raises BadTerm.
     """
-    file, found = term.file.parent / OVERRIDES, {}
+    file, decisions = term.file.parent / OVERRIDES, {}
     for line, row in _rows(file, OVERRIDE_COLUMNS, optional=("assignment",)):
         if not _is_about(file, line, row, term, assignment):
             continue
@@ -57,8 +57,8 @@ def overrides(term: Term, assignment: Assignment) -> dict[tuple[str, str], Overr
             points = -1.0
         if not 0 <= points < 1e6:
             raise _bad(file, line, _("“{text}” is not a number of points").format(text=row["points"]))
-        found[row["student"], step] = Override(row["student"], step, points, row["reason"], line)
-    return found
+        decisions[row["student"], step] = Override(row["student"], step, points, row["reason"], line)
+    return decisions
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Remark:
 
 def remarks(term: Term, assignment: Assignment) -> dict[str, list[Remark]]:
     """What `remarks.csv` says in an assignment, by student, in order. Raises BadTerm."""
-    file, found = term.file.parent / REMARKS, dict[str, list[Remark]]()
+    file, by_student = term.file.parent / REMARKS, dict[str, list[Remark]]()
     for line, row in _rows(file, REMARK_COLUMNS, optional=("assignment", "step", "remark", "request")):
         if not _is_about(file, line, row, term, assignment):
             continue
@@ -91,21 +91,21 @@ def remarks(term: Term, assignment: Assignment) -> dict[str, list[Remark]]:
             step = _step(file, line, step)
             if step not in assignment.everything:
                 continue
-        found.setdefault(row["student"], []).append(Remark(step, text, request))
-    return found
+        by_student.setdefault(row["student"], []).append(Remark(step, text, request))
+    return by_student
 
 
 def times(term: Term, assignment: Assignment) -> dict[str, datetime]:
     """When each student handed in, as `handed_in.csv` says; a later line counts. Raises BadTerm."""
-    file, found = term.file.parent / HANDED_IN, {}
+    file, handed_in = term.file.parent / HANDED_IN, {}
     for line, row in _rows(file, TIME_COLUMNS, optional=("assignment",)):
         if not _is_about(file, line, row, term, assignment):
             continue
         try:
-            found[row["student"]] = moments.moment(row["time"], term.local)
+            handed_in[row["student"]] = moments.moment(row["time"], term.local)
         except moments.NoMoment as wrong:
             raise _bad(file, line, _("“{text}” is not a date; write 2026-09-14T23:59:00").format(text=wrong)) from None
-    return found
+    return handed_in
 
 
 def _step(file: Path, line: int, text: str) -> str:
@@ -118,8 +118,8 @@ def _step(file: Path, line: int, text: str) -> str:
 def _is_about(file: Path, line: int, row: Mapping[str, str], term: Term, assignment: Assignment) -> bool:
     name = row.get("assignment") or assignment.name
     if name not in term.assignments:
-        known = ", ".join(term.assignments)
-        raise _bad(file, line, _("there is no “{word}”, only {known}").format(word=name, known=known))
+        names = ", ".join(term.assignments)
+        raise _bad(file, line, _("there is no “{word}”, only {known}").format(word=name, known=names))
     return name == assignment.name
 
 
@@ -134,13 +134,14 @@ def _rows(file: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterat
         raise BadTerm(_("{file} is not UTF-8.").format(file=file)) from None
     except OSError as error:
         raise BadTerm(_("{file} can't be read ({reason}).").format(file=file, reason=error.strerror)) from None
+    csv.field_size_limit(MAX_SHEET)  # a cell that is longer than a sheet has lost its quotation mark
     table = csv.DictReader(io.StringIO(text, newline=""), restkey="")
     there = [name.strip() for name in table.fieldnames or ()]
     missing = [name for name in columns if name not in there and name not in optional]
     unknown = [name for name in there if name not in columns]
     if missing or unknown:
-        said = _("the first line has to name the columns {columns}").format(columns=",".join(columns))
-        raise _bad(file, 1, said)
+        sentence = _("the first line has to name the columns {columns}").format(columns=",".join(columns))
+        raise _bad(file, 1, sentence)
     table.fieldnames = there
     for row in table:
         if "" in row:

@@ -66,12 +66,12 @@ class Diagnostician:
         `unwritten` met a part that is not written yet: they speak neither for a misconception nor against it.
         """
         self.unwritten = unwritten
-        found: dict[str, list[Misconception]] = {}
+        by_check: dict[str, list[Misconception]] = {}
         in_vain: Counter[str] = Counter()
         pairs = self.pairs
         for question in questions:
-            known = [wrong for group in found.values() for wrong in group if self.witness.alike(wrong, question)]
-            matching = _unique(known)
+            alike = [wrong for group in by_check.values() for wrong in group if self.witness.alike(wrong, question)]
+            matching = _unique(alike)
             if not matching and in_vain[question.about] < UNEXPLAINED:
                 consistent = self._consistent(self.misconceptions, question, questions)
                 consistent = consistent or self._consistent(pairs, question, questions)
@@ -81,17 +81,17 @@ class Diagnostician:
                     in_vain[question.about] += 1
                     pairs = [pair for pair in pairs if not question.called & pair.replaced.keys()]
             if matching:
-                found[question.name] = matching
-        if len(found) < len(questions):
-            self._beside(questions, found, ask_again)
+                by_check[question.name] = matching
+        if len(by_check) < len(questions):
+            self._beside(questions, by_check, ask_again)
         return {
-            question.name: _each_once(self._whole(found[question.name], found, question))
+            question.name: _each_once(self._whole(by_check[question.name], by_check, question))
             for question in questions
-            if question.name in found
+            if question.name in by_check
         }
 
     def _beside(
-        self, questions: list[Question], found: dict[str, list[Misconception]],
+        self, questions: list[Question], by_check: dict[str, list[Misconception]],
         ask_again: Callable[[Question, int], Question | None],
     ) -> None:  # fmt: skip
         """Adds what stands beside a mistake that was found: a second one, which explains what the first does not, and
@@ -99,19 +99,19 @@ class Diagnostician:
         in_vain: Counter[str] = Counter()
         self._compared = 0
         for question in questions:
-            if question.name in found or in_vain[question.about] >= UNEXPLAINED:
+            if question.name in by_check or in_vain[question.about] >= UNEXPLAINED:
                 continue
             if self._compared >= MOST_COMPARED:  # a file in which everything is wrong, or which rests on one that is
                 return
-            left = [other for other in questions if other.name not in found]
-            singles = _unique([wrong for group in found.values() for wrong in group if not wrong.parts])
+            left = [other for other in questions if other.name not in by_check]
+            singles = _unique([wrong for group in by_check.values() for wrong in group if not wrong.parts])
             alone = self._consistent(self.misconceptions, question, left)
             matching = self._told_apart(alone, question, ask_again)
             combined = self._consistent(self._combined(singles, left), question, questions)[:1]
             matching = matching or [self._shown(pair, question) for pair in combined]
             matching = matching or self._one_of_several(question, left)
             if matching:
-                found[question.name] = matching
+                by_check[question.name] = matching
             else:
                 in_vain[question.about] += 1
 
@@ -125,20 +125,20 @@ class Diagnostician:
             for wrong in self._matching(self.misconceptions, other, names):
                 if wrong.name in explained or other.about not in wrong.replaced:
                     continue
-                alike = frozenset(one.name for one in related if self.witness.alike(wrong, one))
+                alike = frozenset(way.name for way in related if self.witness.alike(wrong, way))
                 refusing = frozenset(self.witness.refusing(wrong, other) - self.unwritten)
                 if len(alike) < FEWEST or not wrong.refused_by & refusing <= alike:
                     continue
                 if len(refusing & names) >= ALSO_REFUSED * len(refusing):
                     explained[wrong.name] = _Explained(wrong, alike, refusing)
         here = [
-            one
-            for one in explained.values()
-            if question.name in one.alike
-            and any(one.stands_beside(other, SHARE * len(related)) for other in explained.values())
+            way
+            for way in explained.values()
+            if question.name in way.alike
+            and any(way.stands_beside(other, SHARE * len(related)) for other in explained.values())
         ]
-        most = max((len(one.alike) for one in here), default=0)
-        return [one.wrong for one in here if len(one.alike) == most]
+        most = max((len(way.alike) for way in here), default=0)
+        return [way.wrong for way in here if len(way.alike) == most]
 
     def _combined(self, singles: list[Misconception], left: list[Question]) -> list[Misconception]:
         """Each of those found with each that a check `left` is meant to catch, where they replace different names."""
@@ -159,7 +159,7 @@ class Diagnostician:
         return shown[0] if len(shown) == 1 else pair
 
     def _whole(
-        self, matching: list[Misconception], found: dict[str, list[Misconception]], question: Question
+        self, matching: list[Misconception], by_check: dict[str, list[Misconception]], question: Question
     ) -> list[Misconception]:
         """Where a check shows only one of two mistakes and another check shows both: returns the pair."""
         if len(matching) > 1:
@@ -174,7 +174,7 @@ class Diagnostician:
             ]
         both = [
             pair
-            for group in found.values()
+            for group in by_check.values()
             if all(matching[0] in pair.parts for pair in group)
             for pair in group
             if all(part.replaced.keys() & question.called for part in pair.parts) and self.witness.alike(pair, question)
@@ -281,5 +281,5 @@ def _each_once(matching: list[Misconception]) -> list[Misconception]:
     return list({wrong.called: wrong for wrong in reversed(matching)}.values())[::-1]
 
 
-def _unique(found: list[Misconception]) -> list[Misconception]:
-    return [wrong for index, wrong in enumerate(found) if wrong not in found[:index]]
+def _unique(mistakes: list[Misconception]) -> list[Misconception]:
+    return [wrong for index, wrong in enumerate(mistakes) if wrong not in mistakes[:index]]

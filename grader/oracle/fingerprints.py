@@ -118,16 +118,16 @@ def _described(
         return folded(value, kind, lambda items: ["tuple", *items], lambda items: ["dict", *sorted(items)])
 
     if is_about_parameters(call):
-        said: Any = ["parameters", [shape.replace(here, "here") for shape in map(str, parameter_shapes(outcome))]]
+        parts: Any = ["parameters", [shape.replace(here, "here") for shape in map(str, parameter_shapes(outcome))]]
         compared: list[Any] = []
     elif outcome.raised is not None:
-        said, compared = ["raised", *said_by(outcome.raised, call)] if last else ["raised"], []
+        parts, compared = ["raised", *said_by(outcome.raised, call)] if last else ["raised"], []
     else:
         compared = [looked_at(call, outcome).value, telling_gradients(outcome)]
-        said = [*map(describe, compared), list(outcome.modified)]
+        parts = [*map(describe, compared), list(outcome.modified)]
     numbers = (numbers_of(leaf) for leaf in leaves(compared))
     floating = [tensor for tensor in numbers if tensor is not None and tensor.is_floating_point()]
-    return zlib.crc32(msgspec.json.encode([call.name, said])), floating
+    return zlib.crc32(msgspec.json.encode([call.name, parts])), floating
 
 
 def _exact(tensor: Tensor) -> int:

@@ -20,6 +20,7 @@ from grader.oracle import randomness
 ROOM = 16.0
 PEAK_ROOM = 1.3  # and for a memory peak, which includes whatever was alive at the same time
 SAVED_ROOM = 1.1  # and for what is kept for a backward pass, which depends on how each operation is written
+MEMORY = ("largest", "peak", "saved")  # the measures that tell one mistake from another
 ON_PURPOSE = re.compile(r"(^|:\s*)(raise|assert)\b")  # a line that raises deliberately
 OF_A_SOLUTION, OF_A_CATALOGUE = "solutions", re.compile("misconceptions|mistakes")
 OF_A_CLASS = ("__init__", "forward", "__call__")
@@ -36,14 +37,11 @@ def size_measured(answers: list[Exchange]) -> int:
     answers.
     """
     last = answers[-1] if answers else None
-    if last is None or last.outcome is None or not last.measured:
+    if last is None or last.outcome is None or last.measured not in MEMORY:
         return 0
-    if last.measured == "largest":
-        return last.outcome.largest
-    if last.measured == "saved":
-        return last.outcome.saved
+    got: Any = last.outcome.measured.get(last.measured, 0)
     # A peak differs by some bytes from run to run; two digits of it make two recordings the same.
-    return int(float(f"{last.outcome.peak or 0:.1e}"))
+    return int(float(f"{got:.1e}")) if last.measured == "peak" else int(got)
 
 
 def same_size(size: int, answers: list[Exchange]) -> bool:

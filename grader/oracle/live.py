@@ -45,20 +45,20 @@ class Solution(Step):
         """The step's misconceptions, each by itself."""
         if self.is_recorded:
             return self.tape.misconceptions
-        found = self.wrong_ways.single if self.wrong_ways else []
+        ways = self.wrong_ways.single if self.wrong_ways else []
         if self._misconceptions_module:
-            found = [*found, *catalogue.misconceptions(self._misconceptions_module, list(vars(self.reference)))]
-        return found
+            ways = [*ways, *catalogue.misconceptions(self._misconceptions_module, list(vars(self.reference)))]
+        return ways
 
     @cached_property
     def pairs(self) -> list[catalogue.Misconception]:
         """Pairs of misconceptions that learners make together."""
         if self.is_recorded:
             return self.tape.pairs
-        found = self.wrong_ways.pairs if self.wrong_ways else []
+        both = self.wrong_ways.pairs if self.wrong_ways else []
         if self._misconceptions_module:
-            found = [*found, *catalogue.pairs(self._misconceptions_module, self.misconceptions)]
-        return found
+            both = [*both, *catalogue.pairs(self._misconceptions_module, self.misconceptions)]
+        return both
 
     @cached_property
     def wrong_ways(self) -> WrongWays | None:
@@ -82,8 +82,8 @@ class Solution(Step):
         calls: dict[str, smallest.Asked] = getattr(self.checks_module, "CALLS", {})
         every = {name: smallest.cases(name, how) for name, how in calls.items()}
         if self.is_recorded:
-            known = self.tape.index.checks
-            every = {name: [case for case in few if case.__name__ in known] for name, few in every.items()}
+            recorded = self.tape.index.checks
+            every = {name: [case for case in few if case.__name__ in recorded] for name, few in every.items()}
         return every
 
     def seed(self, asked: int) -> int:
@@ -141,19 +141,19 @@ class Solution(Step):
         """The names of the reference's file with some replaced: whatever uses one of them uses the replacement."""
         if self.touched(replaced) == replaced.keys():
             return {**vars(self.reference), **replaced}
-        known = self._files.get(id(replaced))
-        if known is None:
+        file = self._files.get(id(replaced))
+        if file is None:
             spec = importlib.util.spec_from_file_location(self.reference.__name__, self.folder / "reference.py")
             assert spec is not None
             assert spec.loader is not None
             module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
             vars(module).update(replaced)
-            known = self._files[id(replaced)] = (
+            file = self._files[id(replaced)] = (
                 replaced,
                 vars(module),
             )  # kept: its id is not reused
-        return known[1]
+        return file[1]
 
     @cached_property
     def _files(self) -> dict[int, tuple[Mapping[str, Any], dict[str, Any]]]:

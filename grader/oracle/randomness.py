@@ -68,7 +68,7 @@ def alike(mine: Sequence[bytes], theirs: Sequence[bytes], shapes: list[tuple[int
 def pairs(outcome: Outcome) -> list[bytes]:
     """How often which whole number followed which, at the end of the rows of a tensor (..., T): what is independent of
     the draw in sampled tokens. Only of tensors with rows enough, and few different pairs."""
-    found = []
+    made = []
     for tensor in _tokens(outcome):
         rows = tensor.reshape(-1, tensor.shape[-1])[:, -2:]
         if len(rows) >= FEWEST_ROWS and int(rows.min()) >= 0 and int(rows.max()) < LARGEST_TOKEN:
@@ -76,8 +76,8 @@ def pairs(outcome: Outcome) -> list[bytes]:
             both, counts = (rows[:, 0] * LARGEST_TOKEN + rows[:, 1]).unique(return_counts=True)
             distinct = torch.stack([both // LARGEST_TOKEN, both % LARGEST_TOKEN], 1)
             if len(distinct) <= MOST_PAIRS:
-                found.append(torch.cat([distinct, counts[:, None]], 1).numpy().tobytes())
-    return found
+                made.append(torch.cat([distinct, counts[:, None]], 1).numpy().tobytes())
+    return made
 
 
 def has_tokens(outcome: Outcome) -> bool:

@@ -205,8 +205,8 @@ class Tape(Witness):
     def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
         """See `Witness`."""
         every = {name: self._recording(name, question.seed) for name in self.index.checks}
-        failed = {name: one for name, one in every.items() if wrong.name in one.fingerprints}
-        return {name for name, one in failed.items() if wrong.name not in one.elsewhere}
+        failed = {name: recording for name, recording in every.items() if wrong.name in recording.fingerprints}
+        return {name for name, recording in failed.items() if wrong.name not in recording.elsewhere}
 
 
 class _TapeDraw(Draw):

@@ -127,15 +127,15 @@ class AskedHere(Witness):
     def _is_alike(self, wrong: Misconception, question: Question) -> bool:
         if not question.called & self._touched(wrong.replaced):
             return False  # all that was called is right in it
-        known = self._answers(wrong, question.check, question)
-        if self._same(wrong, question, known):
+        answers = self._answers(wrong, question.check, question)
+        if self._same(wrong, question, answers):
             return True
-        place = known.matched_by(question, wrong)
+        place = answers.matched_by(question, wrong)
         if place >= len(question.answers):
             return False
         # Drawn from the student's own stream, a mask may be the complement of theirs: then no element is kept in both,
         # and nothing can be compared.
-        parted = known.outcomes[place] if place < len(known.outcomes) else None
+        parted = answers.outcomes[place] if place < len(answers.outcomes) else None
         if parted and parted.drawn and randomness.may_miss(randomness.profile(parted.outcome)):
             return self._same(wrong, question, self._answers(wrong, question.check, question, OTHER_STREAM))
         # The student's other functions may not use this one, as the reference's do.
@@ -143,27 +143,29 @@ class AskedHere(Witness):
             return False
         return self._same(wrong, question, self._answers(wrong, question.check, question, ALONE))
 
-    def _same(self, wrong: Misconception, question: Question, known: _KnownAnswers) -> bool:
+    def _same(self, wrong: Misconception, question: Question, answers: _KnownAnswers) -> bool:
         theirs = question.answers
-        if known.refused is None and known.matched_by(question, wrong) == len(known.outcomes):  # the rest may match too
-            self._ask(wrong, question.check, question, known, question)
-        if not known.refused:
+        if answers.refused is None and answers.matched_by(question, wrong) == len(
+            answers.outcomes
+        ):  # the rest may match too
+            self._ask(wrong, question.check, question, answers, question)
+        if not answers.refused:
             return False
-        matched = known.matched_by(question, wrong)
-        return matched == len(known.outcomes) == len(theirs) and same_size(known.size, theirs)
+        matched = answers.matched_by(question, wrong)
+        return matched == len(answers.outcomes) == len(theirs) and same_size(answers.size, theirs)
 
     def exactly(self, wrong: Misconception, question: Question) -> bool:
         """See `Witness`."""
-        known, theirs = self._answers(wrong, question.check, question).outcomes, question.answers[-1]
-        return len(known) == len(question.answers) and same_answer(theirs.call, known[-1].outcome, theirs.outcome)
+        own, theirs = self._answers(wrong, question.check, question).outcomes, question.answers[-1]
+        return len(own) == len(question.answers) and same_answer(theirs.call, own[-1].outcome, theirs.outcome)
 
     def undecided(self, wrong: Misconception, question: Question) -> bool:
         """See `Witness`."""
-        known = self._answers(wrong, question.check, question)
-        place = min(known.matched_by(question, wrong), len(known.outcomes) - 1, len(question.answers) - 1)
+        answers = self._answers(wrong, question.check, question)
+        place = min(answers.matched_by(question, wrong), len(answers.outcomes) - 1, len(question.answers) - 1)
         if place < 0:
             return False
-        theirs, parted = question.answers[place].outcome, known.outcomes[place]
+        theirs, parted = question.answers[place].outcome, answers.outcomes[place]
         if not parted.drawn or theirs is None or not same_kinds(parted.outcome, theirs):
             return False
         return not randomness.tells(randomness.profile(parted.outcome))  # else what was dropped tells the difference
@@ -171,18 +173,18 @@ class AskedHere(Witness):
     def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
         """See `Witness`."""
         for check in self._checks:
-            known = self._answers(wrong, check, question)
-            if known.refused is None:
-                self._ask(wrong, check, question, known)
+            answers = self._answers(wrong, check, question)
+            if answers.refused is None:
+                self._ask(wrong, check, question, answers)
         every = {check.__name__: self._answers(wrong, check, question) for check in self._checks}
-        return {name for name, known in every.items() if known.refused and known.about in wrong.replaced}
+        return {name for name, answers in every.items() if answers.refused and answers.about in wrong.replaced}
 
     def shows(self, wrong: Misconception, question: Question) -> bool:
         """See `Witness`."""
-        known = self._answers(wrong, question.check, question)
-        if known.refused is None:
-            self._ask(wrong, question.check, question, known)
-        return bool(known.refused) and len(known.outcomes) <= len(question.answers)
+        answers = self._answers(wrong, question.check, question)
+        if answers.refused is None:
+            self._ask(wrong, question.check, question, answers)
+        return bool(answers.refused) and len(answers.outcomes) <= len(question.answers)
 
     def both(self, first: Misconception, second: Misconception) -> Misconception | None:
         """See `Witness`."""
@@ -203,21 +205,21 @@ class AskedHere(Witness):
         wrong: Misconception,
         check: Callable[..., None],
         question: Question,
-        known: _KnownAnswers,
+        answers: _KnownAnswers,
         until: Question | None = None,
     ) -> None:
         """Runs a check on a misconception from the beginning (a module's state depends on the earlier calls): to its
         end, or as long as the answers match those of `until`."""
-        backend = self._backend(wrong, known.form == ALONE)
+        backend = self._backend(wrong, answers.form == ALONE)
         assert backend is not None
-        asked = _Asked(backend, wrong, until, OTHER_STREAM if known.form == OTHER_STREAM else 0)
+        asked = _Asked(backend, wrong, until, OTHER_STREAM if answers.form == OTHER_STREAM else 0)
         trial = Trial(check.__name__, asked, self._reference, seed=question.seed, device=question.device)
         with contextlib.suppress(_Apart):
             verdict = trial.run(check, student=trial.student, reference=trial.reference, draw=trial.draw)
-            known.refused = verdict.status != "pass"
-            known.size = size_measured(verdict.exchanges)
-            known.about = verdict.blames or name_refused(verdict.exchanges, verdict.about)
-        known.outcomes = asked.outcomes
+            answers.refused = verdict.status != "pass"
+            answers.size = size_measured(verdict.exchanges)
+            answers.about = verdict.blames or name_refused(verdict.exchanges, verdict.about)
+        answers.outcomes = asked.outcomes
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from grader.base.mistakes import Unreadable, Way
 from grader.base.paths import shown
 from grader.checks.catalogue import Misconception, paired
 
+OWN = re.compile(r"^### BEGIN SOLUTION$.*?^### END SOLUTION$", re.MULTILINE | re.DOTALL)  # regions that no stub has
 AT_HAND = {"math": math, "torch": torch, "nn": nn, "F": functional, "Tensor": Tensor}  # what a block need not import
 
 
@@ -63,11 +64,11 @@ class Text:
         edits: dict[str, set[tuple[int, int, str]]] = {}
         for way in ways:
             for old, new in hunks(way.code):
-                found = {name: set(self._places(way, name, old, new)) for name in way.facts.names}
-                if not any(found.values()):
-                    said = _("{place}: in the reference of {names} there is no “{old}”.")
-                    raise Unreadable(said.format(place=way.place, names=", ".join(way.facts.names), old=old))
-                for name, places in found.items():
+                places_by_name = {name: set(self._places(way, name, old, new)) for name in way.facts.names}
+                if not any(places_by_name.values()):
+                    sentence = _("{place}: in the reference of {names} there is no “{old}”.")
+                    raise Unreadable(sentence.format(place=way.place, names=", ".join(way.facts.names), old=old))
+                for name, places in places_by_name.items():
                     edits.setdefault(name, set()).update(places)
         place = " and ".join(way.place for way in ways)
         return {
@@ -92,6 +93,15 @@ class Text:
             if isinstance(node, ast.FunctionDef | ast.ClassDef)
         }
 
+    @cached_property
+    def helpers(self) -> set[str]:
+        """The reference's own helpers, which a learner need not have: an edit of one is seen in what is named beside it
+        and in nothing else."""
+        text = (self.folder / "reference.py").read_text(encoding="utf-8")
+        return {
+            name for region in OWN.findall(text) for name in re.findall(r"^(?:def|class) (\w+)", region, re.MULTILINE)
+        }
+
 
 class WrongWays(Text):
     """The mistakes of the step in `folder`, as edits of its reference. Raises Unreadable."""
@@ -104,39 +114,39 @@ class WrongWays(Text):
     @cached_property
     def single(self) -> list[Misconception]:
         """Each mistake in each of its forms: in the order of the names that they replace, then as they are written."""
-        texts, found = mistakes.texts(self.folder, self.document), []
+        texts, ways = mistakes.texts(self.folder, self.document), []
         for entry in self.document.entries.values():
             for way in entry.ways if entry.name in texts else ():
                 form_of = entry.name if way is not entry.ways[0] else ""
-                found.append(
+                ways.append(
                     Misconception(
                         way.name, way.facts.caught_by, self._made(way), *texts[entry.name], form_of=form_of,
                         own_draws=way.facts.own_draws, misses_the_point=way.facts.misses_the_point,
                     )
                 )  # fmt: skip
         places = {name: place for place, name in enumerate(vars(self.reference))}
-        return sorted(found, key=lambda wrong: places.get(next(iter(wrong.replaced)), len(places)))
+        return sorted(ways, key=lambda wrong: places.get(next(iter(wrong.replaced)), len(places)))
 
     @cached_property
     def pairs(self) -> list[Misconception]:
         """Those that are made together: both edits of one text, or the block under a heading that joins both names."""
-        known = {wrong.name: wrong for wrong in self.single}
+        by_name = {wrong.name: wrong for wrong in self.single}
         of_their_own = {
             tuple(name.split(mistakes.JOINED)): entry.ways
             for name, entry in self.document.entries.items()
             if mistakes.JOINED in name
         }
         asked = dict.fromkeys([*self.document.together, *of_their_own])
-        for name in sorted({name for pair in asked for name in pair} - known.keys()):
+        for name in sorted({name for pair in asked for name in pair} - by_name.keys()):
             raise Unreadable(
                 _("{folder}: a pair names {name}, which is no mistake here.").format(
                     folder=shown(self.folder), name=name
                 )
             )
         return [
-            paired(known[one], known[other], self._made(*of_their_own[one, other]))
+            paired(by_name[one], by_name[other], self._made(*of_their_own[one, other]))
             if (one, other) in of_their_own
-            else paired(known[one], known[other], self._made(self._ways[one], self._ways[other]))
+            else paired(by_name[one], by_name[other], self._made(self._ways[one], self._ways[other]))
             for one, other in asked
         ]
 
@@ -145,7 +155,8 @@ class WrongWays(Text):
         return {way.name: way for entry in self.document.entries.values() for way in entry.ways}
 
     def _made(self, *ways: Way) -> Made:
-        return Made(list(dict.fromkeys(name for way in ways for name in way.facts.names)), lambda: self.compiled(*ways))
+        names = dict.fromkeys(name for way in ways for name in way.facts.names if name not in self.helpers)
+        return Made(list(names), lambda: self.compiled(*ways))
 
     def compiled(self, *ways: Way) -> dict[str, Any]:
         """What the public names are with all these mistakes made at once. Raises Unreadable."""
@@ -161,7 +172,7 @@ class WrongWays(Text):
         whole = [name for way in ways for name in way.facts.names]
         rest = "\n".join(text for name, text in self.definitions.items() if name in whole and name not in made)
         self._run(rest, names, f"{ways[0].place}, what uses it")
-        return {name: self._called(name, names[name]) for name in whole}
+        return {name: self._called(name, names[name]) for name in whole if name not in self.helpers}
 
     def _called(self, name: str, made: Any) -> Any:
         """A class in place of a function is one call: made with the arguments, and called for the result."""
@@ -192,14 +203,14 @@ class WrongWays(Text):
     def _joined(self, way: Way, name: str, *both: Any) -> type:
         """One class of two that are made of the same pieces."""
         own = getattr(self.reference, name)
-        of_one = all(isinstance(one, type) for one in both) and any(
+        of_one = all(isinstance(replacement, type) for replacement in both) and any(
             issubclass(both[1], base) for base in both[0].__mro__[1:] if base not in getattr(own, "__mro__", (object,))
         )
         if not of_one:
-            said = _(
+            sentence = _(
                 "{place}: it can't be joined with another mistake in {name}: write a diff, or the pair as an entry."
             )
-            raise Unreadable(said.format(place=way.place, name=name))
+            raise Unreadable(sentence.format(place=way.place, name=name))
         return type(name, both, {})
 
     def _whole(self, way: Way) -> str:
@@ -230,8 +241,8 @@ class WrongWays(Text):
         try:
             exec(compile(text, file, "exec"), names)  # our own text, from solutions/
         except Exception as error:
-            said = _("{place}: its code can't be run: {error}.")
-            raise Unreadable(said.format(place=place, error=f"{type(error).__name__}: {error}")) from error
+            sentence = _("{place}: its code can't be run: {error}.")
+            raise Unreadable(sentence.format(place=place, error=f"{type(error).__name__}: {error}")) from error
 
 
 def hunks(code: str) -> Iterator[tuple[str, str]]:
@@ -253,12 +264,12 @@ def hunks(code: str) -> Iterator[tuple[str, str]]:
 def pattern(words: str) -> str:
     """What finds these words, whatever the space between them."""
     parts = re.findall(r"\w+|[^\w\s]", words)
-    found = ""
+    expression = ""
     for before, part in zip(["", *parts], parts, strict=False):
         between = r"\s+" if re.match(r"\w", before[-1:]) and re.match(r"\w", part) else r"\s*" if before else ""
-        found += between + re.escape(part)
+        expression += between + re.escape(part)
     start = r"(?<!\w)" if re.match(r"\w", parts[0]) else ""
-    return start + found + (r"(?!\w)" if re.match(r"\w", parts[-1][-1:]) else "")
+    return start + expression + (r"(?!\w)" if re.match(r"\w", parts[-1][-1:]) else "")
 
 
 def without_comments(source: str) -> str:
@@ -271,12 +282,12 @@ def without_comments(source: str) -> str:
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module) or ast.get_docstring(node) is None:
             continue
-        said = node.body[0]
-        assert said.end_lineno is not None
-        for row in range(said.lineno, said.end_lineno + 1):
+        statement = node.body[0]
+        assert statement.end_lineno is not None
+        for row in range(statement.lineno, statement.end_lineno + 1):
             lines[row - 1] = ""
         if len(node.body) == 1 and not isinstance(node, ast.Module):
-            lines[said.lineno - 1] = " " * said.col_offset + "pass"
+            lines[statement.lineno - 1] = " " * statement.col_offset + "pass"
     return "\n".join(lines) + "\n"
 
 

@@ -70,7 +70,7 @@ def _known(step: Solution) -> list[tuple[str, str, str]]:
         document = mistakes.read(step.folder)
         told = mistakes.texts(step.folder, document)
         return [(name, told[name][0], document.entries[name].ways[0].facts.caught_by) for name in told]
-    found = []
+    rows = []
     files = paths.misconception_files(step.folder)
     for node in (node for file in files for node in ast.parse(file.read_text(encoding="utf-8")).body):
         if not isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -79,8 +79,8 @@ def _known(step: Solution) -> list[tuple[str, str, str]]:
             if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "misconception":
                 caught_by = next(word.value for word in mark.keywords if word.arg == "caught_by")
                 what = " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
-                found.append((node.name, what, ast.literal_eval(caught_by)))
-    return found
+                rows.append((node.name, what, ast.literal_eval(caught_by)))
+    return rows
 
 
 def main() -> None:

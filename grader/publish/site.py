@@ -56,8 +56,8 @@ class Pages:
         file = self.folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         text = OTHER_LANGUAGE.sub(r"\1", text)
-        text = IMAGE.sub(lambda found: self._picture(found[1], source.parent / found[2], name), text)
-        file.write_text(LINK.sub(lambda found: self._link(found[1], source.parent / found[2], name), text), "utf-8")
+        text = IMAGE.sub(lambda match: self._picture(match[1], source.parent / match[2], name), text)
+        file.write_text(LINK.sub(lambda match: self._link(match[1], source.parent / match[2], name), text), "utf-8")
         return name
 
     def _picture(self, words: str, file: Path, page: str) -> str:
@@ -120,7 +120,7 @@ def collect(spoken: str, folder: Path) -> Pages:
 def _copied(pages: Pages, name: str, folder: Path, spoken: str) -> str:
     lesson = folder / f"lesson.{spoken}.md"
     drawn = pictures.pictures(folder) if folder.name.startswith("step") else {}
-    text = lesson_page.PLACE.sub(lambda found: _drawn(found, drawn), lab_log.CONDITION.sub("", lessons.plain(lesson)))
+    text = lesson_page.PLACE.sub(lambda match: _drawn(match, drawn), lab_log.CONDITION.sub("", lessons.plain(lesson)))
     return pages.add(name, _with_links(_with_folded_hints(text)), lesson)
 
 
@@ -141,17 +141,17 @@ def _with_folded_hints(text: str) -> str:
 
 def _with_links(text: str) -> str:
     """The commands that run a lab lead to the lab's page."""
-    known = {lab.name.removeprefix("lab_") for lab in kit.lab_folders() if (lab / "lesson.en.md").is_file()}
+    labs = {lab.name.removeprefix("lab_") for lab in kit.lab_folders() if (lab / "lesson.en.md").is_file()}
 
-    def linked(found: re.Match[str]) -> str:
-        return f"[{found[0]}](../labs/{found[1]}.md)" if found[1] in known else found[0]
+    def linked(match: re.Match[str]) -> str:
+        return f"[{match[0]}](../labs/{match[1]}.md)" if match[1] in labs else match[0]
 
     return LAB.sub(linked, text)
 
 
-def _drawn(found: re.Match[str], drawn: Mapping[str, Picture]) -> str:
+def _drawn(match: re.Match[str], drawn: Mapping[str, Picture]) -> str:
     """The picture that a lesson names, drawn by the reference: HTML within Markdown, so without an empty line."""
-    shown = lesson_page.figure(drawn[found["name"]], found["caption"])
+    shown = lesson_page.figure(drawn[match["name"]], match["caption"])
     return "\n".join(line for line in shown.splitlines() if line.strip()) + "\n"
 
 
@@ -189,8 +189,8 @@ def _configuration(pages: Pages) -> str:
              {"name": "한국어", "link": korean, "lang": "ko"}]  # fmt: skip
     scheme = [
         {"media": f"(prefers-color-scheme: {name})", "scheme": scheme, "primary": "indigo",
-         "toggle": {"icon": f"material/{icon}", "name": said}}
-        for name, scheme, icon, said in (
+         "toggle": {"icon": f"material/{icon}", "name": label}}
+        for name, scheme, icon, label in (
             ("light", "default", "weather-night", _("Dark")), ("dark", "slate", "weather-sunny", _("Light"))
         )
     ]  # fmt: skip
@@ -248,8 +248,8 @@ def dead_links(folder: Path) -> Iterator[str]:
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             if target.is_dir():
                 target /= "index.html"
-            known = not parts.fragment or target not in pages or unquote(parts.fragment) in pages[target].names
-            if not target.exists() or not known:
+            exists = not parts.fragment or target not in pages or unquote(parts.fragment) in pages[target].names
+            if not target.exists() or not exists:
                 yield f"{path.relative_to(folder.resolve())}: {link}"
 
 

@@ -55,8 +55,8 @@ def result(report: Report, about: Mapping[str, str], submitted: datetime) -> dic
 def main(arguments: list[str]) -> int:
     """Writes `result.json` for a report's JSON file: 0, or 1 where a step has no score."""
     report = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=Report)
-    if said := why_open(report):
-        print(f"::error::no score: {said}", file=sys.stderr)
+    if reason := why_open(report):
+        print(f"::error::no score: {reason}", file=sys.stderr)
         return 1
     Path(arguments[1]).write_bytes(msgspec.json.encode(result(report, os.environ, _committed())))
     return 0

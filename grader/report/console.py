@@ -56,20 +56,20 @@ def class_progress(total: int) -> Iterator[Callable[[Graded, bool], None]]:
         TextColumn("{task.description}"),
         TimeRemainingColumn(elapsed_when_finished=True),
     )
-    began = said = time.monotonic()
+    began = shown = time.monotonic()
     done, here, failed = 0, 0, 0
 
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=total)
 
         def advance(graded: Graded, kept: bool) -> None:
-            nonlocal done, here, failed, said
+            nonlocal done, here, failed, shown
             done, here, failed = done + 1, here + (not kept), failed + (graded.report is None)
             trouble = _("{count} could not be graded").format(count=failed) if failed else ""
             bar.update(task, advance=1, description=trouble)
             now = time.monotonic()
-            if not console.is_terminal and (now - said > LINE_SECONDS or done == total):
-                said, left = now, (now - began) / max(here, 1) * (total - done)
+            if not console.is_terminal and (now - shown > LINE_SECONDS or done == total):
+                shown, left = now, (now - began) / max(here, 1) * (total - done)
                 line = _("{done} of {total} done, {failed} of them could not be graded; {left} s left")
                 print(line.format(done=done, total=total, failed=failed, left=round(left)), file=sys.stderr, flush=True)
 
@@ -81,18 +81,18 @@ def counted(total: int) -> Iterator[Callable[[], None]]:
     """A bar with the time left on standard error, removed at the end; in a pipe, an occasional line."""
     console = Console(stderr=True)
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    began = said = time.monotonic()
+    began = shown = time.monotonic()
     done = 0
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=total)
 
         def advance() -> None:
-            nonlocal done, said
+            nonlocal done, shown
             done += 1
             bar.update(task, advance=1)
             now = time.monotonic()
-            if not console.is_terminal and now - said > LINE_SECONDS:
-                said, left = now, round((now - began) / done * (total - done))
+            if not console.is_terminal and now - shown > LINE_SECONDS:
+                shown, left = now, round((now - began) / done * (total - done))
                 line = _("{done} of {total} read; {left} s left").format(done=done, total=total, left=left)
                 print(line, file=sys.stderr, flush=True)
 

@@ -27,8 +27,8 @@ def _bars(picture: Bars, title: str, series: Sequence[Numbers]) -> Markup:
     several = len(picture.names) > 1
     top = 32 + (16 * len(picture.names) if several else 0)
     left = 12 + max((LETTER * svg.wide(svg.titled(label)) for label in picture.labels), default=0)
-    known = [float(value) for line in series for value in line if value is not None]
-    low, high = min([0.0, *known]), picture.most or max([0.0, *known]) or 1.0
+    numbers = [float(value) for line in series for value in line if value is not None]
+    low, high = min([0.0, *numbers]), picture.most or max([0.0, *numbers]) or 1.0
     room = svg.WIDEST - left - 46 - (40 if low < 0 else 0)
     zero = left + (40 if low < 0 else 0) + room * -low / (high - low)
     inside = [svg.title(title), *(svg.legend(picture.names, 30, filled=True) if several else [])]
@@ -87,9 +87,9 @@ def _sum(picture: WeightedSum, place: int, scale: Scale) -> Markup:
                    *_vector(left, y, picture.values[number], scale)]  # fmt: skip
         inside += _arrow((start + 2, y + CELL / 2), (end - 4, middle), weight)
     inside += _vector(end, middle - CELL / 2, result, scale)
-    said = " + ".join(f"{short(weight)} · ({', '.join(map(short, value))})"
+    terms = " + ".join(f"{short(weight)} · ({', '.join(map(short, value))})"
                       for weight, value in zip(weights, picture.values, strict=True))  # fmt: skip
-    return svg.svg(svg.WIDEST, round(top + height + 10), title, inside, f"{said} = ({', '.join(map(short, result))})")
+    return svg.svg(svg.WIDEST, round(top + height + 10), title, inside, f"{terms} = ({', '.join(map(short, result))})")
 
 
 def _vector(x: float, y: float, values: Sequence[float], scale: Scale) -> list[Markup]:

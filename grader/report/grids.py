@@ -42,7 +42,7 @@ class _Frame:
 
 def panels(picture: Matrices, among: Sequence[Matrices] = ()) -> list[Markup]:
     """The matrices, the last with the scale of colours, which is that of all the pictures they stand `among`."""
-    scale = scale_of(matrix for one in (among or [picture]) for _title, matrix in one.panels)
+    scale = scale_of(matrix for drawn in (among or [picture]) for _title, matrix in drawn.panels)
     return [_panel(picture, place, scale) for place in range(len(picture.panels))]
 
 
@@ -124,8 +124,8 @@ def _cell(frame: _Frame, row: int, column: int, value: float | bool | None, scal
         made = [svg.box(x, y, cell, cell, f' fill="#{bytes(fill).hex()}" shape-rendering="crispEdges"')]
     if cell >= NUMBERED or value is None:
         size = 12 if cell >= FINE else 10 if cell >= 16 else 8
-        said = {True: "✓", False: "·"}[value] if isinstance(value, bool) else short(value)
-        made.append(svg.text(x + cell / 2, y + cell / 2 + 4, said, f' fill="{shade}" font-size="{size}"'))
+        text = {True: "✓", False: "·"}[value] if isinstance(value, bool) else short(value)
+        made.append(svg.text(x + cell / 2, y + cell / 2 + 4, text, f' fill="{shade}" font-size="{size}"'))
     return made
 
 

@@ -94,7 +94,7 @@ def _frame(picture: Picture, number: int) -> list[list[Markup]]:
     made = []
     for place, still in enumerate(picture.frames[number]):
         among = [frame[place] for frame in picture.frames if place < len(frame)]
-        made.append(_still(still, [one for one in among if isinstance(one, Matrices)]))
+        made.append(_still(still, [matrices for matrices in among if isinstance(matrices, Matrices)]))
     return made
 
 

@@ -202,7 +202,7 @@ def show_in_browser(page: Path) -> bool:
 
 def blocks(message: str) -> list[Block]:
     """A check's message, line by line, sorted by what the lines are."""
-    found: list[Block] = []
+    made: list[Block] = []
     codes = {_label(line) for line in (_("called    {call}"), _("expected  {expected}"), _("got       {got}"))}
     for line in message.splitlines():
         label = reports.LABEL.match(line)
@@ -213,13 +213,13 @@ def blocks(message: str) -> list[Block]:
             kind, line = "list", line[2:]
         elif line.startswith((" ", "\t")):
             kind = "typed"
-        if not found or found[-1].kind != kind:
-            found.append(Block(kind, [], []))
+        if not made or made[-1].kind != kind:
+            made.append(Block(kind, [], []))
         if label:
-            found[-1].pairs.append(LabelledLine(label[1], line[label.end() :], label[1] in codes))
+            made[-1].pairs.append(LabelledLine(label[1], line[label.end() :], label[1] in codes))
         else:
-            found[-1].lines.append(line)
-    return found
+            made[-1].lines.append(line)
+    return made
 
 
 def coded(text: str) -> Markup:

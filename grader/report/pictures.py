@@ -130,7 +130,7 @@ def rounded(numbers: Any, digits: int = 4) -> Any:
     if hasattr(numbers, "tolist"):
         numbers = numbers.tolist()
     if isinstance(numbers, list | tuple):
-        return [rounded(one, digits) for one in numbers]
+        return [rounded(number, digits) for number in numbers]
     if isinstance(numbers, bool | int):
         return numbers
     return float(f"{numbers:.{digits}g}") + 0.0 if math.isfinite(numbers) else None

@@ -34,13 +34,13 @@ def on_white(picture: str) -> str:
     return f'{head}><rect width="100%" height="100%" fill="#ffffff"/>{rest}'
 
 
-def svg(width: float, height: float, title: str, inside: Iterable[Markup], said: str = "") -> Markup:
+def svg(width: float, height: float, title: str, inside: Iterable[Markup], description: str = "") -> Markup:
     """A panel; `said` is what it shows in words, for who can't see it."""
     head = Markup(
         '<svg width="{w}" height="{h}" viewBox="0 0 {w} {h}" fill="currentColor" font-family="{font}" font-size="12" '
         'text-anchor="middle" role="img" aria-label="{label}">\n<title>{title}</title>\n'
     )
-    label = f"{title}: {said}" if said else title
+    label = f"{title}: {description}" if description else title
     filled = head.format(w=number(width), h=number(height), font=FONT, title=title, label=label)
     return filled + Markup("\n").join(inside) + Markup("\n</svg>")
 
@@ -66,8 +66,8 @@ def title(words: str) -> Markup:
 
 def titled(words: str) -> str:
     """A title or a label in the language in use; a number at its end is not part of what is translated."""
-    found, said = NUMBERED.fullmatch(words), _(words)
-    return f"{_(found[1])} {found[2]}" if found and said == words else said
+    match, written = NUMBERED.fullmatch(words), _(words)
+    return f"{_(match[1])} {match[2]}" if match and written == words else written
 
 
 def wide(words: str) -> int:

@@ -63,8 +63,8 @@ def terminal(report: Report, command: str = GRADE, further: int = 0, *, every_ch
             shown += [Text(), detail(step)]
     shown += [Text(), closing(report, command)]
     if further:
-        said = _("One more track: make tracks") if further == 1 else _("{count} more tracks: make tracks")
-        shown.append(Text(said.format(count=further), "dim"))
+        sentence = _("One more track: make tracks") if further == 1 else _("{count} more tracks: make tracks")
+        shown.append(Text(sentence.format(count=further), "dim"))
     return Group(*shown, Text(), _what_ran(report))
 
 
@@ -73,24 +73,24 @@ def as_text(step: StepResult) -> str:
     mark, _style = MARKS[step.status]
     word = status_word(step.status, step.blocked_by)
     result = f"{mark} {step.name}  {number(step.score)} / {number(step.max_score)}  {word}"
-    said = io.StringIO()
+    written = io.StringIO()
     if step.note or step.status not in ("pass", "todo") or parts(step):
-        Console(file=said, width=TEXT_WIDTH, color_system=None, force_jupyter=False).print(detail(step))
-    return "\n".join(line.rstrip() for line in [result, *said.getvalue().splitlines()])
+        Console(file=written, width=TEXT_WIDTH, color_system=None, force_jupyter=False).print(detail(step))
+    return "\n".join(line.rstrip() for line in [result, *written.getvalue().splitlines()])
 
 
 def unread(report: Report) -> list[str]:
     """A line for each file that was handed in and not read."""
-    said = _("Not read: {file} ({reason})")
-    return [plain(said.format(file=file, reason=reason)) for file, reason in report.unread.items()]
+    sentence = _("Not read: {file} ({reason})")
+    return [plain(sentence.format(file=file, reason=reason)) for file, reason in report.unread.items()]
 
 
 def why_open(report: Report) -> str:
     """Why there is no mark yet; empty where there is one."""
     failed = [step.name for step in report.steps if is_open(step) and not step.unusable]
-    said = [_("The grader itself failed in {steps}.").format(steps=", ".join(failed))] if failed else []
-    said += dict.fromkeys(plain(step.unusable) for step in report.steps if is_open(step) and step.unusable)
-    return " ".join([*said, _("There is no mark yet: a person must look.")]) if said else ""
+    reasons = [_("The grader itself failed in {steps}.").format(steps=", ".join(failed))] if failed else []
+    reasons += dict.fromkeys(plain(step.unusable) for step in report.steps if is_open(step) and step.unusable)
+    return " ".join([*reasons, _("There is no mark yet: a person must look.")]) if reasons else ""
 
 
 def visible(text: str) -> str:
@@ -197,16 +197,16 @@ def detail(step: StepResult) -> RenderableType:
         if check.hint:
             shown.append(Padding(Text(f"→ {check.hint}", "bold"), (0, 0, 0, 2)))
         if BY_HAND in check.name and not check.unwritten and not step.stuck:
-            said = _("The lesson works such a case by hand: make lesson STEP={number}")
-            shown.append(Padding(Text(said.format(number=int(step.name[4:6])), "dim"), (0, 0, 0, 2)))
+            sentence = _("The lesson works such a case by hand: make lesson STEP={number}")
+            shown.append(Padding(Text(sentence.format(number=int(step.name[4:6])), "dim"), (0, 0, 0, 2)))
         others = sum(not other.unwritten for other in failing if other is not check)
         if others:
-            said = (
+            sentence = (
                 _("1 more check of this step fails.")
                 if others == 1
                 else _("{count} more checks of this step fail.").format(count=others)
             )
-            shown.append(Padding(Text(said, "dim"), (0, 0, 0, 2)))
+            shown.append(Padding(Text(sentence, "dim"), (0, 0, 0, 2)))
         if left := parts(step):
             shown.append(Padding(Text(left), (0, 0, 0, 2)))
     if step.note:
@@ -237,18 +237,20 @@ def parts(step: StepResult) -> str:
     unwritten = dict.fromkeys(check.about for check in step.checks if check.unwritten and check.about)
     if not unwritten or all(check.unwritten for check in step.checks):
         return ""
-    said = []
+    texts = []
     for name in dict.fromkeys(check.about for check in step.checks if check.about):
         if name in unwritten:
             waits = next((check.waits_for for check in step.checks if check.about == name and check.waits_for), "")
             sentence = _("{name}: waits for {step}") if waits else _("{name}: not written yet")
-            said.append(sentence.format(name=plain(name), step=waits))
+            texts.append(sentence.format(name=plain(name), step=waits))
             continue
         own = [check for check in step.checks if check.about == name]
         mark, _style = MARKS["pass" if all(check.status == "pass" for check in own) else "fail"]
         points, most = number(sum(check.points for check in own)), number(sum(check.max_points for check in own))
-        said.append(_("{name} {mark} {points} of {most}").format(name=plain(name), mark=mark, points=points, most=most))
-    return " · ".join(said)
+        texts.append(
+            _("{name} {mark} {points} of {most}").format(name=plain(name), mark=mark, points=points, most=most)
+        )
+    return " · ".join(texts)
 
 
 def checks_table(step: StepResult) -> Table:

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import importlib
 import importlib.abc
 import importlib.machinery
 import linecache
 import re
+import sys
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 PACKAGE = "exercises"
 STEP_MODULE = re.compile(r"step\d{2}_\w+")
+# What gives away any object, frame or code of the process.
+TELLING = (
+    "gc.get_objects", "gc.get_referents", "gc.get_referrers", "sys.addaudithook", "sys.setprofile", "sys.settrace",
+    "sys.monitoring.register_callback", "sys._current_frames", "sys._current_exceptions",
+)  # fmt: skip
+OF_GENERATORS = ("gi_code", "cr_code", "ag_code")
 
 
 class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Imports `exercises.name` from the sources given, and `stepNN_name` alone as the same module.
 
-    Of a module in `public`, a reference, others see these names alone. `asked` notes each step of the course that an
-    import asks for, whether it is there or not.
+    Of a module in `public`, a reference, others see these names alone, and it is taken out of `sources`. `asked` notes
+    each step of the course that an import asks for, whether it is there or not.
     """
 
-    def __init__(self, sources: Mapping[str, tuple[str, str]], public: Mapping[str, Sequence[str]] = {}) -> None:
-        self.sources, self.public = sources, public
+    def __init__(self, sources: dict[str, tuple[str, str]], public: Mapping[str, Sequence[str]] = {}) -> None:
+        self.references = _sealed({name: sources.pop(name) for name in public}, public) if public else {}
+        self.sources: Mapping[str, tuple[str, str]] = sources
         self.asked: dict[str, bool] = {}  # and whether that was reported
 
     def newly_asked(self) -> list[str]:
@@ -40,7 +51,9 @@ class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             self.asked.setdefault(name, False)
         if fullname == PACKAGE:
             return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
-        if (package == PACKAGE or (not package and STEP_MODULE.fullmatch(name))) and name in self.sources:
+        if (package == PACKAGE or (not package and STEP_MODULE.fullmatch(name))) and (
+            name in self.sources or name in self.references
+        ):
             return importlib.machinery.ModuleSpec(fullname, self)
         return None
 
@@ -55,13 +68,11 @@ class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         package, _dot, name = (module.__spec__.name if module.__spec__ else "").rpartition(".")
         if package != PACKAGE:
             return
+        if name in self.references:
+            module.__dict__.update(self.references[name]())
+            return
         filename, source = self.sources[name]
         module.__file__ = filename
-        if name in self.public:
-            inner = {"__name__": module.__name__, "__file__": filename}
-            exec(compile(source, filename, "exec", dont_inherit=True), inner)
-            module.__dict__.update({name: inner[name] for name in self.public[name] if name in inner})
-            return
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
         exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)  # what a worker is for
 
@@ -80,3 +91,97 @@ class BesideImporter(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         """The spec of a file of the submission, or None for all others."""
         return importlib.machinery.ModuleSpec(fullname, self.importer) if fullname in self.importer.sources else None
+
+
+def _sealed(
+    sources: Mapping[str, tuple[str, str]], public: Mapping[str, Sequence[str]]
+) -> dict[str, Callable[[], dict[str, Any]]]:
+    """What runs each of the references and gives its public names: all of it that the rest of the process gets.
+
+    Neither their functions nor a frame in which these run give away the names beside them, or their code. What is done
+    here and below uses no global name and no built-in once a learner's code has run, which could have replaced it.
+    """
+    spaces: list[dict[str, Any]] = [globals()]  # whoever runs in one of these is sealed
+    execute, package, telling, of_generators = exec, PACKAGE, TELLING, OF_GENERATORS
+
+    def run_of(name: str, filename: str, code: types.CodeType) -> Callable[[], dict[str, Any]]:
+        def run() -> dict[str, Any]:
+            space: dict[str, Any] = {"__name__": f"{package}.{name}", "__file__": filename}
+            spaces.append(space)
+            execute(code, space)
+            return {each: space[each] for each in ("__file__", *public[name]) if each in space}
+
+        return run
+
+    runs = {
+        name: run_of(name, filename, compile(source, filename, "exec", dont_inherit=True))
+        for name, (filename, source) in sources.items()
+    }
+    _seal(
+        types.FunctionType,
+        "__globals__",
+        {"__globals__": _no_names, "__closure__": _nothing, "__code__": _hull},
+        spaces,
+    )
+    _seal(types.FrameType, "f_globals", {"f_globals": _no_names, "f_locals": _no_names, "f_code": _hull}, spaces)
+
+    def refuse(event: str, given: tuple[Any, ...]) -> None:
+        if event in telling or (event == "object.__getattr__" and given[1] in of_generators):
+            raise RuntimeError(f"not while a reference stands in for an earlier step: {event}")
+
+    sys.addaudithook(refuse)
+    return runs
+
+
+def _seal(
+    kind: type, space_of: str, instead: Mapping[str, Callable[[Any], Any]], spaces: Sequence[dict[str, Any]]
+) -> None:
+    """Has attributes of a type give something else `instead` for what runs in one of the spaces.
+
+    Python has no means for that, so it is done to the dictionary of the type.
+    """
+    (attributes,) = gc.get_referents(kind.__dict__)
+    space = attributes[space_of].__get__
+
+    def sealed(name: str, stand_in: Callable[[Any], Any]) -> property:
+        original = attributes[name]
+
+        def is_sealed(thing: Any) -> bool:
+            of_it = space(thing)
+            for one in spaces:  # noqa: SIM110  `any` may be another by now
+                if of_it is one:
+                    return True
+            return False
+
+        def get(thing: Any) -> Any:
+            found = original.__get__(thing)
+            return stand_in(found) if is_sealed(thing) else found
+
+        def put(thing: Any, value: Any) -> None:
+            if is_sealed(thing):
+                raise AttributeError(name)
+            original.__set__(thing, value)
+
+        return property(get, put)
+
+    attributes.update({name: sealed(name, stand_in) for name, stand_in in instead.items()})
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
+
+
+def _no_names(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: found[name] for name in ("__name__", "__file__") if name in found}
+
+
+def _nothing(found: object) -> None:
+    return None
+
+
+NOTHING = _nothing.__code__
+
+
+def _hull(code: types.CodeType) -> types.CodeType:
+    """A code object of the same signature and place that does nothing."""
+    return code.replace(
+        co_code=NOTHING.co_code, co_consts=(None,), co_names=(), co_exceptiontable=b"", co_freevars=(),
+        co_stacksize=NOTHING.co_stacksize,
+    )  # fmt: skip

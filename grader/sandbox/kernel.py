@@ -198,8 +198,8 @@ def readable_paths(root: str) -> list[str]:
     Never a folder that holds `root` (the course with its solutions) or the home folder; packages may lie below them.
     """
     kept = [Path(root).resolve(), Path(os.path.expanduser("~"))]  # a user without an entry has no home: "~" then
-    found = dict.fromkeys(Path(place).resolve() for place in library_places())
-    allowed = [path for path in found if not any(own.is_relative_to(path) for own in kept)]
+    paths = dict.fromkeys(Path(place).resolve() for place in library_places())
+    allowed = [path for path in paths if not any(own.is_relative_to(path) for own in kept)]
     return [str(path) for path in allowed if not any(other in path.parents for other in allowed)]
 
 

@@ -24,6 +24,8 @@ NAME = "torch._dynamo"
 CONFIG = f"{NAME}.config"  # a file of settings that needs none of the rest
 SHAPES = "torch.fx.experimental.symbolic_shapes"
 SYMBOLS = "sympy"
+ON_SYMBOLS = "torch.utils._sympy"  # a package of what torch builds on sympy
+FUNCTIONS = f"{ON_SYMBOLS}.functions"
 
 # What torch tells its compiler in passing, by what is done here instead. Torch 2.6 to 2.13 read no other names where
 # nothing is compiled; a test looks for those that the installed version reads.
@@ -52,10 +54,11 @@ class Submodules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """The spec of a submodule of a deferred module, or None for all others."""
-        parent = next((name for name in (NAME, SYMBOLS) if fullname.startswith(f"{name}.")), None)
-        if parent is None or fullname == CONFIG or not isinstance(sys.modules.get(parent), Deferred):
+        package = next((name for name in (NAME, SYMBOLS, ON_SYMBOLS) if fullname.startswith(f"{name}.")), None)
+        needed = SYMBOLS if package == ON_SYMBOLS else package
+        if needed is None or fullname == CONFIG or not isinstance(sys.modules.get(needed), Deferred):
             return None
-        real(parent)
+        real(needed)
         return importlib.machinery.ModuleSpec(fullname, self)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
@@ -81,14 +84,16 @@ def install() -> None:
     if SYMBOLS not in sys.modules and SHAPES not in sys.modules:
         sys.modules[SYMBOLS] = Deferred(SYMBOLS, {"__path__": [], "Basic": type("Basic", (), {})})  # nothing is one
         shapes = sys.modules[SHAPES] = Deferred(SHAPES, {name: _of_numbers(name) for name in OF_NUMBERS})
-        package, _dot, name = SHAPES.rpartition(".")
-        setattr(importlib.import_module(package), name, shapes)
+        functions = sys.modules[FUNCTIONS] = Deferred(FUNCTIONS, {"Max": _of_numbers("Max", FUNCTIONS)})
+        for module in (shapes, functions):
+            package, _dot, name = module.__name__.rpartition(".")
+            setattr(importlib.import_module(package), name, module)
 
 
 def real(name: str) -> types.ModuleType:
     """Torch's compiler, or sympy and what torch builds on it, put where it belongs."""
     if isinstance(sys.modules.get(name), Deferred):
-        together = (SYMBOLS, SHAPES) if name != NAME else (NAME, CONFIG)
+        together = (SYMBOLS, SHAPES, FUNCTIONS) if name != NAME else (NAME, CONFIG)
         for each in together:
             sys.modules.pop(each, None)
         if name == NAME:
@@ -121,6 +126,7 @@ def _itself(value: Any) -> Any:
 
 # What torch's functions of these names return where every argument is a plain number or a sequence of such.
 OF_NUMBERS: Mapping[str, Callable[..., Any]] = {
+    "Max": lambda *values: max(values),
     "expect_true": _itself,
     "guard_or_false": _itself,
     "guard_or_true": _itself,
@@ -135,13 +141,13 @@ OF_NUMBERS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def _of_numbers(name: str) -> Callable[..., Any]:
+def _of_numbers(name: str, module: str = SHAPES) -> Callable[..., Any]:
     """Torch's function of this name, which is imported for the first argument that is more than a plain number."""
 
     def function(*values: Any, **options: Any) -> Any:
         if not options and all(map(_is_plain, values)):
             return OF_NUMBERS[name](*values)
-        return getattr(real(SHAPES), name)(*values, **options)
+        return getattr(real(module), name)(*values, **options)
 
     return function
 

@@ -172,8 +172,8 @@ def await_set_up(process: Process) -> list[str]:
         return msgspec.msgpack.decode(process.receive(header, deadline), type=list[str])
     except (TimeoutError, EOFError, OSError, ValueError, TooMuchWritten) as error:
         process.kill()
-        said = process.printed().strip()[-300:]
-        raise SandboxError(said or f"it was not set up ({type(error).__name__})") from error
+        printed = process.printed().strip()[-300:]
+        raise SandboxError(printed or f"it was not set up ({type(error).__name__})") from error
 
 
 def _place(faults: str) -> tuple[str, int, str] | None:

@@ -28,6 +28,7 @@ class Drawn(msgspec.Struct):
     picture: Picture | None = None
     says: str = ""
     failed: str = ""
+    of_words: bool = False  # another sentence gives another picture
 
 
 class Wanted(msgspec.Struct):
@@ -54,7 +55,9 @@ class Built:
         drawn = self._drawn(Wanted(name, str(self.folder), chosen))
         figure = lesson_page.figure(drawn.picture, _(drawn.says)) if drawn.picture else ""
         template = report_page.environment(TEMPLATES).get_template("step_built.html.j2")
-        return template.render(figure=figure, failed=drawn.failed, sentence=text or sentence())
+        return template.render(
+            figure=figure, failed=drawn.failed, sentence=(text or sentence()) if drawn.of_words else ""
+        )
 
     def close(self) -> None:
         """Ends the process."""

@@ -7,10 +7,12 @@ As in a lab, the code runs outside the sandbox, and only once its step passes. R
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import signal
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import msgspec
 import torch
@@ -18,6 +20,7 @@ import torch
 from grader.base.paths import step_folder
 from grader.course.steps import Step
 from grader.labs import parts
+from grader.report.pictures import Matrices
 from grader.web.built import Drawn, Wanted
 
 SECONDS = 20
@@ -29,7 +32,21 @@ def drawn(wanted: Wanted) -> Drawn:
     torch.manual_seed(1)
     with torch.no_grad(), parts.blamed_on(Path(wanted.folder)):
         own = parts.learners(Path(wanted.folder), wanted.step)
-        return Drawn(module.built(own, wanted.words), module.SAYS)
+        return draw(module, own, wanted.words)
+
+
+def draw(module: ModuleType, own: ModuleType, words: list[str]) -> Drawn:
+    """What a step's `built.py` shows: `built(own, words)`, or `built(own)` where it is not of words."""
+    of_words = len(inspect.signature(module.built).parameters) > 1
+    picture = module.built(own, words) if of_words else module.built(own)
+    if isinstance(picture, Matrices):
+        picture.panels = [(title, [[_short(one) for one in row] for row in panel]) for title, panel in picture.panels]
+    return Drawn(picture, module.SAYS, of_words=of_words)
+
+
+def _short(number: float | bool | None) -> float | bool | None:
+    """Cells are small: hundredths."""
+    return round(number, 2) + 0.0 if isinstance(number, float) else number
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import queue
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -37,9 +38,10 @@ class CoursePage:
         self.shown = overview.Shown(self.board, self._known)
         self.lessons = functools.cache(self._with_language(lesson.text))
         self.built = built.Built(self.board.folder)
-        self.labs = LabRoutes(self.board.folder, self._tell)
-        self.gpt = GPTProcess(self.board.folder, self._right)
-        self.server = PageServer(self._routes())
+        self.labs = LabRoutes(self.board.folder, self._tell, session.device)
+        self.gpt = GPTProcess(self.board.folder, self._right, session.device)
+        self.faults: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.server = PageServer(self._routes(), report=self.faults.put)
         self.board.address = self.server.address(place)
         self.update()
         threading.Thread(target=self._load, daemon=True).start()
@@ -47,7 +49,9 @@ class CoursePage:
             self.server.open(place)
 
     def update(self) -> None:
-        """Sends the state of the course, if it has changed."""
+        """Sends the state of the course, if it has changed, and says on the terminal what went wrong in the server."""
+        while not self.faults.empty():
+            self.session.answer(self.faults.get())
         state = self.shown.state()
         if state is not None:
             self.server.events.tell("state", state, stays=True)

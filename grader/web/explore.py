@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import AsyncIterator
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from grader.base.language import N_
 from grader.web.explore_process import GPTProcess, GPTSilent
 
+MOST_WRITTEN = 400  # tokens of one stream
+
 # English sentences that the modules `explore*.js` say.
 TEXTS = (
     N_("Each row is a token that attends, each column a token attended to. Arrow keys move, + and − zoom."),
+    N_("Ctrl with the wheel zooms too, and what is enlarged can be dragged."),
     N_("Expected here: {tokens}"),
     N_("Heads"),
     N_("Layer {layer}, head {head}"),
@@ -57,7 +61,7 @@ TEXTS = (
     N_("the kit's, trained on Korean stories"),
     N_("the reference in place of yours"),
     N_("yours, trained for {steps} steps"),
-    N_("{count} of 12 steps are yours"),
+    N_("{count} of 12 steps are yours; computed on {device}"),
 )
 
 
@@ -68,7 +72,26 @@ def routes(gpt: GPTProcess) -> list[Route]:
         question = await request.json() | {"ask": request.path_params["what"]}
         return Response(await run_in_threadpool(_framed, gpt, question), media_type="application/octet-stream")
 
-    return [Route("/data/explore/{what}", answer, methods=["POST"])]
+    async def write(request: Request) -> Response:
+        return StreamingResponse(_written(gpt, await request.json()), media_type="application/x-ndjson")
+
+    return [
+        Route("/data/explore/write", write, methods=["POST"]),
+        Route("/data/explore/{what}", answer, methods=["POST"]),
+    ]
+
+
+async def _written(gpt: GPTProcess, question: dict[str, Any]) -> AsyncIterator[str]:
+    """A line of JSON for each token as it is drawn; Starlette ends it where the page has gone or stopped listening."""
+    for _token in range(min(int(question.pop("count")), MOST_WRITTEN)):
+        try:
+            header, _body = await run_in_threadpool(gpt.ask, question | {"ask": "next"})
+        except GPTSilent as error:
+            header = {"error": str(error)}
+        yield json.dumps({name: header[name] for name in ("text", "error") if name in header}) + "\n"
+        if "error" in header:
+            return
+        question["ids"] = header["ids"]
 
 
 def _framed(gpt: GPTProcess, question: dict[str, Any]) -> bytes:

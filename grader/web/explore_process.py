@@ -28,10 +28,13 @@ class GPTSilent(Exception):
 
 
 class GPTProcess:
-    """Asks the process one question at a time. `right` tells which steps of the learner's are right."""
+    """Asks the process one question at a time. `right` tells which steps of the learner's are right; `device` is as
+    torch names it, or `all`: the accelerator that is there, else the CPU."""
 
-    def __init__(self, folder: Path, right: Callable[[], frozenset[str]], seconds: float = SECONDS) -> None:
-        self.folder, self._right, self.seconds = folder, right, seconds
+    def __init__(
+        self, folder: Path, right: Callable[[], frozenset[str]], device: str = "cpu", seconds: float = SECONDS
+    ) -> None:
+        self.folder, self._right, self.device, self.seconds = folder, right, device, seconds
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._made_of: object = None
@@ -69,7 +72,10 @@ class GPTProcess:
         made_of = tuple((file.name, file.stat().st_mtime_ns) for file in files if file.is_file())
         if self._process is None or self._process.poll() is not None or made_of != self._made_of:
             self._end()
-            command = [sys.executable, "-m", MODULE, str(self.folder.resolve()), ",".join(right), language.current()]
+            command = [
+                sys.executable, "-m", MODULE,
+                str(self.folder.resolve()), ",".join(right), language.current(), self.device,
+            ]  # fmt: skip
             inherited = os.environ.get("PYTHONPATH")
             path = os.pathsep.join([str(paths.ROOT), *([inherited] if inherited else [])])
             self._process = subprocess.Popen(

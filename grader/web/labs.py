@@ -32,8 +32,8 @@ MOST_SECONDS = 3600.0
 class LabRoutes:
     """The labs of a course, and the one that runs."""
 
-    def __init__(self, folder: Path, tell: Callable[[dict[str, Any]], None]) -> None:
-        self.folder, self._tell, self.language = folder, tell, language.current()
+    def __init__(self, folder: Path, tell: Callable[[dict[str, Any]], None], device: str = "cpu") -> None:
+        self.folder, self._tell, self.device, self.language = folder, tell, device, language.current()
         self.out = out(folder)
         self.running: dict[str, Any] | None = None
         self._process: subprocess.Popen[str] | None = None
@@ -102,7 +102,7 @@ class LabRoutes:
     def _run(self, name: str, prediction: str, seconds: float) -> None:
         command = [
             sys.executable, "-m", "grader", "lab", name, "--predict", prediction, "--submission", str(self.folder),
-            "--seconds", f"{seconds:g}", "--out", str(self.out), "--lang", self.language,
+            "--seconds", f"{seconds:g}", "--out", str(self.out), "--lang", self.language, "--device", self.device,
         ]  # fmt: skip
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,

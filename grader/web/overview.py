@@ -9,7 +9,7 @@ from typing import Any
 
 from grader.base.language import gettext as _
 from grader.base.results import StepResult, total
-from grader.course import tracks
+from grader.course import lessons, tracks
 from grader.course.steps import steps
 from grader.labs import lab as labs
 from grader.learner.watch_view import Board
@@ -96,7 +96,7 @@ class Shown:
             "word": reports.status_word(result.status, result.blocked_by) if result else "",
             "score": reports.number(result.score) if result else "", "version": self.versions.get(name, 0),
             "most": reports.number(result.max_score) if result else "", "at": self.at.get(name, ""),
-            "blocked": result.blocked_by if result else None,
+            "blocked": result.blocked_by if result else None, **_effort(name),
         }  # fmt: skip
 
 
@@ -104,6 +104,13 @@ class Shown:
 def step_titles() -> dict[str, str]:
     """The English title of every step, by name."""
     return {step.name: step.title for step in steps()}
+
+
+@cache
+def _effort(name: str) -> dict[str, Any]:
+    """What a step takes; the language of a session is one."""
+    effort = lessons.effort(name)
+    return {"effort": str(effort), "difficulty": effort.difficulty}
 
 
 @cache

@@ -15,7 +15,8 @@ import json
 import secrets
 import socket
 import threading
-from collections.abc import AsyncIterator, Sequence
+import traceback
+from collections.abc import AsyncIterator, Callable, Sequence
 from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,13 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from grader.base import language
+from grader.base.language import gettext as _
 from grader.base.open_private import open_private
 from grader.report import page as report_page
 
@@ -51,9 +53,12 @@ HEADERS = {
 
 
 class PageServer:
-    """The server of one session; it runs in a thread of its own until it is closed."""
+    """The server of one session; it runs in a thread of its own until it is closed. `report` is told of each fault of
+    ours, once: a sentence; the page is told the same."""
 
-    def __init__(self, routes: Sequence[BaseRoute], port: int = PORT) -> None:
+    def __init__(self, routes: Sequence[BaseRoute], port: int = PORT, report: Callable[[str], None] = print) -> None:
+        self._report = report
+        self._reported: set[str] = set()
         self.token = secrets.token_urlsafe(24)
         self._listener = _listener(port)
         self.port: int = self._listener.getsockname()[1]
@@ -66,7 +71,7 @@ class PageServer:
             Route("/assets/pictures.js", lambda request: FileResponse(report_page.TEMPLATES / "pictures.js")),
             Mount("/assets", StaticFiles(directory=ASSETS)),
         ]
-        app = Starlette(routes=[*own, *routes])
+        app = Starlette(routes=[*own, *routes], exception_handlers={Exception: self._failed})
         guarded = Guard(app, self.port, self.token, language.current())
         config = uvicorn.Config(
             guarded, log_level="critical", access_log=False, lifespan="off", ws="none", http="h11",
@@ -94,6 +99,17 @@ class PageServer:
         self._listener.close()
         if self._opened:
             self._opened.unlink(missing_ok=True)
+
+    async def _failed(self, request: Request, error: Exception) -> Response:
+        """Nothing that goes wrong here ends in silence, nor in a wall of text."""
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        sentence = _("The page met a fault of its own at {path}: {error} ({file}, line {line}).").format(
+            path=request.url.path, error=f"{type(error).__name__}: {error}", file=Path(at.filename).name, line=at.lineno
+        )
+        if sentence not in self._reported:
+            self._reported.add(sentence)
+            self._report(sentence)
+        return JSONResponse({"error": sentence}, 500)
 
     async def _enter(self, request: Request) -> Response:
         """Lets a browser in. A cookie for this site alone is not sent with a redirect that a file began: so the page

@@ -33,6 +33,7 @@ class CodeLine:
     text: Markup
     about: bool
     fault: bool
+    body: bool = False  # where what it is about begins, behind its docstring
 
 
 def html(step: str, title: str, file: Path, source: str, result: StepResult | None, calm: str = "") -> str:
@@ -49,11 +50,12 @@ def html(step: str, title: str, file: Path, source: str, result: StepResult | No
 
 def listing(source: str, check: CheckResult | None, fault: int = 0) -> list[CodeLine]:
     """The file in colours, with the lines that a failing check is about, and the one that raised what it got."""
-    first, last = _definition(source, check.about) if check and check.status in ("fail", "timeout") else (0, -1)
+    blamed = check.about if check and check.status in ("fail", "timeout") else ""
+    first, body, last = _definition(source, blamed)
     if check and not fault:
         fault = _raised_at(check)
     return [
-        CodeLine(number, text, first <= number <= last, number == fault)
+        CodeLine(number, text, first <= number <= last, number == fault, number == body)
         for number, text in enumerate(highlighted(source), 1)
     ]
 
@@ -75,16 +77,17 @@ def _others(result: StepResult, check: CheckResult) -> int:
     return sum(other.status != "pass" and not other.unwritten for other in result.checks if other is not check)
 
 
-def _definition(source: str, name: str) -> tuple[int, int]:
-    """The first and the last line of a public name's definition."""
+def _definition(source: str, name: str) -> tuple[int, int, int]:
+    """The first line of a public name's definition, the first behind its docstring, and the last."""
     try:
         tree = parsed(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return 0, -1
+        return 0, 0, -1
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
-            return node.lineno, node.end_lineno or node.lineno
-    return 0, -1
+            behind = node.body[1:] if ast.get_docstring(node) is not None else node.body
+            return node.lineno, (behind or node.body)[0].lineno, node.end_lineno or node.lineno
+    return 0, 0, -1
 
 
 def _raised_at(check: CheckResult) -> int:

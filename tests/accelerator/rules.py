@@ -15,6 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from grader.calls import devices
 from tests.accelerator import simulated
 
 simulated.install()
@@ -88,6 +89,40 @@ def waiting_is_counted() -> bool:
     return simulated.MODULE.synchronised == before + 1
 
 
+def a_copy_is_late() -> bool:
+    """To the CPU without waiting: pinned memory, in which the numbers are once somebody has waited."""
+    late = X.detach().to("cpu", non_blocking=True)
+    into = torch.ones(2, 3).pin_memory()
+    into.copy_(X.detach(), non_blocking=True)
+    before = not late.any() and not into.any()
+    torch.sim.synchronize()
+    return before and late.is_pinned() and torch.equal(late, X.detach().cpu()) and torch.equal(into, late)
+
+
+def pinned_memory_is_known() -> bool:
+    """A copy, its views, what a loader pins; not the tensor that was copied, and nothing once it is freed."""
+    plain = torch.randn(4, 3)
+    pinned = plain.pin_memory()
+    loaded = next(iter(torch.utils.data.DataLoader(plain, batch_size=2, pin_memory=True)))
+    known = [one.is_pinned() for one in (plain, pinned, pinned[1:].T, loaded, pinned + 1, pinned.to("sim"))]
+    equal = torch.equal(pinned, plain) and torch.equal(pinned.to("sim", non_blocking=True).cpu(), plain)
+    del pinned, loaded
+    return known == [False, True, True, True, False, False] and equal and not simulated.Pinned.places
+
+
+def sums_are_in_order_when_told() -> bool:
+    """Two runs give the same bits where deterministic kernels are asked for, and not without."""
+    ids, values = torch.zeros(999, dtype=torch.long, device="sim"), torch.randn(999, device="sim")
+
+    def total() -> float:
+        return torch.zeros(1, device="sim").index_add_(0, ids, values).item()
+
+    loose = {total() for _time in range(4)}
+    devices.prepare("sim")
+    strict = {total() for _time in range(4)}
+    return (len(loose), len(strict)) == (2, 1)
+
+
 def half_of_module() -> bool:
     """A module on the device in another dtype, while a graph of it is alive."""
     layer = nn.Linear(3, 3).to("sim")
@@ -122,13 +157,15 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "targets on the CPU": (lambda: F.cross_entropy(X, torch.tensor([0, 1])), SAME_DEVICE),
     "a tensor of the CPU indexed from the device": (lambda: torch.ones(3)[IDS], "indices should be either"),
     "a number of the device in the CPU's sum": (lambda: torch.ones(3) + X.sum(), SAME_DEVICE),
+    "pinned on the device": (lambda: X.detach().pin_memory(), "only dense CPU tensors can be pinned"),
     "NumPy": (lambda: X.detach().numpy(), "can't convert sim:0 device type tensor to numpy"),
     "a generator of the CPU": (lambda: torch.rand(2, device="sim", generator=torch.Generator()), "device type"),
     "too much memory": (lambda: torch.empty(1 << 40, device="sim"), "out of memory"),
 }
 HOLD = (
     seeded_alike, tied_parameters_stay_one, memory_is_counted, apart_from_the_cpu, autocast_narrows_products,
-    second_run_draws_the_same, waiting_is_counted, half_of_module,
+    second_run_draws_the_same, waiting_is_counted, half_of_module, a_copy_is_late, pinned_memory_is_known,
+    sums_are_in_order_when_told,
 )  # fmt: skip
 
 

@@ -11,6 +11,8 @@ calls it in each process, as it does for an accelerator's driver package: see `p
 from __future__ import annotations
 
 import functools
+import itertools
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -44,6 +46,8 @@ WIDE = [
     ATEN.log.default, ATEN.pow.Tensor_Scalar, ATEN.sum.default, ATEN.sum.dim_IntList, ATEN.cumsum.default,
     ATEN.rsqrt.default, ATEN.prod.default, ATEN.mse_loss.default, ATEN.cross_entropy_loss.default,
 ]  # fmt: skip
+# Sums that CUDA makes in whatever order its threads come, unless it is told to be deterministic: place of the indices.
+UNORDERED = {"index_add": 2, "index_add_": 2, "scatter_add": 2, "scatter_add_": 2}
 PRODUCTS = {"mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "convolution", "convolution_backward"}
 LEFT_BEHIND = (
     "Expected all tensors to be on the same device, but found at least two devices, {one} and {other}! "
@@ -82,11 +86,14 @@ class Memory:
         self.in_use = self.peak = 0
         self.bound = MOST_BYTES
         self.lock = threading.RLock()
+        self.tensors = 0
+        self.changes: Callable[[], None] = lambda: None  # is told before a tensor comes or goes
 
     def take(self, raw: torch.Tensor) -> int:
         """Counts a tensor's storage once. Raises OutOfMemoryError as an accelerator does."""
         storage = raw.untyped_storage()
         key, size = storage._cdata, storage.nbytes()
+        self.changes()
         with self.lock:
             if not self.users[key]:
                 if self.in_use + size > self.bound:
@@ -98,12 +105,15 @@ class Memory:
                 self.in_use += size
                 self.peak = max(self.peak, self.in_use)
             self.users[key] += 1
+            self.tensors += 1
         return key
 
     def give_back(self, key: int) -> None:
         """One tensor fewer uses the storage."""
+        self.changes()
         with self.lock:
             self.users[key] -= 1
+            self.tensors -= 1
             if not self.users[key]:
                 self.in_use -= self.sizes.pop(key)
                 del self.users[key]
@@ -117,10 +127,15 @@ class Module:
         self.generator = torch.Generator()
         self.synchronised = 0  # times that somebody waited for it
         self.lost = False
+        self.orders = itertools.cycle((False, True))  # whether the next unordered sum is made from its end
+        self.coming: list[Callable[[], Any]] = []  # copies to the CPU that nobody has waited for
         self._initialized = False  # torch reads it, too
 
     def init(self) -> None:
+        _guard()
         self._initialized = True
+
+    _lazy_init = init  # which torch calls before it makes a tensor here
 
     def is_initialized(self) -> bool:
         return self._initialized
@@ -163,6 +178,8 @@ class Module:
 
     def synchronize(self, device: Any = None) -> None:
         self.synchronised += 1
+        while self.coming:
+            self.coming.pop(0)()
 
     def empty_cache(self) -> None:
         """Nothing is cached."""
@@ -234,7 +251,7 @@ class OnDevice(torch.Tensor):
 
     def tolist(self) -> Any:
         """Waits for the device and copies, as `.cpu()` does."""
-        MODULE.synchronised += 1
+        MODULE.synchronize()
         return self.raw.tolist()
 
     def numpy(self, *_how: Any, **_more: Any) -> Any:
@@ -262,6 +279,8 @@ def run(func: Any, *args: Any, **kwargs: Any) -> Any:
     if MODULE.lost:
         raise RuntimeError(f"{NAME} error: the device was lost ({name})")
     tensors: list[torch.Tensor] = []
+    if name == "_pin_memory" and isinstance(args[0], OnDevice):
+        pin(args[0])  # which refuses it
     raw_args, raw_kwargs = _mapped(
         lambda tensor: tensors.append(tensor) or getattr(tensor, "raw", tensor), (args, kwargs)
     )
@@ -273,6 +292,8 @@ def run(func: Any, *args: Any, **kwargs: Any) -> Any:
     if kwargs.get("device") is not None and is_here:
         raw_kwargs["device"] = torch.device("cpu")
     raw_kwargs.pop("pin_memory", None)
+    if name in UNORDERED and not torch.are_deterministic_algorithms_enabled() and next(MODULE.orders):
+        raw_args = _from_the_end(*raw_args)
     if name in PRODUCTS and _rounds_to_tf32(name):
         raw_args = _mapped(_as_tf32, raw_args)
     with _own_random_numbers(raw_kwargs) if torch.Tag.nondeterministic_seeded in func.tags else nullcontext():
@@ -283,7 +304,9 @@ def run(func: Any, *args: Any, **kwargs: Any) -> Any:
                 raise torch.OutOfMemoryError(f"{NAME} out of memory ({name})") from None
             raise
     if name == "_local_scalar_dense":
-        MODULE.synchronised += 1
+        MODULE.synchronize()
+    if here and not is_here and name in COPIES:
+        return _to_the_cpu(name, args, kwargs, result)
     if not is_here or result is None:
         return args[0] if name in COPIES and func._schema.is_mutable else result
     if name == "_to_copy" and result is raw_args[0]:
@@ -299,6 +322,49 @@ def run(func: Any, *args: Any, **kwargs: Any) -> Any:
     if torch.is_inference_mode_enabled():  # which keeps no record of views
         return args[0] if func._schema.is_mutable and isinstance(args[0], OnDevice) else made
     return return_and_correct_aliasing(func, args, kwargs, made)
+
+
+def _to_the_cpu(name: str, args: Any, kwargs: Any, result: torch.Tensor) -> torch.Tensor:
+    """What is copied to the CPU: there at once, or after whoever asked not to wait has waited. Then it lies in pinned
+    memory, and where it goes into memory that is not, the copy waits in spite of it."""
+    whole = kwargs.get("non_blocking") or (name == "copy_" and len(args) > 2 and args[2])
+    if name == "copy_":
+        result = args[0]
+    if not whole or (name == "copy_" and not is_pinned(result)):
+        MODULE.synchronize()
+        return result
+    values = result if name == "_to_copy" else args[1].raw.clone()
+    late = pin(torch.zeros_like(values)) if name == "_to_copy" else result.zero_()
+    MODULE.coming.append(functools.partial(late.copy_, values))
+    return late
+
+
+def _from_the_end(into: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor, *more: Any) -> Any:
+    return into, dim, index.flip(dim if index.dim() > 1 else 0), source.flip(dim), *more
+
+
+class Pinned(bytearray):
+    """Memory of the CPU that the device may read and write while nobody waits: known while a tensor lies in it."""
+
+    places: dict[int, int] = {}
+
+    def __del__(self) -> None:
+        Pinned.places.pop(id(self), None)
+
+
+def pin(tensor: torch.Tensor, device: Any = None) -> torch.Tensor:
+    """A copy in pinned memory. Raises RuntimeError unless it lies on the CPU, as CUDA does."""
+    if isinstance(tensor, OnDevice):
+        raise RuntimeError(f"cannot pin '{tensor.type()}' only dense CPU tensors can be pinned")
+    held = Pinned(max(1, tensor.numel()) * tensor.element_size())
+    made = torch.frombuffer(held, dtype=tensor.dtype)
+    Pinned.places[id(held)] = made.data_ptr()
+    return made[: tensor.numel()].view(tensor.shape).copy_(tensor)
+
+
+def is_pinned(tensor: torch.Tensor, device: Any = None) -> bool:
+    """Whether a tensor lies in pinned memory."""
+    return not isinstance(tensor, OnDevice) and tensor.untyped_storage().data_ptr() in Pinned.places.values()
 
 
 def _mapped(function: Callable[[Any], Any], value: Any) -> Any:
@@ -389,9 +455,15 @@ def install() -> None:
     """Puts the device in place in this process, for good. Does nothing where torch is too old for it."""
     if not is_possible():
         return
-    from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+    from torch.utils import backend_registration
 
-    _setup_privateuseone_for_python_backend(NAME, backend_module=MODULE)
+    torch.utils.rename_privateuse1_backend(NAME)
+    torch.utils.generate_methods_for_privateuse1_backend()
+    torch._register_device_module(NAME, MODULE)
+    torch._C._acc.register_python_privateuseone_hook(backend_registration._DummyPrivateUse1Hook())
+    torch.autograd._engine_run_backward = torch.autograd.graph._engine_run_backward = _with_guard(
+        torch.autograd.graph._engine_run_backward
+    )
     global DEVICE
     DEVICE = torch.device(NAME, 0)
     torch.Generator = Generator  # type: ignore[misc,assignment]
@@ -402,10 +474,33 @@ def install() -> None:
     resized = (ATEN.arange.default, ATEN.arange.start, ATEN.arange.start_step, ATEN.eye.default, ATEN.eye.m)
     for op in (ATEN.empty_strided.default, ATEN.copy_.default, *resized):
         aten.impl(op, functools.partial(run, op), KEY)
+    for key in ("CPU", KEY):
+        aten.impl("is_pinned", is_pinned, key)
+        aten.impl("_pin_memory", pin, key)
     every.fallback(torch.library.fallthrough_kernel, f"Autocast{KEY}")
     for op in (*NARROW, *WIDE):
         aten.impl(op, functools.partial(_autocast, op, op in NARROW), f"Autocast{KEY}")
     _kept.extend((every, aten))
+
+
+@functools.cache
+def _guard() -> None:
+    """Tells torch's autograd of the device: from then on a first backward pass starts a thread for it."""
+    from torch.utils import backend_registration
+
+    torch._C._acc.register_python_privateuseone_device_guard(backend_registration._DummyDeviceGuard())
+
+
+def _with_guard(run_backward: Callable[..., Any]) -> Callable[..., Any]:
+    """A backward pass, before which autograd is told of the device unless accelerators are hidden from this process, in
+    the variable that CUDA asks."""
+
+    def run_backward_here(*args: Any, **kwargs: Any) -> Any:
+        if os.environ.get("CUDA_VISIBLE_DEVICES") != "":
+            _guard()
+        return run_backward(*args, **kwargs)
+
+    return run_backward_here
 
 
 def run_below(func: Any, *args: Any, **kwargs: Any) -> Any:

@@ -2,7 +2,8 @@
 
 `right`: references and variants, each of which has to pass every check there. `left_behind`: the misconceptions that
 leave a tensor on the CPU, as their failure on `meta` says; each has to be refused here too. `loosened`: the variants
-that fail where float32 products are rounded to TF32. Prints one line of JSON for each that is otherwise.
+that fail where float32 products are rounded to TF32. `outside_torch`: what takes memory of Python's. Prints one line
+of JSON for each that is otherwise, or each that was looked at.
 """
 
 from __future__ import annotations
@@ -10,13 +11,18 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tracemalloc
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import torch
 
+TRACED, RESET_PEAK = tracemalloc.get_traced_memory, tracemalloc.reset_peak  # our processes watch who calls them
 LOOSE = torch._C._set_cudnn_allow_tf32, torch._C._set_cublas_allow_tf32  # before our own processes take them away
 
-from grader.calls import devices  # noqa: E402
+from grader.calls import devices, modes  # noqa: E402
+from grader.calls.memory import PeakMemory  # noqa: E402
 from grader.checks.backends import LocalBackend  # noqa: E402
 from grader.checks.trial import Verdict, run_check  # noqa: E402
 from grader.course import choice  # noqa: E402
@@ -26,7 +32,50 @@ from grader.sandbox import preload  # noqa: E402
 from tests.accelerator import simulated  # noqa: E402
 
 SEED = 3
+OUTSIDE_TORCH = "Outside of torch"
 ELSEWHERE = ("Expected all tensors to be on the same device", "device meta", "device cpu", "indices should be either")
+
+
+class OwnPeak(PeakMemory):
+    """The peak of Python's memory without what the simulation itself takes for each of its tensors. Between two changes
+    of their number it is the same."""
+
+    each = 0  # bytes that a tensor there takes beyond those of a plain one
+
+    def note(self) -> None:
+        """The peak since the last change."""
+        if tracemalloc.is_tracing():
+            simulations = self.each * simulated.MODULE.memory.tensors
+            self._own = max(self._own, TRACED()[1] - simulations)
+            RESET_PEAK()
+
+    def __enter__(self) -> OwnPeak:
+        super().__enter__()
+        self._own = 0
+        self._held = self._before - self.each * simulated.MODULE.memory.tensors
+        simulated.MODULE.memory.changes = self.note
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        simulated.MODULE.memory.changes = lambda: None
+        self.note()
+        super().__exit__(*exception)
+        if self.measured is not None:
+            self.measured = max(self._own - self._held, 0) + PeakMemory.mapped
+
+    @classmethod
+    def weigh(cls) -> None:
+        """Finds out what a tensor there takes."""
+
+        def taken(device: str) -> int:
+            before = TRACED()[0]
+            held = [torch.ones(1, device=device) for _time in range(100)]
+            return (TRACED()[0] - before) // len(held)
+
+        tracemalloc.start()
+        taken(simulated.NAME)  # what Python makes once
+        cls.each = taken(simulated.NAME) - taken("cpu")
+        tracemalloc.stop()
 
 
 def verdicts(step: Solution, replaced: dict[str, object] | None, device: str) -> Iterator[tuple[str, Verdict]]:
@@ -60,6 +109,20 @@ def left_behind(step: Solution) -> Iterator[dict[str, str]]:
         yield {"step": step.name, "who": wrong.name, "refused": str(refused), "says": on_cpu.message}
 
 
+def outside_torch(step: Solution) -> Iterator[dict[str, str]]:
+    """Right variants that hold an array as large as the matrix of scores beside torch, and whether that is refused."""
+    for other in (one for one in step.variants if "flash_attention" in one.replaced):
+        attend = other.replaced["flash_attention"]
+
+        def beside(query: torch.Tensor, key: torch.Tensor, *more: object, attend: Any = attend) -> torch.Tensor:
+            held = np.zeros((query.shape[-2], key.shape[-2]), dtype=np.float32)
+            context: torch.Tensor = attend(query, key, *more)
+            return context + float(held[0, 0])
+
+        found = dict(verdicts(step, {"flash_attention": beside}, simulated.NAME))["test_memory"]
+        yield {"step": step.name, "who": other.name, "refused": str(OUTSIDE_TORCH in found.message)}
+
+
 def loosened(step: Solution) -> Iterator[dict[str, str]]:
     """Right solutions that are refused where products are rounded to TF32."""
     for allow in LOOSE:
@@ -74,12 +137,13 @@ def main(what: str, chosen: str, *more: str) -> None:
     simulated.install()
     devices.accelerator.cache_clear()
     preload.load_torch()
+    OwnPeak.weigh()
+    modes.PeakMemory = OwnPeak  # type: ignore[misc]
+    sweeps = {"right": right, "left_behind": left_behind, "outside_torch": outside_torch, "loosened": loosened}
     names = choice.chosen([chosen])
     for step in solutions():
         if step.name in names and not step.lacking:
-            for found in {"right": right, "left_behind": left_behind, "loosened": loosened}[what](
-                step, *map(int, more)
-            ):
+            for found in sweeps[what](step, *map(int, more)):
                 print(json.dumps(found), flush=True)
     sys.stdout.flush()
     os._exit(0)  # torch ends a Python backend by freeing what Python has freed before

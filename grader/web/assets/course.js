@@ -1,5 +1,5 @@
 // The page: where it is, what the session says, and which column shows it.
-import { el, icon, t, unseen } from "./kit.js";
+import { el, Fault, icon, t, unseen } from "./kit.js";
 import { drawMap, short } from "./map.js";
 import { StepPlace } from "./step.js";
 import { LabPlace } from "./lab.js";
@@ -125,6 +125,15 @@ document.addEventListener("click", (event) => {
   go(link.getAttribute("href"));
 });
 addEventListener("popstate", show);
+const alarm = (sentence) => {
+  lost.textContent = sentence;
+  lost.hidden = false;
+};
+addEventListener("unhandledrejection", (event) => {
+  if (!(event.reason instanceof Fault)) return;
+  event.preventDefault();
+  alarm(event.reason.message);
+});
 
 build();
 const stream = new EventSource("/events");
@@ -136,7 +145,4 @@ stream.addEventListener("state", (event) => {
   say(before);
 });
 stream.addEventListener("lab", (event) => place?.lab?.(JSON.parse(event.data)));
-stream.onerror = () => {
-  lost.textContent = t("The session has ended. To continue, type: make course");
-  lost.hidden = false;
-};
+stream.onerror = () => alarm(t("The session has ended. To continue, type: make course"));

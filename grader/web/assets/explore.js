@@ -7,12 +7,17 @@ const [TYPING, WRITTEN, DROPPED] = [40, 60, 0.2]; // milliseconds after the last
 
 export const mount = (root) => new Explore(root);
 
-// An answer: JSON, and bytes after it.
-async function ask(what, question, signal) {
+async function post(what, question, signal) {
   const answer = await fetch(`/data/explore/${what}`, {
     method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(question), signal,
   });
-  if (!answer.ok) throw new Error(t("The session has ended. To continue, type: make course"));
+  if (!answer.ok) throw new Error((await answer.json().catch(() => ({}))).error ?? t("The session has ended. To continue, type: make course"));
+  return answer;
+}
+
+// An answer: JSON, and bytes after it.
+async function ask(what, question, signal) {
+  const answer = await post(what, question, signal);
   const bytes = await answer.arrayBuffer();
   const length = new DataView(bytes).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(bytes.slice(4, 4 + length)));
@@ -61,7 +66,7 @@ class Explore {
       (this.body = el("div", { class: "look-body" },
         el("section", { class: "look-all" }, el("h2", {}, t("Heads")), this.heads, el("button", { type: "button", onclick: () => this.#silenceEach() }, t("Silence each head in turn"))),
         el("section", { class: "look-one" }, el("div", { class: "look-title" }, this.title, zoom("−", t("Zoom out"), 2), zoom("+", t("Zoom in"), 0.5)), this.maps,
-          el("p", { class: "look-quiet" }, t("Each row is a token that attends, each column a token attended to. Arrow keys move, + and − zoom."))),
+          el("p", { class: "look-quiet" }, t("Each row is a token that attends, each column a token attended to. Arrow keys move, + and − zoom."), " ", t("Ctrl with the wheel zooms too, and what is enlarged can be dragged."))),
         next)));
     this.line.addEventListener("pointerover", ({ target }) => target.dataset.place && this.#at([Number(target.dataset.place), null]));
     new ResizeObserver(() => this.#draw()).observe(this.maps);
@@ -94,14 +99,14 @@ class Explore {
   }
 
   #drawWhose() {
-    const { whose, faults } = this.about;
+    const { whose, faults, device } = this.about;
     const sentences = Object.entries({
       yours: t("Your code: steps {steps}."),
       reference: t("Not passing yet, so the reference's code runs: steps {steps}."),
       kit: t("Not passing yet, and this copy has no reference, so a simple part of the kit's own runs: steps {steps}."),
     }).map(([whom, sentence]) => [Object.keys(whose).filter((one) => whose[one] === whom).map((one) => Number(one.slice(4, 6))), sentence]);
     this.whose.replaceChildren(
-      el("summary", {}, t("{count} of 12 steps are yours", { count: sentences[0][0].length })),
+      el("summary", {}, t("{count} of 12 steps are yours; computed on {device}", { count: sentences[0][0].length, device })),
       ...sentences.filter(([steps]) => steps.length).map(([steps, sentence]) => el("p", {}, sentence.replace("{steps}", steps.join(", ")))),
       ...Object.values(faults).map((fault) => el("p", {}, fault)));
   }
@@ -261,7 +266,15 @@ class Explore {
     const map = new HeadMap(canvas);
     map.label = el("figcaption", {});
     map.figure = el("figure", {}, map.label, canvas);
-    canvas.addEventListener("pointermove", (event) => this.#at(map.under(event) ?? this.cell));
+    canvas.addEventListener("pointermove", (event) => {
+      if (event.buttons && event.pointerType === "mouse") this.#pan(event.movementX, event.movementY);
+      else this.#at(map.under(event) ?? this.cell);
+    });
+    canvas.addEventListener("wheel", (event) => { // the page scrolls unless Ctrl is held; a pinch is the same event
+      if (!event.ctrlKey) return;
+      event.preventDefault();
+      this.#zoom(event.deltaY > 0 ? 1.25 : 0.8, map.under(event));
+    }, { passive: false });
     canvas.addEventListener("keydown", (event) => this.#moveCell(event));
     return map;
   }
@@ -296,13 +309,20 @@ class Explore {
   #sentences(first, second, query, rows) {
     const name = (place) => shown(first.tokens[place]);
     if (query < 0) return [second ? this.#difference(first, second) : t("Point at a token: arcs lead to what it attends to in this head.")];
-    const key = this.cell[1] ?? [...rows[0][0].keys()].reduce((best, one) => (rows[0][0][one] > rows[0][0][best] ? one : best), 0);
+    const key = this.cell[1] ?? this.#largest();
     const said = [`${name(query)} → ${name(key)}  ${rows.map(([weights]) => percent(weights[key])).join(" · ")}`];
     if (first.expected[query - 1]) {
       said.push(t("Expected here: {tokens}", { tokens: first.expected[query - 1].filter(([, chance]) => chance >= 0.005).map(([token, chance]) => `${shown(token)} ${percent(chance)}`).join(", ") }));
     }
     if (second) said.push(this.#difference(first, second));
     return said;
+  }
+
+  // The key that the query looked at attends to most.
+  #largest() {
+    const [{ tokens: { length: n } }] = this.looks;
+    const row = this.#weights(this.looks[0]).subarray((this.cell?.[0] ?? n - 1) * n).subarray(0, n);
+    return row.reduce((best, weight, place) => (weight > row[best] ? place : best), 0);
   }
 
   #difference(first, second) {
@@ -339,9 +359,15 @@ class Explore {
     this.#at(cell);
   }
 
-  #zoom(factor) {
-    const n = this.looks[0].tokens.length;
-    this.drawn.forEach((map) => map.scale(factor, [this.cell?.[0] ?? n - 1, this.cell?.[1] ?? n - 1]));
+  #pan(across, down) {
+    this.drawn.forEach((map) => map.pan(across, down));
+    this.#draw();
+  }
+
+  #zoom(factor, around) {
+    if (!this.looks.length) return;
+    const last = this.looks[0].tokens.length - 1;
+    this.drawn.forEach((map) => map.scale(factor, around ?? [this.cell?.[0] ?? last, this.cell?.[1] ?? this.#largest()]));
     this.#draw();
   }
 
@@ -391,11 +417,17 @@ class Explore {
   }
 
   async #stream(view, into, signal) {
-    const question = { view: { ...view, seed: Math.floor(Math.random() * 1e6) }, ids: [], ...this.next.drawing };
-    for (let token = 0; token < WRITTEN; token++) {
-      const { ids, text } = await ask("next", question, signal);
-      question.ids = ids;
-      into.textContent += text;
+    const answer = await post("write", { view: { ...view, seed: Math.floor(Math.random() * 1e6) }, ids: [], count: WRITTEN, ...this.next.drawing }, signal);
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let kept = ""; ;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const lines = (kept + value).split("\n");
+      kept = lines.pop();
+      for (const { text = "", error } of lines.map((line) => JSON.parse(line))) {
+        if (error) throw new Error(error);
+        into.textContent += text;
+      }
     }
   }
 }

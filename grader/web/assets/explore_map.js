@@ -54,7 +54,7 @@ export class HeadMap {
     if (!width) return;
     const ratio = devicePixelRatio || 1;
     const count = zoom.count ? Math.min(zoom.count, n) : n;
-    const [top, left] = [0, 1].map((axis) => Math.max(0, Math.min(zoom.first ? zoom.first[axis] : 0, n - count)));
+    const [top, left] = [0, 1].map((axis) => Math.max(0, Math.min(zoom.first ? Math.round(zoom.first[axis]) : 0, n - count)));
     const roomy = width / count > 8.5;
     const margin = roomy ? Math.min(84, width / 4) : 0;
     const cell = (width - margin - 1) / count;
@@ -126,10 +126,16 @@ export class HeadMap {
     return row < 0 || column < 0 || row >= this.count || column >= this.count ? null : [this.top + row, this.left + column];
   }
 
+  // Moves what is seen by so many pixels.
+  pan(across, down) {
+    if (!this.zoom.count) return;
+    this.zoom.first = [down, across].map((by, axis) => Math.max(0, Math.min(this.zoom.first[axis] - by / this.cell, this.n - this.count)));
+  }
+
   // Closer (or, with a factor above 1, farther away), around a cell.
   scale(factor, [query, key]) {
     const count = Math.round(Math.max(8, Math.min(this.n, this.count * factor)));
-    this.zoom = count >= this.n ? { first: 0, count: 0 } : { count, first: [query, key].map((place) => place - (count >> 1)) };
+    this.zoom = count >= this.n ? { first: 0, count: 0 } : { count, first: [query, key].map((place) => Math.max(0, Math.min(place - (count >> 1), this.n - count))) };
   }
 
   // Moves what is seen so that a cell is in it.

@@ -37,8 +37,11 @@ export function html(text) {
   return made.content;
 }
 
+// What went wrong in the server, as it says it.
+export class Fault extends Error {}
+
 async function answered(answer) {
-  if (!answer.ok) throw new Error(`${answer.status} ${answer.url}`);
+  if (!answer.ok) throw new Fault((await answer.json().catch(() => ({}))).error ?? `${answer.status} ${answer.url}`);
   return answer.json();
 }
 

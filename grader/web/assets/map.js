@@ -9,6 +9,10 @@ const STATES = {
   calm: "not valid Python yet", waiting: "not graded yet", away: "not begun",
 };
 
+// Minutes and difficulty of a step, as its lesson says them.
+export const effort = ({ effort: said, difficulty }) => said && el("span", { class: "small effort", title: t("Difficulty: {number} of 3", { number: difficulty }) },
+  said.replace(/[●○]+/, ""), el("span", { "aria-hidden": "true" }, said.replace(/[^●○]+/, "")), unseen(t("Difficulty: {number} of 3", { number: difficulty })));
+
 let drawn = "";
 
 export function drawMap(map, state, kind, place, next) {
@@ -21,8 +25,8 @@ export function drawMap(map, state, kind, place, next) {
     el("a", { href: path, class: name, "aria-current": current && "page" }, ...inside);
 
   const step = (one) => link(`/step/${one.number}`, kind === "step" && one.name === place, `row ${one.status}`,
-    icon(one.status), el("span", { class: "number" }, one.number), el("span", { class: "title" }, short(one.title)),
-    unseen(`, ${t(STATES[one.status])}`), one.status !== "away" && one.most && el("span", { class: "worth" }, `${one.score}/${one.most}`));
+    icon(one.status), el("span", { class: "number" }, one.number), el("span", { class: "title" }, short(one.title), unseen(`, ${t(STATES[one.status])}`),
+      one.status !== "pass" && effort(one)), one.status !== "away" && one.most && el("span", { class: "worth" }, `${one.score}/${one.most}`));
   const lab = (one) => link(`/lab/${one.name}`, kind === "lab" && one.name === place, "row lab",
     icon(one.done ? "flask-done" : "flask"), el("span", { class: "title" }, unseen(`${t("Lab")}: `), short(one.title)),
     one.done && unseen(`, ${t("done")}`));
@@ -40,7 +44,7 @@ export function drawMap(map, state, kind, place, next) {
 
   map.replaceChildren(
     next ? link(`/step/${next.number}`, kind === "step" && next.name === place, "next", el("span", { class: "small" }, t("Next")),
-      el("span", {}, `${next.number} ${short(next.title)}`), icon("onward"))
+      el("span", {}, `${next.number} ${short(next.title)}`), icon("onward"), effort(next))
       : el("p", { class: "next" }, icon("pass"), t("Every step passes. Well done.")),
     ...state.tracks.map(track),
   );

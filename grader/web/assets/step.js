@@ -1,6 +1,6 @@
 // A step: its lesson with hints in the middle, its verdict on the right, and after green what was built and what comes next.
 import { el, get, html, icon, post, t, unseen } from "./kit.js";
-import { short } from "./map.js";
+import { effort, short } from "./map.js";
 import { toDo } from "./course.js";
 
 export class StepPlace {
@@ -35,9 +35,9 @@ export class StepPlace {
   }
 
   async read() {
-    const { html: text, hints, effort, difficulty } = await get(`/data/lesson/${this.name}`);
+    const { html: text, hints, ...said } = await get(`/data/lesson/${this.name}`);
     this.lesson.replaceChildren(
-      effort && el("p", { class: "small kind", title: t("Difficulty: {number} of 3", { number: difficulty }) }, effort, unseen(t("Difficulty: {number} of 3", { number: difficulty }))),
+      said.effort && el("p", { class: "kind" }, effort(said)),
       html(text || `<p>${t("There is no lesson for this step.")}</p>`));
     this.drawHints(hints);
   }
@@ -81,7 +81,7 @@ export class StepPlace {
     this.graded = true;
     for (const one of this.verdict.querySelectorAll("details[data-key]")) if (open.has(one.dataset.key)) one.open = open.get(one.dataset.key);
     const code = this.verdict.querySelector(":scope > .code");
-    const line = code?.querySelector(".fault") ?? code?.querySelector(".about");
+    const line = [".fault", ".body", ".about"].map((one) => code?.querySelector(one)).find(Boolean);
     if (line) code.scrollTop = line.offsetTop - code.clientHeight / 3;
   }
 

@@ -1,14 +1,18 @@
-"""How much memory a computation takes: the most bytes that were allocated at once, above what was there before it."""
+"""What a computation takes: its time, and the most bytes that were allocated at once above what was there before."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import torch
 
 from grader.calls import devices
+
+Answer = TypeVar("Answer")
 
 
 def peak_bytes(compute: Callable[[], object], device: str = "cpu") -> int:
@@ -35,6 +39,25 @@ def peak_bytes(compute: Callable[[], object], device: str = "cpu") -> int:
         now += event.nbytes()
         most = max(most, now)
     return most
+
+
+def timed(compute: Callable[[], Answer], device: str) -> tuple[float, Answer]:
+    """Seconds, and what was computed. On the CPU those of one processor, of one thread: several threads that wait for
+    each other beside other programs take time that is no work. On a GPU the time until it is done."""
+    if device == "cpu":
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            began = time.process_time()
+            answer = compute()
+            return time.process_time() - began, answer
+        finally:
+            torch.set_num_threads(threads)
+    devices.synchronise(device)
+    began = time.perf_counter()
+    answer = compute()
+    devices.synchronise(device)
+    return time.perf_counter() - began, answer
 
 
 def warm_up() -> None:

@@ -25,6 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from grader.base.language import gettext as _
+from grader.calls import devices
 from grader.labs import parts
 
 from . import code, weights
@@ -66,10 +67,16 @@ class Look(msgspec.Struct):
 
 
 class Engine:
-    """Answers questions about views; models and the last looks are kept."""
+    """Answers questions about views on one device; models and the last looks are kept, what was seen on the CPU.
 
-    def __init__(self, folder: Path, right: frozenset[str]) -> None:
-        self.folder = folder
+    Raises Stop where the device is not there.
+    """
+
+    def __init__(self, folder: Path, right: frozenset[str], device: str = "cpu") -> None:
+        if not devices.is_there(device):
+            said = _("There is no {device} device here. Type: python -m grader {command} --device cpu")
+            raise parts.Stop(said.format(device=device, command="explore"))
+        self.folder, self.device = folder, device
         self.codes = {"yours": code.chosen(folder, right)}
         self._weights: dict[tuple[str, float], weights.Weights] = {}
         self._models: dict[tuple[Any, ...], nn.Module] = {}
@@ -100,6 +107,7 @@ class Engine:
             with parts.blamed_on(self.folder):
                 model = self.code(view.code).new_gpt(read.sizes, view.dropout)
                 read.fill(model, view.trained)
+                model.to(self.device)
             self._models[key] = model
         return self._models[key]
 
@@ -124,7 +132,7 @@ class Engine:
             torch.manual_seed(view.seed)
             model.train(view.dropout > 0)
             began = time.perf_counter()
-            logits = model(torch.tensor([ids]))[0][0].float()
+            logits = model(torch.tensor([ids], device=self.device))[0][0].float().cpu()
             seconds = time.perf_counter() - began
         if not watched.maps:
             raise parts.Stop(_("The blocks do not call their submodule `attn`, so no weights can be read."))
@@ -144,7 +152,7 @@ class Engine:
         norm, head = model.get_submodule("ln_f"), model.get_submodule("lm_head")
         with parts.blamed_on(self.folder):
             chances = torch.softmax(head(norm(torch.stack(streams))).float(), -1)  # (layers, vocabulary)
-        return [(int(token), float(chance)) for chance, token in zip(*chances.max(-1))]
+        return [(int(token), float(chance)) for chance, token in zip(*chances.cpu().max(-1))]
 
     def about(self) -> dict[str, Any]:
         """Whose code there is, and which parameters; a checkpoint that can't be read is a fault, and left out."""
@@ -155,7 +163,13 @@ class Engine:
                 found.append(weights.described(name))
             except parts.Stop as stop:
                 faults[name] = str(stop)
-        return {"whose": own.whose, "faults": faults, "flash": own.flash_attention is not None, "weights": found}
+        return {
+            "whose": own.whose,
+            "faults": faults,
+            "device": devices.label(self.device),
+            "flash": own.flash_attention is not None,
+            "weights": found,
+        }
 
     # --- answers: what a page is told, and bytes ---
 
@@ -201,7 +215,7 @@ class Engine:
             changed = Watched(self.code(view.code), heads).changing(model, silenced)
             with parts.blamed_on(self.folder), torch.no_grad(), changed:
                 torch.manual_seed(view.seed)
-                logits = model(torch.tensor([look.ids]))[0][0, -1].float()
+                logits = model(torch.tensor([look.ids], device=self.device))[0][0, -1].float().cpu()
             effects.append(round(float(logits.softmax(-1)[likeliest] - before), 4))
         return {"effects": effects}, b""
 
@@ -210,7 +224,7 @@ class Engine:
     ) -> tuple[dict[str, Any], bytes]:
         """One token more, drawn by step 12's `generate`, which knows no top-p: the model's logits are cut for it."""
         model, read = self.model(view), self.read(view.weights)
-        held = torch.tensor([ids or self.ids(view)[0]])
+        held = torch.tensor([ids or self.ids(view)[0]], device=self.device)
         torch.manual_seed(view.seed + held.shape[1])
         watched = Watched(self.code(view.code), read.sizes[3])
         with parts.blamed_on(self.folder), torch.no_grad(), watched.changing(model, view):
@@ -279,23 +293,23 @@ class Watched:
     def _attend(self, attn: Any, view: View, x: Tensor) -> Tensor:
         """Attention of steps 7, 3, 4, 5 and 10 with the parameters of `attn`: (B, T, D) -> (B, T, D)."""
         query, key, value = self._heads_of(attn, x)
-        mask = self.code.causal_mask(x.shape[1]) if view.mask else None
+        mask = self.code.causal_mask(x.shape[1], x.device) if view.mask else None
         context, weights = self.code.attention(query, key, value, mask)  # (B, H, T, d), (B, H, T, T)
         if attn.training and view.dropout:
             weights = self.code.dropout(weights, view.dropout, True)
             context = weights.matmul(value)
         elif view.flash and self.code.flash_attention is not None:
             context = self.code.flash_attention(query, key, value, is_causal=view.mask, block_size=FLASH_BLOCK)
-        self.maps.append(weights[0].half())
+        self.maps.append(weights[0].half().cpu())
         out: Tensor = self.code.dropout(attn.c_proj(self.code.merge_heads(context)), view.dropout, attn.training)
         return out
 
     def _note_weights(self, attn: Any, inputs: Any, named: dict[str, Any], output: Tensor) -> None:
         x = inputs[0] if inputs else next(iter(named.values()))
-        context, weights = self.code.attention(*self._heads_of(attn, x), self.code.causal_mask(x.shape[1]))
+        context, weights = self.code.attention(*self._heads_of(attn, x), self.code.causal_mask(x.shape[1], x.device))
         again = F.linear(self.code.merge_heads(context), attn.c_proj.weight, attn.c_proj.bias)
         self.agrees &= bool((again - output).abs().max() <= AGREE * (1 + output.abs().max()))
-        self.maps.append(weights[0].half())
+        self.maps.append(weights[0].half().cpu())
 
     def _note_stream(self, _block: nn.Module, _inputs: Any, output: Tensor) -> None:
         self.streams.append(output[0, -1])

@@ -16,6 +16,7 @@ import msgspec
 import torch
 
 from grader.base import language
+from grader.calls import devices
 from grader.labs import parts
 
 from .engine import Engine, View
@@ -35,8 +36,9 @@ def answer(engine: Engine, asked: dict[str, Any]) -> tuple[dict[str, Any], bytes
     return engine.following(view, asked["ids"], asked["temperature"], asked["top_k"], asked["top_p"])
 
 
-def main(folder: str, right: str, spoken: str) -> None:
-    """Answers until its input ends. `right` has the steps of the learner's that are right, with commas between."""
+def main(folder: str, right: str, spoken: str, device: str) -> None:
+    """Answers until its input ends. `right` has the steps of the learner's that are right, with commas between;
+    `device` is as torch names it, or `all`."""
     torch.set_num_threads(1)  # the models are so small that a second thread costs more than it saves
     with os.fdopen(os.dup(1), "wb") as out, language.use(spoken):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -44,7 +46,7 @@ def main(folder: str, right: str, spoken: str) -> None:
         for line in sys.stdin.buffer:
             body = b""
             try:
-                engine = engine or Engine(Path(folder), frozenset(right.split(",")))
+                engine = engine or Engine(Path(folder), frozenset(right.split(",")), devices.one(device))
                 header, body = answer(engine, json.loads(line))
             except parts.Stop as stop:
                 header = {"error": str(stop)}

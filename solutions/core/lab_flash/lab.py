@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from functools import partial
 
@@ -12,13 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from grader.base.language import gettext as _
-from grader.calls import devices
 from grader.labs import plot as lab_plot
 from grader.labs.judged import Judged, first_that
 from grader.labs.lab import Bench, Plot, Results, Table
 from grader.labs.parts import Need, StepCode
 
-from ...capstone.lab_common.memory import peak_bytes, warm_up
+from ...capstone.lab_common.memory import peak_bytes, timed, warm_up
 
 SECONDS = 60.0
 LENGTHS = (256, 512, 1024, 2048, 4096)
@@ -79,7 +77,7 @@ def _measure_one(bench: Bench, name: str, compute: Compute, inputs: Tensor) -> f
     peak = peak_bytes(call, bench.device)
     times = []
     while len(times) < REPEATS and sum(times) < ENOUGH:
-        times.append(_seconds(call, bench.device))
+        times.append(timed(call, bench.device)[0])
     bench.results.add(name=name, T=inputs.shape[-2], ms=1000 * min(times), MiB=peak / MEBI)
     return min(times)
 
@@ -110,19 +108,6 @@ def _naive(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     later = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).triu(1)
     table = torch.matmul(query, key.mT) / math.sqrt(WIDTH)
     return table.masked_fill(later, -math.inf).softmax(3).matmul(value)
-
-
-def _seconds(call: Callable[[], object], device: str) -> float:
-    """CPU time on the CPU, where other programs run too; on a GPU the time until it is done."""
-    if device == "cpu":
-        began = time.process_time()
-        call()
-        return time.process_time() - began
-    devices.synchronise(device)
-    began = time.perf_counter()
-    call()
-    devices.synchronise(device)
-    return time.perf_counter() - began
 
 
 # --- what is shown ---

@@ -151,6 +151,7 @@ def judged(results: Results) -> Judged:
     share = sum(word in read for word in written) / len(written)
     losses = [row["loss"] for row in results.rows]
     chances = sum(chance for _token, chance in results.extra["likely"])
+    learned = losses[-1] < 0.5 * losses[0]  # else what it writes tells of too little training
     shows = {"words": share > 0.6, "sure": chances > 0.3 and losses[-1] < 0.7 * losses[0]}
     because = _("{share:.0%} of the words that it wrote are in the text that it has read.").format(share=share)
-    return Judged(2 if share > 0.6 else 1 if share < 0.25 else 0, because, shows)
+    return Judged(2 if share > 0.6 else 1 if learned and share < 0.25 else 0, because, shows)

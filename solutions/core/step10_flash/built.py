@@ -13,7 +13,7 @@ TOKENS = (256, 512, 1024, 2048, 4096, 8192)
 BLOCK = 64
 
 
-def built(own: ModuleType, words: list[str]) -> Picture:
+def built(own: ModuleType) -> Picture:
     """All weights at once, and one block of them."""
     whole = [own.attention_matrix_bytes(1, 12, tokens) / 2**20 for tokens in TOKENS]
     block = [own.attention_matrix_bytes(1, 12, BLOCK) / 2**20] * len(TOKENS)

@@ -175,9 +175,9 @@ def test_large_scores(student: Implementation, reference: Implementation, draw: 
     query, key = query[:1, :1].repeat(1, 1, 6, 1), key[:1, :1].repeat(1, 1, 102, 1)
     value = draw.normal(1, 1, 510, 3)
     expected = reference.flash_attention(query, key, value, False, 30)
-    got = student.using(largest=True).flash_attention(query, key, value, False, 30)
+    got = student.using(measures=("largest",)).flash_attention(query, key, value, False, 30)
     agree(got, expected, terms=LARGE_SCORES)
-    within_bound(got.largest, (30, 510), 4, 30)
+    within_bound(got.measured("largest"), (30, 510), 4, 30)
 
 
 def large_scores(draw: Draw, tokens: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -231,23 +231,23 @@ def test_memory(student: Implementation, reference: Implementation, draw: Draw) 
             query[..., -1, :], key[..., -1, :] = 20.0, 20.0  # the last of its row by far: a score of 566
             terms = LARGE_SCORES
         expected = reference.flash_attention(query, key, value, *options)
-        got = student.using(largest=True).flash_attention(query, key, value, *options)
+        got = student.using(measures=("largest",)).flash_attention(query, key, value, *options)
         agree(got, expected, terms=terms)
-        within_bound(got.largest, (num_queries, num_keys), width, options[1] if options else DEFAULT_BLOCK)
+        within_bound(got.measured("largest"), (num_queries, num_keys), width, options[1] if options else DEFAULT_BLOCK)
     # As a NumPy array or as lists the matrix takes memory outside of torch. Small inputs first, so that what Python
     # makes once is there already.
     query, key, value = draw.normal(1, 1, 32, width), draw.normal(1, 1, 512, width), draw.normal(1, 1, 512, width)
-    student.using(peak=True).flash_attention(query[..., :2, :], key[..., :4, :], value[..., :4, :], False, 2)
+    student.using(measures=("peak",)).flash_attention(query[..., :2, :], key[..., :4, :], value[..., :4, :], False, 2)
     expected = reference.flash_attention(query, key, value, False, 32)
-    got = student.using(peak=True).flash_attention(query, key, value, False, 32)
+    got = student.using(measures=("peak",)).flash_attention(query, key, value, False, 32)
     agree(got, expected, terms=512)
     most = BYTES * most_elements((32, 512), width, 32)
     holds(
-        got.peak <= most,
+        got.measured("peak") <= most,
         _(
             "Outside of torch, in arrays of NumPy or in lists, the call took {got} bytes, and at most {most} are "
             "allowed: the whole matrix of scores has no place there either."
-        ).format(got=got.peak, most=most),
+        ).format(got=got.measured("peak"), most=most),
     )
 
 

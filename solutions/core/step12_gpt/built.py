@@ -18,8 +18,8 @@ SHOWN = 8
 
 def built(own: ModuleType, words: list[str]) -> Picture:
     """The likeliest next tokens."""
-    korean = any("가" <= letter <= "힣" for letter in "".join(words))
-    tensors, kept = training.read(programs.shipped("ko" if korean else "en"))
+    language = programs.language_of(" ".join(words), "en")
+    tensors, kept = training.read(programs.shipped(language))
     cut = pieces.Pieces(kept["pieces"])
     model = own.GPT(*training.Shape(**kept["shape"]).sizes).eval()
     training.load_parameters(model, tensors)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -13,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from grader.base.language import gettext as _
-from grader.calls import devices
 from grader.labs import plot as lab_plot
 from grader.labs.judged import Judged, first_that
 from grader.labs.lab import Bench, Plot, Results, Table
@@ -102,9 +100,9 @@ def measure(bench: Bench) -> None:
         writer(ids[:, : length - 1], caches)
         took: dict[str, list[float]] = {WITH: [], WITHOUT: []}
         for end in range(length, length + REPEATS):
-            seconds, one = _timed(partial(writer, ids[:, end - 1 : end], caches), bench.device)
+            seconds, one = memory.timed(partial(writer, ids[:, end - 1 : end], caches), bench.device)
             took[WITH].append(seconds)
-            seconds, whole = _timed(partial(writer, ids[:, :end]), bench.device)
+            seconds, whole = memory.timed(partial(writer, ids[:, :end]), bench.device)
             took[WITHOUT].append(seconds)
         apart = float((_logits(one)[:, -1] - _logits(whole)[:, -1]).abs().max())
         for way, seconds_each in took.items():
@@ -124,19 +122,6 @@ def _no_dropout(gpt: Callable[..., object]) -> dict[str, Any]:
 def _logits(answer: Any) -> Tensor:
     """Of a GPT that gives the loss too, the first."""
     return answer[0] if isinstance(answer, tuple) else answer
-
-
-def _timed(call: Callable[[], Any], device: str) -> tuple[float, Any]:
-    """Seconds of processor on the CPU, where other programs run too; on a GPU the time until it is done."""
-    if device == "cpu":
-        began = time.process_time()
-        answer = call()
-        return time.process_time() - began, answer
-    devices.synchronise(device)
-    began = time.perf_counter()
-    answer = call()
-    devices.synchronise(device)
-    return time.perf_counter() - began, answer
 
 
 # --- what is shown ---

@@ -233,17 +233,17 @@ def _fits(
     drawn = [draw.normal(tokens, width) for _input in range(3)]
     turned = [[rows.roll(7 * head, dims=0) for head in range(shape[0] * shape[1])] for rows in drawn]
     query, key, value = (torch.stack(heads).view(*shape, tokens, width) for heads in turned)
-    got = student.using(largest=True).window_attention(query, key, value, *options)
+    got = student.using(measures=("largest",)).window_attention(query, key, value, *options)
     agree(got, reference.window_attention(query, key, value, *options), terms=tokens)
     allowed = shape[0] * shape[1] * 4 * (tokens + window) * (max(window, width) + num_global + 1)
     holds(
-        got.largest <= allowed,
+        got.measured("largest") <= allowed,
         _(
             "The largest tensor made has {largest} elements. With {batch} sequences, {heads} heads, {tokens} tokens, "
             "d = d_v = {width}, window = {window} and num_global = {num_global} at most {allowed} are allowed; a "
             "matrix of all pairs of tokens would have {matrix}."
         ).format(
-            largest=got.largest,
+            largest=got.measured("largest"),
             batch=shape[0],
             heads=shape[1],
             tokens=tokens,

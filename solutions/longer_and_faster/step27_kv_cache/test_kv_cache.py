@@ -294,8 +294,8 @@ def test_generate(student: Implementation, reference: Implementation, draw: Draw
     theirs, ours = models(student, reference, draw)
     for batch, tokens, count in ((1, 1, 3), (3, 4, 6), (2, 5, 1), (8, 3, BLOCK - 3)):
         idx = draw.integers(0, VOCABULARY, batch, tokens)
-        got = student.using(products=True).generate_cached(theirs, idx, count)
-        expected = reference.using(products=True).generate_cached(ours, idx, count)
+        got = student.using(measures=("products",)).generate_cached(theirs, idx, count)
+        expected = reference.using(measures=("products",)).generate_cached(ours, idx, count)
         exactly(got, expected)
         unmodified(got)
         if count > tokens > 1:  # of few tokens any way costs little
@@ -309,8 +309,8 @@ def test_every_token_goes_through_once(student: Implementation, reference: Imple
     """All matrix products take at most 1.5 times those of one pass over all tokens."""
     theirs, ours = models(student, reference, draw)
     idx = draw.integers(0, VOCABULARY, 2, 8)
-    got = student.using(products=True).generate_cached(theirs, idx, BLOCK - 8)
-    expected = reference.using(products=True).generate_cached(ours, idx, BLOCK - 8)
+    got = student.using(measures=("products",)).generate_cached(theirs, idx, BLOCK - 8)
+    expected = reference.using(measures=("products",)).generate_cached(ours, idx, BLOCK - 8)
     exactly(got, expected)
     at_the_price_of_one_pass(got, expected, ours, 8)
 
@@ -320,7 +320,7 @@ def at_the_price_of_one_pass(got: Answer, expected: Answer, model: Handle, token
     text = expected.tensor()
     total = text.shape[1]
     operations = got.not_below(_operations(got), _operations(expected))
-    ratio = operations / _operations(model.using(products=True)(text))
+    ratio = operations / _operations(model.using(measures=("products",))(text))
     holds(
         ratio <= MOST,
         _(
@@ -331,7 +331,7 @@ def at_the_price_of_one_pass(got: Answer, expected: Answer, model: Handle, token
 
 
 def _operations(answer: Answer) -> int:
-    return sum(answer.products.values())
+    return sum(answer.measured("products").values())
 
 
 @points(0.5)

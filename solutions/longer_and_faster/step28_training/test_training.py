@@ -104,11 +104,11 @@ def test_checkpointed_saves_memory(student: Implementation, reference: Implement
     for layers in (few, many):
         pair = twins(student, reference, draw, "CheckpointedGPT", VOCABULARY, tokens, layers, 2, WIDTH)
         theirs, ours = (model.train() for model in pair)
-        got = theirs.using(gradients=True, saved=True)(inputs, targets)
+        got = theirs.using(gradients=True, measures=("saved",))(inputs, targets)
         agree(got, ours.using(gradients=True)(inputs, targets), terms=1000)
-        saved.append(got.saved)
+        saved.append(got.measured("saved"))
         usual = reference.GPT(VOCABULARY, tokens, layers, 2, WIDTH)
-        plain.append(usual.using(gradients=True, saved=True)(inputs, targets).saved)
+        plain.append(usual.using(gradients=True, measures=("saved",))(inputs, targets).measured("saved"))
     growth, usual_growth = ((counts[1] - counts[0]) / (many - few) for counts in (saved, plain))
     allowed = batch * tokens * WIDTH
     holds(
@@ -285,13 +285,13 @@ def test_bfloat16(student: Implementation, reference: Implementation, draw: Draw
     before = theirs.parameters()
     batches = texts(draw, (2, BLOCK), (2, BLOCK))
     expected = reference.train_step(ours, right, batches, RATE, 1.0, "bfloat16").value
-    got = student.using(products=True).train_step(theirs, made, batches, RATE, 1.0, "bfloat16")
+    got = student.using(measures=("products",)).train_step(theirs, made, batches, RATE, 1.0, "bfloat16")
     value = got.value
     holds(
         isinstance(value, tuple) and len(value) == 2 and all(isinstance(number, float) for number in value),
         _("train_step should return two Python floats, (loss, norm)."),
     )
-    share = got.products.get("bfloat16", 0) / max(sum(got.products.values()), 1)
+    share = got.measured("products").get("bfloat16", 0) / max(sum(got.measured("products").values()), 1)
     holds(
         share > 0.8,
         _("{share:.0%} of the work of matrix products was done in bfloat16, and it should be nearly all.").format(
@@ -313,8 +313,8 @@ def test_bfloat16(student: Implementation, reference: Implementation, draw: Draw
     )
     moved = [name for name in after if not torch.equal(after[name], before[name])]
     holds(bool(moved), _("The step in bfloat16 left all parameters as they were."))
-    plain = student.using(products=True).train_step(theirs, made, batches, RATE)
-    holds("bfloat16" not in plain.products, _("Without a precision some matrix products were in bfloat16."))
+    plain = student.using(measures=("products",)).train_step(theirs, made, batches, RATE)
+    holds("bfloat16" not in plain.measured("products"), _("Without a precision some matrix products were in bfloat16."))
     for precision in ("bfloat16", "float32"):
         given, _ours = noting_models(theirs, ours, draw)
         student.train_step(given, given.optimizer(), batches, RATE, 1.0, precision)
@@ -418,11 +418,14 @@ def test_evaluate(student: Implementation, reference: Implementation, draw: Draw
         batches = texts(draw, *sizes)
         expected = reference.evaluate(ours, batches)
         theirs.train()
-        got = student.using(saved=True, strided=True).evaluate(theirs, batches)
+        got = student.using(measures=("saved",), strided=True).evaluate(theirs, batches)
         unmodified(got)
         note = _("The model was made with dropout = 0.5 and given in training mode.")
         agree(got, expected, terms=KEPT_IN_FLOAT32, note=note)
-        holds(got.saved == 0, _("evaluate kept {count} numbers for a backward pass.").format(count=got.saved))
+        holds(
+            got.measured("saved") == 0,
+            _("evaluate kept {count} numbers for a backward pass.").format(count=got.measured("saved")),
+        )
         holds(
             theirs.is_training(),
             _("The model was given in training mode, and evaluate did not leave all of it in training mode."),

@@ -197,15 +197,15 @@ def test_the_kernel_does_it_causal(student: Implementation, reference: Implement
 def _by_a_kernel(student: Implementation, reference: Implementation, draw: Draw, is_causal: bool) -> None:
     tokens = 256
     query, key, value = (draw.normal(1, 1, tokens, 8) for _input in range(3))
-    got = student.using(largest=True, launches=True, part=0).flash_forward(query, key, value, is_causal)
+    got = student.using(measures=("largest", "launches"), part=0).flash_forward(query, key, value, is_causal)
     agree(got, reference.flash_forward(query, key, value, is_causal), terms=tokens)
-    holds(got.launches > 0, _("No kernel was launched: nothing ran that is decorated with `@triton.jit`."))
+    holds(got.measured("launches") > 0, _("No kernel was launched: nothing ran that is decorated with `@triton.jit`."))
     holds(
-        got.largest < tokens * tokens,
+        got.measured("largest") < tokens * tokens,
         _(
             "The largest tensor made has {largest} elements; with {tokens} queries and as many keys the matrix of "
             "all pairs has {matrix}, and no tensor may hold as many."
-        ).format(largest=got.largest, tokens=tokens, matrix=tokens * tokens),
+        ).format(largest=got.measured("largest"), tokens=tokens, matrix=tokens * tokens),
     )
 
 

@@ -9,7 +9,7 @@ SAYS = N_("Your waves: at each position their heights are different, and that te
 POSITIONS, WIDTH = 60, 16
 
 
-def built(own: ModuleType, words: list[str]) -> Picture:
+def built(own: ModuleType) -> Picture:
     """Four columns of the encoding."""
     waves = own.sinusoidal_encoding(POSITIONS, WIDTH)
     columns = (0, 2, 4, 6)

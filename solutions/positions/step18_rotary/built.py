@@ -13,7 +13,7 @@ SAYS = N_(
 POSITIONS, WIDTH = 60, 8
 
 
-def built(own: ModuleType, words: list[str]) -> Picture:
+def built(own: ModuleType) -> Picture:
     """The first number of each pair over the positions."""
     x = torch.tensor([1.0, 0.0]).repeat(POSITIONS, WIDTH // 2)
     turned = own.apply_rotary(x, base=100.0)

@@ -201,20 +201,20 @@ def test_memory_stays_small(student: Implementation, reference: Implementation, 
     ):  # fmt: skip
         Q, K = draw.arrays.normal(num_queries, width, dtype=dtype), draw.arrays.normal(num_keys, width, dtype=dtype)
         call = (Q, K, draw.arrays.normal(num_keys, d_v, dtype=dtype), *options)
-        got = student.using(peak=True).memory_efficient_attention(*call)
+        got = student.using(measures=("peak",)).memory_efficient_attention(*call)
         expected = reference.memory_efficient_attention(*call)
         agree(got, expected, terms=DOUBLE if dtype == np.float64 else num_keys)
         chunk_size = options[0] if options else 32
         allowed = 8 * (8 * chunk_size * max(num_queries, num_keys) + 4 * (num_queries + num_keys) * (width + d_v))
         holds(
-            got.peak <= allowed,
+            got.measured("peak") <= allowed,
             _(
                 "The call took {peak:,} bytes of NumPy's memory. With {num_queries} queries, {num_keys} keys, "
                 "d_k = {width}, d_v = {d_v} and chunk_size = {chunk_size} at most {allowed:,} are allowed; the whole "
                 "matrix of scores alone takes {matrix:,}."
             ).format(
-                peak=got.peak, num_queries=num_queries, num_keys=num_keys, width=width, d_v=d_v, chunk_size=chunk_size,
-                allowed=allowed, matrix=num_queries * num_keys * np.dtype(dtype).itemsize,
+                peak=got.measured("peak"), num_queries=num_queries, num_keys=num_keys, width=width, d_v=d_v,
+                chunk_size=chunk_size, allowed=allowed, matrix=num_queries * num_keys * np.dtype(dtype).itemsize,
             ),
         )  # fmt: skip
 

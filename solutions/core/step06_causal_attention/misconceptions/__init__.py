@@ -1,1 +1,0 @@
-"""What learners get wrong in step 6, each with the check that catches it."""
