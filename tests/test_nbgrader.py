@@ -24,7 +24,7 @@ from nbgrader.api import Gradebook  # noqa: E402  # behind the check above
 from grader.base import files, language, paths  # noqa: E402
 from grader.base.results import Report  # noqa: E402
 from grader.classes import gradebook, release  # noqa: E402
-from grader.classes.markup import make_showable  # noqa: E402
+from grader.classes.markup import drawings, make_showable  # noqa: E402
 from grader.classes.nbgrader import SEED_FILE, kept_seed  # noqa: E402
 from grader.course import steps as course  # noqa: E402
 from grader.course import submissions  # noqa: E402
@@ -517,7 +517,7 @@ def test_lessons_are_shown_as_they_were_released(spoken: str) -> None:
     with language.use(spoken):
         notebook = release.notebook(course.steps())
     given = [cell.source for cell in notebook.cells]
-    make_showable(notebook, set())
+    make_showable(notebook, set(), drawings(notebook))
     assert [cell.source for cell in notebook.cells] == given
 
 

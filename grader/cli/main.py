@@ -161,7 +161,7 @@ def _said(error: Exception) -> bool:
         return True
     is_ours = isinstance(error, GraderError)
     # What ended or never started says nothing of the steps, and looking through them takes half a minute.
-    if (not is_ours or isinstance(error, grading.BrokenJudge)) and said_of_steps():
+    if (not is_ours or isinstance(error, grading.BrokenJudge | grading.UnfitCopy)) and said_of_steps():
         return True
     if not is_ours:
         return False
