@@ -1,6 +1,6 @@
 """`make fresh`: nothing generated is stale, and nothing of a reference stands outside `solutions/`.
 
-Each line it prints names what is wrong and the command that mends it.
+Each line it prints names what is wrong and the command that fixes it.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Callable
@@ -191,23 +192,48 @@ def noise(tensor: Tensor) -> Tensor:
     return torch.randn_like(tensor) + tensor * 0  # with a gradient
 
 
+def zeros(tensor: Tensor) -> Tensor:
+    """Zeros of a result's shape."""
+    return tensor * 0 if tensor.is_floating_point() else torch.zeros_like(tensor)
+
+
+def ones(tensor: Tensor) -> Tensor:
+    """Ones of a result's shape."""
+    return tensor * 0 + 1 if tensor.is_floating_point() else torch.ones_like(tensor)
+
+
 def nonsense(step: Solution, garbled: Callable[[Tensor], Tensor] = nothing) -> dict[str, object]:
-    """Every public name of the step, replaced by one that does none of its work."""
+    """Every public name of the step, replaced by one that does none of its work: its results `garbled`, or with
+    `nothing` its first tensor."""
+
+    def spoilt(result: object) -> object:
+        return tree_map(lambda leaf: garbled(leaf) if isinstance(leaf, Tensor) else leaf, result)
 
     def first_tensor(*args: object, **kwargs: object) -> object:
-        found = next((value for value in [*args, *kwargs.values()] if isinstance(value, Tensor)), None)
-        return found if found is None or garbled is nothing else garbled(found)
+        return next((value for value in [*args, *kwargs.values()] if isinstance(value, Tensor)), None)
+
+    def silent_call(function: Callable[..., object]) -> Callable[..., object]:
+        if garbled is nothing:
+            return first_tensor
+
+        @functools.wraps(function)
+        def silent(*args: object, **kwargs: object) -> object:
+            return spoilt(function(*args, **kwargs))
+
+        return silent
 
     def silent(kind: type) -> type:
         if not issubclass(kind, nn.Module):
-            idle = {name: first_tensor for name in vars(kind) if not name.startswith("_")}
+            idle = {
+                name: silent_call(value)
+                for name, value in vars(kind).items()
+                if not name.startswith("_") and callable(value)
+            }
             return type("Silent", (kind,), idle)
 
         class Silent(kind):  # type: ignore[misc, valid-type]
             def forward(self, *args: Tensor, **kwargs: Tensor) -> object:
-                return tree_map(
-                    lambda leaf: garbled(leaf) if isinstance(leaf, Tensor) else leaf, super().forward(*args, **kwargs)
-                )
+                return spoilt(super().forward(*args, **kwargs))
 
         return Silent
 
@@ -216,11 +242,11 @@ def nonsense(step: Solution, garbled: Callable[[Tensor], Tensor] = nothing) -> d
         for name, value in vars(step.reference).items()
         if getattr(value, "__module__", "") == step.reference.__name__
     }
-    return {name: silent(value) if isinstance(value, type) else first_tensor for name, value in own.items()}
+    return {name: silent(value) if isinstance(value, type) else silent_call(value) for name, value in own.items()}
 
 
 @every_step
-@pytest.mark.parametrize("garbled", [nothing, noise])
+@pytest.mark.parametrize("garbled", [nothing, noise, zeros, ones])
 def test_nonsense_has_no_points(step: Solution, garbled: Callable[[Tensor], Tensor]) -> None:
     """No check gives points to code that does none of the work: not for leaving its input alone, not for refusing."""
     wrong = nonsense(step, garbled)

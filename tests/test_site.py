@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import html
 import re
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from grader.course import steps
-from grader.publish import site
+from grader.publish import colab, site
+from tests.fresh import solution_lines
 
 ELSEWHERE = re.compile(r"""<(?:script|link|img|iframe)[^>]*?(?:src|href)=["'](?:https?:)?//""")
 
@@ -56,3 +59,16 @@ def test_search_works_from_disk(built: Path) -> None:
     """The index is a script, since a page on disk may not read other files."""
     for folder in (built, built / "ko"):
         assert "step08_multi_head" in (folder / "search" / "search_index.js").read_text(encoding="utf-8")
+
+
+def test_no_line_of_a_solution_is_published(built: Path, tmp_path: Path) -> None:
+    """Neither on a page of the site nor in a notebook for Colab."""
+    secret = {line for step in steps.steps() for line in solution_lines(step)}
+    assert len(secret) > 300
+    for page in built.rglob("*.html"):
+        text = html.unescape(re.sub(r"<[^>]*>", "", page.read_text(encoding="utf-8")))
+        assert not secret & {line.partition("#")[0].strip() for line in text.splitlines()}, page
+    for notebook in colab.write(tmp_path):
+        cells = nbformat.read(notebook, as_version=4).cells
+        lines = {line.partition("#")[0].strip() for cell in cells for line in cell.source.splitlines()}
+        assert not secret & lines, notebook
