@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -207,7 +208,19 @@ def nonsense(step: Solution, garbled: Callable[[Tensor], Tensor] = nothing) -> d
     `nothing` its first tensor."""
 
     def spoilt(result: object) -> object:
-        return tree_map(lambda leaf: garbled(leaf) if isinstance(leaf, Tensor) else leaf, result)
+        return tree_map(spoilt_leaf, result)
+
+    def spoilt_leaf(leaf: object) -> object:
+        match leaf:
+            case Tensor():
+                return garbled(leaf)
+            case np.ndarray():
+                return garbled(torch.from_numpy(leaf)).numpy()
+            case int() | float():
+                return type(leaf)(garbled(torch.tensor(float(leaf), dtype=torch.float64)))
+            case Iterator():
+                return spoilt(tuple(leaf))
+        return None
 
     def first_tensor(*args: object, **kwargs: object) -> object:
         return next((value for value in [*args, *kwargs.values()] if isinstance(value, Tensor)), None)
