@@ -147,7 +147,9 @@ def _say_class(done: Done, out: Path) -> None:
         print(sentence.format(names=", ".join(waiting)), file=sys.stderr)
     unread = [standing for standing in done.standings if standing.unread and standing.score is not None]
     if unread:
-        sentence = _("Students with files that were not read: {count}. The class page and {table} name each, with the reason.")
+        sentence = _(
+            "Students with files that were not read: {count}. The class page and {table} name each, with the reason."
+        )
         print(sentence.format(count=len(unread), table=out / "files.csv"), file=sys.stderr)
         for standing in unread[:SHOWN]:
             files = "; ".join(f"{file} ({reason})" for file, reason in standing.unread)
