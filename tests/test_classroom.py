@@ -761,7 +761,7 @@ def test_dask_as_it_is_documented(with_kit: bool, tmp_path: Path) -> None:
     started = [dask_process("scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(file),
                             with_kit=with_kit)]  # fmt: skip
     try:
-        until(file.exists, 60.0)
+        until(lambda: file.is_file() and file.read_text().rstrip().endswith("}"), 60.0)  # the whole of it
         address = json.loads(file.read_text())["address"]
         for _number in range(2 if with_kit else 0):
             started.append(dask_process("worker", address, "--nthreads", "1", "--no-dashboard"))
