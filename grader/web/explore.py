@@ -61,6 +61,7 @@ TEXTS = (
     N_("the kit's, trained on Korean stories"),
     N_("the reference in place of yours"),
     N_("yours, trained for {steps} steps"),
+    N_("{count} × {count} of {all} × {all}"),
     N_("{count} of 12 steps are yours; computed on {device}"),
 )
 
