@@ -25,7 +25,7 @@ WRONG = (
     "def dot_product_scores(query, key):\n    return query @ key.mT\n\n"
     "def scaled_scores(query, key):\n    return query @ key.mT\n"
 )
-NAMED = "no scaling"
+NAMED = "not divided by anything"
 Done = TypeVar("Done")
 
 
@@ -77,7 +77,7 @@ def main(given: str) -> None:
             file = timed("wheel of one step", lambda: wheel.wheel(kit.build(folder / "kit", (STEP,)), folder))
         course = Course(folder, file)
         shown, share = timed("attention grade, first verdict", course.graded)
-        assert share == 0 and "not written" in shown, shown
+        assert share == 0 and "to do" in shown, shown
         shown, share = timed("attention grade, a wrong answer", lambda: course.graded(WRONG))
         assert 0 < share < 1 and NAMED in shown, shown
         shown, share = timed("attention grade, the right answer", lambda: course.graded(right))

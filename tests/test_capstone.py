@@ -130,13 +130,20 @@ def test_the_command_trains_resumes_and_writes(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.txt").write_text(text, encoding="utf-8")
     assert run("train", "--model", "kit", "--text", "mine.txt", "--steps", "3") == 0
-    assert run("train", "--model", "kit", "--text", "mine.txt", "--steps", "2", "--resume") == 0
+    with monkeypatch.context() as without:  # it goes on with the same text, though it is not said again
+        without.delattr(stories, "text")
+        assert run("train", "--model", "kit", "--steps", "2", "--resume") == 0
     assert training.read(programs.CHECKPOINT)[1]["progress"]["step"] == 5
     assert "make train RESUME=1" in " ".join(capsys.readouterr().out.split())
     assert run("generate", "--model", "kit", "--tokens", "5") == 0
     assert "which you trained" in capsys.readouterr().out
     with pytest.raises(command_line.BadInput, match="too short to learn from"):
         run("train", "--model", "kit", "--text", "too short")
+    assert training.read(programs.CHECKPOINT)[1]["progress"]["step"] == 5  # as it was, after a refusal
+    assert run("train", "--model", "kit", "--text", "mine.txt", "--steps", "1") == 0
+    before = programs.CHECKPOINT.with_name("before-checkpoint.safetensors")
+    assert training.read(before)[1]["progress"]["step"] == 5
+    assert str(before) in capsys.readouterr().err
     programs.CHECKPOINT.write_bytes(b"damaged")
     with pytest.raises(command_line.BadInput, match="is not a checkpoint"):
         run("generate", "--model", "kit")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import errno
 import html
@@ -13,6 +14,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +34,7 @@ from grader.classes.one_round import Request
 from grader.classes.pool import Pool, Task, TaskResult
 from grader.course.submissions import Submission
 from grader.judge.launcher import GraderError
+from tests import hostile
 
 STEP = "step01_scores"
 RIGHT = """def dot_product_scores(q, k):
@@ -276,6 +279,36 @@ def test_a_disk_that_is_full_in_the_middle_costs_nobody_a_mark(
     full.clear()
     entries, kept = graded(request)
     assert set(scores(entries).values()) == {6.0} and len(entries) == 3 and kept >= 1
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("processes", [3, 4])
+def test_a_process_that_can_not_be_started_costs_nobody_a_mark(processes: int, tmp_path: Path) -> None:
+    """As where memory is short: of so few processes the judge can't be started, or no worker. Then there is no mark,
+    and the reason; the same run goes on once there are enough."""
+    try:
+        hostile.require_ordinary_user()
+        if os.geteuid() != 0 or not shutil.which("prlimit"):
+            pytest.skip("nobody here can say how many processes another user may have")
+    except hostile.NoOtherUser as reason:
+        pytest.skip(str(reason))
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == os.geteuid() and folder.is_relative_to(tempfile.gettempdir()):
+            folder.chmod(0o777)
+    for student in ("ada", "bob"):
+        hand_in(tmp_path / "in" / student, RIGHT)
+    grade = ["env", "KIT_LANG=en", sys.executable, "-m", "grader", "class", str(tmp_path / "in"), "--jobs", "1"]
+    grade += ["--step", "1", "--out", str(tmp_path / "out")]
+
+    def marks(*limited: str) -> tuple[int, set[str]]:
+        done = subprocess.run(
+            hostile.as_an_ordinary_user([*limited, *grade]), cwd=paths.ROOT, capture_output=True, text=True
+        )
+        with (tmp_path / "out" / "class.csv").open(encoding="utf-8-sig") as table:
+            return done.returncode, {row["score"] for row in csv.DictReader(table)}
+
+    assert marks("prlimit", f"--nproc={processes}") == (1, {""})
+    assert marks() == (0, {"6"})
 
 
 def test_no_time_limit_reads_the_clock_on_the_wall() -> None:
@@ -728,7 +761,7 @@ def test_dask_as_it_is_documented(with_kit: bool, tmp_path: Path) -> None:
     started = [dask_process("scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(file),
                             with_kit=with_kit)]  # fmt: skip
     try:
-        until(file.exists, 60.0)
+        until(lambda: file.is_file() and file.read_text().rstrip().endswith("}"), 60.0)  # the whole of it
         address = json.loads(file.read_text())["address"]
         for _number in range(2 if with_kit else 0):
             started.append(dask_process("worker", address, "--nthreads", "1", "--no-dashboard"))

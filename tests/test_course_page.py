@@ -154,6 +154,7 @@ def test_a_lab_with_its_prediction(opened: Callable[..., tuple[Session, Tab]], s
     tab.value("document.querySelector(\"a[href='/lab/scale']\").click()")
     tab.until("document.querySelector('.prediction')")
     readable(tab)
+    tab.value("document.querySelector('[name=words]').value = 'something else'")  # a choice takes its place
     chosen = tab.value(
         "(() => { const one = document.querySelector('.prediction label'); one.click(); return one.textContent; })()"
     )

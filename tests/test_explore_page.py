@@ -29,6 +29,7 @@ TYPE = """(() => {{
 LIKELIEST = "document.querySelector('.look-row .look-name').textContent"
 SWITCH = "document.querySelectorAll('.look-changes button')[{place}].click()"
 DRAWN = "[...document.querySelectorAll('.look-maps canvas')].map((one) => one.toDataURL())"
+ZOOMS = "[...document.querySelectorAll('.look-title button')].map((one) => one.disabled)"
 
 
 @pytest.fixture(scope="module", params=language.LANGUAGES)
@@ -108,18 +109,23 @@ def test_a_silenced_head_is_told_and_the_text_grows(page: tuple[str, Tab]) -> No
 def test_a_long_map_is_enlarged_and_moved(page: tuple[str, Tab]) -> None:
     """By button, by key, by Ctrl and the wheel; dragged with the mouse."""
     spoken, tab = page
+    closer = "document.querySelectorAll('.look-title button')[1].click()"
+    tab.until("document.querySelector('.look-maps canvas')")
+    tab.value(closer)  # however near one looked at a text before, another one is seen whole
     tab.value(TYPE.format(text=(TEXTS[spoken][0] + ". ") * 60))
     tab.until(READY)
     tokens = tab.value("document.querySelectorAll('.look-tokens span').length")
     assert tokens > 90
+    assert tab.value(ZOOMS) == [True, False]
     seen = [tab.value(DRAWN)]
 
     def changed() -> None:
         tab.until(f"JSON.stringify({DRAWN}) !== JSON.stringify({seen[-1]})")
         seen.append(tab.value(DRAWN))
 
-    tab.value("document.querySelectorAll('.look-title button')[1].click()")
+    tab.value(closer)
     changed()
+    assert str(tokens) in tab.value("document.querySelector('.look-title span').textContent")
     tab.value("document.querySelector('.look-maps canvas').focus()")
     tab.press("+")
     changed()
@@ -130,6 +136,9 @@ def test_a_long_map_is_enlarged_and_moved(page: tuple[str, Tab]) -> None:
     drag = "{buttons: 1, pointerType: 'mouse', movementX: 60, movementY: 60}"
     tab.value(f"(() => {{ {box} canvas.dispatchEvent(new PointerEvent('pointermove', {drag})); }})()")
     changed()
+    for _press in range(4):
+        tab.value(closer)
+    assert tab.value(ZOOMS) == [False, True]
 
 
 def test_it_says_whose_code_answers(page: tuple[str, Tab]) -> None:

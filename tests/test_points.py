@@ -1,4 +1,6 @@
-"""Points follow a step's point where it is missed in several functions at once; `misses_the_point` marks one alone."""
+"""Points follow a step's point where it is missed in several functions at once; `misses_the_point` marks one alone.
+
+And one fault in a part leaves the points of the others."""
 
 from __future__ import annotations
 
@@ -78,3 +80,21 @@ def test_at_most_half(name: str, missing: Callable[[Solution], dict[str, Any]]) 
     student, reference = LocalBackend(step.responder(missing(step), watched=True)), Remembered(step.oracle())
     verdicts = {check: run_check(check.function, student, reference, seed=1) for check in step.checks}
     assert sum(check.points for check, verdict in verdicts.items() if verdict.status == "pass") <= step.points / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("step21_encoder", "gelu_instead_of_relu"),
+        ("step21_encoder", "no_final_norm"),
+        ("step21_encoder", "mean_over_padding_too"),
+        ("step22_decoder", "pre_norm"),
+        ("step22_decoder", "no_final_norm"),
+    ],
+)
+def test_one_fault_leaves_points(name: str, wrong: str) -> None:
+    """What is made of a wrong part is asked so that the part does not matter, but for one check of the whole."""
+    step = next(step for step in solutions() if step.name == name)
+    student, reference = LocalBackend(step.responder(together(step, wrong), watched=True)), Remembered(step.oracle())
+    passed = [check for check in step.checks if run_check(check.function, student, reference, seed=1).status == "pass"]
+    assert sum(check.points for check in passed) >= 0.4 * step.points

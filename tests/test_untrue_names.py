@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
+import itertools
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import pytest
 
 from grader.base import paths
 from grader.base.results import CheckResult, StepResult, leading
 from grader.course import stubs, submissions
 from grader.judge.grader import Grader
+from grader.oracle.live import Solution, solutions
 from grader.report import terminal
+from tests.clinic import Clinic
 
 FOLDERS = {folder.name: folder for folder in paths.SOLUTIONS.glob("*/step*")}
 
@@ -83,6 +91,64 @@ def test_no_rates_of_wrong_values(grader: Grader, number: int, right: str, wrong
     step = graded(grader, number, (right, wrong))
     said = "\n".join(check.message for check in step.checks)
     assert "share of 1.000" not in said
+
+
+def test_a_norm_in_another_place_is_no_missing_dropout(grader: Grader) -> None:
+    """What is dropped there does not show, since the norm is behind the numbers that the check makes alike."""
+    embeddings = "self.dropout(self.token_embedding(x) + self.position_embedding(positions))"
+    normed = embeddings.replace("(self.token", "(self.ln_final(self.token").replace("(positions))", "(positions)))")
+    step = graded(grader, 21, (embeddings, normed), ("return self.ln_final(stream)", "return stream"))
+    assert named(step) == {"norm_before_the_blocks"}
+
+
+def test_room_that_is_left_is_no_head_too_many(grader: Grader) -> None:
+    """Each answer of the attention is right: what its cache holds then belongs to the cache."""
+    step = graded(
+        grader, 27, ("return self.keys[..., :stop, :], self.values[..., :stop, :]", "return self.keys, self.values"),
+        (".new_empty(", ".new_zeros("), ("    n_rep, past =", "    n_rep, _all ="),
+        ("    if cache is not None:\n", "    past = cache.length if cache else 0\n    if cache:\n"),
+    )  # fmt: skip
+    assert named(step) == {"EmptyPlacesToo"}
+
+
+def whole_numbers(step: Solution) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """The public functions of a step that take whole numbers alone."""
+    for name, function in vars(step.reference).items():
+        if inspect.isfunction(function) and function.__module__ == step.reference.__name__ and name in step.stub():
+            kinds = {argument.annotation for argument in inspect.signature(function).parameters.values()}
+            if kinds == {int}:
+                yield name, function
+
+
+def answer(function: Callable[..., Any], numbers: list[int]) -> Any:
+    try:
+        return function(*numbers)
+    except (ValueError, ZeroDivisionError) as error:
+        return type(error)
+
+
+@pytest.mark.parametrize(
+    ("step", "name", "right"),
+    [pytest.param(step, name, right, id=f"{step.name}-{name}") for step in solutions() if not step.lacking
+     for name, right in whole_numbers(step)],
+)  # fmt: skip
+def test_an_argument_that_is_not_looked_at(step: Solution, name: str, right: Callable[..., Any]) -> None:
+    """A constant in its place is told only what is true of it: the same for any other numbers."""
+    signature = inspect.signature(right)
+    clinic = Clinic(step)
+    for argument, constant in itertools.product(signature.parameters, (1, 2, 4)):
+
+        def wrong(*given: int, _said: str = argument, _constant: int = constant, **more: int) -> Any:
+            bound = signature.bind(*given, **more)
+            bound.apply_defaults()
+            return right(**{**bound.arguments, _said: _constant})
+
+        for group in clinic.diagnosis({name: wrong}, 1).values():
+            for told_of_it in group:
+                others = [[random.choice((3, 5, 7, 11, 13)) for _number in signature.parameters] for _draw in range(9)]
+                named_way = told_of_it.replaced[name]
+                same = [answer(named_way, numbers) == answer(wrong, numbers) for numbers in others]
+                assert any(same), (argument, constant, told_of_it.name)
 
 
 OWN_DROPOUT = """

@@ -238,12 +238,17 @@ class Graded(msgspec.Struct, kw_only=True):
     unread: tuple[tuple[str, str], ...] = ()  # where there is no report that would say so
     from_kit: tuple[str, ...] = ()  # steps of which much stands word for word in the kit's own files
     digest: str = ""
-    grader_failed: bool = False  # so that there is no report, which may be otherwise next time
+    grader_failed: bool = False  # as a whole, without a report, or in a step: it may be otherwise next time
 
 
 def is_open(step: StepResult) -> bool:
     """Whether a step has no mark yet: what was handed in can't be read, or the grader failed. A person must look."""
     return step.score is None and step.status in ("fail", "error")
+
+
+def failed_steps(report: Report) -> list[str]:
+    """The steps in which the grader itself failed, which may be otherwise next time."""
+    return [step.name for step in report.steps if is_open(step) and not step.unusable]
 
 
 def total(steps: Iterable[StepResult]) -> tuple[float, float]:

@@ -266,11 +266,13 @@ def binomial_bound(trials: int, p: float) -> float:
 
 
 def twins(
-    student: Implementation, reference: Implementation, draw: Draw, name: str, *args: Any, **kwargs: Any
-) -> tuple[Handle, Handle]:
-    """Two modules `name(*args, **kwargs)`, the student's and the reference's: the same drawn parameters, in eval."""
+    student: Implementation, reference: Implementation, draw: Draw, name: str, *args: Any,
+    changed: Callable[[dict[str, Tensor]], dict[str, Tensor]] = dict, **kwargs: Any,
+) -> tuple[Handle, Handle]:  # fmt: skip
+    """Two modules `name(*args, **kwargs)`, the student's and the reference's: the same drawn parameters, `changed`, so
+    that a part which has checks of its own does not matter, say; in eval."""
     ours = getattr(reference, name)(*args, **kwargs)
-    values = draw.parameters(ours.outline())
+    values = changed(draw.parameters(ours.outline()))
     ours.load_parameters(values, evaluating=True)
     return with_values(student, values, name, *args, **kwargs), ours
 

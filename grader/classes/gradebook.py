@@ -44,6 +44,12 @@ class Mark:
     comment: str
 
 
+def require(url: str) -> None:
+    """Raises NoGradebook where the gradebook can't be opened."""
+    with _opened(url):
+        pass
+
+
 def save(
     url: str, assignment: str, entries: Iterable[tuple[str, Report | None, str, AssignmentMark | None]],
     chosen: Collection[str] = (),

@@ -157,8 +157,9 @@ class Round:
         for number, answer in sorted(attempts.done.items()):
             report = msgspec.json.decode(answer.report, type=Report) if answer.report else None
             tried = msgspec.structs.replace(
-                graded, report=report, error=answer.error, attempt=number, grader_failed=bool(answer.error)
-            )
+                graded, report=report, error=answer.error, attempt=number,
+                grader_failed=bool(answer.error) or answer.grader_failed,
+            )  # fmt: skip
             mark = self.ledger.mark_of(f"{graded.file}#{number}", tried)
             points = mark.points if mark and mark.points is not None else -1.0
             if points >= best:
@@ -211,11 +212,9 @@ def _stands(earlier: Graded, graded: Graded, plan: Plan, out: Path) -> bool:
     """Whether what is kept is about this student, what was handed in and all of the steps: anyone may edit a file."""
     if not path(out, PAGES, earlier.file).is_file():
         return False
-    if (earlier.student, earlier.file, earlier.key) != (
-        graded.student,
-        graded.file,
-        graded.key,
-    ) or earlier.report is None:
+    if earlier.report is None or earlier.grader_failed:
+        return False
+    if (earlier.student, earlier.file, earlier.key) != (graded.student, graded.file, graded.key):
         return False
     if earlier.digest != _digest(earlier):
         return False

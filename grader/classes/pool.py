@@ -19,7 +19,7 @@ import msgspec
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.base.limits import Limits
-from grader.base.results import Report
+from grader.base.results import Report, failed_steps
 from grader.classes import kit_version
 from grader.course.submissions import Submission
 from grader.judge import launcher
@@ -56,11 +56,13 @@ class Task:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What came of a task: a report and its page, or why there is none. `refused`: no other task would get any."""
+    """What came of a task: a report and its page, or why there is none. `grader_failed`: as a whole or in a step, which
+    may be otherwise next time; `refused`: no other task would get a report."""
 
     report: bytes = field(default=b"", repr=False)
     page: str = field(default="", repr=False)
     error: str = ""
+    grader_failed: bool = False
     refused: bool = False
 
 
@@ -89,7 +91,7 @@ def answers(pool: Pool, tasks: Iterable[tuple[str, Task]]) -> Generator[tuple[st
     """
     failed: list[tuple[str, Task]] = []
     for named, answer in _once(pool, iter(tasks), pool.size):
-        if answer.error:
+        if answer.error or answer.grader_failed:
             failed.append(named)
         else:
             yield named[0], answer
@@ -144,7 +146,7 @@ def grade(task: Task) -> TaskResult:
             return TaskResult(error=str(refused), refused=True)
         except (GraderError, OSError) as error:
             return TaskResult(error=str(error))
-        return TaskResult(msgspec.json.encode(report), _page(report))
+        return TaskResult(msgspec.json.encode(report), _page(report), grader_failed=bool(failed_steps(report)))
 
 
 def _page(report: Report) -> str:

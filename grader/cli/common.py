@@ -204,6 +204,14 @@ def require_parent(file: Path | None, instead: str) -> None:
         raise unwritable(file, OSError(number, os.strerror(number)), instead)
 
 
+def require_place(folder: Path, instead: str) -> None:
+    """Requires that a folder is there or can be made; `instead` is the command to type next. Raises BadInput."""
+    there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        number = errno.EACCES if there.is_dir() else errno.EEXIST if there == folder else errno.ENOTDIR
+        raise unwritable(folder, OSError(number, os.strerror(number)), instead)
+
+
 def left_out(names: list[str]) -> str:
     """A line for each step that a kit leaves out because a package is missing here. Raises BadInput when all are."""
     from grader.course import steps

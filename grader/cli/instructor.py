@@ -68,7 +68,12 @@ def _class(given: Namespace) -> int:
         steps = marking.assignment.everything if marking else steps
         limits = common.limits(given, command, given.patience)
         _require_class(submissions, out, given.earlier)  # before torch loads
-        _require_told(given, command, is_marked=marking is not None)
+        common.require_place(out, f"{command} --out OTHER")
+        if given.gradebook:
+            _require_gradebook(given.gradebook, f"{command} --gradebook {SQLITE}gradebook.db")
+        if marking is None and given.assignment != PLAIN:
+            sentence = _("There is no assignments.toml here: {name} is only the name that tables get.")
+            print(sentence.format(name=given.assignment), file=sys.stderr)
         if given.scheduler is None and HAS_SOLUTIONS:
             from grader.classes import pool
 
@@ -99,14 +104,17 @@ def _class(given: Namespace) -> int:
         return 1
 
 
-def _require_told(given: Namespace, command: str, *, is_marked: bool) -> None:
-    """Requires the folder of the gradebook; says what a name that no file describes is good for. Raises BadInput."""
-    if (given.gradebook or "").startswith(SQLITE):
-        gradebook = Path(given.gradebook.removeprefix(SQLITE))
-        common.require_parent(gradebook, f"{command} --gradebook {SQLITE}gradebook.db")
-    if not is_marked and given.assignment != PLAIN:
-        sentence = _("There is no assignments.toml here: {name} is only the name that tables get.")
-        print(sentence.format(name=given.assignment), file=sys.stderr)
+def _require_gradebook(url: str, instead: str) -> None:
+    """Requires a gradebook that can be opened, before anything is graded. Raises BadInput."""
+    from grader.classes import gradebook
+
+    if url.startswith(SQLITE):
+        common.require_parent(Path(url.removeprefix(SQLITE)), instead)
+    try:
+        gradebook.require(url)
+    except gradebook.NoGradebook as problem:
+        sentence = _("The gradebook can't be opened ({reason}). Type: python -m grader {command}")
+        raise BadInput(sentence.format(reason=problem, command=instead)) from None
 
 
 def _require_class(submissions: Path, out: Path, earlier: Sequence[Path]) -> None:
@@ -139,7 +147,9 @@ def _say_class(done: Done, out: Path) -> None:
         print(sentence.format(names=", ".join(waiting)), file=sys.stderr)
     unread = [standing for standing in done.standings if standing.unread and standing.score is not None]
     if unread:
-        sentence = _("Students with files that were not read: {count}. The class page and {table} name each, with the reason.")
+        sentence = _(
+            "Students with files that were not read: {count}. The class page and {table} name each, with the reason."
+        )
         print(sentence.format(count=len(unread), table=out / "files.csv"), file=sys.stderr)
         for standing in unread[:SHOWN]:
             files = "; ".join(f"{file} ({reason})" for file, reason in standing.unread)

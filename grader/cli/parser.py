@@ -10,6 +10,7 @@ import argparse
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 
 from grader.base.language import gettext as _
 
@@ -101,7 +102,7 @@ class Parser(argparse.ArgumentParser):
     def _take(self, words: list[str], given: argparse.Namespace) -> None:
         """Assigns the words to the arguments, in order."""
         for place, argument in enumerate(self.arguments):
-            if argument.required and place >= len(words):
+            if argument.required and (place >= len(words) or not words[place]):
                 raise Misunderstood(_("The argument {name} is missing.").format(name=argument.name))
             setattr(given, argument.into, words[place] if place < len(words) else None)
         if further := words[len(self.arguments) :]:
@@ -142,7 +143,7 @@ class _Store(argparse.Action):
     ) -> None:
         """Raises Misunderstood where the value is missing or unfit."""
         option = self.option_strings[0]
-        if value is MISSING:
+        if value is MISSING or (not value and self.convert is Path):  # Path("") would be the current folder
             raise Misunderstood(_("The option {option} needs a value.").format(option=option))
         try:
             fit = self.convert(str(value))

@@ -21,6 +21,7 @@ def _release_kit_line(parser: Parser) -> None:
 def _release_kit(given: Namespace) -> None:
     with language.use(common.chosen_language(None, "release-kit")):
         common.require_solutions()
+        common.require_place(given.folder, "release-kit --folder OTHER")
         from grader.author import recorder
         from grader.publish import wheel
 
@@ -52,6 +53,7 @@ def _site_line(parser: Parser) -> None:
 def _site(given: Namespace) -> None:
     with language.use(common.chosen_language(None, "site")):
         common.require_solutions()
+        common.require_place(given.folder, "site --folder OTHER")
         from grader.publish import site
 
         try:

@@ -132,7 +132,7 @@ def _draft(number: int, graded: GradedClass, command: str) -> None:
         ) from None
     sentence = _(
         "The draft {name} is at the end of {file}. Read it: it is a student's code, and make prove runs it outside the "
-        "sandbox. Give it a name, write its docstring, then type: make format && make prove STEP={step}"
+        "sandbox. Give it a name, write its sentences in both languages, then type: make prove STEP={step}"
     )
     print(sentence.format(name=written.name, file=written.file, step=written.number))
 

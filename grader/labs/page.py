@@ -27,7 +27,8 @@ def write(outcome: LabRun, folder: Path) -> Path:
     judgement = judged.of_run(outcome)
     page = _written(html(outcome), outcome, folder)
     kept = {
-        "lab": outcome.lab.name, "prediction": outcome.prediction, "stopped": outcome.stopped,
+        "lab": outcome.lab.name, "language": language.current(), "prediction": outcome.prediction,
+        "stopped": outcome.stopped,
         "answer": judgement.answer, "answered": judged.answered(outcome, judgement) if outcome.lesson.answers else [],
         "seed": outcome.bench.seed, "device": outcome.bench.device, "seconds": round(outcome.bench.elapsed, 1),
         "whose": {step: part.whose for step, part in outcome.bench.parts.items()}, "rows": outcome.bench.results.rows,

@@ -105,7 +105,8 @@ class Diagnostician:
                 return
             left = [other for other in questions if other.name not in by_check]
             singles = _unique([wrong for group in by_check.values() for wrong in group if not wrong.parts])
-            alone = self._consistent(self.misconceptions, question, left)
+            consistent = self._consistent(self.misconceptions, question, left)
+            alone = [wrong for wrong in consistent if not self._belied(wrong, singles, question)]
             matching = self._told_apart(alone, question, ask_again)
             combined = self._consistent(self._combined(singles, left), question, questions)[:1]
             matching = matching or [self._shown(pair, question) for pair in combined]
@@ -114,6 +115,13 @@ class Diagnostician:
                 by_check[question.name] = matching
             else:
                 in_vain[question.about] += 1
+
+    def _belied(self, wrong: Misconception, found: list[Misconception], question: Question) -> bool:
+        """Whether one of those found, in the same name, shows in this check by itself: then its answers can't be those
+        of another one alone."""
+        return any(
+            wrong.replaced.keys() & other.replaced.keys() and self.witness.shows(other, question) for other in found
+        )
 
     def _one_of_several(self, question: Question, failing: list[Question]) -> list[Misconception]:
         """One of two mistakes in one name: each gives the student's answers in the check that is meant to catch it, and

@@ -202,6 +202,11 @@ class Tape(Witness):
             self.index.fingerprints[numbers[-1]], question.answers[-1], question.device, exactly=True
         )
 
+    def shows(self, wrong: Misconception, question: Question) -> bool:
+        """See `Witness`."""
+        numbers = self._recording(question.name, question.seed).fingerprints.get(wrong.name, [])
+        return 0 < len(numbers) <= len(question.answers)
+
     def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
         """See `Witness`."""
         every = {name: self._recording(name, question.seed) for name in self.index.checks}

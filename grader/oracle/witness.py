@@ -59,9 +59,10 @@ class Question:
 
     def counts(self, place: int, replaced: Collection[str]) -> bool:
         """Whether the student's answer at this place says something about what replaces these names: an answer of one
-        of them, or the one that was refused. What was right, or is wrong in another name, says nothing."""
+        of them, the one that was refused, or the last one, which may have shown what was wrong in it. What was right,
+        or is wrong in another name, says nothing."""
         theirs = self.answers[place]
-        return theirs.name in replaced or theirs is (self.refused or self.answers[-1])
+        return theirs.name in replaced or theirs is self.refused or place == len(self.answers) - 1
 
 
 def name_refused(answers: Sequence[Exchange], refused: Exchange | None) -> str:

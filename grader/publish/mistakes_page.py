@@ -33,9 +33,10 @@ HEADINGS = {
 }
 
 
-def page(spoken: str, whole: bool = False) -> str:
-    """The page in one language: a table for each step, or the `whole` documents as they stand, edits and all."""
-    steps = solutions()
+def page(spoken: str, whole: bool = False, of: list[Solution] | None = None) -> str:
+    """The page in one language, of every step: a table for each, or the `whole` documents as they stand, edits and
+    all."""
+    steps = solutions() if of is None else of
     title, introduction, columns = HEADINGS[spoken]
     count = sum(len(_known(step)) for step in steps)
     with use(spoken):

@@ -24,6 +24,7 @@ from grader.base.language import gettext as _
 from grader.base.paths import ROOT
 from grader.course import lab_log, lessons, steps, tracks
 from grader.oracle import pictures
+from grader.oracle.live import Solution, solutions
 from grader.publish import mistakes_page
 from grader.report import lesson_page
 from grader.report.page import TEMPLATES as PICTURES
@@ -49,6 +50,7 @@ class Pages:
 
     language: str
     folder: Path
+    drawn: Mapping[Path, Mapping[str, Picture]]
     menu: list[tuple[str, object]] = field(default_factory=list)
 
     def add(self, name: str, text: str, source: Path) -> str:
@@ -78,25 +80,40 @@ class Pages:
 def build(folder: Path) -> Path:
     """Builds the site in `folder` and returns its first page. Raises NotBuilt, OSError."""
     shutil.rmtree(folder, ignore_errors=True)
-    for spoken in LANGUAGES:
-        source = folder.with_name(f"{folder.name}-source") / spoken
-        shutil.rmtree(source, ignore_errors=True)
-        with language.use(spoken):
-            collected = collect(spoken, source / "docs")
-            (source / "mkdocs.yml").write_text(_configuration(collected), encoding="utf-8")
-        to = folder if spoken == LANGUAGES[0] else folder / spoken
-        command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(to.resolve())]
-        made = subprocess.run(command, cwd=source, capture_output=True, text=True)
-        if made.returncode:
-            raise NotBuilt(made.stderr.strip().rpartition("\n")[2] or made.stdout.strip())
-        _keep_at_home(to)
-        (to / "404.html").unlink()  # its links begin at the root of a server that we don't know
+    sources = folder.with_name(f"{folder.name}-source")
+    shutil.rmtree(sources, ignore_errors=True)
+    drawn = {step.folder: pictures.pictures(step.folder) for step in steps.steps()}
+    known = solutions()
+    with contextlib.ExitStack() as stack:
+        building = []
+        for spoken in LANGUAGES:  # one is built while the next is collected
+            source = sources / spoken
+            with language.use(spoken):
+                collected = collect(spoken, source / "docs", drawn, known)
+                (source / "mkdocs.yml").write_text(_configuration(collected), encoding="utf-8")
+            building.append(_building(source))
+            stack.enter_context(building[-1])
+            stack.callback(building[-1].kill)
+        for spoken, process in zip(LANGUAGES, building, strict=True):
+            to = folder if spoken == LANGUAGES[0] else folder / spoken
+            said, complained = process.communicate()
+            if process.returncode:
+                raise NotBuilt(complained.strip().rpartition("\n")[2] or said.strip())
+            shutil.move(sources / spoken / "site", to)
+            _keep_at_home(to)
+            (to / "404.html").unlink()  # its links begin at the root of a server that we don't know
     return folder / "index.html"
 
 
-def collect(spoken: str, folder: Path) -> Pages:
-    """The pages of one language, in `folder`."""
-    pages = Pages(spoken, folder)
+def _building(source: Path) -> subprocess.Popen[str]:
+    """The process that makes `source / "site"`."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict"]
+    return subprocess.Popen(command, cwd=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def collect(spoken: str, folder: Path, drawn: Mapping[Path, Mapping[str, Picture]], known: list[Solution]) -> Pages:
+    """The pages of one language, in `folder`: with pictures by the folder of their step, the mistakes of `known`."""
+    pages = Pages(spoken, folder, drawn)
     home = ROOT / ("README.md" if spoken == "en" else f"README.{spoken}.md")
     pages.menu.append((_("Home"), pages.add("index.md", home.read_text(encoding="utf-8"), home)))
     for name in ("site.css", "site_worker.js"):
@@ -112,14 +129,25 @@ def collect(spoken: str, folder: Path) -> Pages:
         pages.menu.append((track.title, lessons))
     labs = [lab for lab in kit.lab_folders() if (lab / "lesson.en.md").is_file()]
     pages.menu.append((_("Labs"), [_lab(pages, lab, spoken) for lab in labs]))
-    pages.menu.append((_("Known mistakes"), pages.add("mistakes.md", mistakes_page.page(spoken), ROOT / "README.md")))
+    pages.menu.append(
+        (
+            _("Known mistakes"),
+            pages.add("mistakes.md", _breaking(mistakes_page.page(spoken, of=known)), ROOT / "README.md"),
+        )
+    )
     pages.menu.append((_("Documents"), list(_documents(pages, spoken))))
     return pages
 
 
+def _breaking(text: str) -> str:
+    """Long names in tables may go on in the next line, behind an underscore."""
+    names = re.compile(r"(?m)(?<=\| )`(\w+)`(?= \|)")
+    return names.sub(lambda match: f"<code>{match[1].replace('_', '_<wbr>')}</code>", text)
+
+
 def _copied(pages: Pages, name: str, folder: Path, spoken: str) -> str:
     lesson = folder / f"lesson.{spoken}.md"
-    drawn = pictures.pictures(folder) if folder.name.startswith("step") else {}
+    drawn = pages.drawn.get(folder, {})
     text = lesson_page.PLACE.sub(lambda match: _drawn(match, drawn), lab_log.CONDITION.sub("", lessons.plain(lesson)))
     return pages.add(name, _with_links(_with_folded_hints(text)), lesson)
 
@@ -195,7 +223,7 @@ def _configuration(pages: Pages) -> str:
         )
     ]  # fmt: skip
     settings = {
-        "site_name": "Attention from scratch", "use_directory_urls": False, "docs_dir": "docs", "copyright": "MIT",
+        "site_name": _("Attention from scratch"), "use_directory_urls": False, "docs_dir": "docs", "copyright": "MIT",
         "theme": {"name": "material", "language": pages.language, "font": False, "palette": scheme,
                   "features": ["navigation.indexes", "navigation.footer", "content.code.copy",
                                "search.highlight"]},

@@ -72,8 +72,11 @@ def _panel(picture: Matrices, place: int, scale: Scale) -> Markup:
             inside += _cell(frame, row, column, value, scale, picture.blank)
     if picture.differs:
         inside += [_outline(frame, row, column) for row, column in picture.differs[place]]
-    right = frame.x(columns - 1) + frame.cell
-    width = max(right + (24 if frame.slanted else EDGE), min(svg.WIDEST, 8 + 8.8 * svg.wide(title)), 96)
+    right = frame.x(columns - 1) + frame.cell + EDGE
+    if frame.slanted:
+        ends = (frame.x(place) + frame.cell / 2 + _slant(label) for place, label in enumerate(picture.columns))
+        right = max(right, *ends)
+    width = max(right, min(svg.WIDEST, 8 + 8.8 * svg.wide(title)), 96)
     bottom = frame.y(rows - 1) + frame.cell + BELOW
     if place == len(picture.panels) - 1 and any(_coloured(matrix) for _title, matrix in picture.panels):
         inside.append(_scale_bar(scale, frame.left, bottom + 4))
@@ -85,9 +88,13 @@ def _frame(picture: Matrices, rows: int, columns: int) -> _Frame:
     left = 26 + max((LETTER * svg.wide(svg.titled(label)) for label in picture.rows), default=14)
     room = svg.WIDEST - left - EDGE - (GAP * (columns // picture.cut[1]) if picture.cut[1] else 0)
     cell = min(LARGEST, int(room / max(columns, rows * 0.8)))
-    longest = max((LETTER * svg.wide(svg.titled(label)) for label in picture.columns), default=0)
-    slanted = longest > cell
-    return _Frame(left, ABOVE + (10 + longest * 0.7 if slanted else 16), cell, picture.cut, slanted)
+    slanted = any(LETTER * svg.wide(svg.titled(label)) > cell for label in picture.columns)
+    return _Frame(left, ABOVE + (10 + max(map(_slant, picture.columns)) if slanted else 16), cell, picture.cut, slanted)
+
+
+def _slant(label: str) -> float:
+    """How far a label at 45 degrees goes up, and to the right."""
+    return 0.7 * LETTER * svg.wide(svg.titled(label))
 
 
 def _labels(picture: Matrices, frame: _Frame, rows: int, columns: int) -> list[Markup]:

@@ -22,6 +22,7 @@ from grader.base.results import (
     Status,
     StepResult,
     TrackResult,
+    failed_steps,
     is_open,
     precedence,
 )  # fmt: skip
@@ -87,7 +88,7 @@ def unread(report: Report) -> list[str]:
 
 def why_open(report: Report) -> str:
     """Why there is no mark yet; empty where there is one."""
-    failed = [step.name for step in report.steps if is_open(step) and not step.unusable]
+    failed = failed_steps(report)
     reasons = [_("The grader itself failed in {steps}.").format(steps=", ".join(failed))] if failed else []
     reasons += dict.fromkeys(plain(step.unusable) for step in report.steps if is_open(step) and step.unusable)
     return " ".join([*reasons, _("There is no mark yet: a person must look.")]) if reasons else ""

@@ -56,7 +56,10 @@ class Built:
         figure = lesson_page.figure(drawn.picture, _(drawn.says)) if drawn.picture else ""
         template = report_page.environment(TEMPLATES).get_template("step_built.html.j2")
         return template.render(
-            figure=figure, failed=drawn.failed, sentence=(text or sentence()) if drawn.of_words else ""
+            figure=figure,
+            failed=drawn.failed,
+            sentence=(text or sentence()) if drawn.of_words else "",
+            most=MOST_WORDS if len(text.split()) > MOST_WORDS else 0,
         )
 
     def close(self) -> None:
@@ -87,7 +90,7 @@ class Built:
 
 def sentence() -> str:
     """The one that stands there first."""
-    return _("the cat sat on the mat because it was tired")
+    return _("the cat left the mat because it was cold")
 
 
 def split(text: str) -> list[str]:

@@ -137,7 +137,8 @@ class LabRoutes:
             kept = json.loads(self._page(name).with_suffix(".json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
-        return kept if isinstance(kept, dict) else {}
+        # What was said in another language is left out: it would not be found among the answers either.
+        return kept if isinstance(kept, dict) and kept.get("language") == self.language else {}
 
 
 def out(folder: Path) -> Path:

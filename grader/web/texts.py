@@ -34,6 +34,7 @@ TEXTS = (
     N_("Progress"),
     N_("Put the stub back"),
     N_("Put the stub back? Your work is kept beside it, dated."),
+    N_("Result"),
     N_("Run again"),
     N_("Run the lab"),
     N_("Seconds"),

@@ -429,13 +429,13 @@ def _own_random_numbers(kwargs: dict[str, Any]) -> Iterator[None]:
 class Generator(torch._C.Generator):
     """`torch.Generator`, for this device too."""
 
-    made: set[int] = set()
+    made: dict[int, Generator] = {}
 
     def __new__(cls, device: Any = "cpu") -> Any:
         if torch.device(device).type != NAME:
             return torch._C.Generator(device)
         made = super().__new__(cls, "cpu")
-        cls.made.add(made._cdata)  # an op gets it in another object
+        cls.made[made._cdata] = made  # an op gets it in another object; kept, else the next generator has its address
         return made
 
     @property

@@ -80,6 +80,8 @@ function say(before) {
 
 // --- what stands around the columns ---
 
+// Words of the tabs where they are no step's.
+const TABS = { lab: { middle: "Lab", right: "Result" }, explore: { middle: "Explore" } };
 const THEMES = { "": ["system", "Colours: as the system"], light: ["sun", "Colours: light"], dark: ["moon", "Colours: dark"] };
 
 function theme(button) {
@@ -111,10 +113,13 @@ function build() {
     el("button", { type: "button", "data-tab": tab, onclick: () => {
       document.body.dataset.tab = tab;
       marked();
-    } }, icon(mark), t(word))));
-  const marked = () => tabs.querySelectorAll("button").forEach((one) =>
-    one.setAttribute("aria-pressed", one.dataset.tab === (document.body.dataset.tab ?? "middle")));
-  new MutationObserver(marked).observe(document.body, { attributeFilter: ["data-tab"] });
+    }, "data-word": word }, icon(mark), el("span", {}, t(word)))));
+  const marked = () => tabs.querySelectorAll("button").forEach((one) => {
+    one.setAttribute("aria-pressed", one.dataset.tab === (document.body.dataset.tab ?? "middle"));
+    one.lastChild.textContent = t(TABS[document.body.dataset.place]?.[one.dataset.tab] ?? one.dataset.word);
+    if (one.dataset.tab === "right") right.ariaLabel = one.lastChild.textContent;
+  });
+  new MutationObserver(marked).observe(document.body, { attributeFilter: ["data-tab", "data-place"] });
   document.body.dataset.tab = "middle";
 }
 

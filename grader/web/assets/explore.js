@@ -53,7 +53,9 @@ class Explore {
     this.heads = el("div", { class: "look-heads", role: "group", "aria-label": t("Heads") });
     this.maps = el("div", { class: "look-maps" });
     this.title = el("h2", {});
+    this.part = el("span", { class: "look-quiet" });
     const zoom = (label, name, factor) => el("button", { type: "button", "aria-label": name, title: name, onclick: () => this.#zoom(factor) }, label);
+    this.zooms = [zoom("−", t("Zoom out"), 2), zoom("+", t("Zoom in"), 0.5)];
     const next = el("section", { class: "look-next" });
     this.next = new Next(next, (text) => this.#refresh(this.text.value + text), () => this.looks.length && this.next.draw(this.looks));
     this.root.classList.add("look");
@@ -65,7 +67,7 @@ class Explore {
       el("div", { class: "look-strip" }, this.line, this.arcs), this.told, this.whatIf,
       (this.body = el("div", { class: "look-body" },
         el("section", { class: "look-all" }, el("h2", {}, t("Heads")), this.heads, el("button", { type: "button", onclick: () => this.#silenceEach() }, t("Silence each head in turn"))),
-        el("section", { class: "look-one" }, el("div", { class: "look-title" }, this.title, zoom("−", t("Zoom out"), 2), zoom("+", t("Zoom in"), 0.5)), this.maps,
+        el("section", { class: "look-one" }, el("div", { class: "look-title" }, this.title, this.part, ...this.zooms), this.maps,
           el("p", { class: "look-quiet" }, t("Each row is a token that attends, each column a token attended to. Arrow keys move, + and − zoom."), " ", t("Ctrl with the wheel zooms too, and what is enlarged can be dragged."))),
         next)));
     this.line.addEventListener("pointerover", ({ target }) => target.dataset.place && this.#at([Number(target.dataset.place), null]));
@@ -154,7 +156,7 @@ class Explore {
     try {
       const looks = [];
       for (const view of views) {
-        const look = await ask("look", { view }, signal);
+        const look = await this.#busy(ask("look", { view }, signal));
         if (!this.chosen) { // the head whose last token looks back most clearly
           [this.layer, this.head] = this.chosen = this.asked ?? look.clearest;
           this.cell = [(this.last = look.tokens.length - 1), null];
@@ -213,8 +215,9 @@ class Explore {
   #drawAll() {
     const [look] = this.looks;
     const last = look.tokens.length - 1;
-    if (this.cell && (this.cell[0] === this.last || Math.max(...this.cell) > last)) this.cell = [last, null];
-    this.last = last;
+    const isOther = this.tokens?.slice(0, Math.max(...(this.cell ?? [])) + 1).some((token, place) => token !== look.tokens[place]);
+    if (isOther || this.cell?.[0] === this.last) this.cell = [last, null];
+    Object.assign(this, { last, tokens: look.tokens });
     this.chips = look.tokens.map((token, place) => el("span", { "data-place": place, role: "option", id: `look-token-${place}` }, shown(token)));
     this.line.replaceChildren(...this.chips);
     this.#drawHeads();
@@ -264,6 +267,7 @@ class Explore {
   #newMap() {
     const canvas = el("canvas", { tabindex: 0, role: "img" });
     const map = new HeadMap(canvas);
+    Object.assign(map.zoom, this.drawn?.[0].zoom); // a second one shows the same part
     map.label = el("figcaption", {});
     map.figure = el("figure", {}, map.label, canvas);
     canvas.addEventListener("pointermove", (event) => {
@@ -289,6 +293,9 @@ class Explore {
     const [first] = this.looks;
     const before = this.#weights(first);
     this.drawn.forEach((map, which) => map.draw(this.#weights(this.looks[which]), first.tokens, which ? before : null, this.cell));
+    const [{ isWhole, isClosest, count, n }] = this.drawn;
+    this.zooms.forEach((button, place) => (button.disabled = place ? isClosest : isWhole));
+    this.part.textContent = isWhole ? "" : t("{count} × {count} of {all} × {all}", { count, all: n });
     this.#drawToken();
   }
 
@@ -392,9 +399,30 @@ class Explore {
     this.#drawMaps();
   }
 
-  async #silenceEach() { // what the likeliest next token loses with each of them
-    this.effects = (await ask("each", { view: this.#views()[0] }).catch((error) => this.#say(error.message, true)))?.effects;
-    this.#drawHeads();
+  async #silenceEach() { // what the likeliest next token loses with each of them, layer by layer
+    const [[view], { signal }, effects] = [this.#views(), this.asking, (this.effects = [])];
+    for (let layer = 0; layer < this.#model().layers && !signal.aborted; layer++) {
+      const answer = await ask("each", { view, layer }, signal).catch((error) => error.name !== "AbortError" && this.#say(error.message, true));
+      if (!answer || effects !== this.effects) return;
+      effects.push(...answer.effects);
+      this.#drawHeads();
+    }
+  }
+
+  // What takes long says how far it is.
+  async #busy(work) {
+    let isBusy = true;
+    const tell = async () => {
+      const { done } = await (await fetch("/data/explore/done")).json();
+      if (isBusy && done < 1) this.#say(t("Computing: {percent}", { percent: percent(done) }));
+    };
+    const timer = setInterval(tell, 500);
+    try {
+      return await work;
+    } finally {
+      isBusy = false;
+      clearInterval(timer);
+    }
   }
 
   // --- the text grows ---

@@ -12,6 +12,8 @@ export const decoded = (buffer) => Float32Array.from(new Uint16Array(buffer), (b
 // A token with what is invisible written out.
 export const shown = (token) => token.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥") || "∅";
 
+const CLOSEST = 8; // tokens a side
+
 const colours = (element) => {
   const style = getComputedStyle(element);
   const [ink, quiet, line, mark, weight] = ["ink", "quiet", "line", "mark", "weight"].map((name) => style.getPropertyValue(`--look-${name}`));
@@ -48,10 +50,14 @@ export class HeadMap {
 
   // weights: n × n; other: those that it is compared with; at: [query, key] to mark.
   draw(weights, tokens, other, at) {
-    const { canvas, zoom } = this;
+    const { canvas } = this;
     const n = tokens.length;
+    const isMoved = this.tokens?.slice(0, Math.max(this.top, this.left) + this.count).some((token, place) => token !== tokens[place]);
+    if (isMoved) this.zoom = { first: 0, count: 0 }; // another text is seen whole; one that goes on, where one looked
+    this.tokens = tokens;
     const width = canvas.clientWidth;
     if (!width) return;
+    const { zoom } = this;
     const ratio = devicePixelRatio || 1;
     const count = zoom.count ? Math.min(zoom.count, n) : n;
     const [top, left] = [0, 1].map((axis) => Math.max(0, Math.min(zoom.first ? Math.round(zoom.first[axis]) : 0, n - count)));
@@ -126,6 +132,10 @@ export class HeadMap {
     return row < 0 || column < 0 || row >= this.count || column >= this.count ? null : [this.top + row, this.left + column];
   }
 
+  get isWhole() { return this.count === this.n; }
+
+  get isClosest() { return this.count <= CLOSEST; }
+
   // Moves what is seen by so many pixels.
   pan(across, down) {
     if (!this.zoom.count) return;
@@ -134,7 +144,7 @@ export class HeadMap {
 
   // Closer (or, with a factor above 1, farther away), around a cell.
   scale(factor, [query, key]) {
-    const count = Math.round(Math.max(8, Math.min(this.n, this.count * factor)));
+    const count = Math.round(Math.max(CLOSEST, Math.min(this.n, this.count * factor)));
     this.zoom = count >= this.n ? { first: 0, count: 0 } : { count, first: [query, key].map((place) => Math.max(0, Math.min(place - (count >> 1), this.n - count))) };
   }
 

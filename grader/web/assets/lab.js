@@ -38,11 +38,11 @@ export class LabPlace {
     const { answer: right, answered } = this.about;
     const mark = (answer, number) => right > 0 && (number === right ? icon("pass") : answer === prediction && icon("fail"));
     const choice = (answer, number) => el("label", {},
-      el("input", { type: "radio", name: "prediction", value: number + 1, checked: answer === prediction }), el("span", {}, answer), mark(answer, number + 1));
+      el("input", { type: "radio", name: "prediction", value: number + 1, checked: answer === prediction, onchange: () => { this.form.elements.words.value = ""; } }), el("span", {}, answer), mark(answer, number + 1));
     const own = answers.includes(prediction) ? "" : prediction;
     this.form = el("form", { class: "prediction", onsubmit: (event) => this.run(event) },
       el("fieldset", {}, el("legend", {}, t("What do you expect?")), ...answers.map(choice),
-        el("label", { class: "own" }, el("span", {}, t("In your own words")), el("input", { type: "text", name: "words", maxlength: 400, value: own, autocomplete: "off" }))),
+        el("label", { class: "own" }, el("span", {}, t("In your own words")), el("input", { type: "text", name: "words", maxlength: 400, value: own, autocomplete: "off", oninput: () => this.form.querySelectorAll(":checked").forEach((one) => { one.checked = false; }) }))),
       el("button", { class: "primary" }, icon("run"), t("Run the lab")),
       el("label", { class: "seconds" }, t("Seconds"), el("input", { type: "number", name: "seconds", min: 1, max: 3600, value: Math.round(seconds) })));
     this.middle.replaceChildren(el("article", { class: "lesson" }, el("p", { class: "small kind" }, icon("flask"), t("Lab")),

@@ -52,8 +52,14 @@ class Training:
     folder: Path
     seed: int
     bigram: float
-    is_code: bool = False  # it learns from PyTorch's source
+    asked: str | None = None  # the text, as it was asked for: a file, `torch`, the words; None for the stories
+    spoken: str = "en"  # the language of the stories
     loss: float = 0.0  # of the last step
+
+    @property
+    def is_code(self) -> bool:
+        """Whether it learns from PyTorch's source."""
+        return self.asked == source.TEXT
 
     @property
     def checkpoint(self) -> Path:
@@ -68,7 +74,7 @@ class Training:
         """The checkpoint, with all that goes on from it needs to know."""
         start = source.PROMPT if self.is_code else self.words.decode(self.run.training[:START].tolist())
         about = {"pieces": self.words.tokens, "bigram": self.bigram, "seed": self.seed, "start": start}
-        self.run.save(self.checkpoint, about | {"is_code": self.is_code})
+        self.run.save(self.checkpoint, about | {"text": self.asked, "language": self.spoken})
 
     def sample(self) -> None:
         """What it writes now; the run's own random state stays as it is."""
@@ -189,7 +195,7 @@ def tables(trained: Training) -> list[Table]:
 
 def prepare(
     words: pieces.Pieces, text: str, gathered: dict[str, parts.StepCode], folder: Path, seed: int, device: str,
-    shape: training.Shape | None = None, is_code: bool = False,
+    shape: training.Shape | None = None, asked: str | None = None, spoken: str = "en",
 ) -> Training:  # fmt: skip
     """A run at its beginning. Raises Stop for a text that is too short."""
     ids = training.ids_of(words, text)
@@ -205,7 +211,7 @@ def prepare(
         )) from None  # fmt: skip
     bigram = training.bigram_loss(run.training, run.validation, len(words.tokens))
     whose = [part.said for part in gathered.values()]
-    return Training(run, words, gpt, whose, folder, seed, bigram, is_code)
+    return Training(run, words, gpt, whose, folder, seed, bigram, asked, spoken)
 
 
 def go(trained: Training, seconds: float, steps: int | None, screen_of: Any) -> None:
@@ -302,20 +308,23 @@ def run(given: argparse.Namespace) -> int:
 
 def _begun(given: argparse.Namespace, gathered: dict[str, parts.StepCode]) -> Training:
     """A new run, or the one that the checkpoint holds."""
-    checkpoint = given.out / programs.CHECKPOINT.name
-    is_code = given.text == source.TEXT
+    checkpoint, spoken = given.out / programs.CHECKPOINT.name, language.current()
+    asked = None if given.text is None else _whole(given.text)
     if not given.resume:
-        text = _text(given.text)
+        text = _text(asked, spoken)
+        is_code = asked == source.TEXT
         words = pieces.learn(text, source.MERGES) if is_code else pieces.learn(text)
         shape = source.shape(len(words.tokens)) if is_code else None
-        return prepare(words, text, gathered, given.out, given.seed, given.device, shape, is_code)
+        trained = prepare(words, text, gathered, given.out, given.seed, given.device, shape, asked, spoken)
+        _keep(checkpoint)
+        return trained
     try:
         kept = training.read(checkpoint)[1]
         words = pieces.Pieces(kept["pieces"])
         shape = training.Shape(**kept["shape"])
-        is_code = bool(kept.get("is_code"))
-        text = _text(source.TEXT if is_code else given.text)
-        trained = prepare(words, text, gathered, given.out, kept["seed"], given.device, shape, is_code)
+        asked, spoken = asked or kept.get("text"), kept.get("language", spoken)
+        text = _text(asked, spoken)
+        trained = prepare(words, text, gathered, given.out, kept["seed"], given.device, shape, asked, spoken)
         trained.run.resume(checkpoint)
     except FileNotFoundError:
         raise parts.Stop(_("There is no checkpoint {file}. Type: make train").format(file=checkpoint)) from None
@@ -325,12 +334,26 @@ def _begun(given: argparse.Namespace, gathered: dict[str, parts.StepCode]) -> Tr
     return trained
 
 
-def _text(asked: str | None) -> str:
+def _whole(asked: str) -> str:
+    """The text that was asked for, so that it is found again from another folder."""
+    is_file = asked != source.TEXT and len(asked) < 512 and "\0" not in asked and Path(asked).is_file()
+    return str(Path(asked).resolve()) if is_file else asked
+
+
+def _keep(checkpoint: Path) -> None:
+    """What was trained before stays beside what is trained now."""
+    if checkpoint.is_file():
+        before = checkpoint.with_name(f"before-{checkpoint.name}")
+        checkpoint.replace(before)
+        print(_("What was trained before is kept as {file}").format(file=before), file=sys.stderr)
+
+
+def _text(asked: str | None, spoken: str) -> str:
     """PyTorch's source, the learner's own text, or the stories. Raises Stop."""
     if asked == source.TEXT:
         return source.text()
     text = lab_command.text_of(asked)
-    return stories.text(language.current()) if text is None else text
+    return stories.text(spoken) if text is None else text
 
 
 def _told(say: Console, trained: Training, ended: bool) -> int:

@@ -71,7 +71,7 @@ class TransformerBlock(nn.Module):
 
 
 class SimpleTransformer(nn.Module):
-    """An encoder: token and position embeddings, `n_layers` blocks, and a norm at the end.
+    """An encoder: token and position embeddings, `n_layers` blocks (none for 0), and a norm at the end.
 
     Submodules: `token_embedding` and `position_embedding` (`nn.Embedding`, of `vocab_size` and `max_seq_len` rows),
     `transformer_blocks` (`nn.ModuleList` of `TransformerBlock`) and `ln_final` (as the blocks' norms).

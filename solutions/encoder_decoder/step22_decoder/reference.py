@@ -65,8 +65,8 @@ class EncoderDecoderTransformer(nn.Module):
     Submodules: `encoder` (step 21's `SimpleTransformer`), `decoder_embedding` and `decoder_pos_embedding`
     (`nn.Embedding`, of `tgt_vocab_size` and `max_seq_len` rows), `decoder_blocks` (`nn.ModuleList` of `n_layers`
     `DecoderBlock`), `ln_final` (as the blocks' norms), `output_projection` (`nn.Linear(d_model, tgt_vocab_size)`, with
-    a bias). `n_layers` and `max_seq_len` hold for both sides. `dropout` acts on the sum of the decoder's embeddings,
-    and goes to the encoder and to every block.
+    a bias). `n_layers` (0 or more) and `max_seq_len` hold for both sides. `dropout` acts on the sum of the decoder's
+    embeddings, and goes to the encoder and to every block.
     """
 
     def __init__(

@@ -215,7 +215,7 @@ def test_grouped_attention_in_pieces(student: Implementation, reference: Impleme
             _("The cache holds tensors of shape {got}, and they should have shape {expected}.").format(
                 got=shape, expected=expected
             ),
-            about=got,
+            about=None if shape and shape[1] == n_kv_heads else got,  # how many tokens it holds is the cache's own
         )
 
 
@@ -360,8 +360,9 @@ def test_mode_is_restored(student: Implementation, reference: Implementation, dr
 @points(0.25)
 def test_cache_bytes(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The bytes of the keys and values of all layers."""
-    agree(student.kv_cache_bytes(1, 1, 1, 1, 1), 4.0)
-    agree(student.kv_cache_bytes(2, 3, 5, 7, 11, bytes_per_element=4), 18480.0)
+    # Odd numbers: no factor that is left out or too many looks like another one.
+    agree(student.kv_cache_bytes(3, 5, 7, 9, 11, bytes_per_element=1), 20790.0)
+    agree(student.kv_cache_bytes(3, 5, 7, 9, 11), 41580.0)
     sizes = [draw.integer(2, 9) for _size in range(5)]
     agree(student.kv_cache_bytes(*sizes, 1), float(reference.kv_cache_bytes(*sizes, 1).value))
     agree(student.kv_cache_bytes(*sizes), float(reference.kv_cache_bytes(*sizes).value))
