@@ -21,9 +21,8 @@ from grader.report import terminal
 SITUATION = Path(__file__).parent / "situations" / "blocked_by_an_earlier_step"
 CAUSAL, MULTI = "step06_causal_attention", "step08_multi_head"
 TELLING = """
-import inspect
 from exercises import step06_causal_attention as earlier
-SECRET = inspect.getsource(earlier)
+SECRET = " ".join(str(number**9) for number in range(7, 70))  # stands for what somebody could have read
 print(SECRET)
 
 
@@ -104,6 +103,16 @@ def test_a_reference_beside_the_code_is_not_told(tells: str, grader: Grader) -> 
             assert "Its values are not shown" in check.message
             lines = (line for line in check.message.splitlines() if line.strip() not in source)
             assert not any(letter.isdigit() for line in lines for letter in line)
+
+
+def test_where_there_is_no_reference_it_is_told(grader: Grader) -> None:
+    """So that the test above looks at something."""
+    read = blocked(TELLING.format(tells=TELLS[0]))
+    name, _source = read.sources[CAUSAL]
+    read.sources[CAUSAL] = name, next(step for step in steps() if step.name == CAUSAL).solved()
+    (step,) = grader.grade(read, [MULTI], device="cpu").steps
+    assert "40353607 134217728" in step.output
+    assert any("ValueError: 40353607 134217728" in check.message for check in step.checks)
 
 
 def test_a_known_mistake_beside_a_reference_is_named(grader: Grader) -> None:
