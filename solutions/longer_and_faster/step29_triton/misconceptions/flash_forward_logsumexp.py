@@ -38,6 +38,29 @@ def logsumexp_in_two_bases() -> None:
 
 
 @misconception(replaces="flash_forward", caught_by="test_logsumexp")
+@by(LOGSUMEXP="in the other two bases")
+def logarithm_in_base_2() -> None:
+    """The maximum was added to a logarithm in base 2.
+
+    The logsumexp is a natural logarithm: log2(x) is larger by a factor of 1.44.
+
+    Which of Triton's logarithms is the natural one?
+    """
+
+
+@misconception(replaces="flash_forward", caught_by="test_logsumexp")
+@by(LOGSUMEXP="the sum itself")
+def sum_in_place_of_the_logsumexp() -> None:
+    """The sum of the exponentials was given back in place of the logsumexp.
+
+    It is relative to the maximum, and no logarithm was taken. The logsumexp is the maximum plus the logarithm of the
+    sum.
+
+    What is log(exp(m) * s)?
+    """
+
+
+@misconception(replaces="flash_forward", caught_by="test_logsumexp")
 @by(LOGSUMEXP="of the sum alone")
 def sum_in_place_of_its_logarithm() -> None:
     """The maximum and the sum were added without a logarithm.

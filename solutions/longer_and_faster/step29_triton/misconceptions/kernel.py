@@ -139,6 +139,10 @@ def _attend(
         natural = tl.log(denominator)
     if LOGSUMEXP == "in two bases":
         natural = maximum + tl.log(denominator)
+    if LOGSUMEXP == "in the other two bases":
+        natural = maximum / log2_e + tl.log2(denominator)
+    if LOGSUMEXP == "the sum itself":
+        natural = denominator
     if LOGSUMEXP == "of the sum alone":
         natural = maximum / log2_e + denominator
     if LOGSUMEXP == "the maximum alone":
