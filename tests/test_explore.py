@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -125,7 +127,7 @@ def test_a_silenced_head_and_no_positions_leave_the_model_as_it_was(engine: Engi
 
 
 def test_each_head_in_turn_finds_the_one_that_counts(engine: Engine) -> None:
-    effects = engine.each(PLAIN)[0]["effects"]
+    effects = [effect for layer in range(4) for effect in engine.each(PLAIN, layer)[0]["effects"]]
     assert len(effects) == 16
     assert min(effects) == effects[4 * 3 + 2] < -0.5
 
@@ -261,6 +263,7 @@ def test_the_process_answers_and_starts_again_when_a_step_changes(written: Path)
     process = GPTProcess(written, lambda: ALL)
     try:
         assert asked(process)["start"] == asked(process)["start"] == 1
+        assert process.done == 1.0
         assert "error" in asked(process, text="")
         assert "error" in asked(process, weights="../../secret")
         file.write_text(file.read_text(encoding="utf-8") + "\n", encoding="utf-8")
@@ -282,6 +285,43 @@ def test_an_endless_loop_is_ended(written: Path) -> None:
         process.close()
 
 
+def test_how_far_it_is_is_told(engine: Engine) -> None:
+    told: list[float] = []
+    Engine(Path("nowhere"), frozenset(), tell=told.append).look(PLAIN)
+    assert told == [0.25, 0.5, 0.75, 1.0]
+
+
+def test_a_question_that_nobody_waits_for_is_not_computed() -> None:
+    """While one is answered, a text is typed on: of the questions that wait then, only the last one's page listens."""
+    computed: list[str] = []
+
+    class Slow(GPTProcess):
+        def ask(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+            computed.append(question["text"])
+            return {}, b""
+
+    class Typed:
+        path_params: ClassVar = {"what": "look"}
+
+        def __init__(self, text: str, *, is_gone: bool) -> None:
+            self.text, self.is_gone = text, is_gone
+
+        async def json(self) -> dict[str, str]:
+            return {"text": self.text}
+
+        async def is_disconnected(self) -> bool:
+            return self.is_gone
+
+    route = next(one for one in explore.routes(Slow(Path(), frozenset)) if one.path.endswith("{what}"))
+
+    async def all_of() -> None:
+        texts = ("M", True), ("Mi", True), ("Mina", False)
+        await asyncio.gather(*(route.endpoint(Typed(text, is_gone=is_gone)) for text, is_gone in texts))
+
+    asyncio.run(all_of())
+    assert computed == ["Mina"]
+
+
 # --- what the page says ---
 
 
@@ -291,4 +331,4 @@ def test_every_sentence_of_the_modules_is_given_to_them() -> None:
     assert len(said) > 30
     assert said <= set(texts(explore.TEXTS))
     assert set(explore.TEXTS) <= said
-    assert sum(source.count("\n") for source in sources) < 700
+    assert sum(source.count("\n") for source in sources) < 740

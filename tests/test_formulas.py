@@ -50,7 +50,7 @@ def test_a_terminal_and_a_page_show_no_latex(step: str, spoken: str) -> None:
     """Neither the comment nor what stands in it."""
     with language.use(spoken):
         text = lessons.reading(step)
-        shown = [printed(lessons.Lesson(text)), lesson_page.html("title", text, {})]
+        shown = [printed(lessons.Lesson(text)), lesson_page.fragment(text, {})]
     assert not [each for each in shown if "$$" in each or "\\frac" in each or "<!--" in each]
 
 

@@ -8,7 +8,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grader.base import files, language, paths
+from grader.base import language, paths
 from grader.base.language import gettext as _
 from grader.cli import common, watch
 from grader.cli.common import EXERCISES, N_
@@ -83,23 +83,6 @@ def _for_an_editor(report: Report, folder: Path) -> None:
 
     for line in editor.lines(report, folder):
         print(line)
-
-
-def _write_lesson(name: str, file: Path, is_opened: bool) -> None:
-    from grader.course import lessons
-    from grader.oracle import pictures  # torch: the reference draws
-    from grader.report import lesson_page, page
-
-    text = lessons.reading(name, pictured=True)
-    title = text.partition("\n")[0].removeprefix("# ")
-    drawn = pictures.pictures(paths.step_folder(name))
-    try:
-        files.write(file, lesson_page.html(title, text, drawn))
-    except OSError as error:
-        raise common.unwritable(file, error, f"lesson {int(name[4:6])} --html lesson.html") from None
-    print(_("The page is {file}").format(file=file.resolve()))
-    if is_opened and not page.show_in_browser(file):
-        print(_("No browser was found here: open that file in one."))
 
 
 def _write_page(report: Report, given: Namespace, to_stdout: bool) -> None:
@@ -264,24 +247,13 @@ def _repro(given: Namespace) -> None:
         repro.run(given.submission, name, device=device, seed=given.seed, runs=not given.write_only)
 
 
-def _lesson_line(parser: Parser) -> None:
-    _step_line(parser)
-    parser.option("--html", Path, metavar="FILE", help=_("Write the lesson as one HTML page, its pictures drawn."))
-    parser.flag("--open", help=_("Open the page of --html in the browser."))
-
-
 def _lesson(given: Namespace) -> None:
     with language.use(common.chosen_language(given.lang, "lesson")):
-        if given.open and given.html is None:
-            raise BadInput(_("There is no page to open. Type: python -m grader lesson --html lesson.html --open"))
         name = _current(given, "lesson")
         from grader.course import lessons
         from grader.report import console
 
         try:
-            if given.html is not None:
-                _write_lesson(name, given.html, given.open)
-                return
             console.say(lessons.Lesson(lessons.reading(name)))
         except lessons.NoLesson:
             sentence = _("There is no lesson for {step}. Type: python -m grader grade --step {step}")
@@ -366,7 +338,7 @@ COMMANDS = [
     ),
     watch.WATCH,
     Subcommand("hint", N_("Give one more hint for a step."), _step_line, _hint),
-    Subcommand("lesson", N_("Show the lesson of a step."), _lesson_line, _lesson),
+    Subcommand("lesson", N_("Show the lesson of a step."), _step_line, _lesson),
     Subcommand("repro", N_("Run the first failing call of a step in a process of your own."), _repro_line, _repro),
     Subcommand("solution", N_("Show the reference and other right ways of a step that passes."), _step_line, _solution),
     Subcommand("reset", N_("Put the stub of a step back; your work is kept beside it, dated."), _step_line, _reset),

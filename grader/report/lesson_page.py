@@ -1,9 +1,8 @@
-"""A lesson as one page that needs nothing else, or in a notebook's cell: its Markdown, with the pictures drawn."""
+"""A lesson in a page or in a notebook's cell: its Markdown, with the pictures drawn."""
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +10,9 @@ from dataclasses import dataclass
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from grader.base import language
 from grader.base.language import gettext as _
 from grader.report import diagrams, grids
-from grader.report.page import TEMPLATES, environment
+from grader.report.page import environment
 from grader.report.pictures import Bars, Matrices, Picture, Sheet, Slider, Still, Stream, WeightedSum, drawn
 from grader.report.svg import on_white
 
@@ -36,17 +34,6 @@ class Figure:
     at: int = 0
 
 
-def html(title: str, lesson: str, pictures: Mapping[str, Picture]) -> str:
-    """The page of a lesson, in the language in use."""
-    template = environment().get_template("lesson.html.j2")
-    script = (TEMPLATES / "pictures.js").read_text(encoding="utf-8")
-    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return template.render(
-        language=language.current(), title=title, lesson=fragment(lesson, pictures), style=style(),
-        script=Markup(script), allowed=allowed,
-    )  # fmt: skip
-
-
 def fragment(lesson: str, pictures: Mapping[str, Picture]) -> Markup:
     """A lesson for a page that has pictures.css and pictures.js: its text, and its pictures drawn where it has them."""
     parts = []
@@ -63,11 +50,6 @@ def fragment(lesson: str, pictures: Mapping[str, Picture]) -> Markup:
         place = match.end()
     parts.append(_part(lesson[place:]))
     return Markup("\n").join(parts)
-
-
-def style() -> Markup:
-    """What pictures.css says."""
-    return Markup((TEMPLATES / "pictures.css").read_text(encoding="utf-8"))
 
 
 def figure(picture: Picture, caption: str) -> Markup:

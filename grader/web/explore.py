@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import struct
 from collections.abc import AsyncIterator
@@ -9,7 +10,7 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from grader.base.language import N_
@@ -21,6 +22,7 @@ MOST_WRITTEN = 400  # tokens of one stream
 TEXTS = (
     N_("Each row is a token that attends, each column a token attended to. Arrow keys move, + and − zoom."),
     N_("Ctrl with the wheel zooms too, and what is enlarged can be dragged."),
+    N_("Computing: {percent}"),
     N_("Expected here: {tokens}"),
     N_("Heads"),
     N_("Layer {layer}, head {head}"),
@@ -69,14 +71,23 @@ TEXTS = (
 def routes(gpt: GPTProcess) -> list[Route]:
     """What the tab asks, of one process: JSON in; the length of a JSON in four bytes, it, and further bytes out."""
 
+    turn = asyncio.Lock()
+
     async def answer(request: Request) -> Response:
         question = await request.json() | {"ask": request.path_params["what"]}
-        return Response(await run_in_threadpool(_framed, gpt, question), media_type="application/octet-stream")
+        async with turn:
+            if await request.is_disconnected():  # while it waited, another text was typed
+                return Response(status_code=204)
+            return Response(await run_in_threadpool(_framed, gpt, question), media_type="application/octet-stream")
+
+    async def done(_request: Request) -> Response:
+        return JSONResponse({"done": gpt.done})
 
     async def write(request: Request) -> Response:
         return StreamingResponse(_written(gpt, await request.json()), media_type="application/x-ndjson")
 
     return [
+        Route("/data/explore/done", done),
         Route("/data/explore/write", write, methods=["POST"]),
         Route("/data/explore/{what}", answer, methods=["POST"]),
     ]

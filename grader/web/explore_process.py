@@ -39,6 +39,7 @@ class GPTProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._made_of: object = None
         self.starts = 0
+        self.done = 0.0  # of the answer that is computed
 
     def ask(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         """The answer and what comes with it. Raises GPTSilent."""
@@ -48,6 +49,7 @@ class GPTProcess:
                 assert process.stdin is not None
                 process.stdin.write(json.dumps(question).encode() + b"\n")
                 process.stdin.flush()
+                self.done = 0.0
                 header, body = self._answer(process)
             except TimeoutError:
                 self._end()
@@ -87,13 +89,17 @@ class GPTProcess:
         return self._process
 
     def _answer(self, process: subprocess.Popen[bytes]) -> tuple[dict[str, Any], bytes]:
-        """A line of JSON, and as many bytes as it says. Raises TimeoutError, EOFError."""
-        deadline = time.monotonic() + self.seconds
-        data = bytearray()
-        while (end := data.find(b"\n")) < 0 and len(data) < MOST_LINE:
-            data += self._read(process, deadline)
-        header = json.loads(data[:end])
-        body = data[end + 1 :]
+        """A line of JSON, and as many bytes as it says; lines before it tell how much is done. Raises TimeoutError,
+        EOFError."""
+        header: dict[str, Any] = {}
+        body = bytearray()
+        while "bytes" not in header:
+            deadline = time.monotonic() + self.seconds
+            while (end := body.find(b"\n")) < 0 and len(body) < MOST_LINE:
+                body += self._read(process, deadline)
+            header = json.loads(body[:end])
+            del body[: end + 1]
+            self.done = header.get("done", 1.0)
         while len(body) < header["bytes"]:
             body += self._read(process, deadline)
         return header, bytes(body)

@@ -156,7 +156,7 @@ class Explore {
     try {
       const looks = [];
       for (const view of views) {
-        const look = await ask("look", { view }, signal);
+        const look = await this.#busy(ask("look", { view }, signal));
         if (!this.chosen) { // the head whose last token looks back most clearly
           [this.layer, this.head] = this.chosen = this.asked ?? look.clearest;
           this.cell = [(this.last = look.tokens.length - 1), null];
@@ -399,9 +399,30 @@ class Explore {
     this.#drawMaps();
   }
 
-  async #silenceEach() { // what the likeliest next token loses with each of them
-    this.effects = (await ask("each", { view: this.#views()[0] }).catch((error) => this.#say(error.message, true)))?.effects;
-    this.#drawHeads();
+  async #silenceEach() { // what the likeliest next token loses with each of them, layer by layer
+    const [[view], { signal }, effects] = [this.#views(), this.asking, (this.effects = [])];
+    for (let layer = 0; layer < this.#model().layers && !signal.aborted; layer++) {
+      const answer = await ask("each", { view, layer }, signal).catch((error) => error.name !== "AbortError" && this.#say(error.message, true));
+      if (!answer || effects !== this.effects) return;
+      effects.push(...answer.effects);
+      this.#drawHeads();
+    }
+  }
+
+  // What takes long says how far it is.
+  async #busy(work) {
+    let isBusy = true;
+    const tell = async () => {
+      const { done } = await (await fetch("/data/explore/done")).json();
+      if (isBusy && done < 1) this.#say(t("Computing: {percent}", { percent: percent(done) }));
+    };
+    const timer = setInterval(tell, 500);
+    try {
+      return await work;
+    } finally {
+      isBusy = false;
+      clearInterval(timer);
+    }
   }
 
   // --- the text grows ---

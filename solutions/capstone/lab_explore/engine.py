@@ -11,9 +11,10 @@ What is read and what is changed rests on the contract of steps 9 to 12 alone (`
 
 from __future__ import annotations
 
+import os
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -36,7 +37,11 @@ SHOWN = 80  # next tokens that are told by name; the others by their logits alon
 TOP = 3  # of what was expected at each place
 FLASH_BLOCK = 16
 AGREE = 1e-3
+WIDE = 512  # from this width on more threads help; half of the processors, since waiting for a busy one costs most
 FAR = 4  # tokens back from which a look is one into the past and not at a neighbour
+
+
+Seen = dict[str, tuple[Any, Any]]  # by the name of a part: its input and its output
 
 
 class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,23 +65,36 @@ class Look(msgspec.Struct):
     ids: list[int]
     cut: int  # tokens before those that fit
     maps: Tensor  # (layers, H, T, T), half precision
+    inputs: list[Tensor]  # of each block: (1, T, D)
     logits: Tensor  # (T, vocabulary)
     guesses: list[tuple[int, float]]  # after each layer, the likeliest next token
     agrees: bool  # whether the maps give what the model's own attention returned
     seconds: float
+    answer: tuple[dict[str, Any], bytes] | None = None  # once it was asked for
+
+    @property
+    def nbytes(self) -> int:
+        return self.maps.nbytes + self.logits.nbytes + sum(x.nbytes for x in self.inputs)
 
 
 class Engine:
     """Answers questions about views on one device; models and the last looks are kept, what was seen on the CPU.
+    `tell` hears which part of a forward pass is done.
 
     Raises Stop where the device is not there.
     """
 
-    def __init__(self, folder: Path, right: frozenset[str], device: str = "cpu") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        right: frozenset[str],
+        device: str = "cpu",
+        tell: Callable[[float], None] = lambda _done: None,
+    ) -> None:
         if not devices.is_there(device):
             said = _("There is no {device} device here. Type: python -m grader {command} --device cpu")
             raise parts.Stop(said.format(device=device, command="explore"))
-        self.folder, self.device = folder, device
+        self.folder, self.device, self.tell = folder, device, tell
         self.codes = {"yours": code.chosen(folder, right)}
         self._weights: dict[tuple[str, float], weights.Weights] = {}
         self._models: dict[tuple[Any, ...], nn.Module] = {}
@@ -109,6 +127,7 @@ class Engine:
                 read.fill(model, view.trained)
                 model.to(self.device)
             self._models[key] = model
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // 2) if read.sizes[4] >= WIDE else 1)
         return self._models[key]
 
     def ids(self, view: View) -> tuple[list[int], int]:
@@ -127,7 +146,7 @@ class Engine:
             self._looks.move_to_end(view)
             return self._looks[view]
         ids, cut = self.ids(view)
-        watched = Watched(self.code(view.code), self.read(view.weights).sizes[3])
+        watched = Watched(self.code(view.code), self.read(view.weights).sizes[3], self.tell)
         with parts.blamed_on(self.folder), torch.no_grad(), watched.reading(model, view):
             torch.manual_seed(view.seed)
             model.train(view.dropout > 0)
@@ -137,13 +156,14 @@ class Engine:
         if not watched.maps:
             raise parts.Stop(_("The blocks do not call their submodule `attn`, so no weights can be read."))
         guesses = self._guesses(model, watched.streams)
-        found = Look(ids, cut, torch.stack(watched.maps), logits, guesses, watched.agrees, seconds)
+        maps = torch.stack(watched.maps)
+        found = Look(ids, cut, maps, watched.inputs, logits, guesses, watched.agrees, seconds)
         self._keep(view, found)
         return found
 
     def _keep(self, view: View, look: Look) -> None:
         self._looks[view] = look
-        while len(self._looks) > 2 and sum(held.maps.nbytes for held in self._looks.values()) > MOST_KEPT:
+        while len(self._looks) > 2 and sum(held.nbytes for held in self._looks.values()) > MOST_KEPT:
             self._looks.popitem(last=False)
 
     @torch.no_grad()
@@ -175,11 +195,20 @@ class Engine:
 
     def looked(self, view: View) -> tuple[dict[str, Any], bytes]:
         """All but the maps of a view: the logits in falling order, float32, then a small map of each head, in bytes."""
-        look, words = self.look(view), self.read(view.weights).words
+        look = self.look(view)
+        if look.answer is None:
+            look.answer = self._answer(view, look)
+        return look.answer
+
+    def _answer(self, view: View, look: Look) -> tuple[dict[str, Any], bytes]:
+        words = self.read(view.weights).words
         largest, order = look.logits[-1].sort(descending=True)
-        chances = look.logits.softmax(-1)
-        top, expected = chances.topk(min(TOP, chances.shape[-1]), dim=-1)
-        loss = -chances[:-1].gather(1, torch.tensor(look.ids[1:], dtype=torch.long)[:, None]).clamp_min(1e-30).log()
+        whole = look.logits.logsumexp(-1, keepdim=True)  # (T, 1)
+        top, expected = look.logits.topk(min(TOP, look.logits.shape[-1]), dim=-1)
+        top = (top - whole).exp()
+        loss = (
+            whole[:-1] - look.logits[:-1].gather(1, torch.tensor(look.ids[1:], dtype=torch.long)[:, None])
+        ).clamp_max(69)
         side = min(THUMB, len(look.ids))
         small = F.adaptive_max_pool2d(look.maps.float(), side).clamp(0, 1).mul(255).byte()
         header = {
@@ -203,19 +232,25 @@ class Engine:
             raise parts.Stop(_("There is no layer {layer}.").format(layer=layer))
         return {"shape": list(maps[layer].shape)}, maps[layer].numpy().tobytes()
 
-    def each(self, view: View) -> tuple[dict[str, Any], bytes]:
-        """What the likeliest next token gains when each head is silenced, one at a time: layer by layer."""
+    def each(self, view: View, layer: int) -> tuple[dict[str, Any], bytes]:
+        """What the likeliest next token gains when each head of a layer is silenced, one at a time. What lies below
+        the layer is not computed again. Raises Stop."""
         model, look = self.model(view), self.look(view)
-        _vocabulary, _block, layers, heads, _width = self.read(view.weights).sizes
+        blocks, heads = _blocks(model), self.read(view.weights).sizes[3]
+        if not 0 <= layer < len(blocks):
+            raise parts.Stop(_("There is no layer {layer}.").format(layer=layer))
         likeliest = int(look.logits[-1].argmax())
         before = look.logits[-1].softmax(-1)[likeliest]
         effects = []
-        for place in ((layer, head) for layer in range(layers) for head in range(heads)):
-            silenced = msgspec.structs.replace(view, silenced=(*view.silenced, place))
+        for head in range(heads):
+            silenced = msgspec.structs.replace(view, silenced=(*view.silenced, (layer, head)))
             changed = Watched(self.code(view.code), heads).changing(model, silenced)
             with parts.blamed_on(self.folder), torch.no_grad(), changed:
                 torch.manual_seed(view.seed)
-                logits = model(torch.tensor([look.ids], device=self.device))[0][0, -1].float().cpu()
+                x = look.inputs[layer].to(self.device)
+                for block in blocks[layer:]:
+                    x = block(x)
+                logits = model.get_submodule("lm_head")(model.get_submodule("ln_f")(x[:, -1]))[0].float().cpu()
             effects.append(round(float(logits.softmax(-1)[likeliest] - before), 4))
         return {"effects": effects}, b""
 
@@ -254,9 +289,10 @@ def _nucleus(temperature: float, top_k: int, top_p: float, _model: nn.Module, _i
 class Watched:
     """A model whose attention is read, or made of other parts."""
 
-    def __init__(self, made_of: code.Code, heads: int) -> None:
-        self.code, self.heads = made_of, heads
+    def __init__(self, made_of: code.Code, heads: int, tell: Callable[[float], None] = lambda _done: None) -> None:
+        self.code, self.heads, self.tell = made_of, heads, tell
         self.maps: list[Tensor] = []
+        self.inputs: list[Tensor] = []
         self.streams: list[Tensor] = []
         self.agrees = True
 
@@ -264,11 +300,17 @@ class Watched:
     def reading(self, model: nn.Module, view: View) -> Iterator[None]:
         """Notes the weights of each layer, and the stream after it at the last place."""
         with self.changing(model, view), ExitStack() as hooks:
-            for block in _blocks(model):
-                hooks.callback(block.register_forward_hook(self._note_stream).remove)
+            blocks = _blocks(model)
+            for place, block in enumerate(blocks, 1):
+                note = partial(self._note_stream, place / len(blocks))
+                hooks.callback(block.register_forward_hook(note, with_kwargs=True).remove)
                 if not _is_replaced(view):
-                    attn = block.get_submodule("attn")
-                    hooks.callback(attn.register_forward_hook(self._note_weights, with_kwargs=True).remove)
+                    attn, seen = block.get_submodule("attn"), {}
+                    for name in ("c_attn", "c_proj"):
+                        part = attn.get_submodule(name)
+                        hooks.callback(part.register_forward_hook(partial(_note_call, seen, name)).remove)
+                    noted = partial(self._note_weights, seen)
+                    hooks.callback(attn.register_forward_hook(noted, with_kwargs=True).remove)
             yield
 
     @contextmanager
@@ -304,20 +346,42 @@ class Watched:
         out: Tensor = self.code.dropout(attn.c_proj(self.code.merge_heads(context)), view.dropout, attn.training)
         return out
 
-    def _note_weights(self, attn: Any, inputs: Any, named: dict[str, Any], output: Tensor) -> None:
-        x = inputs[0] if inputs else next(iter(named.values()))
-        context, weights = self.code.attention(*self._heads_of(attn, x), self.code.causal_mask(x.shape[1], x.device))
-        again = F.linear(self.code.merge_heads(context), attn.c_proj.weight, attn.c_proj.bias)
-        self.agrees &= bool((again - output).abs().max() <= AGREE * (1 + output.abs().max()))
+    def _note_weights(self, seen: Seen, attn: Any, inputs: Any, named: dict[str, Any], output: Tensor) -> None:
+        """What `c_attn` and `c_proj` were seen to do is not computed again; code may use their parameters alone."""
+        x, made = _first(inputs, named), seen.pop("c_attn", (None, None))[1]
+        context, weights = self.code.attention(
+            *self._heads_of(attn, x, made), self.code.causal_mask(x.shape[1], x.device)
+        )
+        merged = self.code.merge_heads(context)
+        given, projected = seen.pop("c_proj", (merged, None))
+        if projected is None:
+            projected = F.linear(merged, attn.c_proj.weight, attn.c_proj.bias)
+        self.agrees &= _agree(merged, given) and _agree(projected, output)
         self.maps.append(weights[0].half().cpu())
 
-    def _note_stream(self, _block: nn.Module, _inputs: Any, output: Tensor) -> None:
+    def _note_stream(self, done: float, _block: nn.Module, inputs: Any, named: dict[str, Any], output: Tensor) -> None:
+        self.inputs.append(_first(inputs, named).cpu())
         self.streams.append(output[0, -1])
+        self.tell(done)
 
-    def _heads_of(self, attn: Any, x: Tensor) -> list[Tensor]:
+    def _heads_of(self, attn: Any, x: Tensor, made: Tensor | None = None) -> list[Tensor]:
         """Query, key and value of every head: each (B, H, T, d)."""
-        made = F.linear(x, attn.c_attn.weight, attn.c_attn.bias)  # (B, T, 3 * D)
+        if made is None:
+            made = F.linear(x, attn.c_attn.weight, attn.c_attn.bias)  # (B, T, 3 * D)
         return [self.code.split_heads(part, self.heads) for part in made.chunk(3, -1)]
+
+
+def _note_call(seen: Seen, name: str, _part: nn.Module, inputs: Any, output: Tensor) -> None:
+    seen[name] = inputs[0], output
+
+
+def _first(inputs: Any, named: dict[str, Any]) -> Tensor:
+    first: Tensor = inputs[0] if inputs else next(iter(named.values()))
+    return first
+
+
+def _agree(again: Tensor, output: Tensor) -> bool:
+    return again.shape == output.shape and bool((again - output).abs().max() <= AGREE * (1 + output.abs().max()))
 
 
 def _clearest(maps: Tensor) -> list[int]:

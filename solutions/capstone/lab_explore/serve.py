@@ -30,7 +30,7 @@ def answer(engine: Engine, asked: dict[str, Any]) -> tuple[dict[str, Any], bytes
     if asked["ask"] == "look":
         return engine.looked(view)
     if asked["ask"] == "each":
-        return engine.each(view)
+        return engine.each(view, asked["layer"])
     if asked["ask"] == "layer":
         return engine.layer(view, asked["layer"])
     return engine.following(view, asked["ids"], asked["temperature"], asked["top_k"], asked["top_p"])
@@ -39,14 +39,19 @@ def answer(engine: Engine, asked: dict[str, Any]) -> tuple[dict[str, Any], bytes
 def main(folder: str, right: str, spoken: str, device: str) -> None:
     """Answers until its input ends. `right` has the steps of the learner's that are right, with commas between;
     `device` is as torch names it, or `all`."""
-    torch.set_num_threads(1)  # the models are so small that a second thread costs more than it saves
+    torch.set_num_threads(1)  # most models are so small that a second thread costs more than it saves
     with os.fdopen(os.dup(1), "wb") as out, language.use(spoken):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         engine: Engine | None = None
+
+        def tell(done: float) -> None:
+            out.write(json.dumps({"done": done}).encode() + b"\n")
+            out.flush()
+
         for line in sys.stdin.buffer:
             body = b""
             try:
-                engine = engine or Engine(Path(folder), frozenset(right.split(",")), devices.one(device))
+                engine = engine or Engine(Path(folder), frozenset(right.split(",")), devices.one(device), tell)
                 header, body = answer(engine, json.loads(line))
             except parts.Stop as stop:
                 header = {"error": str(stop)}

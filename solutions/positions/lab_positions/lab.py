@@ -208,9 +208,9 @@ def pictures(results: Results) -> list[Plot]:
         drawing.axes.axvline(TRAINED, color=lab_plot.INK, linewidth=1, linestyle="-")
         drawing.axes.set_ylim(bottom=0)
         drawing.axes.set_xlabel(_("position; the upright line ends what was trained"))
-        drawing.axes.set_ylabel(_("nats per letter, mean of five positions"))
+        drawing.axes.set_ylabel(_("nats per letter"))
         drawing.legend()
-    return [Plot(_("Loss at each position"), drawing.svg, " ".join(findings(results)))]
+    return [Plot(_("Loss at each position, the mean of five"), drawing.svg, " ".join(findings(results)))]
 
 
 def findings(results: Results) -> list[str]:
