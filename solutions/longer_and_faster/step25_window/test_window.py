@@ -109,13 +109,12 @@ def test_context_by_hand(student: Implementation, reference: Implementation, dra
 @points(0.5)
 def test_any_length(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Any length and window is exact, causal or looking both ways."""
-    for tokens, window, is_causal, _global in SIZES:
-        for width, value_width, dtype in ((4, 3, torch.float32), (4, 4, torch.float64)):
-            query, key = (draw.normal(2, 3, tokens, width, scale=1.5, dtype=dtype) for _input in range(2))
-            value = draw.normal(2, 3, tokens, value_width, dtype=dtype)
-            expected = reference.window_attention(query, key, value, window, is_causal)
-            terms = GUARDED if dtype == torch.float64 else tokens
-            agree(student.window_attention(query, key, value, window, is_causal), expected, terms=terms)
+    for place, (tokens, window, is_causal, _global) in enumerate(SIZES):
+        value_width, dtype, terms = ((3, torch.float32, tokens), (4, torch.float64, GUARDED))[place % 2]
+        query, key = (draw.normal(2, 3, tokens, 4, scale=1.5, dtype=dtype) for _input in range(2))
+        value = draw.normal(2, 3, tokens, value_width, dtype=dtype)
+        expected = reference.window_attention(query, key, value, window, is_causal)
+        agree(student.window_attention(query, key, value, window, is_causal), expected, terms=terms)
     # Left to its default, the window is causal.
     expected = reference.window_attention(query, key, value, 3)
     agree(student.window_attention(query, key, value, 3), expected, terms=GUARDED)
