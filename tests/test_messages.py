@@ -9,6 +9,7 @@ import struct
 import sys
 import time
 import tracemalloc
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -241,11 +242,12 @@ def test_values_come_back(value: Any) -> None:
     assert got == value and type(got) is type(value)
 
 
-def test_nests_are_shallow() -> None:
+@pytest.mark.parametrize("around", [lambda value: ["i", [value]], lambda value: ["d", {"x": value}]])
+def test_nests_are_shallow(around: Callable[[Any], Any]) -> None:
     """What the judge shows and sends on from deeper calls may not be as deep as it can just read."""
     value: Any = None
     for _level in range(100):
-        value = ["i", [value]]
+        value = around(value)
     header = msgspec.msgpack.encode([value, None, {}, [], [], [], [], 0])
     with pytest.raises(BadMessage, match="nested"):
         decode_outcome(header, b"")

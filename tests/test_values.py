@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from grader.base.errors import CheckFailed
 from grader.calls import codec
@@ -23,6 +24,7 @@ from grader.checks.assertions import Draw, Implementation, agree, exactly, point
 from grader.checks.backends import LocalBackend
 from grader.checks.trial import Verdict, run_check
 from grader.checks.value_text import show_value
+from grader.sandbox import preload
 
 
 class Distant(LocalBackend):
@@ -272,6 +274,32 @@ def test_made_on_meta() -> None:
     shapes = {name: tuple(value.shape) for name, value in parameters.items()}
     assert shapes == {"weight": (1 << 15, 1 << 15), "bias": (1 << 15,)}
     assert student.using(made_on_meta=True).f(3).outcome.value.device == "meta"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_kernels_of_ours_on_meta(dtype: torch.dtype) -> None:
+    """They give the shapes, dtypes and strides of the CPU, also of gradients, and refuse what does not fit."""
+    preload.meta_below_python()
+    here = torch.randn(3, 2, 4, dtype=dtype).transpose(0, 1).requires_grad_()
+    there = here.detach().to("meta").requires_grad_()
+    weight = torch.ones(4, dtype=dtype)
+    for work in (
+        torch.relu,
+        lambda x: F.layer_norm(x, (4,)),
+        lambda x: F.layer_norm(x, (4,), weight.to(x.device), weight.to(x.device)),
+        lambda x: F.layer_norm(x, (3, 4)),
+    ):
+        expected, got = work(here), work(there)
+        assert (got.shape, got.dtype, got.stride()) == (expected.shape, expected.dtype, expected.stride())
+        for x, made in ((here, expected), (there, got)):
+            made.sum().backward()
+            assert x.grad is not None
+        assert there.grad.shape == here.grad.shape
+    for given in (there, here):
+        with pytest.raises(RuntimeError):
+            F.layer_norm(given, (5,))
+        with pytest.raises(RuntimeError):
+            F.layer_norm(given, (4,), torch.ones(3, dtype=dtype, device=given.device))
 
 
 def test_peak_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,9 +104,16 @@ class BuiltIns:
         self.names: set[str] = set()
         self._outer: list[tuple[set[str], Sequence[Any]]] = []  # who looked before
 
+    @property
+    def looks(self) -> bool:
+        """Whether every op is looked at, and not only those of the families."""
+        return self._any_torch is not None
+
     def __enter__(self) -> BuiltIns:
         self._outer.append((BuiltIns.noted, BuiltIns.places))
         BuiltIns.noted, BuiltIns.places = self.names, self._keys
+        if counters.KEY in self._keys and not counters.is_included(counters.KEY):
+            counters.rest()
         for key in self._keys:
             torch._C._dispatch_tls_set_dispatch_key_included(key, True)
         if self._any_torch is not None:

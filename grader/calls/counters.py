@@ -30,7 +30,7 @@ KEY = torch._C._dispatch_key_parse(PLACE)
 REDISPATCH = torch._C._DispatchOperatorHandle.redispatch_boxed
 _AFTER = torch._C._dispatch_keyset_full_after(KEY)
 _include = torch._C._dispatch_tls_set_dispatch_key_included
-_is_included = torch._C._dispatch_tls_is_dispatch_key_included
+is_included = torch._C._dispatch_tls_is_dispatch_key_included
 
 
 class EveryOp:
@@ -40,9 +40,8 @@ class EveryOp:
     _was_included = False
 
     def __enter__(self) -> Self:
-        if not EveryOp.watching:
-            _look()
-        self._was_included = _is_included(KEY)
+        _look()
+        self._was_included = is_included(KEY)
         EveryOp.watching = (*EveryOp.watching, self)
         _include(KEY, True)
         return self
@@ -52,7 +51,6 @@ class EveryOp:
     ) -> None:
         EveryOp.watching = tuple(watcher for watcher in EveryOp.watching if watcher is not self)
         _include(KEY, self._was_included)
-        rest()
 
     def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
         """An op has run."""
@@ -61,7 +59,7 @@ class EveryOp:
 
 def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Runs an op that has got as far as our key, and tells whoever is watching."""
-    if not EveryOp.watching or (_runs_others(op) and not _has_number_for_tensor(op, args)):
+    if (not EveryOp.watching or _runs_others(op)) and not _has_number_for_tensor(op, args):
         return REDISPATCH(op._handle, keys & _AFTER, *args, **kwargs)
     _include(KEY, False)
     try:
@@ -88,18 +86,21 @@ def _has_number_for_tensor(op: Any, args: tuple[Any, ...]) -> bool:
 
 
 class _Fallback:
-    """What is done at our key with an op that has no function of its own there: nothing, unless somebody looks. A
-    function of Python's for each op takes time, and the key is included elsewhere too."""
+    """What is done at our key with an op that has no function of its own there: nothing, or a function of Python's, by
+    which every op of a call takes longer that includes the key. To exchange them takes some milliseconds: the function
+    stays from one call that is measured to the next."""
 
     library: Any = None
+    looks = False
 
     @classmethod
-    def register(cls, fallback: Any, **how: Any) -> None:
-        """Registers another one; that takes a millisecond."""
+    def register(cls, fallback: Any, *, looks: bool) -> None:
+        """Registers another one."""
         if cls.library is not None:
             cls.library._destroy()
         cls.library = torch.library.Library("_", "IMPL")
-        cls.library.fallback(fallback, PLACE, **how)
+        cls.library.fallback(fallback, PLACE, with_keyset=looks)
+        cls.looks = looks
 
 
 # `detach` does no work, and gives what is to become a parameter: that must not have been an object of Python's before.
@@ -108,13 +109,14 @@ _DETACHED.impl("detach", torch.library.fallthrough_kernel, PLACE)
 
 
 def rest() -> None:
-    """Nothing is done at our key."""
-    if not EveryOp.watching:
-        _Fallback.register(torch.library.fallthrough_kernel)
+    """Nothing is done at our key until somebody looks again."""
+    if not EveryOp.watching and (_Fallback.looks or _Fallback.library is None):
+        _Fallback.register(torch.library.fallthrough_kernel, looks=False)
 
 
 def _look() -> None:
-    _Fallback.register(lambda keys, op, *args, **kwargs: run(op, keys, args, kwargs), with_keyset=True)
+    if not _Fallback.looks:
+        _Fallback.register(lambda keys, op, *args, **kwargs: run(op, keys, args, kwargs), looks=True)
 
 
 # Where an op has its two factors: all that a matrix product, a linear layer or an einsum comes down to.

@@ -133,12 +133,13 @@ def load_parameters(
     module: nn.Module, values: Mapping[str, Tensor], evaluating: bool
 ) -> dict[str, tuple[str, ...]] | None:
     """Copies `values` into the parameters of the same names; returns the mismatches, or None."""
-    for path, part in module.named_modules():
-        if isinstance(part, nn.LazyLinear) and f"{path}.weight" in values:
-            part.initialize_parameters(values[f"{path}.weight"])  # a lazy one gets its width at its first call
-    own = {name: value for name, value in module.named_parameters(remove_duplicate=False) if not is_lazy(value)}
+    every = dict(module.named_parameters(remove_duplicate=False))
+    if any(map(is_lazy, every.values())):
+        for path, part in module.named_modules():
+            if isinstance(part, nn.LazyLinear) and f"{path}.weight" in values:
+                part.initialize_parameters(values[f"{path}.weight"])  # a lazy one gets its width at its first call
+    own = {name: value for name, value in every.items() if not is_lazy(value)}
     missing = tuple(name for name in values if name not in own)
-    every = (name for name, _value in module.named_parameters(remove_duplicate=False))  # lazy ones too
     extra = tuple(name for name in every if name not in values)
     misshapen = tuple(
         f"{name}: {tuple(own[name].shape)}"

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
+from msgspec.structs import replace
 from torch import Tensor
 
 from grader.base.errors import CheckFailed
@@ -39,6 +40,7 @@ __all__ = [
     "gradients_arrive",
     "holds",
     "must_raise",
+    "on_meta",
     "points",
     "sums_to_one",
     "twins",
@@ -117,6 +119,14 @@ def agree(got: Answer, expected: Any, *, terms: int = 1, note: str | None = None
 def exactly(got: Answer, expected: Any, *, note: str | None = None) -> None:
     """`agree`, bit for bit: masks, permutations, token ids."""
     _compare(got, expected, Tolerance(exact=True), note)
+
+
+def on_meta(answer: Answer) -> Answer:
+    """An answer of the reference as the same call gives it on the device `meta`: the shapes are the same there."""
+    value = mapped(
+        answer.outcome.value, lambda leaf: Placed(leaf.tensor.to("meta"), "meta") if isinstance(leaf, Placed) else leaf
+    )
+    return Answer(answer._implementation, answer.exchange, replace(answer.outcome, value=value, gradients={}))
 
 
 def _compare(got: Answer, expected: Any, tolerance: Tolerance, note: str | None) -> None:

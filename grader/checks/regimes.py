@@ -25,7 +25,7 @@ from torch import Tensor
 
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
-from grader.checks.assertions import agree, holds, twins, unmodified
+from grader.checks.assertions import agree, holds, on_meta, twins, unmodified
 from grader.checks.draws import Draw, Shapes
 from grader.checks.implementation import Answer, Handle, Implementation, OffLimits
 
@@ -166,8 +166,9 @@ def _function(student: Implementation, reference: Implementation, draw: Draw, na
     if "unmodified" in how.regimes:  # of a view, which would be copied first, nothing is overwritten
         unmodified(getattr(student, name)(*models[:1], *inputs, **how.options))
     if "device" in how.regimes:
-        theirs, ours = (getattr(side.using(device="meta"), name) for side in (student, reference))
-        agree(theirs(*inputs, **how.options), ours(*inputs, **how.options), note=moved())
+        got = getattr(student.using(device="meta"), name)(*inputs, **how.options)
+        expected = expected or getattr(reference, name)(*inputs, **how.options)
+        agree(got, on_meta(expected), note=moved())
 
 
 def _options(regimes: Iterable[str]) -> dict[str, Any]:
@@ -291,7 +292,7 @@ def _module(student: Implementation, reference: Implementation, draw: Draw, name
     if "device" in how.regimes:
         for module in (theirs, ours):
             module.eval().to(device="meta")
-        agree(theirs(*inputs), ours(*inputs), note=moved())
+        agree(theirs(*inputs), on_meta(expected), note=moved())
     if "length" in how.regimes:
         _long_module(student, reference, name, how, theirs, ours, values)
 

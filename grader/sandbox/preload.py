@@ -23,6 +23,7 @@ NOT_BELOW_PYTHON = (
     "convolution", "convolution_backward", "cummax", "cummin", "linspace", "logcumsumexp", "logspace",
     "masked_scatter_backward",
 )  # fmt: skip
+OURS_ON_META = ("relu", "native_layer_norm")  # what torch has for them runs half a millisecond of Python
 
 
 def load_torch() -> None:
@@ -159,7 +160,7 @@ def meta_below_python() -> None:
     """Restores the C++ meta kernels that torch replaced by Python decompositions (30 × slower).
 
     The decompositions support symbolic sizes, which only the compiler needs. An op without a working C++ meta kernel
-    keeps its decomposition.
+    keeps its decomposition, but for those that every Transformer runs: they get one of ours.
     """
     import torch
     from torch import _meta_registrations as registered
@@ -172,12 +173,34 @@ def meta_below_python() -> None:
             if isinstance(op, torch._ops.OpOverload) and op.namespace == "aten" and not _has_meta(op):
                 with contextlib.suppress(RuntimeError):  # in torch 2.6 some are registered a second time: they stay
                     library.impl(op, function)
+    library.impl(torch.ops.aten.relu.default, _relu_on_meta)
+    library.impl(torch.ops.aten.native_layer_norm.default, _layer_norm_on_meta)
 
 
 def _has_meta(op: torch._ops.OpOverload) -> bool:
     import torch
 
-    if op.name().removeprefix("aten::").partition(".")[0] in NOT_BELOW_PYTHON:
-        return False
+    name = op.name().removeprefix("aten::").partition(".")[0]
+    if name in NOT_BELOW_PYTHON or name in OURS_ON_META:
+        return name in OURS_ON_META
     keys = ("Meta", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
     return any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key) for key in keys)
+
+
+def _relu_on_meta(x: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    return torch.empty_like(x)
+
+
+def _layer_norm_on_meta(
+    x: torch.Tensor, normalized_shape: list[int], weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float
+) -> tuple[torch.Tensor, ...]:
+    import torch
+
+    shape = torch.Size(normalized_shape)
+    if any(given is not None and given.shape[-len(shape) :] != shape for given in (x, weight, bias)):
+        return torch._refs.native_layer_norm(x, shape, weight, bias, eps)  # which says what does not fit
+    normed = torch.empty_like(x, memory_format=torch.contiguous_format)
+    mean = x.new_empty(x.shape[: -len(shape)] + (1,) * len(shape))
+    return normed, mean, torch.empty_like(mean)

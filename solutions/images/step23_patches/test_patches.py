@@ -16,6 +16,7 @@ from grader.checks.assertions import (
     exactly,
     holds,
     must_raise,
+    on_meta,
     points,
     twins,
     unmodified,
@@ -33,7 +34,8 @@ OFF_LIMITS = {
 }
 
 WIDE = 32  # numbers per token where dropout is counted: that none or all of them fall is out of the question
-ROWS = 1000
+ROWS = 600
+SOME = 4  # of them show what is computed in eval mode
 # Square and not, as many rows as columns and not, channels as many as a patch is wide and not, patches of one pixel.
 SHAPES = (
     ((2, 3, 4, 6), 2),
@@ -183,7 +185,7 @@ def test_model_agrees_with_fresh_draws(student: Implementation, reference: Imple
     for batch, channels, size, side, classes, layers in (
         (2, 3, (4, 6), 2, 5, 2),
         (3, 1, (4, 4), 2, 3, 1),
-        (5, 2, (6, 3), 3, 4, 3),
+        (5, 2, (6, 3), 3, 4, 1),
     ):
         theirs, ours = twins(student, reference, draw, "VisionTransformer", size, side, channels, classes, layers, 2, 6)
         images = draw.normal(batch, *size, channels, scale=2.0).permute(0, 3, 1, 2)
@@ -213,16 +215,16 @@ def test_another_size_is_an_error(student: Implementation, reference: Implementa
 def test_dtypes_and_device(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """All of them work in float64 and bfloat16, and follow their device."""
     # A head's width is 4, so that a root taken in float32 is exact and passes in float64 too.
-    theirs, ours = twins(student, reference, draw, "VisionTransformer", (4, 6), 2, 3, 5, 2, 2, 8)
+    theirs, ours = twins(student, reference, draw, "VisionTransformer", (4, 6), 2, 3, 5, 1, 2, 8)
     images = draw.normal(2, 3, 4, 6, dtype=torch.float64)
     for dtype, terms in ((torch.float32, 1024), (torch.float64, GUARDED), (torch.bfloat16, 256)):
         theirs.to(dtype=dtype)
         ours.to(dtype=dtype)
-        agree(theirs(images.to(dtype)), ours(images.to(dtype)), terms=terms)
+        expected = ours(images.to(dtype))
+        agree(theirs(images.to(dtype)), expected, terms=terms)
     note = _("The device `meta` has shapes and no values: what stays behind is found there.")
     theirs.to(device="meta")
-    ours.to(device="meta")
-    agree(theirs(images.to(torch.bfloat16)), ours(images.to(torch.bfloat16)), note=note)
+    agree(theirs(images.to(torch.bfloat16)), on_meta(expected), note=note)
     moved, expected = student.using(device="meta"), reference.using(device="meta")
     agree(moved.patchify(images, 2), expected.patchify(images, 2), note=note)
     agree(
@@ -281,7 +283,7 @@ def _block_drops(student: Implementation, reference: Implementation, draw: Draw,
     x = torch.zeros(ROWS, 1, WIDE)
     theirs = with_values(student, silent | _attention(""), "EncoderBlock", WIDE, 1, rate)
     ramp = torch.arange(1.0, WIDE + 1)
-    agree(theirs(x), (ramp.expand(ROWS, 1, WIDE), torch.ones(ROWS, 1, 1, 1)), terms=64)
+    agree(theirs(x[:SOME]), (ramp.expand(SOME, 1, WIDE), torch.ones(SOME, 1, 1, 1)), terms=64)
     first, second = (
         _of_shape(theirs.train().using(seed=draw.seed())(x).value, (ROWS, 1, WIDE)) / ramp for _call in range(2)
     )
@@ -296,7 +298,7 @@ def _block_drops(student: Implementation, reference: Implementation, draw: Draw,
     holds(torch.equal(lost, (first == 0).any(dim=-1)), sentence)
 
     theirs = with_values(student, silent | _mlp(""), "EncoderBlock", WIDE, 1, rate)
-    agree(theirs(x), (torch.ones(ROWS, 1, WIDE), torch.ones(ROWS, 1, 1, 1)), terms=64)
+    agree(theirs(x[:SOME]), (torch.ones(SOME, 1, WIDE), torch.ones(SOME, 1, 1, 1)), terms=64)
     first, second = (_of_shape(theirs.train().using(seed=draw.seed())(x).value, (ROWS, 1, WIDE)) for _call in range(2))
     what = _("what the MLP adds")
     _share_is(first == 0, rate, rate, what)
@@ -320,7 +322,7 @@ def _model_drops(student: Implementation, reference: Implementation, draw: Draw,
         (_mlp("blocks.0."), _("what a block's MLP adds")),
     ):
         theirs = with_values(student, silent | heard, "VisionTransformer", *given, rate)
-        agree(theirs(images), (torch.zeros(ROWS, WIDE), (torch.full((ROWS, 1, 2, 2), 0.5),)), terms=64)
+        agree(theirs(images[:SOME]), (torch.zeros(SOME, WIDE), (torch.full((SOME, 1, 2, 2), 0.5),)), terms=64)
         first, second = (
             _of_shape(theirs.train().using(seed=draw.seed())(images).value, (ROWS, WIDE)) for _call in range(2)
         )
