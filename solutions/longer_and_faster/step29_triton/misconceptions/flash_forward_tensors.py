@@ -65,3 +65,46 @@ def query_scaled_in_place(
     """
     scale = query.shape[-1] ** -0.5
     return run(query.mul_(scale), key, value, is_causal, block_q, block_k, scale=1.0)
+
+
+@misconception(replaces="flash_forward", caught_by="test_one_block_by_hand")
+def output_alone(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
+) -> Tensor:
+    """Only the output was returned, without the logsumexp.
+
+    A backward pass needs both: the logsumexp saves it a second pass over all scores.
+
+    How many values does the docstring name behind the arrow?
+    """
+    return run(query, key, value, is_causal, block_q, block_k)[0]
+
+
+@misconception(replaces="flash_forward", caught_by="test_one_block_by_hand")
+def logsumexp_first(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
+) -> Both:
+    """The logsumexp came first and the output second.
+
+    The pair is (output, logsumexp).
+
+    In which order does the docstring name the two?
+    """
+    output, logsumexp = run(query, key, value, is_causal, block_q, block_k)
+    return logsumexp, output
+
+
+@misconception(replaces="flash_forward", caught_by="test_any_lengths")
+def blocks_of_64_whatever_was_asked(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, block_q: int = 64, block_k: int = 64
+) -> Both:
+    """The kernel took 64 queries a program, and the grid had as many programs as block_q asks for.
+
+    Where block_q is larger, the last queries belong to no program, and what was in their memory is returned.
+
+    Which two of your lines have to agree on how many queries a program takes?
+    """
+    output, logsumexp = run(query, key, value, is_causal, 64, 64)
+    reached = 64 * -(-query.shape[2] // block_q)
+    output[:, :, reached:], logsumexp[:, :, reached:] = torch.nan, torch.nan
+    return output, logsumexp
