@@ -217,7 +217,7 @@ def _gradescope(given: Namespace) -> None:
     with language.use(common.chosen_language(None, "gradescope")):
         steps = common.chosen_steps(given, "gradescope")
         marking = assigned.marking(given, "gradescope")
-        steps = marking.assignment.everything if marking else chosen
+        steps = marking.assignment.everything if marking else steps
         common.require_solutions()
         from grader.classes import gradescope as autograder
 
@@ -245,7 +245,7 @@ def _kit(given: Namespace) -> None:
         steps = common.chosen_steps(given, "kit")
         if given.assignment or given.assignments:
             marking = assigned.marking(given, "kit")
-            steps = marking.assignment.everything if marking else chosen
+            steps = marking.assignment.everything if marking else steps
         common.require_solutions()
         from grader.author import kit as building
         from grader.author import recorder
