@@ -98,6 +98,7 @@ def test_any_lengths(student: Implementation, reference: Implementation, draw: D
         (2, 2, 3, 5, 16, 16),
         (1, 2, 33, 17, 32, 16),
         (1, 1, 18, 32, 16, 32),
+        (1, 1, 130, 20, 128, 128),  # more than the default
     ):
         query, key, value = (draw.normal(batch, heads, rows, 4, scale=2.0) for rows in (queries, keys, keys))
         expected = reference.flash_forward(query, key, value, False, *blocks)
