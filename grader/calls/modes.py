@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -56,6 +57,7 @@ class Circumstances(ExitStack):
             self.enter_context(OneDevice())  # type: ignore[no-untyped-call]  # torch gives it no types
         if "triton" in sys.modules:
             self.enter_context(UnwrittenIsNan())
+            self.enter_context(np.errstate(all="ignore"))  # its interpreter warns where a GPU says nothing
         if self._built_ins and not (self._built_ins.looks or self._meters):
             counters.rest()
         for watch in (self._built_ins, self._functions, self._narrowed, *self._meters.values()):

@@ -18,8 +18,6 @@ from grader.cli.parser import BadInput, Parser, Subcommand, Unfit, integer
 ASSIGNMENT_NAME = re.compile(r"\w[\w-]*")
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from grader.classes.class_run import Done
 
 OUT = Path("dist/class")
@@ -62,15 +60,12 @@ def _class(given: Namespace) -> int:
     submissions = Path(given.submissions)
     command = f"class {paths.typed(submissions)}"
     with language.use(common.chosen_language(given.lang, command)):
-        steps = common.chosen_steps(given, command)
+        chosen = common.chosen_steps(given, command)
         marking = assigned.marking(given, command, default=PLAIN)
         out = given.out / given.assignment if marking and given.out == OUT else given.out
-        steps = marking.assignment.everything if marking else steps
+        steps = marking.assignment.everything if marking else chosen
         limits = common.limits(given, command, given.patience)
-        _require_class(submissions, out, given.earlier)  # before torch loads
-        common.require_place(out, f"{command} --out OTHER")
-        if given.gradebook:
-            _require_gradebook(given.gradebook, f"{command} --gradebook {SQLITE}gradebook.db")
+        _require_places(given, submissions, out, command)  # before torch loads
         if marking is None and given.assignment != PLAIN:
             sentence = _("There is no assignments.toml here: {name} is only the name that tables get.")
             print(sentence.format(name=given.assignment), file=sys.stderr)
@@ -86,8 +81,7 @@ def _class(given: Namespace) -> int:
         request = one_round.Request(
             submissions=submissions, out=out, steps=steps, device=given.device, seed=given.seed, limits=limits,
             assignment=given.assignment, again=given.again, jobs=given.jobs, scheduler=given.scheduler,
-            gradebook=given.gradebook, marking=marking, earlier=tuple(given.earlier),
-            only=tuple(given.student),
+            gradebook=given.gradebook, marking=marking, earlier=tuple(given.earlier), only=tuple(given.student),
         )  # fmt: skip
         try:
             done = class_run.run(request, console.class_progress)
@@ -104,26 +98,27 @@ def _class(given: Namespace) -> int:
         return 1
 
 
-def _require_gradebook(url: str, instead: str) -> None:
-    """Requires a gradebook that can be opened, before anything is graded. Raises BadInput."""
-    from grader.classes import gradebook
-
-    if url.startswith(SQLITE):
-        common.require_parent(Path(url.removeprefix(SQLITE)), instead)
-    try:
-        gradebook.require(url)
-    except gradebook.NoGradebook as problem:
-        sentence = _("The gradebook can't be opened ({reason}). Type: python -m grader {command}")
-        raise BadInput(sentence.format(reason=problem, command=instead)) from None
-
-
-def _require_class(submissions: Path, out: Path, earlier: Sequence[Path]) -> None:
+def _require_places(given: Namespace, submissions: Path, out: Path, command: str) -> None:
+    """Requires a class to grade, and that results and gradebook can be written. Raises BadInput."""
     from grader.classes import roster
 
     try:
-        roster.class_folders(submissions, out, earlier)
+        roster.class_folders(submissions, out, given.earlier)
     except roster.Impossible as impossible:
         raise BadInput(str(impossible)) from None
+    common.require_place(out, f"{command} --out OTHER")
+    if not given.gradebook:
+        return
+    from grader.classes import gradebook
+
+    instead = f"{command} --gradebook {SQLITE}gradebook.db"
+    if given.gradebook.startswith(SQLITE):
+        common.require_parent(Path(given.gradebook.removeprefix(SQLITE)), instead)
+    try:
+        gradebook.require(given.gradebook)
+    except gradebook.NoGradebook as problem:
+        sentence = _("The gradebook can't be opened ({reason}). Type: python -m grader {command}")
+        raise BadInput(sentence.format(reason=problem, command=instead)) from None
 
 
 def _say_class(done: Done, out: Path) -> None:
