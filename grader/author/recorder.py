@@ -13,7 +13,7 @@ import os
 import warnings
 import zlib
 from collections.abc import Callable, Collection, Iterable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -70,16 +70,21 @@ def record_all(
     new = [step for step in reversed(chosen) if not kept[step.name].is_file()]  # the later, the longer it takes
     processes = multiprocessing.get_context("spawn")  # torch can't be forked once it is in use
     with ProcessPoolExecutor(min(2, os.cpu_count() or 1), processes) as pool:  # starts none where nothing is new
-        recorded = {step.name: pool.submit(_record, step.folder) for step in new}
+        recorded = {pool.submit(_record, step.folder): step for step in new}
         for step in chosen:
-            made = recorded.get(step.name)
-            tape = made.result() if made else kept[step.name].read_bytes()
-            if made:
-                _keep(kept[step.name], step.name, tape)
-            path = folder / step.track / step.name / TAPE
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(tape)
-            on_step(step.name, len(tape))
+            if step not in new:
+                _write(folder, step, kept[step.name].read_bytes(), on_step)
+        for made in as_completed(recorded):
+            step, tape = recorded[made], made.result()
+            _keep(kept[step.name], step.name, tape)
+            _write(folder, step, tape, on_step)
+
+
+def _write(folder: Path, step: course.Step, tape: bytes, on_step: Callable[[str, int], None]) -> None:
+    path = folder / step.track / step.name / TAPE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(tape)
+    on_step(step.name, len(tape))
 
 
 def sources(folder: Path) -> set[Path]:
