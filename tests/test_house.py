@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from grader.base.mistakes import files_of
-from grader.base.paths import ROOT, misconception_files, step_folders
+from grader.base.paths import ROOT, step_folders
 from grader.course import submissions
 from grader.judge.grader import Grader
 
@@ -48,9 +48,7 @@ def test_no_module_is_too_long() -> None:
 
 def test_no_file_of_misconceptions_is_too_long() -> None:
     """Beyond that, the step has a folder of them: a file for each public name."""
-    every = [
-        file for step in step_folders() for file in (*misconception_files(step), *files_of(step)) if file.is_file()
-    ]
+    every = [file for step in step_folders() for file in files_of(step)]
     lengths = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in every}
     assert {name: lines for name, lines in lengths.items() if lines > CATALOGUE_LINES} == {}
 

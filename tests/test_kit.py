@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import shutil
@@ -193,8 +192,6 @@ def test_no_line_of_a_solution_is_in_it(built: Path) -> None:
 
 def misconception_lines(step: Solution) -> Iterator[str]:
     """The telling lines in the bodies of a step's wrong ways."""
-    files = [file for file in paths.misconception_files(step.folder) if file.is_file()]
-    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
     for entry in mistakes.read(step.folder).entries.values():
         for line in (
             line[1:].strip() if way.language == "diff" else line.strip()
@@ -202,11 +199,6 @@ def misconception_lines(step: Solution) -> Iterator[str]:
             for line in way.code.splitlines()
         ):
             if len(line) >= TELLING and not line.startswith(("def ", "class ", "super()", "@")):
-                yield line
-    for node in (node for tree in trees for node in ast.walk(tree)):
-        if isinstance(node, ast.Return | ast.Assign | ast.If | ast.For) and node.col_offset:
-            line = ast.unparse(node).splitlines()[0]
-            if len(line) >= TELLING:
                 yield line
 
 

@@ -92,57 +92,59 @@ def test_parts(student: Implementation, reference: Implementation, draw: Draw) -
     holds(bool((first == x).all()), "first drops")
     holds(bool((second == 0).any()), "second does not drop")
 '''
-MISCONCEPTIONS = '''
-"""Wrong ways."""
-import numpy as np
-import torch
-from grader.checks.catalogue import misconception
+MISTAKES = """
+# Wrong ways
 
-@misconception(replaces="softmax", caught_by="test_arrays")
-def not_divided(x):
-    """Not divided.
-
-    Rows must sum to 1.
-
-    Divide."""
+## not_divided
+`softmax` · caught by `test_arrays`
+```python
+def softmax(x):
     return np.exp(x - x.max(axis=-1, keepdims=True))
+```
+Not divided.
+Rows must sum to 1.
+> Divide.
 
-@misconception(replaces="softmax", caught_by="test_arrays")
-def a_tensor(x):
-    """A tensor.
-
-    An array is due.
-
-    Stay in NumPy."""
+## a_tensor
+`softmax` · caught by `test_arrays`
+```python
+def softmax(x):
     return torch.softmax(torch.from_numpy(x.copy()), -1)
+```
+A tensor.
+An array is due.
+> Stay in NumPy.
 
-@misconception(replaces="row_sums", caught_by="test_memory")
-def all_at_once(x):
-    """All at once.
-
-    Too much memory.
-
-    Go row by row."""
+## all_at_once
+`row_sums` · caught by `test_memory`
+```python
+def row_sums(x):
     return np.exp(x @ x.T).sum(-1)
+```
+All at once.
+Too much memory.
+> Go row by row.
 
-@misconception(replaces="summary", caught_by="test_summary")
-def entry_left_out(x):
-    """Left out.
-
-    An entry is missing.
-
-    Add it."""
+## entry_left_out
+`summary` · caught by `test_summary`
+```python
+def summary(x):
     return {"largest": x.max(), "count": 2**70 + x.numel()}
+```
+Left out.
+An entry is missing.
+> Add it.
 
-@misconception(replaces="summary", caught_by="test_summary")
-def counted_wrong(x):
-    """Miscounted.
-
-    The count is off.
-
-    Count again."""
+## counted_wrong
+`summary` · caught by `test_summary`
+```python
+def summary(x):
     return {"largest": x.max(), "count": 2**70, "rows": (x.sum(-1), x.numpy() * 2)}
-'''
+```
+Miscounted.
+The count is off.
+> Count again.
+"""
 # How each wrong way is written by somebody else, and the check that refuses it with this sentence.
 THEIRS = {
     "not_divided": ("test_arrays", "softmax", "def softmax(x):\n    return np.exp(x - np.amax(x, -1, keepdims=True))"),
@@ -164,8 +166,8 @@ def step(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Solution]:
     root = tmp_path_factory.mktemp("kinds")
     folder = root / "solutions_of_kinds" / "core" / NAME
     folder.mkdir(parents=True)
-    for name, text in (("reference", REFERENCE), ("test_kinds", CHECKS), ("misconceptions", MISCONCEPTIONS)):
-        (folder / f"{name}.py").write_text(textwrap.dedent(text).lstrip(), encoding="utf-8")
+    for name, text in (("reference.py", REFERENCE), ("test_kinds.py", CHECKS), ("mistakes.md", MISTAKES)):
+        (folder / name).write_text(textwrap.dedent(text).lstrip(), encoding="utf-8")
     sys.path.insert(0, str(root))
     yield Solution(folder)
     sys.path.remove(str(root))

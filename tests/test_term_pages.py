@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from grader.base import language, paths
+from grader.base import language
 from grader.base.results import CheckResult, Graded, Parting, Report, StepResult
 from grader.classes import hand_back, results
 from grader.classes.one_round import Plan
@@ -150,15 +150,14 @@ STUBS = {step.name: step.stub() for step in CORE}
 def ways(step: course.Step) -> dict[str, list[str]]:
     """Each public name of a step with the ways in which it can be written: the reference, variants, misconceptions."""
     found: dict[str, list[str]] = {}
-    for file in (step.folder / "variants.py", *paths.misconception_files(step.folder)):
-        for node in ast.parse(file.read_text(encoding="utf-8")).body if file.is_file() else ():
-            if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.decorator_list:
-                (marked, *_more) = node.decorator_list
-                replaced = [word.value.value for word in getattr(marked, "keywords", []) if word.arg == "replaces"
-                            and isinstance(word.value, ast.Constant)]  # fmt: skip
-                if replaced:
-                    node.decorator_list, node.name = [], replaced[0]
-                    found.setdefault(replaced[0], []).append(ast.unparse(node))
+    for node in ast.parse((step.folder / "variants.py").read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.decorator_list:
+            (marked, *_more) = node.decorator_list
+            replaced = [word.value.value for word in getattr(marked, "keywords", []) if word.arg == "replaces"
+                        and isinstance(word.value, ast.Constant)]  # fmt: skip
+            if replaced:
+                node.decorator_list, node.name = [], replaced[0]
+                found.setdefault(replaced[0], []).append(ast.unparse(node))
     documented = Solution(step.folder).wrong_ways
     for entry in documented.document.entries.values() if documented else ():
         for way in entry.ways if len(entry.ways[0].facts.names) == 1 else ():
@@ -223,13 +222,14 @@ def test_two_copies_among_thirteen_are_the_first_pair(seed: int, steps: list[cou
 
 def test_half_a_copy_is_found_and_a_known_source_too() -> None:
     """Four of eight steps from somebody else; and everything from a class of an earlier year: the first two pairs."""
-    students, earlier = honest(4, CORE[:8], 12), honest(5, CORE[:8], 3)
+    everybody = honest(4, CORE[:8], 15)  # of both years, so that nobody wrote what another one wrote
+    students, earlier = (dict(list(everybody.items())[part]) for part in (slice(12), slice(12, None)))
     students["half"] = students["student 00"] | dict(list(disguised(students["student 01"]).items())[4:])
-    students["old"] = disguised(earlier["student 02"])
+    students["old"] = disguised(earlier["student 14"])
     del students["student 00"]
     found = similarity.pairs(students, STUBS, {f"2025/{name}": files for name, files in earlier.items()})
     first = {(pair.first, pair.second, pair.known) for pair in found[:2]}
-    assert first == {("half", "student 01", False), ("old", "2025/student 02", True)}
+    assert first == {("half", "student 01", False), ("old", "2025/student 14", True)}
 
 
 def test_the_same_unusual_wrong_answer_counts() -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from grader.base import language, mistakes
 from grader.base.language import LANGUAGES
 from grader.base.language import gettext as _
-from grader.base.paths import SOLUTIONS, STEP_NAME, misconception_files, shown, step_folders
+from grader.base.paths import SOLUTIONS, STEP_NAME, shown, step_folders
 from grader.checks.catalogue import UNFINISHED
 from grader.course import choice
 from grader.course.stubs import BEGIN, END, REFERENCE_IMPORT
@@ -61,7 +61,7 @@ def in_references() -> list[str]:
 def unparsed() -> list[str]:
     """Only the files that are not valid Python, which prevent sentences from being collected."""
     folders = step_folders(SOLUTIONS)
-    files = sorted({file for folder in folders for file in (*folder.glob("*.py"), *folder.glob("misconceptions/*.py"))})
+    files = sorted({file for folder in folders for file in folder.glob("*.py")})
     return in_names() + [line for file in files for line in _unreadable(file)]
 
 
@@ -201,20 +201,11 @@ def _in_imports(file: Path, source: str) -> Iterator[str]:
 
 
 def _in_catalogue(folder: Path) -> Iterator[str]:
-    """Misconceptions that can't be read, and a file beside a folder of them, of which Python reads the folder."""
+    """Mistakes that are not there, or can't be read."""
     if mistakes.files_of(folder):
         yield from _in_documents(folder)
-        return
-    whole, files = folder / "misconceptions.py", misconception_files(folder)
-    if not any(file.is_file() for file in files):
+    else:
         yield _("{file} is missing: write it.").format(file=shown(folder / "mistakes.md"))
-        return
-    if whole not in files and whole.is_file():
-        yield _("{file} is not read, since there is a folder {folder}: move into it what the file holds.").format(
-            file=shown(whole), folder=shown(files[0].parent)
-        )
-    for file in files:
-        yield from _unreadable(file)
 
 
 def _in_documents(folder: Path) -> Iterator[str]:
@@ -307,7 +298,7 @@ def _in_off_limits(step: Solution) -> Iterator[str]:
 
 
 def _in_misconceptions(step: Solution) -> Iterator[str]:
-    files, public = mistakes.files_of(step.folder) or misconception_files(step.folder), _public(step)
+    files, public = mistakes.files_of(step.folder), _public(step)
     file = shown(files[0] if len(files) == 1 else files[0].parent)
     checks = [check.name for check in step.checks]
     undefined: list[str] = []

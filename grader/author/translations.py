@@ -48,19 +48,15 @@ def engine_messages() -> Iterator[str]:
 
 
 def step_messages(folder: Path) -> list[str]:
-    """The sentences of a step: its stub's docstrings, the titles and sentences of its checks, its misconceptions, and
-    what its other right ways trade."""
+    """The sentences of a step: its stub's docstrings, the titles and sentences of its checks, and what its other right
+    ways trade."""
     messages: list[str] = []
-    wrong = set(paths.misconception_files(folder))
-    for path in sorted({*folder.glob("*.py"), *folder.glob("misconceptions/*.py")}):
+    for path in sorted(folder.glob("*.py")):
         docstrings = list(_docstrings(path))
         if path.name == "reference.py":
             messages += [docstrings[0].splitlines()[0], *docstrings]
         elif path.name.startswith("test_"):
             messages += [text.splitlines()[0] for text in list(_docstrings(path, "test_"))[1:]]
-        elif path in wrong:
-            paragraphs = (text.split("\n\n") for text in docstrings[1:])
-            messages += [" ".join(part.split()) for parts in paragraphs if len(parts) == 3 for part in parts]
         elif path.name == "variants.py":
             messages += [way.trades for way in solutions.ways(path.read_text(encoding="utf-8"))]
         messages += _marked(path)

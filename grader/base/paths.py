@@ -29,12 +29,6 @@ def step_folder(name: str, solutions: Path = SOLUTIONS) -> Path:
     raise FileNotFoundError(f"no step {name} in {solutions}")
 
 
-def misconception_files(folder: Path) -> list[Path]:
-    """The files with the wrong ways of the step in `folder`: those of its folder `misconceptions/`, where that has any,
-    else `misconceptions.py`, which may be missing."""
-    return sorted(folder.glob("misconceptions/*.py")) or [folder / "misconceptions.py"]
-
-
 def shown(path: Path) -> str:
     """A path as it is told: from the root of the repository on, where it is in it."""
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)

@@ -6,8 +6,6 @@ learner or a folder's name could have made is shown through `report.plain` and e
 
 from __future__ import annotations
 
-import ast
-import inspect
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,9 +19,8 @@ from markupsafe import Markup
 from grader.base import language
 from grader.base import mistakes as documents
 from grader.base.language import gettext as _
-from grader.base.paths import misconception_files, step_folder
+from grader.base.paths import step_folder
 from grader.base.results import Status
-from grader.base.syntax import parsed
 from grader.feedback.concerns import concerns
 from grader.feedback.standings import Standing, StepStanding
 from grader.report import layers
@@ -187,14 +184,7 @@ def wordings_of(step: str, _language: str) -> dict[str, Wording]:
     except FileNotFoundError:
         return {}
     texts = documents.texts(folder, documents.read(folder)).items()
-    wordings = {name: Wording(*map(language.gettext, lines)) for name, lines in texts}
-    for file in misconception_files(folder):
-        for node in parsed(file.read_text(encoding="utf-8")).body if file.is_file() else ():
-            if isinstance(node, ast.FunctionDef | ast.ClassDef) and (text := ast.get_docstring(node)):
-                paragraphs = [language.gettext(" ".join(part.split())) for part in inspect.cleandoc(text).split("\n\n")]
-                if len(paragraphs) == 3:
-                    wordings[node.name] = Wording(*paragraphs)
-    return wordings
+    return {name: Wording(*map(language.gettext, lines)) for name, lines in texts}
 
 
 def _facts(standings: Sequence[Standing], graded: Sequence[Standing], seed: int) -> list[tuple[str, str]]:

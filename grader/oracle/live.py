@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from grader.base import mistakes
-from grader.base.paths import SOLUTIONS, TAPE, misconception_files, step_folders
+from grader.base.paths import SOLUTIONS, TAPE, step_folders
 from grader.calls.responder import Responder
 from grader.checks import catalogue, smallest
 from grader.checks.backends import LocalBackend, Oracle
@@ -45,30 +45,19 @@ class Solution(Step):
         """The step's misconceptions, each by itself."""
         if self.is_recorded:
             return self.tape.misconceptions
-        ways = self.wrong_ways.single if self.wrong_ways else []
-        if self._misconceptions_module:
-            ways = [*ways, *catalogue.misconceptions(self._misconceptions_module, list(vars(self.reference)))]
-        return ways
+        return self.wrong_ways.single if self.wrong_ways else []
 
     @cached_property
     def pairs(self) -> list[catalogue.Misconception]:
         """Pairs of misconceptions that learners make together."""
         if self.is_recorded:
             return self.tape.pairs
-        both = self.wrong_ways.pairs if self.wrong_ways else []
-        if self._misconceptions_module:
-            both = [*both, *catalogue.pairs(self._misconceptions_module, self.misconceptions)]
-        return both
+        return self.wrong_ways.pairs if self.wrong_ways else []
 
     @cached_property
     def wrong_ways(self) -> WrongWays | None:
         """The step's mistakes as edits of its reference, where a document holds them."""
         return WrongWays(self.folder, self.reference) if mistakes.files_of(self.folder) else None
-
-    @cached_property
-    def _misconceptions_module(self) -> ModuleType | None:
-        there = any(file.is_file() for file in misconception_files(self.folder))
-        return importlib.import_module(f"{self.package}.misconceptions") if there else None
 
     @property
     def variants(self) -> list[catalogue.Variant]:

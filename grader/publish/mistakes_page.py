@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 
@@ -67,21 +66,9 @@ def _known(step: Solution) -> list[tuple[str, str, str]]:
     a package that the step needs may be missing here, and the page is the same everywhere."""
     if not step.lacking:
         return [(wrong.name, wrong.what, wrong.caught_by) for wrong in step.misconceptions if not wrong.form_of]
-    if mistakes.files_of(step.folder):
-        document = mistakes.read(step.folder)
-        told = mistakes.texts(step.folder, document)
-        return [(name, told[name][0], document.entries[name].ways[0].facts.caught_by) for name in told]
-    rows = []
-    files = paths.misconception_files(step.folder)
-    for node in (node for file in files for node in ast.parse(file.read_text(encoding="utf-8")).body):
-        if not isinstance(node, ast.FunctionDef | ast.ClassDef):
-            continue
-        for mark in node.decorator_list:
-            if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "misconception":
-                caught_by = next(word.value for word in mark.keywords if word.arg == "caught_by")
-                what = " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
-                rows.append((node.name, what, ast.literal_eval(caught_by)))
-    return rows
+    document = mistakes.read(step.folder)
+    told = mistakes.texts(step.folder, document)
+    return [(name, told[name][0], document.entries[name].ways[0].facts.caught_by) for name in told]
 
 
 def main() -> None:
