@@ -54,7 +54,7 @@ for change in changes:
     view = plain | change
     said["looks"].append({"view": view} | process.ask({"ask": "look", "view": view})[0])
     process.ask({"ask": "layer", "view": view, "layer": 0})
-said["each"] = process.ask({"ask": "each", "view": plain})[0]
+said["each"] = process.ask({"ask": "each", "view": plain, "layer": 0})[0]
 asked = {"ask": "next", "view": plain, "ids": [], "temperature": 1.0, "top_k": 5, "top_p": 0.9}
 said["following"] = process.ask(asked)[0]
 process.close()

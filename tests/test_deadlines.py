@@ -24,7 +24,7 @@ from tests.hostile import GOOD, STEP, one_file
 
 HOGS = 3  # busy processes on one processor
 # So much of a processor's time in the first call: in time on a machine to itself, and late by the clock beside others.
-SLOW = f"{GOOD}\nimport time\nwhile time.process_time() < 0.9:\n    pass\n"
+SLOW = f"{GOOD}\nimport time\nwhile time.process_time() < 1.2:\n    pass\n"
 LOOP = f"{GOOD}\nwhile True:\n    pass\n"
 
 

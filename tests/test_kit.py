@@ -198,7 +198,7 @@ def misconception_lines(step: Solution) -> Iterator[str]:
             for way in entry.ways
             for line in way.code.splitlines()
         ):
-            if len(line) >= TELLING and not line.startswith(("def ", "class ", "super()", "@")):
+            if len(line) >= TELLING and not line.startswith(("def ", "class ", "super()", "@", ") -> ")):
                 yield line
 
 
