@@ -23,8 +23,9 @@ from grader.oracle.live import solutions
 from tests.hostile import GOOD, STEP, one_file
 
 HOGS = 3  # busy processes on one processor
-# So much of a processor's time in the first call: in time on a machine to itself, and late by the clock beside others.
-SLOW = f"{GOOD}\nimport time\nwhile time.process_time() < 1.2:\n    pass\n"
+# Busy past the deadline by the clock, whatever the load: on a machine to itself it would be late, beside the hogs it got
+# a quarter of a processor or less, and the time that it waited for one is added to the deadline.
+SLOW = f"{GOOD}\nimport time\nbegin = time.monotonic()\nwhile time.monotonic() < begin + 2.4:\n    pass\n"
 LOOP = f"{GOOD}\nwhile True:\n    pass\n"
 
 
@@ -104,9 +105,7 @@ def test_a_slow_machine_is_no_loop(crowded: None) -> None:
     with Grader(1, Limits(call_seconds=60.0)) as grader:
         assert grader.grade(one_file(STEP, GOOD), [STEP], device="cpu").steps[0].status == "pass"
         grader.limits = Limits(call_seconds=1.6, step_seconds=30.0)
-        begin = time.monotonic()
         (slow,) = grader.grade(one_file(STEP, SLOW), [STEP], device="cpu").steps
-        assert time.monotonic() - begin > 1.6, "the machine was not slow"
         assert slow.status == "pass", slow.checks[0].message
         (loop,) = grader.grade(one_file(STEP, LOOP), [STEP], device="cpu").steps
     assert loop.status == "timeout"
