@@ -148,7 +148,7 @@ def test_array() -> None:
 
 
 def test_drawn_arrays_are_drawn_tensors() -> None:
-    """The same numbers: a tape that holds the one holds the other."""
+    """The same numbers."""
     arrays, tensors = Draw(3, "check").arrays, Draw(3, "check")
     for mine, theirs in (
         (arrays.normal(2, 3), tensors.normal(2, 3)),
@@ -158,6 +158,30 @@ def test_drawn_arrays_are_drawn_tensors() -> None:
         (arrays.mask(2, 4), tensors.mask(2, 4)),
     ):
         assert torch.equal(torch.from_numpy(mine), theirs)
+
+
+def test_a_seed_gives_the_same_numbers_everywhere() -> None:
+    """Whatever the machine and the versions of torch and NumPy: a tape has the right answers to them, and not them."""
+    draw = Draw(1, "check")
+    assert draw.normal(3, dtype=torch.float64).tolist() == [
+        -0.8052155598062924, -0.3176726450383498, 1.8730719064228296,
+    ]  # fmt: skip
+    assert draw.uniform(2, dtype=torch.float64).tolist() == [0.5123295284992215, -0.30027431987964004]
+    assert draw.integers(0, 100, 4).tolist() == [26, 67, 47, 40]
+    assert draw.permutation(6).tolist() == [3, 4, 0, 5, 2, 1]
+    assert draw.mask(2, 3).tolist() == [[True, True, False], [True, True, False]]
+    assert draw.seed() == 232707678
+
+
+def test_normal_values_are_normal() -> None:
+    """By their moments, and by how many lie beyond one, two and three standard deviations."""
+    values = Draw(5, "check").normal(400_000, scale=3.0, dtype=torch.float64) / 3.0
+    room = 5 / 400_000**0.5  # five standard errors of a mean
+    assert abs(values.mean()) < room
+    assert abs(values.var() - 1) < 1.5 * room
+    assert abs((values**4).mean() - 2.9) < 10 * room  # 3 of a normal value, less by 6/5 of a twelfth
+    for sigmas, share in ((1, 0.3193), (2, 0.0459), (3, 0.0023)):  # the tails of a sum of twelve are a little thinner
+        assert abs((values.abs() > sigmas).double().mean() - share) < room
 
 
 # --- dictionaries -----------------------------------------------------------------------------------------------------

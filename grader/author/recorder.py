@@ -1,4 +1,4 @@
-"""Records tapes: the draws of each step's checks, the reference's answers, and the misconceptions'.
+"""Records tapes: the reference's answers to each step's checks, and the misconceptions'.
 
 A tape holds everything that a learner's kit needs to grade and diagnose without the solutions.
 """
@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 import torch
@@ -28,13 +27,11 @@ from grader import __version__
 from grader.base import files, mistakes
 from grader.base.paths import ROOT, SOLUTIONS, TAPE
 from grader.calls.call import Call, Outcome, Raised
-from grader.calls.codec import packed, packed_outcome
+from grader.calls.codec import packed_outcome
 from grader.calls.responder import Responder
-from grader.calls.values import copied as copied_value
 from grader.checks.backends import LocalBackend
 from grader.checks.catalogue import Misconception
 from grader.checks.compare import dtype_name
-from grader.checks.draws import Draw
 from grader.checks.trial import Verdict, run_check
 from grader.course import steps as course
 from grader.oracle import randomness
@@ -48,7 +45,6 @@ from grader.sandbox import preload
 
 KEPT = ROOT / "dist" / "tapes"
 SEEDS = (20170612, 20190214)
-Drawn = TypeVar("Drawn", Tensor, int)
 
 
 class NotRecorded(RuntimeError):
@@ -187,12 +183,9 @@ class _Recorder:
         verdict = run_check(check, LocalBackend(self.step.responder()), oracle, seed=seed)
         if verdict.status != "pass":
             raise NotRecorded(f"{self.step.name}, {check.__name__}, seed {seed}: {verdict.message}")
-        draws = [packed(value, self.tensors) for value in oracle.drawn]
         calls = [name for name, _outcome in oracle.answered]
         answers = [packed_outcome(outcome, self.tensors) for _name, outcome in oracle.answered]
-        return Recording(
-            draws, calls, answers, *self._wrong_ways(check, seed, verdict.called if named else frozenset())
-        )
+        return Recording(calls, answers, *self._wrong_ways(check, seed, verdict.called if named else frozenset()))
 
     def _wrong_ways(
         self, check: Callable[..., None], seed: int, called: frozenset[str]
@@ -245,30 +238,12 @@ class _Recorder:
         return [self.fingerprints.setdefault(print_, len(self.fingerprints)) for print_ in student.fingerprints]
 
 
-class _RecordedDraw(Draw):
-    """Records every input that it draws."""
-
-    def __init__(self, seed: int, check: str, drawn: list[Tensor | int]) -> None:
-        super().__init__(seed, check)
-        self._drawn = drawn
-
-    def _made(self, make: Callable[[], Drawn]) -> Drawn:
-        value = make()
-        self._drawn.append(copied_value(value))
-        return value
-
-
 class _RecordedOracle(LocalBackend):
-    """The reference; records its answers and the inputs of the check."""
+    """The reference; records its answers."""
 
     def __init__(self, step: Solution) -> None:
         super().__init__(step.responder())
-        self.drawn: list[Tensor | int] = []
         self.answered: list[tuple[str, Outcome]] = []
-
-    def draws(self, check: str, seed: int, device: str) -> Draw:
-        """Fresh inputs for the seed, recorded."""
-        return _RecordedDraw(seed, check, self.drawn)
 
     def ask(self, call: Call) -> Outcome:
         """The reference's answer, recorded."""

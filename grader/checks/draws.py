@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
@@ -32,8 +33,9 @@ def stream_seed(seed: int, check: str, *, stream: str) -> int:
 class Draw:
     """Draws the inputs of one check from the run's seed.
 
-    Values are always drawn on the CPU, in float64, and rounded to the requested dtype, so that one seed gives the same
-    numbers on every device.
+    One seed gives the same numbers on every device and machine, under every version of torch and NumPy: the bits are
+    those of a PCG64, whose stream NumPy keeps as it is, and all that is computed of them in float64 is exact. So a tape
+    holds no inputs. The values are rounded to the requested dtype, on the CPU.
     """
 
     taken = False  # whether the check drew anything: what it asks is then not known in advance
@@ -42,8 +44,21 @@ class Draw:
         self._seeded_by = (seed, check)
 
     @cached_property
-    def _generator(self) -> torch.Generator:
-        return torch.Generator().manual_seed(stream_seed(*self._seeded_by, stream="draws"))
+    def _source(self) -> np.random.PCG64DXSM:
+        return np.random.PCG64DXSM(stream_seed(*self._seeded_by, stream="draws"))
+
+    def _words(self, count: int) -> Array:
+        """(count,) random words of 64 bits."""
+        words: Array = self._source.random_raw(count)
+        return words
+
+    def _fractions(self, *shape: int) -> Tensor:
+        """Uniform multiples of 2^-53 in [0, 1), float64."""
+        return torch.from_numpy((self._words(math.prod(shape)) >> 11) * 2.0**-53).view(shape)
+
+    def _integers(self, low: int, high: int, *shape: int) -> Tensor:
+        words = self._words(math.prod(shape)) % np.uint64(high - low)
+        return torch.from_numpy(words.astype(np.int64)).view(shape) + low
 
     @property
     def arrays(self) -> _Arrays:
@@ -55,31 +70,37 @@ class Draw:
         return self._made(make)
 
     def _made(self, make: Callable[[], Drawn]) -> Drawn:
-        """Returns what `make` draws. Every draw goes through here: recordings store it, tapes and caches replay it."""
+        """Returns what `make` draws. Every draw goes through here: a cache replays it."""
         return make()
 
     def normal(self, *shape: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Normal values of standard deviation `scale`, in the given shape."""
-        return self._take(
-            lambda: (torch.randn(shape, generator=self._generator, dtype=torch.float64) * scale).to(dtype)
-        )
-
-    def uniform(self, *shape: int, low: float = -1.0, high: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Values uniform in [low, high), in the given shape."""
+        """Normal values of standard deviation `scale`, in the given shape: sums of twelve uniform ones of 16 bits, and
+        as many bits more below these, within 6 standard deviations."""
 
         def make() -> Tensor:
-            values = torch.rand(shape, generator=self._generator, dtype=torch.float64)
-            return (low + (high - low) * values).to(dtype)
+            count = math.prod(shape)
+            words = self._words(4 * count)
+            values = np.add.reduce(words[count:].view(np.uint16).reshape(12, count), 0, np.float64)
+            values += words[:count].view(np.uint32)[::2] * 2.0**-32
+            values += 5.5 - 6 * 2**16  # 12 times (2^16 - 1) / 2, and half of the last bit, is their mean
+            values *= 2.0**-16 * scale
+            if dtype == torch.float32:  # what most draws are: one operation of torch less
+                return torch.from_numpy(values.reshape(shape).astype(np.float32))
+            return torch.from_numpy(values.reshape(shape)).to(dtype)
 
         return self._take(make)
 
+    def uniform(self, *shape: int, low: float = -1.0, high: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Values uniform in [low, high), in the given shape."""
+        return self._take(lambda: (low + (high - low) * self._fractions(*shape)).to(dtype))
+
     def integers(self, low: int, high: int, *shape: int) -> Tensor:
         """Whole numbers (int64) from `low` up to but not including `high`, in the given shape."""
-        return self._take(lambda: torch.randint(low, high, shape, generator=self._generator))
+        return self._take(lambda: self._integers(low, high, *shape))
 
     def integer(self, low: int, high: int) -> int:
         """One whole number from `low` to `high`, both included."""
-        return self._take(lambda: int(torch.randint(low, high + 1, (), generator=self._generator)))
+        return self._take(lambda: int(self._integers(low, high + 1)))
 
     def seed(self) -> int:
         """A seed for `using(seed=…)`."""
@@ -87,19 +108,18 @@ class Draw:
 
     def permutation(self, count: int) -> Tensor:
         """The numbers 0 to count - 1 in random order (int64)."""
-        return self._take(lambda: torch.randperm(count, generator=self._generator))
+        return self._take(lambda: torch.from_numpy(np.argsort(self._words(count), kind="stable")))
 
     def mask(self, *shape: int) -> Tensor:
         """A boolean mask (True: may attend). Every row has a True, and a False where it has two positions or more."""
 
         def make() -> Tensor:
-            mask = torch.rand(shape, generator=self._generator) < 0.6
+            mask = self._fractions(*shape) < 0.6
             rows, width = mask.view(-1, shape[-1]), shape[-1]
-            shown = torch.randint(0, width, (len(rows),), generator=self._generator)
-            shift = torch.randint(1, width, (len(rows),), generator=self._generator) if width > 1 else None
-            if shift is not None:
-                rows[torch.arange(len(rows)), (shown + shift) % width] = False
-            rows[torch.arange(len(rows)), shown] = True
+            every, shown = torch.arange(len(rows)), self._integers(0, width, len(rows))
+            if width > 1:
+                rows[every, (shown + self._integers(1, width, len(rows))) % width] = False
+            rows[every, shown] = True
             return mask
 
         return self._take(make)

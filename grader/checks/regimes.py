@@ -74,14 +74,16 @@ class _Asked:
 class AskedFunction(_Asked):
     """How a function is called: `inputs(draw, leading, tokens)` gives its arguments, `options` those by name.
 
-    `terms` as for `agree`, or `judged(got, inputs)` in its place where the answer is random. `model` names a class and
-    its arguments: an object of it, in float64, is the first argument. `without`: the regimes that do not apply, each
-    with the reason.
+    `terms` as for `agree`, or `judged(got, inputs)` in its place where the answer is random. `long_terms` are
+    those of a call with LONG tokens, where it costs little on the CPU as well; 0: on `meta` alone. `model` names a
+    class and its arguments: an object of it, in float64, is the first argument. `without`: the regimes that do not
+    apply, each with the reason.
     """
 
     inputs: Inputs
     options: Mapping[str, Any] = field(default_factory=dict)
     terms: int = 1
+    long_terms: int = 0
     tokens: int = 5
     axes: tuple[int, ...] = AXES
     without: Mapping[str, str] = field(default_factory=dict)
@@ -169,6 +171,10 @@ def _function(student: Implementation, reference: Implementation, draw: Draw, na
         got = getattr(student.using(device="meta"), name)(*inputs, **how.options)
         expected = expected or getattr(reference, name)(*inputs, **how.options)
         agree(got, on_meta(expected), note=moved())
+    if how.long_terms:
+        inputs = how.inputs(draw, (), LONG)
+        theirs, ours = (getattr(side, name)(*inputs, **how.options) for side in (student, reference))
+        agree(theirs, ours, terms=how.long_terms, note=_("{count} tokens were given.").format(count=LONG))
 
 
 def _options(regimes: Iterable[str]) -> dict[str, Any]:

@@ -1,18 +1,18 @@
-"""A step's tape: recorded inputs, right answers and misconceptions, used where the solutions are absent.
+"""A step's tape: recorded right answers and misconceptions, used where the solutions are absent.
 
-A tape is one safetensors file. Its tensors are the inputs and the right answers, deduplicated, concatenated by dtype
-and compressed; one more, `index`, holds everything else as compressed MessagePack. Of a misconception's answers it
-keeps fingerprints: enough to recognise an answer, not enough to reconstruct it.
+A tape is one safetensors file. Its tensors are the right answers, deduplicated, concatenated by dtype and compressed;
+one more, `index`, holds everything else as compressed MessagePack. Of a misconception's answers it keeps fingerprints:
+enough to recognise an answer, not enough to reconstruct it. The inputs are drawn again from the recorded seed.
 """
 
 from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Iterator, Set
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import torch
@@ -26,8 +26,8 @@ from grader.base.language import gettext as _
 from grader.base.paths import tape_version
 from grader.calls import values
 from grader.calls.call import Call, Outcome
-from grader.calls.codec import unpacked, unpacked_outcome
-from grader.calls.values import Placed, StoredTensor, mapped
+from grader.calls.codec import unpacked_outcome
+from grader.calls.values import Placed, mapped
 from grader.checks.backends import Backend
 from grader.checks.catalogue import Misconception, paired
 from grader.checks.draws import Draw
@@ -37,8 +37,6 @@ from grader.oracle.likeness import same_size
 from grader.oracle.witness import Question, Witness
 
 INDEX = "index"
-
-Drawn = TypeVar("Drawn", Tensor, int)
 
 
 class KnownWay(msgspec.Struct, array_like=True):
@@ -62,12 +60,11 @@ class KnownPair(msgspec.Struct, array_like=True):
 
 
 class Recording(msgspec.Struct, array_like=True):
-    """One check under one seed: its inputs, the reference's answers to the calls of these names, and the fingerprints
-    of each misconception's answers up to its failure, also under other random numbers where it uses some, and in a file
-    whose other names do not use what it replaces, with the size of the last where the check measured it. `elsewhere`
-    are those that fail by an answer of a name that they do not replace."""
+    """One check under one seed: the reference's answers to the calls of these names, and the fingerprints of each
+    misconception's answers up to its failure, also under other random numbers where it uses some, and in a file whose
+    other names do not use what it replaces, with the size of the last where the check measured it. `elsewhere` are
+    those that fail by an answer of a name that they do not replace."""
 
-    draws: list[StoredTensor | int]
     calls: list[str]
     answers: list[Outcome]
     fingerprints: dict[str, list[int]]
@@ -134,11 +131,11 @@ class Tape(Witness):
     # --- as an oracle ---
 
     def draws(self, check: str, seed: int, device: str) -> Draw:
-        """The recorded inputs of the check, whose calls are answered next."""
+        """The inputs of the check, whose calls are answered next."""
         recording = self._recording(check, seed)
         self._answers = zip(recording.calls, recording.answers, strict=True)
         self._device = device
-        return _TapeDraw(self._drawn(value) for value in recording.draws)
+        return Draw(seed, check)
 
     def begin_check(self, seed: int) -> None:
         """Does nothing: there is neither a module nor a random stream."""
@@ -160,10 +157,6 @@ class Tape(Witness):
         if recordings is None or seed not in self.index.seeds:
             raise _out_of_step()
         return recordings[self.index.seeds.index(seed) % len(recordings)]  # of a small case there is one
-
-    def _drawn(self, value: StoredTensor | int) -> Tensor | int:
-        drawn: Tensor | int = values.copied(unpacked(value, self._tensors, enveloped=False))
-        return drawn
 
     # --- as the misconceptions ---
 
@@ -212,19 +205,6 @@ class Tape(Witness):
         every = {name: self._recording(name, question.seed) for name in self.index.checks}
         failed = {name: recording for name, recording in every.items() if wrong.name in recording.fingerprints}
         return {name for name, recording in failed.items() if wrong.name not in recording.elsewhere}
-
-
-class _TapeDraw(Draw):
-    """Returns the recorded inputs in order."""
-
-    def __init__(self, values: Iterator[Any]) -> None:
-        self._values = values
-
-    def _made(self, make: Callable[[], Drawn]) -> Drawn:
-        value: Drawn | None = next(self._values, None)
-        if value is None:
-            raise _out_of_step()
-        return value
 
 
 def _cut(stored: dict[str, Tensor], pieces: list[tuple[str, list[int]]]) -> Iterator[Tensor]:

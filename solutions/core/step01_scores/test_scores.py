@@ -3,7 +3,7 @@
 import torch
 
 from grader.checks.assertions import GUARDED, Draw, Implementation, agree, points, unmodified
-from grader.checks.regimes import LONG, AskedFunction, every_regime
+from grader.checks.regimes import AskedFunction, every_regime
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {
     "dot_product_scores": ("scaled_dot_product_attention", "multi_head_attention"),
@@ -16,11 +16,10 @@ KEY = torch.tensor([[1.0, 1.0, 0.0, 1.0], [2.0, 0.0, 1.0, 0.0], [0.0, 3.0, 1.0, 
 SCORES = torch.tensor([[2.0, 4.0, 3.0], [3.0, 1.0, 6.0]])
 SCALED = torch.tensor([[1.0, 2.0, 1.5], [1.5, 0.5, 3.0]])
 
-# A loop over all pairs is right and slow: few queries meet the many keys, under no more axes than it takes to tell.
+# A loop over all pairs is right and slow: few queries meet the many keys.
 PAIR = AskedFunction(
-    lambda draw, leading, tokens: (draw.normal(*leading, 2, 4), draw.normal(*leading, tokens, 4)), terms=4, tokens=LONG,
-    axes=(2, 2, 2),
-)  # fmt: skip
+    lambda draw, leading, tokens: (draw.normal(*leading, 2, 4), draw.normal(*leading, tokens, 4)), terms=4, long_terms=4
+)
 CALLS = {"dot_product_scores": PAIR, "scaled_scores": PAIR}
 
 

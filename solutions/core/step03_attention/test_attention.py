@@ -33,7 +33,7 @@ def attended(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor,
 
 
 CALLS = {
-    "attention": AskedFunction(attended, terms=LONG, tokens=LONG, axes=(2, 2, 2)),
+    "attention": AskedFunction(attended, terms=9, long_terms=LONG),
     "SelfAttention": AskedModule(
         lambda tokens: (3, 4), lambda draw, leading, tokens: (draw.normal(*leading, tokens, 3),), {"qkv_bias": False},
         terms=15, axes=AXES, without=NO_DROPOUT,

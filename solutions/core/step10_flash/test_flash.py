@@ -1,6 +1,7 @@
 """The checks of step 10: sdpa, flash attention, and what the matrix of scores would take."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,15 +34,17 @@ def attended(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor,
     return tuple(draw.normal(2, 3, tokens, 4) for _input in range(3))
 
 
-def few_queries(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor, ...]:
-    return draw.normal(2, 2, 2, 4), draw.normal(2, 2, tokens, 4), draw.normal(2, 2, tokens, 4)
+def few_queries(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Any, ...]:
+    # A few blocks, of any input: one of each of the many keys would take its time.
+    B, H = (1, 1) if tokens == LONG else (2, 2)
+    inputs = (draw.normal(B, H, count, 4) for count in (2, tokens, tokens))
+    return *inputs, False, 512 if tokens == LONG else 2
 
 
 CALLS = {
     "attention_matrix_bytes": NUMBERS,
     "sdpa": AskedFunction(attended, terms=9, axes=()),
-    # Blocks of 512: a long input is then a few of them.
-    "flash_attention": AskedFunction(few_queries, {"block_size": 512}, terms=LONG, tokens=LONG, axes=()),
+    "flash_attention": AskedFunction(few_queries, terms=9, long_terms=LONG, axes=()),
 }
 
 
