@@ -11,7 +11,9 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
+from grader.base import paths
 from grader.base.language import gettext as _
 
 MISSING = object()  # marks a missing value: the option was the last word, or another option follows
@@ -23,6 +25,11 @@ class BadInput(Exception):
     """Bad input: one line, which ends in the command to type next. Exit code 2."""
 
 
+def refusal(problem: object, command: str) -> BadInput:
+    """What is wrong, and the command to type next."""
+    return BadInput(_("{problem} Type: {command}", problem=problem, command=f"python -m grader {command}"))
+
+
 class Misunderstood(BadInput):
     """An invalid command line: one sentence, without a command to type yet."""
 
@@ -31,19 +38,20 @@ class Unfit(ValueError):
     """An invalid value of an option: a phrase that says why, such as "not an integer"."""
 
 
-class Subcommand:
+class Subcommand(NamedTuple):
     """One command: its line in --help and a further note in its own --help (both marked by N_), its options and
     arguments, and what runs it.
 
-    `run` may return an exit code; None is 0.
+    `run` may return an exit code; None is 0. `in_any_language`: an unknown language is nothing that keeps it from
+    running.
     """
 
-    def __init__(
-        self, name: str, summary: str, declare: Callable[[Parser], None],
-        run: Callable[[argparse.Namespace], int | None], *, note: str = "", hidden: bool = False,
-    ) -> None:  # fmt: skip
-        self.name, self.summary, self.note, self.hidden = name, summary, note, hidden
-        self.declare, self.run = declare, run
+    name: str
+    summary: str
+    declare: Callable[[Parser], None]
+    run: Callable[[argparse.Namespace], int | None]
+    note: str = ""
+    in_any_language: bool = False
 
 
 class Parser(argparse.ArgumentParser):
@@ -108,6 +116,10 @@ class Parser(argparse.ArgumentParser):
         if further := words[len(self.arguments) :]:
             raise Misunderstood(_("Unexpected arguments: {arguments}.").format(arguments=" ".join(further)))
 
+    def typed(self, given: argparse.Namespace) -> str:
+        """The arguments that have to be typed again with the command, each after a space."""
+        return "".join(f" {paths.typed(Path(getattr(given, a.into)))}" for a in self.arguments if a.required)
+
     # --- --help ---
 
     def format_help(self) -> str:
@@ -124,11 +136,13 @@ class Parser(argparse.ArgumentParser):
         return "\n".join(page(usage, self.summary, [(_("Arguments"), arguments), (_("Options"), options)]))
 
 
-class _Argument:
+class _Argument(NamedTuple):
     """A word without an option."""
 
-    def __init__(self, name: str, help: str, into: str, required: bool) -> None:
-        self.name, self.help, self.into, self.required = name, help, into, required
+    name: str
+    help: str
+    into: str
+    required: bool
 
 
 class _Store(argparse.Action):

@@ -82,9 +82,7 @@ def html(standings: Sequence[Standing], *, seed: int, submissions: str, nobodys:
     return environment(TEMPLATES).get_template("class.html.j2").render(
         language=language.current(), facts=_facts(standings, graded, seed),
         sentences=_sentences(graded, common), missing_layers=_missing_layers(graded),
-        again=_("The same run again: {command}").format(
-            command=f"python -m grader class {submissions} --seed {seed} --again"
-        ),
+        again=_("The same run again: {command}", command=f"python -m grader class {submissions} --seed {seed} --again"),
         common=common[:shown], others=common[shown:], unexplained=unexplained(graded), columns=columns(graded),
         tracks=_tracks(graded), labs=labs(standings), bins=bins(graded), concerns=concerns(standings),
         nobodys=nobodys,
@@ -141,7 +139,7 @@ def columns(graded: Sequence[Standing]) -> list[Column]:
                 share=sum(step.score or 0.0 for step in steps) / possible if possible else 0.0,
                 common=common[0]
                 if len(common) == 1
-                else _("{count} equally common").format(count=len(common))
+                else _("{count} equally common", count=len(common))
                 if common
                 else "",
             )
@@ -256,11 +254,11 @@ def _either(wordings: Sequence[Wording]) -> str:
 
 
 def _of(part: int, whole: int) -> str:
-    return _("{part} of {whole}").format(part=part, whole=whole)
+    return _("{part} of {whole}", part=part, whole=whole)
 
 
 def _of_students(part: int, whole: int) -> str:
-    return _("{part} of {whole} students").format(part=part, whole=whole)
+    return _("{part} of {whole} students", part=part, whole=whole)
 
 
 def _points(score: float, total: str) -> str:

@@ -209,8 +209,7 @@ def sentences(mark: AssignmentMark) -> list[str]:
     until, handed_in = _read(mark.until), _read(mark.handed_in)
     lines += [unclear(mark)] if mark.unclear else []
     if mark.extended and until:
-        text = _("You had time until {until} ({reason}).")
-        lines.append(text.format(until=moments.shown(until), reason=mark.extended))
+        lines.append(_("You had time until {until} ({reason}).", until=moments.shown(until), reason=mark.extended))
     if mark.late and until and handed_in:
         text = _("Handed in {length} late: {percent} % of the points are taken off, {earned} become {points}.")
         lines.append(
@@ -220,8 +219,7 @@ def sentences(mark: AssignmentMark) -> list[str]:
             )
         )  # fmt: skip
     if handed_in and until and mark.said_by:
-        text = _("Handed in {when}, as {source} says.")
-        lines.append(text.format(when=moments.shown(handed_in), source=mark.said_by))
+        lines.append(_("Handed in {when}, as {source} says.", when=moments.shown(handed_in), source=mark.said_by))
     if mark.unsure:
         lines.append(_("The download says that this is late, but not when it was handed in: nothing was taken off."))
     if any(step.dropped for step in mark.steps):

@@ -177,11 +177,9 @@ def _filled(
     return environment().get_template(template).render(
         language=language.current(), report=report, as_images=template == "verdict.html.j2",
         title=f"{title}: {reports.plain(report.submission)}" if of_class else title,
-        result=_("{score} of {total}").format(
-            score=reports.number(report.score), total=reports.number(report.max_score)
-        ),
+        result=_("{score} of {total}", score=reports.number(report.score), total=reports.number(report.max_score)),
         again="" if of_class
-        else _("To repeat these draws: python -m grader grade --seed {seed}").format(seed=report.seed),
+        else _("To repeat these draws: python -m grader grade --seed {seed}", seed=report.seed),
         facts=_facts(report, of_class),
         tracks=reports.several_tracks(report),
         notes=report.notes, unread=reports.unread(report),
@@ -248,7 +246,7 @@ def heat_map(parting: Parting, name: str, own: str = "") -> HeatMap:
         ),
     ]  # fmt: skip
     if parting.slice:
-        facts.insert(0, _("This shows the slice of the answer at {place}.").format(place=parting.slice))
+        facts.insert(0, _("This shows the slice of the answer at {place}.", place=parting.slice))
     if any(value is None for matrix in (parting.expected, parting.got) for line in matrix for value in line):
         facts.append(_("× stands for infinity or NaN."))
     titles = _("expected"), own or _("yours")
