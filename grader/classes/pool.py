@@ -200,7 +200,7 @@ class _Graders:
         used = Counter(self._source_of.values())
         free = [source for source in self._sources if used[source] < JUDGES_OF_A_SOURCE]
         if not free:
-            free.append(launcher.start(many=True))
+            free.append(launcher.start())
             self._sources.append(free[0])
         grader = Grader(judges=1, limits=limits, source=free[0])
         self._source_of[grader] = free[0]

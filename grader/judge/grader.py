@@ -88,12 +88,12 @@ class Grader:
 
     def __init__(
         self, judges: int | None = None, limits: Limits | None = None, *,
-        source: Judges | None = None, fork: bool | None = None, many: bool = False,
+        source: Judges | None = None, fork: bool | None = None,
     ) -> None:  # fmt: skip
         require_fitting_tapes()
         self.limits = limits or Limits()
         self._count = judges or max(1, min(2, os.cpu_count() or 1))
-        self._source, self._shared = source or start(fork=fork, many=many), source is not None
+        self._source, self._shared = source or start(fork=fork), source is not None
         self._judges: list[Channel] = []
 
     def grade(
