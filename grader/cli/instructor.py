@@ -13,9 +13,9 @@ from grader.base.files import NotOverwritten
 from grader.base.language import gettext as _
 from grader.cli import assigned, common
 from grader.cli.common import HAS_SOLUTIONS, N_
-from grader.cli.parser import BadInput, Parser, Subcommand, Unfit, integer
+from grader.cli.parser import BadInput, Misunderstood, Parser, Subcommand, integer
 
-ASSIGNMENT_NAME = re.compile(r"\w[\w-]*")
+ASSIGNMENT_NAME = re.compile(r"\w[\w-]*")  # that nbgrader takes, and a folder can have
 
 if TYPE_CHECKING:
     from grader.classes.class_run import Done
@@ -152,13 +152,6 @@ def _say_class(done: Done, out: Path) -> None:
         print(sentence.format(files=", ".join(map(readable, done.left_out))), file=sys.stderr)
 
 
-def assignment_name(text: str) -> str:
-    """Reads a name that nbgrader takes for an assignment, and a folder can have."""
-    if not ASSIGNMENT_NAME.fullmatch(text):
-        raise Unfit(_("letters, digits, - and _ only"))
-    return text
-
-
 def _release_line(parser: Parser) -> None:
     parser.option("--folder", Path, metavar="FOLDER", default=Path("dist/nbgrader"), help=_("Where the course goes."))
     common.choice_options(parser)
@@ -170,7 +163,10 @@ def _release_line(parser: Parser) -> None:
 def _release(given: Namespace) -> None:
     steps = common.chosen_steps(given, "release")
     marking = assigned.marking(given, "release", is_name=True)
-    name = assignment_name(given.assignment or PLAIN)
+    name = given.assignment or PLAIN
+    if not ASSIGNMENT_NAME.fullmatch(name):
+        reason = _("letters, digits, - and _ only")
+        raise Misunderstood(_("Invalid value for {option}: {reason}.", option="--assignment", reason=reason))
     common.require_solutions()
     try:
         from grader.classes import release as releasing

@@ -16,6 +16,7 @@ from grader.base import files, mistakes
 from grader.base.language import gettext as _
 from grader.base.paths import step_folder
 from grader.base.results import Graded
+from grader.base.syntax import UNPARSABLE
 from grader.checks.catalogue import UNFINISHED
 from grader.course.answer_cells import public_names
 from grader.feedback import excision
@@ -70,7 +71,7 @@ def draft(source: str, cluster: Cluster) -> str:
     except excision.Unresolved as missing:
         sentence = _("The file of the student uses {names} and does not define it.")
         raise NoDraft(sentence.format(names=missing)) from None
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except UNPARSABLE:
         raise NoDraft(_("The file of the student can't be read as Python.")) from None
     if body is None:
         raise NoDraft(_("The file of the student defines no {name} of its own.").format(name=public))

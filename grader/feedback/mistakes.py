@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from grader.base import language
 from grader.base.results import CheckResult, Graded, StepResult, leading
-from grader.base.syntax import parsed
+from grader.base.syntax import tree_of
 from grader.course.stubs import MAX_STUB
 from grader.feedback.class_page import Wording, wordings_of
 from grader.feedback.items import clusters
@@ -114,11 +114,8 @@ def excerpt(source: str, name: str) -> str:
     """The function or class of this name in a file, as it is written; the whole file where there is none."""
     if len(source) > MAX_STUB:
         return source[:MAX_STUB]
-    try:
-        body = parsed(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return source
-    for node in body:
+    tree = tree_of(source, MAX_STUB)
+    for node in tree.body if tree else ():
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             return "\n".join(source.splitlines()[first - 1 : node.end_lineno])
