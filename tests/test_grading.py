@@ -29,14 +29,6 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def solved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The references as a submission."""
-    folder = tmp_path_factory.mktemp("solved")
-    exercises.write_solved(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
 def stubs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The stubs as they are handed out."""
     folder = tmp_path_factory.mktemp("stubs")

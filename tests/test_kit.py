@@ -22,7 +22,7 @@ from grader.calls.call import Call
 from grader.calls.values import Placed
 from grader.checks.backends import LocalBackend
 from grader.checks.trial import run_check
-from grader.course import choice, exercises, submissions
+from grader.course import choice, submissions
 from grader.judge.grader import Grader
 from grader.oracle.live import Solution, solutions
 from grader.oracle.tape import Tape
@@ -117,14 +117,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A kit, built once."""
     folder = tmp_path_factory.mktemp("dist") / "kit"
     assert kit.build(folder, STEPS) == folder.with_suffix(".zip")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def solved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The references as a submission."""
-    folder = tmp_path_factory.mktemp("solved")
-    exercises.write_solved(folder)
     return folder
 
 

@@ -11,10 +11,6 @@ from grader.cli.common import N_
 from grader.cli.parser import BadInput, Parser, Subcommand
 
 
-def _record_line(parser: Parser) -> None:
-    common.choice_options(parser)
-
-
 def _record(given: Namespace) -> None:
     steps = common.chosen_steps(given, "record")
     common.require_solutions()
@@ -65,8 +61,8 @@ def _messages(given: Namespace) -> int:
 
 COMMANDS = [
     Subcommand(
-        "record", N_("Record the tape of every step: what a learner's copy of the kit answers from."), _record_line,
-        _record,
+        "record", N_("Record the tape of every step: what a learner's copy of the kit answers from."),
+        common.choice_options, _record,
     ),
     Subcommand(
         "lint", N_("Say what is wrong with the folder of a step, a line for each mistake."), _lint_line, _lint,

@@ -159,7 +159,7 @@ def _begin(given: Namespace) -> None:
     print(_("To read how it begins, type: make lesson STEP={number}").format(number=int(names[0][4:6])))
 
 
-def _tracks_line(parser: Parser) -> None:
+def _submission_line(parser: Parser) -> None:
     common.submission_option(parser)
     common.language_option(parser)
 
@@ -296,11 +296,6 @@ def _reset(given: Namespace) -> None:
 # --- what works -------------------------------------------------------------------------------------------------
 
 
-def _doctor_line(parser: Parser) -> None:
-    common.submission_option(parser)
-    common.language_option(parser)
-
-
 def _doctor(given: Namespace) -> int:
     from grader.learner import doctor as examination
     from grader.report import console
@@ -326,14 +321,14 @@ COMMANDS = [
     Subcommand("repro", N_("Run the first failing call of a step in a process of your own."), _repro_line, _repro),
     Subcommand("solution", N_("Show the reference and other right ways of a step that passes."), _step_line, _solution),
     Subcommand("reset", N_("Put the stub of a step back; your work is kept beside it, dated."), _step_line, _reset),
-    Subcommand("tracks", N_("List the tracks: what each needs and how far you are."), _tracks_line, _tracks),
+    Subcommand("tracks", N_("List the tracks: what each needs and how far you are."), _submission_line, _tracks),
     Subcommand("begin", N_("Write the stubs of a track into your exercises."), _begin_line, _begin),
     Subcommand(
         "exercises", N_("Write the stubs. A file that a learner has worked on is left alone."), _exercises_line,
         _exercises,
     ),
     Subcommand(
-        "doctor", N_("Say what works here, what does not, and how to fix it."), _doctor_line, _doctor,
+        "doctor", N_("Say what works here, what does not, and how to fix it."), _submission_line, _doctor,
         in_any_language=True,
     ),
 ]  # fmt: skip

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from grader.base import paths
 from grader.base.language import gettext as _
@@ -19,6 +19,8 @@ from grader.base.language import gettext as _
 MISSING = object()  # marks a missing value: the option was the last word, or another option follows
 MOST_COLUMNS = 100
 INDENT = 2
+
+Number = TypeVar("Number", int, float)
 
 
 class BadInput(Exception):
@@ -172,30 +174,12 @@ class _Store(argparse.Action):
 
 def integer(least: int, most: int | None = None) -> Callable[[str], int]:
     """Reads an integer within bounds."""
-
-    def convert(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise Unfit(_("not an integer")) from None
-        _require_within(value, least, most)
-        return value
-
-    return convert
+    return partial(_within, int, _("not an integer"), least, most)
 
 
 def number(least: float, most: float) -> Callable[[str], float]:
     """Reads a number within bounds."""
-
-    def convert(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            raise Unfit(_("not a number")) from None
-        _require_within(value, least, most)
-        return value
-
-    return convert
+    return partial(_within, float, _("not a number"), least, most)
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
@@ -209,11 +193,16 @@ def one_of(*choices: str) -> Callable[[str], str]:
     return convert
 
 
-def _require_within(value: float, least: float, most: float | None) -> None:
+def _within(read: Callable[[str], Number], otherwise: str, least: float, most: float | None, text: str) -> Number:
+    try:
+        value = read(text)
+    except ValueError:
+        raise Unfit(otherwise) from None
     if not value >= least:  # also rejects NaN
         raise Unfit(_("must be at least {bound}").format(bound=least))
     if most is not None and value > most:
         raise Unfit(_("must be at most {bound}").format(bound=most))
+    return value
 
 
 # --- the text of --help ----------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
 
 from grader.base.language import gettext as _
@@ -12,8 +13,8 @@ from grader.cli.common import N_
 from grader.cli.parser import BadInput, Parser, Subcommand
 
 
-def _release_kit_line(parser: Parser) -> None:
-    parser.option("--folder", Path, metavar="FOLDER", default=Path("dist/release"), help=_("Where the files go."))
+def _folder_option(default: str, parser: Parser) -> None:
+    parser.option("--folder", Path, metavar="FOLDER", default=Path(default), help=_("Where the files go."))
 
 
 def _release_kit(given: Namespace) -> None:
@@ -34,10 +35,6 @@ def _release_kit(given: Namespace) -> None:
         raise BadInput(_("The wheel could not be built ({reason}). Type: make release-kit", reason=problem)) from None
 
 
-def _site_line(parser: Parser) -> None:
-    parser.option("--folder", Path, metavar="FOLDER", default=Path("dist/site"), help=_("Where the files go."))
-
-
 def _site(given: Namespace) -> None:
     common.require_solutions()
     common.require_place(given.folder, "site --folder OTHER")
@@ -56,9 +53,10 @@ def _site(given: Namespace) -> None:
 COMMANDS = [
     Subcommand(
         "release-kit", N_("Build what is released: the kit as a zip file and as a wheel, and the instructor's bundle."),
-        _release_kit_line, _release_kit,
+        partial(_folder_option, "dist/release"), _release_kit,
     ),
     Subcommand(
-        "site", N_("Build the site: lessons, mistakes, labs and documents, in English and Korean."), _site_line, _site,
+        "site", N_("Build the site: lessons, mistakes, labs and documents, in English and Korean."),
+        partial(_folder_option, "dist/site"), _site,
     ),
 ]  # fmt: skip

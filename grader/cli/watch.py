@@ -55,9 +55,7 @@ def _show_course(
 
 def _course_line(parser: Parser) -> None:
     parser.argument("STEP", into="step_name", help=_("Open the page at this step."))
-    common.submission_option(parser)
-    common.device_option(parser, "cpu")
-    common.language_option(parser)
+    _explore_line(parser)
 
 
 def _course(given: Namespace) -> None:

@@ -183,10 +183,7 @@ def shown(step: str, so_far: Hints) -> RenderableType:
 
 def _remembered(file: Path) -> dict[str, int]:
     """How many hints were given for each step; nothing where the file is missing or damaged."""
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=dict[str, int])
-    except (OSError, msgspec.DecodeError):
-        return {}
+    return files.decoded(file, dict[str, int]) or {}
 
 
 # --- back to the stub ------------------------------------------------------------------------------------------------

@@ -27,7 +27,6 @@ from grader.report import layers
 from grader.report import terminal as reports
 from grader.report.page import coded, environment
 
-BINS = 10  # of the distribution
 SHOWN = 12  # findings in full at most; the others are folded, as are those of one student only
 STATUSES: tuple[Status, ...] = ("pass", "fail", "timeout", "skipped", "todo", "error")
 
@@ -89,7 +88,7 @@ def html(standings: Sequence[Standing], *, seed: int, submissions: str, nobodys:
         standings=_by_score(standings), graded=graded,
         number=reports.number, coded=coded, link=_link, STATUSES=STATUSES,
         marks={status: mark for status, (mark, _style) in reports.MARKS.items()}, status_word=reports.status_word,
-        of=_of, of_students=_of_students, percent=_percent, short=_short, points=_points,
+        of=_of, of_students=of_students, percent=percent, short=_short, points=_points,
     )  # fmt: skip
 
 
@@ -257,7 +256,7 @@ def _of(part: int, whole: int) -> str:
     return _("{part} of {whole}", part=part, whole=whole)
 
 
-def _of_students(part: int, whole: int) -> str:
+def of_students(part: int, whole: int) -> str:
     return _("{part} of {whole} students", part=part, whole=whole)
 
 
@@ -265,8 +264,9 @@ def _points(score: float, total: str) -> str:
     return f"{reports.number(score)} / {total}"
 
 
-def _percent(part: float, whole: float = 1.0) -> str:
-    return f"{100 * part / whole if whole else 0:.0f} %"
+def percent(part: float | None, whole: float = 1.0) -> str:
+    """A dash for what is not known."""
+    return "–" if part is None else f"{100 * part / whole if whole else 0:.0f} %"
 
 
 def _short(step: str) -> tuple[str, Markup]:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from grader.base import language
 from grader.base.results import CheckResult, Graded, StepResult, leading
 from grader.base.syntax import tree_of
@@ -70,20 +72,13 @@ def _diagnosed(entry: Graded) -> Iterator[tuple[StepResult, tuple[str, ...], Che
     """Each diagnosis of a student, with the first check that shows it."""
     if entry.report is None:
         return
-    for step, stands in zip(entry.report.steps, standing(_as_graded(entry)).steps, strict=True):
+    # Without its mark: an assignment leaves out steps that the report has.
+    graded = msgspec.structs.replace(entry, mark=None)
+    for step, stands in zip(entry.report.steps, standing(graded).steps, strict=True):
         for names in stands.diagnoses:
-            showing = [check for check in step.checks if check.misconception and names[0] in _names(check)]
+            showing = [check for check in step.checks if names[0] in PARTS.split(check.misconception or "")]
             if showing:
                 yield step, names, min(showing, key=_size)
-
-
-def _as_graded(entry: Graded) -> Graded:
-    """Without its mark: an assignment leaves out steps that the report has."""
-    return Graded(student=entry.student, file=entry.file, key=entry.key, report=entry.report)
-
-
-def _names(check: CheckResult) -> list[str]:
-    return PARTS.split(check.misconception or "")
 
 
 def _unrecognised(

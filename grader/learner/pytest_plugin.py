@@ -120,7 +120,9 @@ class Grading:
         asked = config.getoption("submission", None)
         self.folder = config.invocation_params.dir / asked if asked else EXERCISES
         self.device: str = config.getoption("device", "all")
-        self.seed: int = getattr(config, "workerinput", {}).get(SHARED_SEED) or _given(config, "seed", new_seed())
+        given: int | None = config.getoption("seed", None)
+        own = new_seed() if given is None else given
+        self.seed: int = getattr(config, "workerinput", {}).get(SHARED_SEED, own)
         try:
             self.language = language.choose(config.getoption("lang", None))
         except language.UnknownLanguage as unknown:
@@ -290,11 +292,6 @@ def _seed(text: str) -> int:
     if not text.isdecimal() or int(text) > MAX_SEED:
         raise argparse.ArgumentTypeError(f"{text} is not an integer from 0 to {MAX_SEED}")
     return int(text)
-
-
-def _given(config: pytest.Config, option: str, otherwise: int) -> int:
-    given: int | None = config.getoption(option, None)
-    return otherwise if given is None else given
 
 
 def _no_folder(folder: object) -> str:
