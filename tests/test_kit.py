@@ -27,6 +27,7 @@ from grader.judge.grader import Grader
 from grader.oracle.live import Solution, solutions
 from grader.oracle.tape import Tape
 from tests.asked import Asked
+from tests.command import run
 from tests.fresh import TELLING, solution_lines
 from tests.watched import Session
 from tests.whole import WHOLE
@@ -93,15 +94,6 @@ WRONG = {
         "def merge_heads(x):\n    B, H, T, d = x.shape\n    return x.reshape(B, T, H * d)\n",
     ),
 }
-
-
-def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A command line of the kit in `folder`, in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "grader", *arguments],
-        capture_output=True, text=True, cwd=folder, timeout=600,
-        env={"PATH": "/usr/bin:/bin", "COLUMNS": "80", "NO_COLOR": "1", "LANG": "C.UTF-8", **environment},
-    )  # fmt: skip
 
 
 def graded(folder: Path, files: Path, *arguments: str) -> dict[str, object]:

@@ -264,6 +264,11 @@ def write(file: Path, content: str | bytes, instead: str) -> None:
         raise unwritable(file, error, instead) from None
 
 
+def tell_size(name: str, size: int) -> None:
+    """A line for each step that is recorded."""
+    print(f"{name:26}{size:>9,} bytes", flush=True)
+
+
 @contextlib.contextmanager
 def recording(folder: Path, command: str) -> Iterator[None]:
     """What can go wrong where tapes are recorded into a kit in `folder`. Raises BadInput."""

@@ -228,10 +228,6 @@ def _kit_line(parser: Parser) -> None:
     assigned.options(parser)
 
 
-def _recorded(name: str, size: int) -> None:
-    print(f"{name:26}{size:>9,} bytes", flush=True)
-
-
 def _kit(given: Namespace) -> None:
     steps = assigned.steps(given, "kit")
     common.require_solutions()
@@ -242,7 +238,7 @@ def _kit(given: Namespace) -> None:
     with common.recording(folder, "kit"):
         building.require_replaceable(folder)
         print(_("Recording each step's right and wrong answers: this takes minutes."), flush=True)
-        archive = building.build(folder, steps, _recorded, with_solutions=given.solutions)
+        archive = building.build(folder, steps, common.tell_size, with_solutions=given.solutions)
     sentence = _("The learner's kit is {folder}, and as one file {archive} ({size:.1f} MB).")
     print(sentence.format(folder=folder, archive=archive, size=archive.stat().st_size / 1e6))
     print(left_out, end="", file=sys.stderr)

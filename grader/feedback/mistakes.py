@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from grader.base import language
 from grader.base.results import CheckResult, Graded, StepResult, leading
 from grader.base.syntax import tree_of
 from grader.course.stubs import MAX_STUB
@@ -58,8 +57,7 @@ def mistakes(entries: Sequence[Graded], sources: Mapping[str, Mapping[str, str]]
     groups: dict[tuple[str, tuple[str, ...]], Mistake] = {}
     for entry in entries:
         for step, names, check in _diagnosed(entry):
-            by_name = wordings_of(step.name, language.current())
-            wordings = [by_name.get(name, Wording(name, "", "")) for name in names]
+            wordings = wordings_of(step.name, names)
             made = groups.setdefault((step.name, names), Mistake(step.name, step.title, wordings, check))
             made.makers.append(_maker(entry, step.name, check, sources))
     unknown = [_unrecognised(cluster.step, cluster.students, entries, sources) for cluster in clusters(entries)]

@@ -131,17 +131,21 @@ def next_step(report: Report) -> StepResult | None:
 
 def _what_ran(report: Report) -> Text:
     """The submission, devices, seed and isolation."""
-    states = {"checked": _("checked"), "not available": _("not available"), "not requested": _("not requested")}
-    devices = ", ".join(f"{device}: {states.get(state, state)}" for device, state in report.devices.items())
     facts = [
         _("submission {name}", name=plain(report.submission)),
-        devices,
+        ", ".join(f"{device}: {state}" for device, state in device_states(report)),
         _("seed {seed}", seed=report.seed),
         _("isolation: {layers}", layers=", ".join(report.isolation)),
     ]
     if report.oracle == "recorded":
         facts.append(_("oracle: recorded"))
     return Text(" · ".join(facts), "dim")
+
+
+def device_states(report: Report) -> list[tuple[str, str]]:
+    """Each device, and whether the checks ran there."""
+    states = {"checked": _("checked"), "not available": _("not available"), "not requested": _("not requested")}
+    return [(device, states.get(state, state)) for device, state in report.devices.items()]
 
 
 def steps_table(report: Report) -> Table:
