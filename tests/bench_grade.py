@@ -19,6 +19,7 @@ from grader.base.limits import Limits
 from grader.course import choice, exercises, submissions
 from grader.judge import grader as grading
 from grader.sandbox import kernel
+from tests.watched import descendants
 
 ROUNDS = 7
 PYTHON = sys.executable
@@ -94,18 +95,6 @@ def resident(pid: int) -> tuple[int, int]:
         for index, name in enumerate(("Rss", "Pss")):
             sizes[index] += int(fields[name].split()[0]) // 1024
     return sizes[0], sizes[1]
-
-
-def descendants(pid: int) -> list[int]:
-    """Every process below `pid`."""
-    listing = subprocess.run(["ps", "-eo", "pid=,ppid="], check=True, capture_output=True, text=True).stdout
-    parents = {int(child): int(parent) for child, parent in (line.split() for line in listing.splitlines())}
-    found: list[int] = []
-    level = [pid]
-    while level:
-        level = [child for child, parent in parents.items() if parent in level]
-        found += level
-    return found
 
 
 def say(name: str, values: list[float], bound: float) -> bool:

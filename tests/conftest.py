@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import torch
 from xdist.scheduler import LoadFileScheduling
 
 from grader.base.limits import Limits
+from grader.course import exercises
 from grader.judge.grader import Grader
 from tests.whole import THOROUGH
 
@@ -65,3 +67,11 @@ def grader() -> Iterator[Grader]:
     """A warm grader with short deadlines."""
     with Grader(limits=Limits(call_seconds=4.0, step_seconds=20.0, memory=512 << 20)) as warm:
         yield warm
+
+
+@pytest.fixture(scope="session")
+def solved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The references as a submission."""
+    folder = tmp_path_factory.mktemp("solved")
+    exercises.write_solved(folder)
+    return folder

@@ -6,6 +6,8 @@ such a judge does; the same in Korean for docs/security.ko.md.
 `# rests on: seccomp, and namespaces or landlock` says that seccomp must be in force, and one of the other two as well.
 `# rests on: process and limits` says that no layer of the kernel's is needed. After `; as root: ` stands what it rests
 on for root, where that is something else: every file is root's, and few are an ordinary user's.
+
+A line `#: honest` stands for `attacks/parts/honest.py`, which many of them need.
 """
 
 from __future__ import annotations
@@ -44,6 +46,8 @@ HEADER = re.compile(
     r"# step: (\w+)\n# expect: ([\w ]+)\n# rests on: ([\w, ]+)(?:; as root: ([\w, ]+))?\n"
     r"# A perfect judge: (.+)\n# 완벽한 심판: (.+)\n"
 )
+PARTS = Path(__file__).parent / "attacks" / "parts"
+PART = re.compile(r"^#: (\w+)\n", re.MULTILINE)
 KERNELS = ("namespaces", "landlock", "seccomp")  # the layers that the kernel lends; the others are always there
 ALONE = "process and limits"
 LIMITS = Limits(call_seconds=2.0, step_seconds=8.0, memory=512 << 20, disk=32 << 20)
@@ -65,7 +69,7 @@ class Attack:
     @cached_property
     def source(self) -> str:
         """The submission."""
-        return self.path.read_text(encoding="utf-8")
+        return PART.sub(lambda part: (PARTS / f"{part[1]}.py").read_text("utf-8"), self.path.read_text("utf-8"))
 
     @property
     def step(self) -> str:

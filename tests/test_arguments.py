@@ -54,6 +54,7 @@ def run(*command: str, folder: Path = ROOT, **environment: str) -> subprocess.Co
         ("grader exercises --folder README.md", "README.md: 쓸 수 없습니다"),
         ("grader kit --folder README.md", "README.md: 쓸 수 없습니다"),
         ("grader grade --step 1 --json .", ".: 쓸 수 없습니다"),
+        ("grader release --assignment a/b", "--assignment 값이 맞지 않습니다: 글자, 숫자, -, _만 쓸 수 있습니다."),
         ("grader lab --model theirs", "--model 값이 맞지 않습니다: 쓸 수 있는 값은 mine, kit입니다."),
         (
             "grader lab --what",

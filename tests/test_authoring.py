@@ -16,6 +16,7 @@ from grader.base import language, mistakes, paths
 from grader.checks.assertions import deadline, points
 from grader.oracle.live import Solution
 from tests import fresh
+from tests.command import run
 
 STEP = "step13_scores"
 MODEL = "step01_scores"
@@ -300,7 +301,7 @@ def test_grading_says_what_is_wrong_with_a_step(tmp_path: Path) -> None:
     (tmp_path / "exercises").mkdir()
     step = copy(tmp_path)
     first_check("@points(1)\ndef test_more(student, reference, draw):\n    pass")(step)
-    graded = _command(tmp_path, "grade")
+    graded = run(tmp_path, "grade")
     assert graded.returncode == 2
     assert graded.stderr.splitlines() == [
         f"solutions/core/{STEP}/test_scores.py:{_line(step, 'test_more')}: test_more has no title: write a docstring.",
@@ -311,15 +312,15 @@ def test_grading_says_what_is_wrong_with_a_step(tmp_path: Path) -> None:
     (tmp_path / "exercises" / f"{STEP}.py").write_text(
         Solution(paths.SOLUTIONS / "core" / MODEL).solved(), encoding="utf-8"
     )
-    graded = _command(tmp_path, "grade")  # of right code: it must not be refused for that
+    graded = run(tmp_path, "grade")  # of right code: it must not be refused for that
     assert graded.returncode == 2
     assert "names an unknown family “sofmax”" in graded.stderr
     copy(tmp_path, "step13_more")
-    assert "have the same number" in _command(tmp_path, "grade", "--step", "13").stderr
+    assert "have the same number" in run(tmp_path, "grade", "--step", "13").stderr
     shutil.rmtree(step.with_name("step13_more"))
     lost("reference.py")(step)
     for command in ("exercises", "kit", "grade"):
-        done = _command(tmp_path, command)
+        done = run(tmp_path, command)
         assert done.returncode == 2
         assert f"solutions/core/{STEP}/reference.py is missing: write it." in done.stderr
         assert "Traceback" not in done.stderr
@@ -328,13 +329,6 @@ def test_grading_says_what_is_wrong_with_a_step(tmp_path: Path) -> None:
 def _start_again(step: Path) -> None:
     shutil.rmtree(step)
     copy(step.parents[2])
-
-
-def _command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "grader", *arguments],
-        capture_output=True, text=True, cwd=folder, timeout=600, env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
-    )  # fmt: skip
 
 
 def _line(step: Path, check: str) -> int:

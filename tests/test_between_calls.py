@@ -61,7 +61,7 @@ def stands_still(launcher: Launcher) -> None:
 
 def test_a_forked_worker_stands_still() -> None:
     """It is stopped by the judge, for which it is none of its children."""
-    source = Forked(many=False)
+    source = Forked()
     try:
         source.launcher.await_reply("ready", seconds=120.0)
         stands_still(source.launcher)

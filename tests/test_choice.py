@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +15,7 @@ from grader.cli import main
 from grader.course import choice, exercises, tracks
 from grader.course.submissions import Submission
 from grader.learner import track_list
+from tests.command import run
 
 WRITTEN = "def f(x):\n    return x\n"
 STUB = "def f(x):\n    raise NotImplementedError\n"
@@ -176,13 +174,6 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (other.parent / "track.en.md").write_text("# Where a token is\n\nA paragraph.\n", encoding="utf-8")
     assert run(home, "exercises").returncode == 0
     return home
-
-
-def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command line of that copy."""
-    environment = {"PATH": os.defpath, "COLUMNS": "80", "NO_COLOR": "1", "LANG": "C.UTF-8", "PYTHONIOENCODING": "utf-8"}
-    command = [sys.executable, "-m", "grader", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=home, timeout=600, env=environment)
 
 
 def test_a_newcomer_sees_the_core(course: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,25 +13,9 @@ from grader.course import choice, exercises, submissions
 from grader.course import steps as course
 from grader.course.submissions import Submission
 from grader.judge.grader import Grader
+from tests.command import run
 
 ROOT = paths.ROOT
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command line in a process of its own, 80 columns wide."""
-    return subprocess.run(
-        [sys.executable, "-m", "grader", *arguments],
-        capture_output=True, text=True, cwd=ROOT, timeout=600,
-        env={"PATH": "/usr/bin:/bin", "COLUMNS": "80", "NO_COLOR": "1", "LANG": "C.UTF-8"},
-    )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def solved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The references as a submission."""
-    folder = tmp_path_factory.mktemp("solved")
-    exercises.write_solved(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +122,7 @@ def test_a_warning_names_the_learners_line(grader: Grader) -> None:
 
 def test_command_line_on_stubs(stubs: Path) -> None:
     """A report on standard output within 80 columns, without colour, and exit code 0."""
-    done = run("grade", "--submission", str(stubs), "--seed", "7")
+    done = run(ROOT, "grade", "--submission", str(stubs), "--seed", "7")
     assert done.returncode == 0, done.stderr
     assert "0 of 100: start with step01_scores" in done.stdout
     assert "\x1b[" not in done.stdout
@@ -149,7 +131,7 @@ def test_command_line_on_stubs(stubs: Path) -> None:
 
 def test_json_is_the_contract(stubs: Path) -> None:
     """`--json -` prints the object and nothing else."""
-    done = run("grade", "--submission", str(stubs), "--step", "4", "--seed", "7", "--json", "-")
+    done = run(ROOT, "grade", "--submission", str(stubs), "--step", "4", "--seed", "7", "--json", "-")
     report = json.loads(done.stdout)
     assert report["version"] == 1
     assert (report["seed"], report["oracle"], report["max_score"]) == (7, "live", 8.0)
@@ -176,7 +158,7 @@ def test_json_is_the_contract(stubs: Path) -> None:
 )
 def test_bad_input_is_one_line(arguments: list[str]) -> None:
     """Exit code 2, one line, no traceback, and the command to type next."""
-    done = run("grade", *arguments)
+    done = run(ROOT, "grade", *arguments)
     assert done.returncode == 2, done.stdout + done.stderr
     assert done.stdout == ""
     assert "Type: python -m grader grade" in done.stderr

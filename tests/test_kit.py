@@ -22,11 +22,12 @@ from grader.calls.call import Call
 from grader.calls.values import Placed
 from grader.checks.backends import LocalBackend
 from grader.checks.trial import run_check
-from grader.course import choice, exercises, submissions
+from grader.course import choice, submissions
 from grader.judge.grader import Grader
 from grader.oracle.live import Solution, solutions
 from grader.oracle.tape import Tape
 from tests.asked import Asked
+from tests.command import run
 from tests.fresh import TELLING, solution_lines
 from tests.watched import Session
 from tests.whole import WHOLE
@@ -95,15 +96,6 @@ WRONG = {
 }
 
 
-def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A command line of the kit in `folder`, in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "grader", *arguments],
-        capture_output=True, text=True, cwd=folder, timeout=600,
-        env={"PATH": "/usr/bin:/bin", "COLUMNS": "80", "NO_COLOR": "1", "LANG": "C.UTF-8", **environment},
-    )  # fmt: skip
-
-
 def graded(folder: Path, files: Path, *arguments: str) -> dict[str, object]:
     """The report of the kit in `folder` on a folder of step files."""
     done = run(folder, "grade", "--submission", str(files), "--device", "cpu", "--json", "-", *arguments)
@@ -117,14 +109,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A kit, built once."""
     folder = tmp_path_factory.mktemp("dist") / "kit"
     assert kit.build(folder, STEPS) == folder.with_suffix(".zip")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def solved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The references as a submission."""
-    folder = tmp_path_factory.mktemp("solved")
-    exercises.write_solved(folder)
     return folder
 
 

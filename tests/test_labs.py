@@ -28,6 +28,7 @@ from grader.labs import page as lab_page
 from grader.labs import plot as lab_plot
 from grader.oracle.live import solutions
 from grader.report import heat_map
+from grader.report.page import formatted
 from tests.whole import WHOLE, sample
 
 LABS = {one.name: one for one in lab.labs()}
@@ -617,7 +618,7 @@ def test_texts(tmp_path: Path) -> None:
 
 
 def test_lessons_markdown_is_no_html() -> None:
-    assert "<script>" not in lab_page.markdown("a <script>alert(1)</script> **b**")
+    assert "<script>" not in formatted("a <script>alert(1)</script> **b**")
 
 
 def test_a_heat_map_has_the_colours_of_weights() -> None:

@@ -15,7 +15,7 @@ from grader.calls.call import Call, Outcome, Raised
 from grader.calls.responder import Responder
 from grader.checks.assertions import agree
 from grader.checks.backends import LocalBackend
-from grader.checks.implementation import Implementation
+from grader.checks.implementation import Handle, Implementation
 from grader.checks.learner_errors import learners_error
 
 
@@ -29,6 +29,21 @@ class Projection(nn.Module):
         self.spare = nn.Linear(1, 1, bias=False)
 
 
+def module_of(kind: type[nn.Module]) -> Handle:
+    """A module of this class, as a check has it."""
+    made: Handle = Implementation(LocalBackend(Responder({"Module": kind}))).Module()
+    return made
+
+
+def said_of(kind: type[nn.Module], values: dict[str, torch.Tensor]) -> str:
+    """What is said where these values do not fit a module of this class."""
+    module = module_of(kind)
+    with pytest.raises(CheckFailed) as caught:
+        module.load_parameters(values)
+        module.is_training()
+    return str(caught.value.message)
+
+
 def test_an_outline_holds_no_random_number() -> None:
     """Shapes, the whole number that a vector lies around, and which names are one parameter."""
 
@@ -40,7 +55,7 @@ def test_an_outline_holds_no_random_number() -> None:
             self.head.weight = self.wte.weight
             self.norm = nn.LayerNorm(2)
 
-    outline = Implementation(LocalBackend(Responder({"Tied": Tied}))).Tied().outline()
+    outline = module_of(Tied).outline()
     assert {name: set(value.flatten().tolist()) for name, value in outline.items()} == {
         "wte.weight": {0.0}, "wpe.weight": {1.0}, "head.weight": {0.0},
         "norm.weight": {1.0}, "norm.bias": {0.0},
@@ -50,12 +65,7 @@ def test_an_outline_holds_no_random_number() -> None:
 
 def test_missing_extra_misspelt_and_misshapen_are_named() -> None:
     """Each in a line of its own, and what a misspelt name was meant to be."""
-    implementation = Implementation(LocalBackend(Responder({"Projection": Projection})))
-    module = implementation.Projection()
-    with pytest.raises(CheckFailed) as caught:
-        module.load_parameters({"W_query.weight": torch.ones(2, 2), "W_key.weight": torch.ones(2, 2)})
-        module.is_training()
-    said = caught.value.message
+    said = said_of(Projection, {"W_query.weight": torch.ones(2, 2), "W_key.weight": torch.ones(2, 2)})
     assert "missing: W_query.weight" in said
     assert "unexpected: W_qeury.weight, spare.weight" in said
     assert "Should W_qeury.weight be W_query.weight?" in said
@@ -91,13 +101,9 @@ class Fused(nn.Module):
 
 def test_name_of_another_shape_is_no_misspelling() -> None:
     """What has another shape than the missing parameter is not asked about."""
-    implementation = Implementation(LocalBackend(Responder({"Fused": Fused})))
-    module = implementation.Fused()
-    with pytest.raises(CheckFailed) as caught:
-        module.load_parameters({"W_query.weight": torch.ones(2, 2), "W_key.weight": torch.ones(2, 2)})
-        module.is_training()
-    assert "unexpected: W_quey.weight" in caught.value.message
-    assert "Should" not in caught.value.message
+    said = said_of(Fused, {"W_query.weight": torch.ones(2, 2), "W_key.weight": torch.ones(2, 2)})
+    assert "unexpected: W_quey.weight" in said
+    assert "Should" not in said
 
 
 class Wrapped(nn.Module):
@@ -110,14 +116,10 @@ class Wrapped(nn.Module):
 
 def test_name_below_another_module_is_told() -> None:
     """Also where the values were made from the module's own names."""
-    implementation = Implementation(LocalBackend(Responder({"Wrapped": Wrapped})))
-    for own in ({}, implementation.Wrapped().parameters()):
-        module = implementation.Wrapped()
-        with pytest.raises(CheckFailed) as caught:
-            module.load_parameters(own | {"wte.weight": torch.ones(3, 2), "ln_f.weight": torch.ones(2)})
-            module.is_training()
-        assert "Should transformer.wte.weight be wte.weight?" in caught.value.message
-        assert "Should transformer.ln_f.weight be ln_f.weight?" in caught.value.message
+    for own in ({}, module_of(Wrapped).parameters()):
+        said = said_of(Wrapped, own | {"wte.weight": torch.ones(3, 2), "ln_f.weight": torch.ones(2)})
+        assert "Should transformer.wte.weight be wte.weight?" in said
+        assert "Should transformer.ln_f.weight be ln_f.weight?" in said
 
 
 class Twice(nn.Module):
@@ -131,14 +133,10 @@ class Twice(nn.Module):
 
 def test_second_name_of_a_layer_is_told() -> None:
     """What is not asked for is said to be a parameter that is."""
-    implementation = Implementation(LocalBackend(Responder({"Twice": Twice})))
-    module = implementation.Twice()
-    with pytest.raises(CheckFailed) as caught:
-        module.load_parameters({"c_fc.weight": torch.ones(2, 2), "c_fc.bias": torch.ones(2)})
-        module.is_training()
-    assert "unexpected: layers.0.weight, layers.0.bias" in caught.value.message
-    assert "layers.0.weight is c_fc.weight under a second name" in caught.value.message
-    assert "layers.0.bias is" not in caught.value.message
+    said = said_of(Twice, {"c_fc.weight": torch.ones(2, 2), "c_fc.bias": torch.ones(2)})
+    assert "unexpected: layers.0.weight, layers.0.bias" in said
+    assert "layers.0.weight is c_fc.weight under a second name" in said
+    assert "layers.0.bias is" not in said
 
 
 def _by_its_sum(x: torch.Tensor) -> torch.Tensor:

@@ -17,6 +17,7 @@ from grader.course import steps, submissions
 from grader.course.check_outline import outline
 from grader.judge.grader import Grader
 from grader.report.terminal import plain
+from tests.hostile import Attack
 from tests.test_kit import WRONG
 
 CORE = "solutions/core"
@@ -134,9 +135,9 @@ def test_hostile_submissions(attack: str, grader: Grader, tmp_path: Path) -> Non
     """Neither door can be talked into a mark."""
     folder = tmp_path / "exercises"
     folder.mkdir()
-    source = (ATTACKS / f"{attack}.py").read_text(encoding="utf-8")
-    name = source.partition("\n")[0].removeprefix("# step: ")
-    (folder / f"{name}.py").write_text(source, encoding="utf-8")
+    hostile = Attack(ATTACKS / f"{attack}.py")
+    name = hostile.step
+    (folder / f"{name}.py").write_text(hostile.source, encoding="utf-8")
     found = through_pytest(folder, tmp_path, f"{CORE}/{name}")
     require_the_same(found, grader.grade(submissions.read(folder), [name], device="cpu", seed=SEED))
 

@@ -7,7 +7,6 @@ import os
 import pty
 import re
 import signal
-import subprocess
 import sys
 import termios
 import time
@@ -29,7 +28,7 @@ from grader.learner import watch_view as boards
 from grader.learner.background import BackgroundGrader, Key, Look, StepDone
 from grader.learner.syntax import half_written
 from grader.learner.watch import Watch
-from tests.watched import CONTROL, PATIENCE, POINTS, Session
+from tests.watched import CONTROL, PATIENCE, POINTS, Session, descendants
 
 STEP = "step04_causal_mask"
 RIGHT = (paths.ROOT / "solutions" / "core" / STEP / "reference.py").read_text(encoding="utf-8")
@@ -64,16 +63,6 @@ def start() -> Iterator[Callable[..., Session]]:
     yield begin
     for session in sessions:
         session.close()
-
-
-def descendants(pid: int) -> list[int]:
-    """Every process below `pid`."""
-    listing = subprocess.run(["ps", "-eo", "pid=,ppid="], check=True, capture_output=True, text=True).stdout
-    parents = {int(child): int(parent) for child, parent in (line.split() for line in listing.splitlines())}
-    found, level = [], [pid]
-    while level := [child for child, parent in parents.items() if parent in level]:
-        found += level
-    return found
 
 
 def alive(pid: int) -> bool:

@@ -100,3 +100,13 @@ class Session:
         self.raw += text
         # A line of a terminal may be folded anywhere between words.
         self.shown += CONTROL.sub("", text).replace("\r", "")
+
+
+def descendants(pid: int) -> list[int]:
+    """Every process below `pid`."""
+    listing = subprocess.run(["ps", "-eo", "pid=,ppid="], check=True, capture_output=True, text=True).stdout
+    parents = {int(child): int(parent) for child, parent in (line.split() for line in listing.splitlines())}
+    found, level = [], [pid]
+    while level := [child for child, parent in parents.items() if parent in level]:
+        found += level
+    return found

@@ -15,14 +15,14 @@ from pathlib import Path
 from grader.base import mistakes
 from grader.base.language import gettext as _
 from grader.base.mistakes import Entry, Unreadable, Way
-from grader.base.paths import SOLUTIONS, step_folders
+from grader.base.paths import step_folders
 from grader.oracle.wrong_ways import AT_HAND, Text, hunks
 
 SHORTEST = 6  # characters that an edit replaces; fewer stand in any text
 AROUND = frozenset({*dir(builtins), *AT_HAND})  # names that are there everywhere
 
 
-def unknown(folder: Path, solutions: Path = SOLUTIONS) -> list[str]:
+def unknown(folder: Path) -> list[str]:
     """One line for each mistake of another step that fits: its step, its name, the definition, and the edit."""
     text, own = Text(folder), mistakes.read(folder)
     names = {name for entry in own.entries.values() for name in (entry.name, *(way.name for way in entry.ways))}
@@ -30,7 +30,7 @@ def unknown(folder: Path, solutions: Path = SOLUTIONS) -> list[str]:
     lines = []
     entries = [
         (int(other.name[4:6]), entry)
-        for other in step_folders(solutions)
+        for other in step_folders()
         for entry in (mistakes.read(other).entries.values() if other != folder else ())
         if entry.name not in names and mistakes.JOINED not in entry.name
     ]

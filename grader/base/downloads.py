@@ -191,12 +191,10 @@ def _metadata(file: Path) -> dict[str, Any]:
         with file.open("rb") as stream:
             read = yaml.load(stream.read(MAX_METADATA), load)
     except ImportError:
-        raise BadDownload(
-            _("What instructors need is not installed: {file} can't be read.").format(file=file)
-        ) from None
+        raise BadDownload(_("What instructors need is not installed: {file} can't be read.", file=file)) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         reason = str(error).splitlines()[0]
-        raise BadDownload(_("{file} can't be read ({reason}).").format(file=file, reason=reason)) from None
+        raise BadDownload(_("{file} can't be read ({reason}).", file=file, reason=reason)) from None
     if not isinstance(read, dict):
-        raise BadDownload(_("{file} can't be read ({reason}).").format(file=file, reason=type(read).__name__))
+        raise BadDownload(_("{file} can't be read ({reason}).", file=file, reason=type(read).__name__))
     return read

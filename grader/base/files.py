@@ -6,10 +6,13 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 MAX_DEPTH = 32  # folders inside folders
 MAX_WALKED = 10_000  # files and folders
 NO_DATE = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip file can hold
+
+Kind = TypeVar("Kind")
 
 
 class NotOverwritten(FileExistsError):
@@ -33,6 +36,26 @@ def walk(folder: Path, skip: Iterable[str] = ()) -> Iterator[os.DirEntry[str]]:
                     yield entry
                 elif depth < MAX_DEPTH:
                     waiting.append((entry.path, depth + 1))
+
+
+def table(rows: Iterable[Iterable[object]]) -> str:
+    """Rows as a CSV file holds them."""
+    import csv
+    import io
+
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerows(rows)
+    return text.getvalue()
+
+
+def decoded(file: Path, kind: type[Kind]) -> Kind | None:
+    """What a JSON file of ours holds; None without one that can be read."""
+    import msgspec
+
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=kind)
+    except (OSError, msgspec.DecodeError):
+        return None
 
 
 def holds_any(folder: Path) -> bool:

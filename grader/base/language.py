@@ -77,14 +77,13 @@ def system() -> str:
     return "en"
 
 
-def gettext(message: str) -> str:
-    """The message in the language in use."""
+def gettext(message: str, /, **values: object) -> str:
+    """The message in the language in use, with the values that it names in braces."""
     language = _language.get()
-    if language == "en":
-        return typed(message)
-    # The engine's first: a lab's "step" is none of a course.
-    text = messages(ENGINE, language).get(message) or messages(STEPS, language).get(message) or message
-    return typed(text)
+    text = message
+    if language != "en":  # the engine's first: a lab's "step" is none of a course
+        text = messages(ENGINE, language).get(message) or messages(STEPS, language).get(message) or message
+    return typed(text).format(**values) if values else typed(text)
 
 
 def typed(message: str) -> str:

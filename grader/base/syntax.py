@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import symtable
 import threading
 import unicodedata
 import warnings
@@ -13,14 +14,41 @@ INDENT = 4  # columns before the line of source
 MOST = 72  # columns of a line that are shown
 TAB = 4
 
+UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)  # the errors that parsing raises
+
 _parsing = threading.Lock()
 
 
 def parsed(source: str | bytes, name: str = "<unknown>") -> ast.Module:
-    """What `ast.parse` gives, and raises. Python 3.11 counts the depth of a tree for all threads together: of two that
-    parse at once, one may get a SystemError."""
-    with _parsing:
+    """What `ast.parse` gives, and raises, without warnings about odd escapes in strings. Python 3.11 counts the depth
+    of a tree for all threads together: of two that parse at once, one may get a SystemError."""
+    with _parsing, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         return ast.parse(source, name)
+
+
+def tree_of(source: str, longest: int) -> ast.Module | None:
+    """The parsed text; None where it is no Python, or too long: parsing it may take seconds, without a deadline."""
+    try:
+        return parsed(source) if len(source) <= longest else None
+    except UNPARSABLE:
+        return None
+
+
+def bound_and_used(source: str) -> tuple[set[str], set[str]]:
+    """The names that a text binds at its top level, and those that it reads there, also inside functions and classes.
+    Raises as `parsed` does."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        top = symtable.symtable(source, "<unknown>", "exec")
+    bound = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    used = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_referenced()}
+    scopes = top.get_children()
+    while scopes:
+        scope = scopes.pop()
+        scopes += scope.get_children()
+        used |= {symbol.get_name() for symbol in scope.get_symbols() if symbol.is_global() and symbol.is_referenced()}
+    return bound, used
 
 
 def invalid(source: str, shown: str) -> str:

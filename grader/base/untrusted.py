@@ -48,11 +48,9 @@ def _encoding(data: bytes) -> str:
 def as_text(text: str, shown: str) -> str:
     """Decodes source as Python does. A byte order mark and Windows line endings come from editors and are accepted."""
     if len(text.encode(errors="replace")) > MAX_FILE:
-        raise Unusable(
-            _("{file} is larger than {limit} KiB. A step needs a few.").format(file=shown, limit=MAX_FILE >> 10)
-        )
+        raise Unusable(_("{file} is larger than {limit} KiB. A step needs a few.", file=shown, limit=MAX_FILE >> 10))
     if "\0" in text:
-        raise Unusable(_("{file} contains a NUL character: it is not Python source.").format(file=shown))
+        raise Unusable(_("{file} contains a NUL character: it is not Python source.", file=shown))
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -61,13 +59,13 @@ def content(path: Path, shown: str, limit: int) -> bytes:
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         if path.is_symlink():
-            raise Unusable(_("{file} is a link. Put the file itself there.").format(file=shown))
+            raise Unusable(_("{file} is a link. Put the file itself there.", file=shown))
         descriptor = os.open(path, flags)
     except OSError as error:
-        raise Unusable(_("{file} can't be read ({reason}).").format(file=shown, reason=error.strerror)) from error
+        raise Unusable(_("{file} can't be read ({reason}).", file=shown, reason=error.strerror)) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise Unusable(_("{file} is not a regular file.").format(file=shown))
+        raise Unusable(_("{file} is not a regular file.", file=shown))
     with os.fdopen(descriptor, "rb") as file:
         data = file.read(limit + 1)
     if len(data) > limit:
@@ -77,11 +75,11 @@ def content(path: Path, shown: str, limit: int) -> bytes:
 
 def damaged(shown: str) -> Unusable:
     """What is said of a notebook that can't be read."""
-    return Unusable(_("{file} is damaged: it is not a notebook in format 4. Save it again.").format(file=shown))
+    return Unusable(_("{file} is damaged: it is not a notebook in format 4. Save it again.", file=shown))
 
 
 def _too_large(shown: str, limit: int) -> Unusable:
     if limit == MAX_NOTEBOOK:
         sentence = _("{file} is larger than {limit} MiB. Clear its outputs and save it again.")
         return Unusable(sentence.format(file=shown, limit=limit >> 20))
-    return Unusable(_("{file} is larger than {limit} KiB. A step needs a few.").format(file=shown, limit=limit >> 10))
+    return Unusable(_("{file} is larger than {limit} KiB. A step needs a few.", file=shown, limit=limit >> 10))

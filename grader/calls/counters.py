@@ -208,7 +208,7 @@ class SavedForBackward(EveryOp):
         parameters = (p for module in modules if isinstance(module, nn.Module) for p in module.parameters())
         self._ours = {parameter.untyped_storage().data_ptr() for parameter in parameters}
         self._seen: dict[int, torch.UntypedStorage] = {}  # held, so that no place in memory is taken twice
-        self._hooks = torch.autograd.graph.saved_tensors_hooks(self._note, _unchanged)
+        self._hooks = torch.autograd.graph.saved_tensors_hooks(self._note, lambda saved: saved)
         self.measured = 0
 
     def __enter__(self) -> Self:
@@ -284,10 +284,6 @@ def _noting_hooks(push: Callable[..., None]) -> Callable[..., None]:
 # Before a learner's file can import the original.
 _autograd: Any = torch._C._autograd
 _autograd._push_saved_tensors_default_hooks = _noting_hooks(_autograd._push_saved_tensors_default_hooks)
-
-
-def _unchanged(saved: Tensor) -> Tensor:
-    return saved
 
 
 class KernelLaunches(ExitStack):

@@ -17,7 +17,14 @@ from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
 from grader.calls import devices
 from grader.calls.values import Placed, leaves, mapped
-from grader.checks.compare import Tolerance, no_gradient, require_agreement, require_gradients, were_float32
+from grader.checks.compare import (
+    Tolerance,
+    argument_name,
+    no_gradient,
+    require_agreement,
+    require_gradients,
+    were_float32,
+)
 from grader.checks.draws import Draw
 from grader.checks.implementation import Answer, Handle, Implementation
 from grader.checks.reproduction import Due
@@ -199,7 +206,7 @@ def unmodified(answer: Answer) -> None:
             called=answer.shown,
         )
     if answer.outcome.modified:
-        names = ", ".join(_argument_name(name) for name in answer.outcome.modified)
+        names = ", ".join(argument_name(name) for name in answer.outcome.modified)
         raise CheckFailed(
             _(
                 "The call modified its own input ({names}). Create a new tensor instead: `+=`, `/=`, `x[...] = "
@@ -293,7 +300,3 @@ def _placed(value: Any, got: Answer) -> Any:
     is_given = call.handle is not None or any(isinstance(leaf, Tensor) for leaf in leaves((call.args, call.kwargs)))
     place = devices.place(got._implementation._device) if is_given else devices.CPU
     return mapped(value, lambda leaf: Placed(leaf, place) if isinstance(leaf, Tensor) else leaf)
-
-
-def _argument_name(name: str) -> str:
-    return _("argument {number}").format(number=int(name) + 1) if name.isdigit() else f"`{name}`"

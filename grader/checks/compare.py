@@ -145,7 +145,7 @@ def require_gradients(got: dict[str, Placed | None], expected: dict[str, Placed 
     for name, wanted in expected.items():
         if wanted is None:
             continue
-        gradient, where = got.get(name), _("the gradient of {name}").format(name=_input_name(name))
+        gradient, where = got.get(name), _("the gradient of {name}").format(name=argument_name(name))
         if gradient is not None:
             require_same_kind(gradient, wanted, where)
             if wanted.device == "meta" or torch.equal(gradient.tensor, wanted.tensor):
@@ -179,7 +179,7 @@ def no_gradient(name: str) -> CheckFailed:
         _(
             "{where} does not exist: no path leads from the result back to it. Was a tensor detached, copied "
             "out of torch, or computed under no_grad?"
-        ).format(where=_("the gradient of {name}").format(name=_input_name(name)))
+        ).format(where=_("the gradient of {name}").format(name=argument_name(name)))
     )
 
 
@@ -303,7 +303,6 @@ def located(message: str, where: str) -> str:
     return _("In {where}:").format(where=where) + "\n" + message if where else message
 
 
-def _input_name(name: str) -> str:
-    if name.isdigit():
-        return _("argument {number}").format(number=int(name) + 1)
-    return f"`{name}`"
+def argument_name(name: str) -> str:
+    """What a message calls an argument or a parameter."""
+    return _("argument {number}", number=int(name) + 1) if name.isdigit() else f"`{name}`"

@@ -53,7 +53,7 @@ def _described(raised: Raised, shown: str, device: str) -> CheckFailed:
             sentence = _("{name} calls {function} in {file}, which is not written yet.")
             sentence = sentence.format(name=name, function=raised.function, file=raised.file)
             return CheckFailed(sentence, "todo", called=shown)
-        return CheckFailed(_("{name} is not written yet.").format(name=name), "todo", called=shown)
+        return CheckFailed(_("{name} is not written yet.", name=name), "todo", called=shown)
     if raised.type == "NotThere":
         sentence = _("The file must define `{name}`, but does not.")
         if IN_CELL.search(raised.file):
@@ -65,13 +65,11 @@ def _described(raised: Raised, shown: str, device: str) -> CheckFailed:
         return CheckFailed(sentence.format(name=name, part=raised.message.removeprefix(NO_PART)), called=shown)
     error = f"{raised.type}: {raised.message}" if raised.message else raised.type
     if raised.function == BACKWARD and not raised.line:  # autograd stopped: no line of the learner's ran
-        lines = [_("The backward pass through what {name} gave raised {error}").format(name=name, error=error)]
+        lines = [_("The backward pass through what {name} gave raised {error}", name=name, error=error)]
     else:
-        lines = [_("{name} raised {error}").format(name=name, error=error)]
+        lines = [_("{name} raised {error}", name=name, error=error)]
     if raised.line and not raised.function:  # the file does not parse
-        lines.append(
-            _("at line {line} of {file}: {source}").format(line=raised.line, file=raised.file, source=raised.source)
-        )
+        lines.append(_("at line {line} of {file}: {source}", line=raised.line, file=raised.file, source=raised.source))
     elif raised.line:
         lines.append(
             _("at line {line} of {file}, in {function}: {source}").format(
@@ -79,7 +77,7 @@ def _described(raised: Raised, shown: str, device: str) -> CheckFailed:
             )
         )
     if raised.shapes:
-        lines.append(_("shapes there: {shapes}").format(shapes=", ".join(raised.shapes)))
+        lines.append(_("shapes there: {shapes}", shapes=", ".join(raised.shapes)))
     return CheckFailed("\n".join([*lines, *_causes(raised, device)]), called=shown, by_code=True)
 
 
@@ -138,7 +136,7 @@ def _causes_in_the_file(raised: Raised, message: str) -> Iterator[str]:
         yield _("Lines that begin with `%` or `!` are for notebooks. A `.py` file can't hold them.")
     if raised.type == "NameError" and IN_CELL.search(raised.file):
         if own := OF_THE_NOTEBOOK.match(message):
-            yield _("`{name}` only exists in a notebook: move what needs it to another cell.").format(name=own[1])
+            yield _("`{name}` only exists in a notebook: move what needs it to another cell.", name=own[1])
         else:
             yield _(
                 "Does another cell of the notebook define or import it? Only answer cells are graded: put it into this "
@@ -168,16 +166,16 @@ def parameters_misfit(misfit: dict[str, Any], wanted: dict[str, Tensor]) -> str:
     """How the parameters of a learner's module differ from those `wanted`. `misfit` is from a worker, and untrusted."""
     lines = [_("The parameters do not have the names and shapes that the step asks for.")]
     if misfit.get("missing"):
-        lines.append(_("missing: {names}").format(names=", ".join(misfit["missing"])))
+        lines.append(_("missing: {names}", names=", ".join(misfit["missing"])))
     if misfit.get("extra"):
-        lines.append(_("unexpected: {names}").format(names=", ".join(misfit["extra"])))
+        lines.append(_("unexpected: {names}", names=", ".join(misfit["extra"])))
     entries = itertools.islice((entry for entry in misfit.get("shapes", ()) if ": " in entry), MAX_COMPARED)
     shapes = dict(entry.split(": ", 1) for entry in entries)
     for name in dict.fromkeys(name for name in misfit.get("missing", ()) if name in wanted):
         fitting = [other for other, shape in shapes.items() if shape == str(tuple(wanted[name].shape))]
         deeper = [other for other in fitting if other.endswith(f".{name}")]
         for meant in deeper[:1] or difflib.get_close_matches(name, fitting, n=1, cutoff=0.7):
-            lines.append(_("Should {got} be {expected}?").format(got=meant, expected=name))
+            lines.append(_("Should {got} be {expected}?", got=meant, expected=name))
     for name, first in [entry.split(": ", 1) for entry in misfit.get("twice", ()) if ": " in entry][:1]:
         lines.append(
             _(

@@ -93,7 +93,9 @@ def _graded(
     with _pool(request) as pool:
         standings = this.grade(folders, pool)
     if not request.only or (last and last.complete):
-        plan = _completed(plan, None if request.seed is not None or counted[False] else last)
+        # With the seeds of the last run where nobody has met the new draws.
+        kept = plan if last is None or request.seed is not None or counted[False] else last
+        plan = msgspec.structs.replace(plan, seed=kept.seed, earlier=kept.earlier, complete=True)
     _write_plan(request.out, plan)
     write_class(request, plan, standings, this.files_of)
     ledger.write(request.out, (load(request.out, standing.file) for standing in standings), exports.harmless)
@@ -157,10 +159,7 @@ def _write_plan(out: Path, plan: Plan) -> None:
 
 def _last(out: Path) -> Plan | None:
     """How the last run was made."""
-    try:
-        return msgspec.json.decode((out / "class.json").read_bytes(), type=Plan)
-    except (OSError, msgspec.DecodeError):
-        return None
+    return files.decoded(out / "class.json", Plan)
 
 
 @contextmanager
@@ -197,11 +196,6 @@ def _save(request: Request, standings: list[Standing]) -> None:
                 "Type: python -m grader class {submissions} --gradebook sqlite:///gradebook.db"
             ).format(out=request.out, reason=str(problem).rstrip("."), submissions=typed(request.submissions))
         ) from None
-
-
-def _completed(plan: Plan, last: Plan | None) -> Plan:
-    """The plan of a run that is complete; with the seeds of the `last` one where nobody has met the new draws."""
-    return msgspec.structs.replace(plan, seed=(last or plan).seed, earlier=(last or plan).earlier, complete=True)
 
 
 def write_class(

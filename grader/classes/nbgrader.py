@@ -250,7 +250,7 @@ class LastReport:
 
     def __init__(self, seed: int | None, device: str, limits: Limits) -> None:
         self._seed, self._device = seed, device
-        self._grader = grader.LazyGrader(limits=limits, many=True)
+        self._grader = grader.LazyGrader(limits=limits)
         self.close = self._grader.close
         self._last: tuple[Path, list[str], Report | str] | None = None
         self.submission = submissions.Submission("")  # the one that was graded last

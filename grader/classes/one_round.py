@@ -141,8 +141,9 @@ class Round:
                 graded.key = _key(student, plan, request.limits)
                 graded.from_kit = _from_kit(student.submission, plan.steps)
                 self.waiting[student.file] = Attempts(graded, tries)
+                how = plan.steps, plan.device, plan.seed, plan.language, request.limits, plan.kit
                 for number, one in enumerate(tries):
-                    yield f"{student.file}#{number}", _task(one.submission, plan, request.limits)
+                    yield f"{student.file}#{number}", pools.Task(one.submission, *how)
 
     def _leave(self, student: Student, earlier: Graded | None) -> None:
         """Leaves a student as they stand: this run is about others."""
@@ -204,10 +205,6 @@ def of_its_round(plan: Plan, earlier: Graded | None) -> Plan:
     return msgspec.structs.replace(plan, seed=seed) if seed in plan.earlier else plan
 
 
-def _task(submission: Submission, plan: Plan, limits: Limits) -> pools.Task:
-    return pools.Task(submission, plan.steps, plan.device, plan.seed, plan.language, limits, plan.kit)
-
-
 def _stands(earlier: Graded, graded: Graded, plan: Plan, out: Path) -> bool:
     """Whether what is kept is about this student, what was handed in and all of the steps: anyone may edit a file."""
     if not path(out, PAGES, earlier.file).is_file():
@@ -228,10 +225,7 @@ def path(out: Path, kind: str, file: str) -> Path:
 
 def load(out: Path, file: str) -> Graded | None:
     """What is kept of a student; None when there is nothing, or nothing that can be read."""
-    try:
-        return msgspec.json.decode(path(out, REPORTS, file).read_bytes(), type=Graded)
-    except (OSError, msgspec.DecodeError):
-        return None
+    return files.decoded(path(out, REPORTS, file), Graded)
 
 
 def write_student(out: Path, graded: Graded, page: str = "") -> None:

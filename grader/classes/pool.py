@@ -120,7 +120,7 @@ def _answer(future: Future[TaskResult]) -> TaskResult:
     try:
         answer = future.result()
     except Exception as error:  # of whatever kind a cluster raises: it is one submission's, and stops no other
-        return TaskResult(error=_("The grader failed: {reason}").format(reason=error))
+        return TaskResult(error=_("The grader failed: {reason}", reason=error))
     if answer.refused:
         raise NobodyGraded(answer.error)
     return answer
@@ -196,11 +196,11 @@ class _Graders:
     def _new(self, limits: Limits) -> Grader:
         """A grader whose judge comes from a source that is not busy: one process forks for a few graders only."""
         if self._stopped:
-            raise GraderError(_("The judge could not be started: {reason}").format(reason="stopped"))
+            raise GraderError(_("The judge could not be started: {reason}", reason="stopped"))
         used = Counter(self._source_of.values())
         free = [source for source in self._sources if used[source] < JUDGES_OF_A_SOURCE]
         if not free:
-            free.append(launcher.start(many=True))
+            free.append(launcher.start())
             self._sources.append(free[0])
         grader = Grader(judges=1, limits=limits, source=free[0])
         self._source_of[grader] = free[0]
@@ -318,9 +318,7 @@ def cluster(scheduler: str) -> Iterator[Pool]:
         client = Client(scheduler, timeout=BEGINNING, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise Unreachable(
-            _("No Dask scheduler answers at {address}: {reason}. Type: dask scheduler").format(
-                address=scheduler, reason=error
-            )
+            _("No Dask scheduler answers at {address}: {reason}. Type: dask scheduler", address=scheduler, reason=error)
         ) from None
     with client:
         _require_this_kit(client, scheduler)

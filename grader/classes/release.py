@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,16 +92,7 @@ def build(
         made = {f"{step.name}.ipynb": notebook([step], marking) for step in steps}
     else:
         made = {f"{name}.ipynb": notebook(steps, marking)}
-    source = folder / "source" / name
-    for path in source.glob("*.ipynb"):
-        if not as_written(path):
-            raise NotOverwritten(str(path))
-    source.mkdir(parents=True, exist_ok=True)
-    for path in source.glob("*.ipynb"):
-        if path.name not in made:
-            path.unlink()
-    for name, content in made.items():
-        files.write(source / name, nbformat.writes(content) + "\n")
+    written = _replaced(folder / "source" / name, made)
     configuration = folder / "nbgrader_config.py"
     kept = configuration.exists()
     if not kept:
@@ -109,7 +100,22 @@ def build(
         if marking:
             text += TERM.format(file=Path(os.path.relpath(marking.term.file, folder)).as_posix())
         files.write(configuration, text)
-    return Released([source / name for name in made], kept)
+    return Released(written, kept)
+
+
+def _replaced(source: Path, made: Mapping[str, NotebookNode]) -> list[Path]:
+    """Writes notebooks in place of those that an earlier release has written there. Raises as `build` does."""
+    for path in source.glob("*.ipynb"):
+        if not as_written(path):
+            raise NotOverwritten(str(path))
+    for path in source.glob("*.ipynb"):
+        if path.name not in made:
+            path.unlink()
+    if made:
+        source.mkdir(parents=True, exist_ok=True)
+    for name, content in made.items():
+        files.write(source / name, nbformat.writes(content) + "\n")
+    return [source / name for name in made]
 
 
 def notebook(steps: Iterable[course.Step], marking: Marking | None = None) -> NotebookNode:
@@ -121,6 +127,10 @@ def notebook(steps: Iterable[course.Step], marking: Marking | None = None) -> No
     ]
     for step in steps:
         cells += _cells(step, marking)
+    return _notebook_of(cells)
+
+
+def _notebook_of(cells: list[NotebookNode]) -> NotebookNode:
     made = v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL, "language_info": {"name": "python"}})
     made.metadata["attention"] = {"digest": digest(made)}
     nbformat.validate(made)
@@ -253,19 +263,8 @@ def build_labs(folder: Path, tracks: Collection[str]) -> list[Path]:
 
     Raises NotOverwritten, and writes nothing, when one there was edited; OSError when a file can't be written.
     """
-    source = folder / "source" / LABS
     made = {f"{lab.name}.ipynb": lab_notebook(lab) for lab in lab_log.folders() if lab.parent.name in tracks}
-    for path in source.glob("*.ipynb"):
-        if not as_written(path):
-            raise NotOverwritten(str(path))
-    for path in source.glob("*.ipynb"):
-        if path.name not in made:
-            path.unlink()
-    if made:
-        source.mkdir(parents=True, exist_ok=True)
-    for name, content in made.items():
-        files.write(source / name, nbformat.writes(content) + "\n")
-    return [source / name for name in made]
+    return _replaced(folder / "source" / LABS, made)
 
 
 def lab_notebook(folder: Path) -> NotebookNode:
@@ -282,7 +281,4 @@ def lab_notebook(folder: Path) -> NotebookNode:
         v4.new_code_cell(f'from grader.notebook import lab\n\nlab("{name}", prediction)', id="run"),
         v4.new_markdown_cell(lab_log.CONDITION.sub("", to_see).strip(), id="to-see"),
     ]
-    made = v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL, "language_info": {"name": "python"}})
-    made.metadata["attention"] = {"digest": digest(made)}
-    nbformat.validate(made)
-    return NotebookNode(made)
+    return _notebook_of(cells)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from grader.base import paths
 from grader.base.language import gettext as _
-from grader.cli.parser import BadInput, Parser
+from grader.cli import common
+from grader.cli.parser import BadInput, Parser, refusal
 
 if TYPE_CHECKING:
     from grader.marks.assignments import Term
     from grader.marks.marking import Marking
 
-CHECK = "python -m grader term"
+CHECK = "term"
 
 
 def file_option(parser: Parser) -> None:
@@ -45,7 +46,7 @@ def term(asked: Path | None) -> Term | None:
         sentence = _("There is no file {file}. Type: cp examples/course/assignments.toml .")
         raise BadInput(sentence.format(file=file)) from None
     except assignments.BadTerm as bad:
-        raise BadInput(_("{problem} Type: {command}").format(problem=bad, command=check(asked))) from None
+        raise refusal(bad, check(asked)) from None
 
 
 def check(asked: Path | None) -> str:
@@ -89,4 +90,13 @@ def marking(given: Namespace, command: str, *, default: str | None = None, is_na
     try:
         return marks.of(whole_term, asked)
     except assignments.BadTerm as bad:
-        raise BadInput(_("{problem} Type: {command}").format(problem=bad, command=check(given.assignments))) from None
+        raise refusal(bad, check(given.assignments)) from None
+
+
+def steps(given: Namespace, command: str) -> list[str]:
+    """The steps that were chosen, or those of the assignment. Raises BadInput."""
+    chosen = common.chosen_steps(given, command)
+    if not given.assignment and not given.assignments:
+        return chosen
+    asked = marking(given, command)
+    return asked.assignment.everything if asked else chosen

@@ -5,30 +5,24 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
-from grader.base import language
 from grader.base.language import gettext as _
 from grader.cli import common
-from grader.cli.common import HAS_SOLUTIONS, N_
+from grader.cli.common import N_
 from grader.cli.parser import BadInput, Parser, Subcommand
 
 
-def _record_line(parser: Parser) -> None:
-    common.choice_options(parser)
-
-
 def _record(given: Namespace) -> None:
-    with language.use(common.chosen_language(None, "record")):
-        steps = common.chosen_steps(given, "record")
-        common.require_solutions()
-        from grader.author import recorder
+    steps = common.chosen_steps(given, "record")
+    common.require_solutions()
+    from grader.author import recorder
 
-        left_out = common.left_out(steps)
-        try:
-            recorder.record_all(steps=steps, on_step=lambda name, size: print(f"{name:26}{size:>9,} bytes"))
-        except recorder.NotRecorded as failure:
-            sentence = _("The reference fails its own check: {reason} Type: make prove")
-            raise BadInput(sentence.format(reason=failure)) from None
-        print(left_out, end="", file=sys.stderr)
+    left_out = common.left_out(steps)
+    try:
+        recorder.record_all(steps=steps, on_step=common.tell_size)
+    except recorder.NotRecorded as failure:
+        sentence = _("The reference fails its own check: {reason} Type: make prove")
+        raise BadInput(sentence.format(reason=failure)) from None
+    print(left_out, end="", file=sys.stderr)
 
 
 def _lint_line(parser: Parser) -> None:
@@ -36,7 +30,7 @@ def _lint_line(parser: Parser) -> None:
 
 
 def _lint(given: Namespace) -> int:
-    _require_checkout()
+    common.require_checkout()
     from grader.author import lint
 
     return lint.main(given.steps or "")
@@ -48,7 +42,7 @@ def _messages_line(parser: Parser) -> None:
 
 
 def _messages(given: Namespace) -> int:
-    _require_checkout()
+    common.require_checkout()
     given.step, given.track = [given.steps] if given.steps else [], []
     names = common.chosen_steps(given, "messages")
     from grader.author import lint, translations
@@ -65,23 +59,15 @@ def _messages(given: Namespace) -> int:
     return 0
 
 
-def _require_checkout() -> None:
-    """Requires a checkout, not a learner's kit; the steps may be incomplete. Raises BadInput."""
-    if not HAS_SOLUTIONS:
-        raise BadInput(_("This copy of the kit has no solutions. Type: make grade"))
-
-
 COMMANDS = [
     Subcommand(
-        "record", N_("Record the tape of every step: what a learner's copy of the kit answers from."), _record_line,
-        _record, hidden=not HAS_SOLUTIONS,
+        "record", N_("Record the tape of every step: what a learner's copy of the kit answers from."),
+        common.choice_options, _record,
     ),
     Subcommand(
         "lint", N_("Say what is wrong with the folder of a step, a line for each mistake."), _lint_line, _lint,
-        hidden=not HAS_SOLUTIONS,
     ),
     Subcommand(
         "messages", N_("Collect new sentences for translation."), _messages_line, _messages,
-        hidden=not HAS_SOLUTIONS,
     ),
 ]  # fmt: skip

@@ -12,14 +12,14 @@ import io
 import itertools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grader.base import files, language, paths
 from grader.base.language import N_ as N_
 from grader.base.language import gettext as _
-from grader.cli.parser import BadInput, Parser, Unfit, integer, number
+from grader.cli.parser import BadInput, Parser, Unfit, integer, number, refusal
 
 if TYPE_CHECKING:
     from grader.base.limits import Limits
@@ -104,15 +104,6 @@ def spoken(words: Sequence[str]) -> str:
     return "en"
 
 
-def chosen_language(asked: str | None, command: str) -> str:
-    """The language of a command. Raises BadInput."""
-    try:
-        return language.choose(asked)
-    except language.UnknownLanguage as unknown:
-        sentence = _("There is no language {name}, only {known}. Type: python -m grader {command} --lang en")
-        raise BadInput(sentence.format(name=unknown, known=", ".join(language.LANGUAGES), command=command)) from None
-
-
 def speak_in_stubs(given: argparse.Namespace) -> None:
     """Writes the stubs that nobody has touched in the language, where one was asked for."""
     folder = given.submission
@@ -122,8 +113,8 @@ def speak_in_stubs(given: argparse.Namespace) -> None:
 
     with contextlib.suppress(OSError):
         if written := exercises.in_language(folder):
-            print(_("Wrote the untouched files of {folder} in this language: {count}").format(
-                folder=folder, count=len(written)), file=sys.stderr)  # fmt: skip
+            sentence = _("Wrote the untouched files of {folder} in this language: {count}")
+            print(sentence.format(folder=folder, count=len(written)), file=sys.stderr)
 
 
 # --- steps -----------------------------------------------------------------------------------------------------------
@@ -137,10 +128,8 @@ def chosen_steps(given: argparse.Namespace, command: str) -> list[str]:
         return choice.chosen(given.step, given.track)
     except choice.Unknown as unknown:
         _require_names()
-        sentence = _("{problem} Type: {command}")
         option = "" if hasattr(given, "steps") else f"{unknown.option} "  # `messages 4` takes them without one
-        next_command = f"python -m grader {command} {option}{unknown.instead}"
-        raise BadInput(sentence.format(problem=unknown, command=next_command)) from None
+        raise refusal(unknown, f"{command} {option}{unknown.instead}") from None
 
 
 def one_step(wanted: str | None, command: str) -> str:
@@ -155,10 +144,7 @@ def one_step(wanted: str | None, command: str) -> str:
         return choice.one(wanted)
     except choice.Unknown as unknown:
         _require_names()
-        sentence = _("{problem} Type: {command}")
-        raise BadInput(
-            sentence.format(problem=unknown, command=f"python -m grader {command} {unknown.instead}")
-        ) from None
+        raise refusal(unknown, f"{command} {unknown.instead}") from None
 
 
 # --- checks of the input
@@ -228,10 +214,15 @@ def left_out(names: list[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def require_solutions() -> None:
-    """Requires the solutions, with the folder of each step complete. Raises BadInput."""
+def require_checkout() -> None:
+    """Requires a checkout, not a learner's kit; the steps may be incomplete. Raises BadInput."""
     if not HAS_SOLUTIONS:
         raise BadInput(_("This copy of the kit has no solutions. Type: make grade"))
+
+
+def require_solutions() -> None:
+    """Requires the solutions, with the folder of each step complete. Raises BadInput."""
+    require_checkout()
     from grader.author import lint
 
     _refuse(lint.in_folders())
@@ -265,12 +256,33 @@ def unwritable(file: Path | str, error: OSError, instead: str) -> BadInput:
     return BadInput(sentence.format(file=file, reason=error.strerror, command=f"python -m grader {instead}"))
 
 
-def write(path: Path, text: str, option: str) -> None:
-    """Writes a file whole or not at all; `option` is what to type instead if it can't be written."""
+def write(file: Path, content: str | bytes, instead: str) -> None:
+    """Writes a file whole or not at all; `instead` is the command to type if it can't be written. Raises BadInput."""
     try:
-        files.write(path, text)
+        files.write(file, content)
     except OSError as error:
-        raise unwritable(path, error, f"grade {option}") from None
+        raise unwritable(file, error, instead) from None
+
+
+def tell_size(name: str, size: int) -> None:
+    """A line for each step that is recorded."""
+    print(f"{name:26}{size:>9,} bytes", flush=True)
+
+
+@contextlib.contextmanager
+def recording(folder: Path, command: str) -> Iterator[None]:
+    """What can go wrong where tapes are recorded into a kit in `folder`. Raises BadInput."""
+    from grader.author.recorder import NotRecorded
+
+    try:
+        yield
+    except files.NotOverwritten:
+        sentence = _("{folder} holds something other than a kit. Type: python -m grader {command} --folder OTHER")
+        raise BadInput(sentence.format(folder=folder, command=command)) from None
+    except OSError as error:
+        raise unwritable(folder, error, f"{command} --folder OTHER") from None
+    except NotRecorded as failure:
+        raise BadInput(_("The reference fails its own check: {reason} Type: make prove", reason=failure)) from None
 
 
 def _require_names() -> None:

@@ -8,14 +8,14 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grader.base import language, paths
+from grader.base import paths
 from grader.base.files import NotOverwritten
 from grader.base.language import gettext as _
 from grader.cli import assigned, common
 from grader.cli.common import HAS_SOLUTIONS, N_
-from grader.cli.parser import BadInput, Parser, Subcommand, Unfit, integer
+from grader.cli.parser import BadInput, Misunderstood, Parser, Subcommand, integer
 
-ASSIGNMENT_NAME = re.compile(r"\w[\w-]*")
+ASSIGNMENT_NAME = re.compile(r"\w[\w-]*")  # that nbgrader takes, and a folder can have
 
 if TYPE_CHECKING:
     from grader.classes.class_run import Done
@@ -59,43 +59,42 @@ def _class_line(parser: Parser) -> None:
 def _class(given: Namespace) -> int:
     submissions = Path(given.submissions)
     command = f"class {paths.typed(submissions)}"
-    with language.use(common.chosen_language(given.lang, command)):
-        chosen = common.chosen_steps(given, command)
-        marking = assigned.marking(given, command, default=PLAIN)
-        out = given.out / given.assignment if marking and given.out == OUT else given.out
-        steps = marking.assignment.everything if marking else chosen
-        limits = common.limits(given, command, given.patience)
-        _require_places(given, submissions, out, command)  # before torch loads
-        if marking is None and given.assignment != PLAIN:
-            sentence = _("There is no assignments.toml here: {name} is only the name that tables get.")
-            print(sentence.format(name=given.assignment), file=sys.stderr)
-        if given.scheduler is None and HAS_SOLUTIONS:
-            from grader.classes import pool
+    chosen = common.chosen_steps(given, command)
+    marking = assigned.marking(given, command, default=PLAIN)
+    out = given.out / given.assignment if marking and given.out == OUT else given.out
+    steps = marking.assignment.everything if marking else chosen
+    limits = common.limits(given, command, given.patience)
+    _require_places(given, submissions, out, command)  # before torch loads
+    if marking is None and given.assignment != PLAIN:
+        sentence = _("There is no assignments.toml here: {name} is only the name that tables get.")
+        print(sentence.format(name=given.assignment), file=sys.stderr)
+    if given.scheduler is None and HAS_SOLUTIONS:
+        from grader.classes import pool
 
-            pool.begin(limits)
-        common.require_solutions()
-        from grader.classes import class_run, one_round, roster
-        from grader.marks import changes
-        from grader.report import console
+        pool.begin(limits)
+    common.require_solutions()
+    from grader.classes import class_run, one_round, roster
+    from grader.marks import changes
+    from grader.report import console
 
-        request = one_round.Request(
-            submissions=submissions, out=out, steps=steps, device=given.device, seed=given.seed, limits=limits,
-            assignment=given.assignment, again=given.again, jobs=given.jobs, scheduler=given.scheduler,
-            gradebook=given.gradebook, marking=marking, earlier=tuple(given.earlier), only=tuple(given.student),
-        )  # fmt: skip
-        try:
-            done = class_run.run(request, console.class_progress)
-        except roster.Impossible as impossible:
-            raise BadInput(str(impossible)) from None
-        except class_run.Stopped as stopped:
-            print("\n".join([*changes.lines(stopped.changes), str(stopped)]), file=sys.stderr)
-            return 130
-        _say_class(done, out)
-        if all(standing.score is not None for standing in done.standings):
-            return 0
-        if any(standing.grader_failed for standing in done.standings) and not common.said_of_steps():
-            print(_("Type the same command again to retry those that could not be graded."), file=sys.stderr)
-        return 1
+    request = one_round.Request(
+        submissions=submissions, out=out, steps=steps, device=given.device, seed=given.seed, limits=limits,
+        assignment=given.assignment, again=given.again, jobs=given.jobs, scheduler=given.scheduler,
+        gradebook=given.gradebook, marking=marking, earlier=tuple(given.earlier), only=tuple(given.student),
+    )  # fmt: skip
+    try:
+        done = class_run.run(request, console.class_progress)
+    except roster.Impossible as impossible:
+        raise BadInput(str(impossible)) from None
+    except class_run.Stopped as stopped:
+        print("\n".join([*changes.lines(stopped.changes), str(stopped)]), file=sys.stderr)
+        return 130
+    _say_class(done, out)
+    if all(standing.score is not None for standing in done.standings):
+        return 0
+    if any(standing.grader_failed for standing in done.standings) and not common.said_of_steps():
+        print(_("Type the same command again to retry those that could not be graded."), file=sys.stderr)
+    return 1
 
 
 def _require_places(given: Namespace, submissions: Path, out: Path, command: str) -> None:
@@ -129,8 +128,7 @@ def _say_class(done: Done, out: Path) -> None:
     from grader.report.terminal import plain
 
     console.say(class_table.terminal(done.standings, done.kept))
-    sentence = _("The class page is {file}, the scores are in {table}.")
-    print(sentence.format(file=out / "index.html", table=out / "class.csv"))
+    print(_("The class page is {file}, the scores are in {table}.", file=out / "index.html", table=out / "class.csv"))
     for line in changes.lines(done.changes):
         print(line)
     if done.unknown:
@@ -154,13 +152,6 @@ def _say_class(done: Done, out: Path) -> None:
         print(sentence.format(files=", ".join(map(readable, done.left_out))), file=sys.stderr)
 
 
-def assignment_name(text: str) -> str:
-    """Reads a name that nbgrader takes for an assignment, and a folder can have."""
-    if not ASSIGNMENT_NAME.fullmatch(text):
-        raise Unfit(_("letters, digits, - and _ only"))
-    return text
-
-
 def _release_line(parser: Parser) -> None:
     parser.option("--folder", Path, metavar="FOLDER", default=Path("dist/nbgrader"), help=_("Where the course goes."))
     common.choice_options(parser)
@@ -170,32 +161,34 @@ def _release_line(parser: Parser) -> None:
 
 
 def _release(given: Namespace) -> None:
-    with language.use(common.chosen_language(given.lang, "release")):
-        steps = common.chosen_steps(given, "release")
-        marking = assigned.marking(given, "release", is_name=True)
-        name = assignment_name(given.assignment or PLAIN)
-        common.require_solutions()
-        try:
-            from grader.classes import release as releasing
-        except ModuleNotFoundError as missing:
-            sentence = _("What instructors need is not installed ({reason}). Type: make release")
-            raise BadInput(sentence.format(reason=missing)) from None
-        folder = given.folder
-        try:
-            written = releasing.build(folder, steps, per_step=given.per_step, marking=marking, assignment=name)
-            labs = releasing.build_labs(folder, _tracks_of(steps))
-        except NotOverwritten as edited:
-            sentence = _("{file} was edited and is not overwritten. Type: python -m grader release --folder OTHER")
-            raise BadInput(sentence.format(file=edited)) from None
-        except OSError as error:
-            raise common.unwritable(error.filename or folder, error, "release --folder OTHER") from None
-        if written.kept_configuration:
-            print(_("{file} already exists and was left alone.").format(file=folder / "nbgrader_config.py"))
-        sentence = _("The course is in {folder}. Type: cd {folder} && nbgrader generate_assignment {name}")
-        print(sentence.format(folder=paths.typed(folder), name=name))
-        if labs:
-            sentence = _("{count} labs, without a mark, are beside it: nbgrader generate_assignment {name}")
-            print(sentence.format(count=len(labs), name=releasing.LABS))
+    steps = common.chosen_steps(given, "release")
+    marking = assigned.marking(given, "release", is_name=True)
+    name = given.assignment or PLAIN
+    if not ASSIGNMENT_NAME.fullmatch(name):
+        reason = _("letters, digits, - and _ only")
+        raise Misunderstood(_("Invalid value for {option}: {reason}.", option="--assignment", reason=reason))
+    common.require_solutions()
+    try:
+        from grader.classes import release as releasing
+    except ModuleNotFoundError as missing:
+        sentence = _("What instructors need is not installed ({reason}). Type: make release")
+        raise BadInput(sentence.format(reason=missing)) from None
+    folder = given.folder
+    try:
+        written = releasing.build(folder, steps, per_step=given.per_step, marking=marking, assignment=name)
+        labs = releasing.build_labs(folder, _tracks_of(steps))
+    except NotOverwritten as edited:
+        sentence = _("{file} was edited and is not overwritten. Type: python -m grader release --folder OTHER")
+        raise BadInput(sentence.format(file=edited)) from None
+    except OSError as error:
+        raise common.unwritable(error.filename or folder, error, "release --folder OTHER") from None
+    if written.kept_configuration:
+        print(_("{file} already exists and was left alone.", file=folder / "nbgrader_config.py"))
+    sentence = _("The course is in {folder}. Type: cd {folder} && nbgrader generate_assignment {name}")
+    print(sentence.format(folder=paths.typed(folder), name=name))
+    if labs:
+        sentence = _("{count} labs, without a mark, are beside it: nbgrader generate_assignment {name}")
+        print(sentence.format(count=len(labs), name=releasing.LABS))
 
 
 def _tracks_of(steps: list[str]) -> set[str]:
@@ -214,19 +207,18 @@ def _gradescope_line(parser: Parser) -> None:
 
 
 def _gradescope(given: Namespace) -> None:
-    with language.use(common.chosen_language(None, "gradescope")):
-        steps = common.chosen_steps(given, "gradescope")
-        marking = assigned.marking(given, "gradescope")
-        steps = marking.assignment.everything if marking else steps
-        common.require_solutions()
-        from grader.classes import gradescope as autograder
+    steps = common.chosen_steps(given, "gradescope")
+    marking = assigned.marking(given, "gradescope")
+    steps = marking.assignment.everything if marking else steps
+    common.require_solutions()
+    from grader.classes import gradescope as autograder
 
-        try:
-            autograder.build(given.out, steps, marking)
-        except OSError as error:
-            raise common.unwritable(given.out, error, "gradescope --out OTHER.zip") from None
-        sentence = _("The autograder is {file} ({size:.1f} MB): upload it as is.")
-        print(sentence.format(file=given.out, size=given.out.stat().st_size / 1e6))
+    try:
+        autograder.build(given.out, steps, marking)
+    except OSError as error:
+        raise common.unwritable(given.out, error, "gradescope --out OTHER.zip") from None
+    sentence = _("The autograder is {file} ({size:.1f} MB): upload it as is.")
+    print(sentence.format(file=given.out, size=given.out.stat().st_size / 1e6))
 
 
 def _kit_line(parser: Parser) -> None:
@@ -236,37 +228,20 @@ def _kit_line(parser: Parser) -> None:
     assigned.options(parser)
 
 
-def _recorded(name: str, size: int) -> None:
-    print(f"{name:26}{size:>9,} bytes", flush=True)
-
-
 def _kit(given: Namespace) -> None:
-    with language.use(common.chosen_language(None, "kit")):
-        steps = common.chosen_steps(given, "kit")
-        if given.assignment or given.assignments:
-            marking = assigned.marking(given, "kit")
-            steps = marking.assignment.everything if marking else steps
-        common.require_solutions()
-        from grader.author import kit as building
-        from grader.author import recorder
+    steps = assigned.steps(given, "kit")
+    common.require_solutions()
+    from grader.author import kit as building
 
-        left_out = common.left_out(steps)
-        folder = given.folder
-        try:
-            building.require_replaceable(folder)
-            print(_("Recording each step's right and wrong answers: this takes minutes."), flush=True)
-            archive = building.build(folder, steps, _recorded, with_solutions=given.solutions)
-        except NotOverwritten:
-            sentence = _("{folder} holds something other than a kit. Type: python -m grader kit --folder OTHER")
-            raise BadInput(sentence.format(folder=folder)) from None
-        except OSError as error:
-            raise common.unwritable(folder, error, "kit --folder OTHER") from None
-        except recorder.NotRecorded as failure:
-            sentence = _("The reference fails its own check: {reason} Type: make prove")
-            raise BadInput(sentence.format(reason=failure)) from None
-        sentence = _("The learner's kit is {folder}, and as one file {archive} ({size:.1f} MB).")
-        print(sentence.format(folder=folder, archive=archive, size=archive.stat().st_size / 1e6))
-        print(left_out, end="", file=sys.stderr)
+    left_out = common.left_out(steps)
+    folder = given.folder
+    with common.recording(folder, "kit"):
+        building.require_replaceable(folder)
+        print(_("Recording each step's right and wrong answers: this takes minutes."), flush=True)
+        archive = building.build(folder, steps, common.tell_size, with_solutions=given.solutions)
+    sentence = _("The learner's kit is {folder}, and as one file {archive} ({size:.1f} MB).")
+    print(sentence.format(folder=folder, archive=archive, size=archive.stat().st_size / 1e6))
+    print(left_out, end="", file=sys.stderr)
 
 
 COMMANDS = [
@@ -275,19 +250,19 @@ COMMANDS = [
             "Grade a class: every folder in SUBMISSIONS. Run the same command again to continue where "
             "it stopped."
         ),
-        _class_line, _class, hidden=not HAS_SOLUTIONS,
+        _class_line, _class,
     ),
     Subcommand(
         "release",
         N_("Build a course for nbgrader: source notebooks and a configuration that grades in the sandbox."),
-        _release_line, _release, hidden=not HAS_SOLUTIONS,
+        _release_line, _release,
     ),
     Subcommand(
         "gradescope", N_("Build the autograder for Gradescope: one zip file to upload there."), _gradescope_line,
-        _gradescope, hidden=not HAS_SOLUTIONS,
+        _gradescope,
     ),
     Subcommand(
         "kit", N_("Build the learner's copy of the kit, without the solutions, as a folder and as a zip file."),
-        _kit_line, _kit, hidden=not HAS_SOLUTIONS,
+        _kit_line, _kit,
     ),
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
-from grader.base import language, paths
+from grader.base import paths
 from grader.base.language import gettext as _
 from grader.cli import common
 from grader.cli.common import N_
@@ -82,20 +82,19 @@ def _runs(command: str, module: str) -> Callable[[Namespace], int]:
     """What runs a command: the function `run` of a module, a capstone's without the name of its top folder."""
 
     def run(given: Namespace) -> int:
-        with language.use(common.chosen_language(given.lang, command)):
-            if "out" in given:
-                _require_out(given.out, command)
-            import torch
+        if "out" in given:
+            _require_out(given.out, command)
+        import torch
 
-            from grader.labs import parts
+        from grader.labs import parts
 
-            given.device = _one_device(given.device, command)
-            torch.set_num_threads(1)  # the models are so small that a second thread costs more than it saves
-            name = module if module.startswith("grader.") else f"{paths.SOLUTIONS.name}.{module}"
-            try:
-                return int(importlib.import_module(name).run(given))
-            except parts.Stop as stop:
-                raise BadInput(str(stop)) from None
+        given.device = _one_device(given.device, command)
+        torch.set_num_threads(1)  # the models are so small that a second thread costs more than it saves
+        name = module if module.startswith("grader.") else f"{paths.SOLUTIONS.name}.{module}"
+        try:
+            return int(importlib.import_module(name).run(given))
+        except parts.Stop as stop:
+            raise BadInput(str(stop)) from None
 
     return run
 

@@ -37,45 +37,44 @@ def _grade_line(parser: Parser) -> None:
 
 
 def _grade(given: Namespace) -> None:
-    with language.use(common.chosen_language(given.lang, "grade")):
-        if given.open and given.html is None:
-            raise BadInput(_("There is no page to open. Type: python -m grader grade --html report.html --open"))
-        names = common.chosen_steps(given, "grade")
-        limits = common.limits(given, "grade", given.patience) if given.require_isolation is not None else None
-        common.require_folder(given.submission, "grade")
-        if str(given.json) != "-":
-            common.require_parent(given.json, "grade --json report.json")
-        common.require_parent(given.html, "grade --html report.html")
-        from grader.judge import launcher
+    if given.open and given.html is None:
+        raise BadInput(_("There is no page to open. Type: python -m grader grade --html report.html --open"))
+    names = common.chosen_steps(given, "grade")
+    limits = common.limits(given, "grade", given.patience) if given.require_isolation is not None else None
+    common.require_folder(given.submission, "grade")
+    if str(given.json) != "-":
+        common.require_parent(given.json, "grade --json report.json")
+    common.require_parent(given.html, "grade --html report.html")
+    from grader.judge import launcher
 
-        with contextlib.closing(launcher.start()) as judges:  # torch loads there while this process imports the rest
-            from grader.course import choice, submissions
-            from grader.judge import grader as grading
+    with contextlib.closing(launcher.start()) as judges:  # torch loads there while this process imports the rest
+        from grader.course import choice, submissions
+        from grader.judge import grader as grading
 
-            common.speak_in_stubs(given)
-            read = submissions.read(given.submission)
-            wanted = names or choice.by_default(read.sources, read.problems)
-            limits = limits or common.limits(given, "grade", given.patience)
-            with grading.Grader(1 if len(wanted) == 1 else None, limits, source=judges) as grader:
-                from grader.base import results
-                from grader.report import console
+        common.speak_in_stubs(given)
+        read = submissions.read(given.submission)
+        wanted = names or choice.by_default(read.sources, read.problems)
+        limits = limits or common.limits(given, "grade", given.patience)
+        with grading.Grader(1 if len(wanted) == 1 else None, limits, source=judges) as grader:
+            from grader.base import results
+            from grader.report import console
 
-                with console.progress(len(wanted)) as advance:
-                    report = grader.grade(read, wanted, device=given.device, seed=given.seed, on_step=advance)
-        to_stdout = given.json is not None and str(given.json) == "-"
-        if to_stdout:
-            common.speak(sys.stdout, encoding="utf-8")
-            sys.stdout.write(results.as_json(report))
-        else:
-            if given.json is not None:
-                common.write(given.json, results.as_json(report), "--json report.json")
-            if given.editor:
-                _for_an_editor(report, given.submission)
-                return
-            further = 0 if names else len(choice.track_names()) - len(report.tracks)
-            console.show(report, _again(given.submission), further, every_check=given.v)
-        if given.html is not None:
-            _write_page(report, given, to_stdout)
+            with console.progress(len(wanted)) as advance:
+                report = grader.grade(read, wanted, device=given.device, seed=given.seed, on_step=advance)
+    to_stdout = given.json is not None and str(given.json) == "-"
+    if to_stdout:
+        common.speak(sys.stdout, encoding="utf-8")
+        sys.stdout.write(results.as_json(report))
+    else:
+        if given.json is not None:
+            common.write(given.json, results.as_json(report), "grade --json report.json")
+        if given.editor:
+            _for_an_editor(report, given.submission)
+            return
+        further = 0 if names else len(choice.track_names()) - len(report.tracks)
+        console.show(report, _again(given.submission), further, every_check=given.v)
+    if given.html is not None:
+        _write_page(report, given, to_stdout)
 
 
 def _for_an_editor(report: Report, folder: Path) -> None:
@@ -90,7 +89,7 @@ def _write_page(report: Report, given: Namespace, to_stdout: bool) -> None:
     from grader.report import page  # jinja2 is imported only for a page
 
     hints = lessons.hints_of(step.name for step in report.steps)
-    common.write(given.html, page.html(report, hints=hints), "--html report.html")
+    common.write(given.html, page.html(report, hints=hints), "grade --html report.html")
     print(_("The page is {file}").format(file=given.html.resolve()), file=sys.stderr if to_stdout else sys.stdout)
     if given.open and not page.show_in_browser(given.html):
         print(_("No browser was found here: open that file in one."), file=sys.stderr)
@@ -112,24 +111,23 @@ def _exercises_line(parser: Parser) -> None:
 
 
 def _exercises(given: Namespace) -> None:
-    with language.use(common.chosen_language(given.lang, "exercises")):
-        common.require_references()
-        if given.solved:
-            common.require_solutions()
-        from grader.course import exercises as stubs
+    common.require_references()
+    if given.solved:
+        common.require_solutions()
+    from grader.course import exercises as stubs
 
-        folder = given.folder
-        try:
-            if given.solved:
-                stubs.write_solved(folder)
-                return
-            result = stubs.write(folder)
-        except OSError as error:
-            raise common.unwritable(folder, error, "exercises --folder OTHER") from None
-        for name in result.kept:
-            print(_("{file} holds your work and was left alone.").format(file=folder / f"{name}.py"))
-        count = len(result.written) + len(result.fresh)
-        print(_("{count} stubs in {folder} are up to date.").format(count=count, folder=folder))
+    folder = given.folder
+    try:
+        if given.solved:
+            stubs.write_solved(folder)
+            return
+        result = stubs.write(folder)
+    except OSError as error:
+        raise common.unwritable(folder, error, "exercises --folder OTHER") from None
+    for name in result.kept:
+        print(_("{file} holds your work and was left alone.").format(file=folder / f"{name}.py"))
+    count = len(result.written) + len(result.fresh)
+    print(_("{count} stubs in {folder} are up to date.").format(count=count, folder=folder))
 
 
 def _begin_line(parser: Parser) -> None:
@@ -140,43 +138,41 @@ def _begin_line(parser: Parser) -> None:
 
 
 def _begin(given: Namespace) -> None:
-    with language.use(common.chosen_language(given.lang, "begin")):
-        common.require_references()
-        from grader.course import choice
-        from grader.course import exercises as stubs
+    common.require_references()
+    from grader.course import choice
+    from grader.course import exercises as stubs
 
-        given.track += [given.track_name] if given.track_name else []
-        names = common.chosen_steps(given, "begin")
-        if not names:
-            others = [name for name in choice.track_names() if name != choice.CORE] or [choice.CORE]
-            sentence = _("Which track? There are: {tracks}. Type: make begin TRACK={first}")
-            raise BadInput(sentence.format(tracks=", ".join(others), first=others[0]))
-        try:
-            result = stubs.begin(names, given.submission)
-        except OSError as error:
-            raise common.unwritable(given.submission, error, "begin TRACK --submission OTHER") from None
-        for name in result.kept:
-            print(_("{file} already exists and was left alone.").format(file=given.submission / f"{name}.py"))
-        for name in result.written:
-            print(_("Wrote {file}").format(file=given.submission / f"{name}.py"))
-        print(_("To read how it begins, type: make lesson STEP={number}").format(number=int(names[0][4:6])))
+    given.track += [given.track_name] if given.track_name else []
+    names = common.chosen_steps(given, "begin")
+    if not names:
+        others = [name for name in choice.track_names() if name != choice.CORE] or [choice.CORE]
+        sentence = _("Which track? There are: {tracks}. Type: make begin TRACK={first}")
+        raise BadInput(sentence.format(tracks=", ".join(others), first=others[0]))
+    try:
+        result = stubs.begin(names, given.submission)
+    except OSError as error:
+        raise common.unwritable(given.submission, error, "begin TRACK --submission OTHER") from None
+    for name in result.kept:
+        print(_("{file} already exists and was left alone.").format(file=given.submission / f"{name}.py"))
+    for name in result.written:
+        print(_("Wrote {file}").format(file=given.submission / f"{name}.py"))
+    print(_("To read how it begins, type: make lesson STEP={number}").format(number=int(names[0][4:6])))
 
 
-def _tracks_line(parser: Parser) -> None:
+def _submission_line(parser: Parser) -> None:
     common.submission_option(parser)
     common.language_option(parser)
 
 
 def _tracks(given: Namespace) -> None:
-    with language.use(common.chosen_language(given.lang, "tracks")):
-        common.require_folder(given.submission, "tracks")
-        from grader.course import submissions, tracks
-        from grader.learner import track_list
-        from grader.report import console
+    common.require_folder(given.submission, "tracks")
+    from grader.course import submissions, tracks
+    from grader.learner import track_list
+    from grader.report import console
 
-        read = submissions.read(given.submission)
-        edited = [name for track in tracks.overview(read.sources) for name in track.edited]
-        console.say(track_list.terminal(tracks.overview(read.sources, _passing(read, edited))))
+    read = submissions.read(given.submission)
+    edited = [name for track in tracks.overview(read.sources) for name in track.edited]
+    console.say(track_list.terminal(tracks.overview(read.sources, _passing(read, edited))))
 
 
 def _passing(read: Submission, names: list[str]) -> set[str]:
@@ -216,17 +212,16 @@ def _current(given: Namespace, command: str) -> str:
 
 
 def _hint(given: Namespace) -> None:
-    with language.use(common.chosen_language(given.lang, "hint")):
-        name = _current(given, "hint")
-        common.require_folder(given.submission, "hint")
-        from grader.course import lessons
-        from grader.report import console
+    name = _current(given, "hint")
+    common.require_folder(given.submission, "hint")
+    from grader.course import lessons
+    from grader.report import console
 
-        try:
-            console.say(lessons.shown(name, lessons.next_hint(name, given.submission)))
-        except lessons.NoLesson:
-            sentence = _("There are no hints for {step}. Type: python -m grader lesson {step}")
-            raise BadInput(sentence.format(step=name)) from None
+    try:
+        console.say(lessons.shown(name, lessons.next_hint(name, given.submission)))
+    except lessons.NoLesson:
+        sentence = _("There are no hints for {step}. Type: python -m grader lesson {step}")
+        raise BadInput(sentence.format(step=name)) from None
 
 
 def _repro_line(parser: Parser) -> None:
@@ -237,94 +232,78 @@ def _repro_line(parser: Parser) -> None:
 
 
 def _repro(given: Namespace) -> None:
-    with language.use(common.chosen_language(given.lang, "repro")):
-        wanted = given.step_name or given.step
-        name = common.one_step(wanted, "repro") if wanted else None
-        common.require_folder(given.submission, "repro")
-        from grader.learner import repro
+    wanted = given.step_name or given.step
+    name = common.one_step(wanted, "repro") if wanted else None
+    common.require_folder(given.submission, "repro")
+    from grader.learner import repro
 
-        device = "cpu" if given.device == "all" else given.device
-        repro.run(given.submission, name, device=device, seed=given.seed, runs=not given.write_only)
+    device = "cpu" if given.device == "all" else given.device
+    repro.run(given.submission, name, device=device, seed=given.seed, runs=not given.write_only)
 
 
 def _lesson(given: Namespace) -> None:
-    with language.use(common.chosen_language(given.lang, "lesson")):
-        name = _current(given, "lesson")
-        from grader.course import lessons
-        from grader.report import console
+    name = _current(given, "lesson")
+    from grader.course import lessons
+    from grader.report import console
 
-        try:
-            console.say(lessons.Lesson(lessons.reading(name)))
-        except lessons.NoLesson:
-            sentence = _("There is no lesson for {step}. Type: python -m grader grade --step {step}")
-            raise BadInput(sentence.format(step=name)) from None
+    try:
+        console.say(lessons.Lesson(lessons.reading(name)))
+    except lessons.NoLesson:
+        sentence = _("There is no lesson for {step}. Type: python -m grader grade --step {step}")
+        raise BadInput(sentence.format(step=name)) from None
 
 
 def _solution(given: Namespace) -> None:
-    with language.use(common.chosen_language(given.lang, "solution")):
-        name = common.one_step(given.step_name or given.step, "solution")
-        common.require_folder(given.submission, "solution")
-        from grader.course import solutions, submissions
-        from grader.judge.grader import Grader
-        from grader.report import console, solution
+    name = common.one_step(given.step_name or given.step, "solution")
+    common.require_folder(given.submission, "solution")
+    from grader.course import solutions, submissions
+    from grader.judge.grader import Grader
+    from grader.report import console, solution
 
-        number = int(name[4:6])
-        try:
-            solved = solutions.solution(name)
-        except solutions.NoSolution:
-            sentence = _(
-                "This copy of the kit holds no solutions: ask whoever gave it to you. Type: make lesson STEP={number}"
-            )
-            raise BadInput(sentence.format(number=number)) from None
-        with Grader(1) as grader:
-            result = grader.grade(submissions.read(given.submission), [name], device="cpu").steps[0]
-        if result.status != "pass":
-            sentence = _(
-                "{step} does not pass yet, and its solution is shown once it does. Type: make hint STEP={number}"
-            )
-            raise BadInput(sentence.format(step=name, number=number))
-        ways = [(way.name, _(way.trades), way.code) for way in solved.ways]
-        console.say(solution.terminal(name, solved.reference, ways), whole_lines=True)
+    number = int(name[4:6])
+    try:
+        solved = solutions.solution(name)
+    except solutions.NoSolution:
+        sentence = _(
+            "This copy of the kit holds no solutions: ask whoever gave it to you. Type: make lesson STEP={number}"
+        )
+        raise BadInput(sentence.format(number=number)) from None
+    with Grader(1) as grader:
+        result = grader.grade(submissions.read(given.submission), [name], device="cpu").steps[0]
+    if result.status != "pass":
+        sentence = _("{step} does not pass yet, and its solution is shown once it does. Type: make hint STEP={number}")
+        raise BadInput(sentence.format(step=name, number=number))
+    ways = [(way.name, _(way.trades), way.code) for way in solved.ways]
+    console.say(solution.terminal(name, solved.reference, ways), whole_lines=True)
 
 
 def _reset(given: Namespace) -> None:
-    with language.use(common.chosen_language(given.lang, "reset")):
-        name = common.one_step(given.step_name or given.step, "reset")
-        common.require_folder(given.submission, "reset")
-        from grader.course import lessons
-        from grader.report import console
+    name = common.one_step(given.step_name or given.step, "reset")
+    common.require_folder(given.submission, "reset")
+    from grader.course import lessons
+    from grader.report import console
 
-        try:
-            console.say(lessons.told(lessons.reset(name, given.submission)))
-        except lessons.NoStub:
-            sentence = _("The stub of {step} is not in this copy of the kit. Type: python -m grader doctor")
-            raise BadInput(sentence.format(step=name)) from None
-        except OSError as error:
-            sentence = _("Nothing was changed: {reason}. Type: python -m grader doctor")
-            raise BadInput(sentence.format(reason=error.strerror or error)) from None
+    try:
+        console.say(lessons.told(lessons.reset(name, given.submission)))
+    except lessons.NoStub:
+        sentence = _("The stub of {step} is not in this copy of the kit. Type: python -m grader doctor")
+        raise BadInput(sentence.format(step=name)) from None
+    except OSError as error:
+        sentence = _("Nothing was changed: {reason}. Type: python -m grader doctor")
+        raise BadInput(sentence.format(reason=error.strerror or error)) from None
 
 
 # --- what works -------------------------------------------------------------------------------------------------
 
 
-def _doctor_line(parser: Parser) -> None:
-    common.submission_option(parser)
-    common.language_option(parser)
-
-
 def _doctor(given: Namespace) -> int:
-    try:
-        chosen = language.choose(given.lang)
-    except language.UnknownLanguage:  # one of the things that are looked at
-        chosen = "en"
-    with language.use(chosen):
-        from grader.learner import doctor as examination
-        from grader.report import console
+    from grader.learner import doctor as examination
+    from grader.report import console
 
-        with console.waiting() as looking_at:
-            findings = list(examination.examine(given.submission, looking_at))
-        console.say(examination.table(findings))
-        return 0 if examination.works(findings) else 1
+    with console.waiting() as looking_at:
+        findings = list(examination.examine(given.submission, looking_at))
+    console.say(examination.table(findings))
+    return 0 if examination.works(findings) else 1
 
 
 COMMANDS = [
@@ -342,11 +321,14 @@ COMMANDS = [
     Subcommand("repro", N_("Run the first failing call of a step in a process of your own."), _repro_line, _repro),
     Subcommand("solution", N_("Show the reference and other right ways of a step that passes."), _step_line, _solution),
     Subcommand("reset", N_("Put the stub of a step back; your work is kept beside it, dated."), _step_line, _reset),
-    Subcommand("tracks", N_("List the tracks: what each needs and how far you are."), _tracks_line, _tracks),
+    Subcommand("tracks", N_("List the tracks: what each needs and how far you are."), _submission_line, _tracks),
     Subcommand("begin", N_("Write the stubs of a track into your exercises."), _begin_line, _begin),
     Subcommand(
         "exercises", N_("Write the stubs. A file that a learner has worked on is left alone."), _exercises_line,
         _exercises,
     ),
-    Subcommand("doctor", N_("Say what works here, what does not, and how to fix it."), _doctor_line, _doctor),
+    Subcommand(
+        "doctor", N_("Say what works here, what does not, and how to fix it."), _submission_line, _doctor,
+        in_any_language=True,
+    ),
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from grader import __version__
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.cli.as_make import as_make
-from grader.cli.common import N_, said_of_steps, speak, spoken
+from grader.cli.common import HAS_SOLUTIONS, N_, said_of_steps, speak, spoken
 from grader.cli.parser import BadInput, Misunderstood, Parser, Subcommand, page
 
 CALLED = language.typed("python -m grader ").strip()
@@ -26,6 +26,7 @@ GROUPS = {
     "author": N_("For authors"),
     "publish": N_("For publishers"),
 }
+LEARNERS = ("learner", "labs")  # the groups whose commands a learner's kit lists
 
 
 def main() -> int:
@@ -73,7 +74,22 @@ def run(words: Sequence[str]) -> int:
     if "--help" in words:
         print(parser.format_help())
         return 0
-    return command.run(parser.understand(words[1:])) or 0
+    given = parser.understand(words[1:])
+    with language.use(_language(command, parser.typed(given), getattr(given, "lang", None))):
+        return command.run(given) or 0
+
+
+def _language(command: Subcommand, typed: str, asked: str | None) -> str:
+    """The language of a command: what looks at the language itself speaks English where it is unknown. Raises
+    BadInput."""
+    try:
+        return language.choose(asked)
+    except language.UnknownLanguage as unknown:
+        if command.in_any_language:
+            return "en"
+        sentence = _("There is no language {name}, only {known}. Type: python -m grader {command} --lang en")
+        known = ", ".join(language.LANGUAGES)
+        raise BadInput(sentence.format(name=unknown, known=known, command=f"{command.name}{typed}")) from None
 
 
 def parser_of(command: Subcommand) -> Parser:
@@ -93,8 +109,9 @@ def commands(group: str) -> list[Subcommand]:
 def overview() -> str:
     """The text of --help without a command."""
     sections = [
-        (_(heading), [(command.name, _(command.summary)) for command in commands(group) if not command.hidden])
+        (_(heading), [(command.name, _(command.summary)) for command in commands(group)])
         for group, heading in GROUPS.items()
+        if HAS_SOLUTIONS or group in LEARNERS
     ]
     options = [("--help", _("Show this message and exit.")), ("--version", _("Show the version and exit."))]
     sections.append((_("Options"), options))

@@ -11,16 +11,25 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
+from grader.base import paths
 from grader.base.language import gettext as _
 
 MISSING = object()  # marks a missing value: the option was the last word, or another option follows
 MOST_COLUMNS = 100
 INDENT = 2
 
+Number = TypeVar("Number", int, float)
+
 
 class BadInput(Exception):
     """Bad input: one line, which ends in the command to type next. Exit code 2."""
+
+
+def refusal(problem: object, command: str) -> BadInput:
+    """What is wrong, and the command to type next."""
+    return BadInput(_("{problem} Type: {command}", problem=problem, command=f"python -m grader {command}"))
 
 
 class Misunderstood(BadInput):
@@ -31,19 +40,20 @@ class Unfit(ValueError):
     """An invalid value of an option: a phrase that says why, such as "not an integer"."""
 
 
-class Subcommand:
+class Subcommand(NamedTuple):
     """One command: its line in --help and a further note in its own --help (both marked by N_), its options and
     arguments, and what runs it.
 
-    `run` may return an exit code; None is 0.
+    `run` may return an exit code; None is 0. `in_any_language`: an unknown language is nothing that keeps it from
+    running.
     """
 
-    def __init__(
-        self, name: str, summary: str, declare: Callable[[Parser], None],
-        run: Callable[[argparse.Namespace], int | None], *, note: str = "", hidden: bool = False,
-    ) -> None:  # fmt: skip
-        self.name, self.summary, self.note, self.hidden = name, summary, note, hidden
-        self.declare, self.run = declare, run
+    name: str
+    summary: str
+    declare: Callable[[Parser], None]
+    run: Callable[[argparse.Namespace], int | None]
+    note: str = ""
+    in_any_language: bool = False
 
 
 class Parser(argparse.ArgumentParser):
@@ -108,6 +118,10 @@ class Parser(argparse.ArgumentParser):
         if further := words[len(self.arguments) :]:
             raise Misunderstood(_("Unexpected arguments: {arguments}.").format(arguments=" ".join(further)))
 
+    def typed(self, given: argparse.Namespace) -> str:
+        """The arguments that have to be typed again with the command, each after a space."""
+        return "".join(f" {paths.typed(Path(getattr(given, a.into)))}" for a in self.arguments if a.required)
+
     # --- --help ---
 
     def format_help(self) -> str:
@@ -124,11 +138,13 @@ class Parser(argparse.ArgumentParser):
         return "\n".join(page(usage, self.summary, [(_("Arguments"), arguments), (_("Options"), options)]))
 
 
-class _Argument:
+class _Argument(NamedTuple):
     """A word without an option."""
 
-    def __init__(self, name: str, help: str, into: str, required: bool) -> None:
-        self.name, self.help, self.into, self.required = name, help, into, required
+    name: str
+    help: str
+    into: str
+    required: bool
 
 
 class _Store(argparse.Action):
@@ -158,30 +174,12 @@ class _Store(argparse.Action):
 
 def integer(least: int, most: int | None = None) -> Callable[[str], int]:
     """Reads an integer within bounds."""
-
-    def convert(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise Unfit(_("not an integer")) from None
-        _require_within(value, least, most)
-        return value
-
-    return convert
+    return partial(_within, int, _("not an integer"), least, most)
 
 
 def number(least: float, most: float) -> Callable[[str], float]:
     """Reads a number within bounds."""
-
-    def convert(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            raise Unfit(_("not a number")) from None
-        _require_within(value, least, most)
-        return value
-
-    return convert
+    return partial(_within, float, _("not a number"), least, most)
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
@@ -195,11 +193,16 @@ def one_of(*choices: str) -> Callable[[str], str]:
     return convert
 
 
-def _require_within(value: float, least: float, most: float | None) -> None:
+def _within(read: Callable[[str], Number], otherwise: str, least: float, most: float | None, text: str) -> Number:
+    try:
+        value = read(text)
+    except ValueError:
+        raise Unfit(otherwise) from None
     if not value >= least:  # also rejects NaN
         raise Unfit(_("must be at least {bound}").format(bound=least))
     if most is not None and value > most:
         raise Unfit(_("must be at most {bound}").format(bound=most))
+    return value
 
 
 # --- the text of --help ----------------------------------------------------------------------------------------------

@@ -4,77 +4,59 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
 
-from grader.base import language
-from grader.base.files import NotOverwritten
 from grader.base.language import gettext as _
 from grader.cli import common
-from grader.cli.common import HAS_SOLUTIONS, N_
+from grader.cli.common import N_
 from grader.cli.parser import BadInput, Parser, Subcommand
 
 
-def _release_kit_line(parser: Parser) -> None:
-    parser.option("--folder", Path, metavar="FOLDER", default=Path("dist/release"), help=_("Where the files go."))
+def _folder_option(default: str, parser: Parser) -> None:
+    parser.option("--folder", Path, metavar="FOLDER", default=Path(default), help=_("Where the files go."))
 
 
 def _release_kit(given: Namespace) -> None:
-    with language.use(common.chosen_language(None, "release-kit")):
-        common.require_solutions()
-        common.require_place(given.folder, "release-kit --folder OTHER")
-        from grader.author import recorder
-        from grader.publish import wheel
+    common.require_solutions()
+    common.require_place(given.folder, "release-kit --folder OTHER")
+    from grader.publish import wheel
 
-        begun = time.monotonic()
+    begun = time.monotonic()
 
-        def tell(part: object, size: int) -> None:
-            print(f"{time.monotonic() - begun:6.1f} s  {size / 1e6:6.2f} MB  {part}", flush=True)
+    def tell(part: object, size: int) -> None:
+        print(f"{time.monotonic() - begun:6.1f} s  {size / 1e6:6.2f} MB  {part}", flush=True)
 
-        try:
+    try:
+        with common.recording(given.folder, "release-kit"):
             for file in wheel.release(given.folder, on_step=tell):
                 tell(file, file.stat().st_size)
-        except NotOverwritten:
-            sentence = _("{folder} holds something other than a kit. Type: python -m grader release-kit --folder OTHER")
-            raise BadInput(sentence.format(folder=given.folder)) from None
-        except OSError as error:
-            raise common.unwritable(given.folder, error, "release-kit --folder OTHER") from None
-        except recorder.NotRecorded as failure:
-            sentence = _("The reference fails its own check: {reason} Type: make prove")
-            raise BadInput(sentence.format(reason=failure)) from None
-        except wheel.NoBuilder as problem:
-            sentence = _("The wheel could not be built ({reason}). Type: make release-kit")
-            raise BadInput(sentence.format(reason=problem)) from None
-
-
-def _site_line(parser: Parser) -> None:
-    parser.option("--folder", Path, metavar="FOLDER", default=Path("dist/site"), help=_("Where the files go."))
+    except wheel.NoBuilder as problem:
+        raise BadInput(_("The wheel could not be built ({reason}). Type: make release-kit", reason=problem)) from None
 
 
 def _site(given: Namespace) -> None:
-    with language.use(common.chosen_language(None, "site")):
-        common.require_solutions()
-        common.require_place(given.folder, "site --folder OTHER")
-        from grader.publish import site
+    common.require_solutions()
+    common.require_place(given.folder, "site --folder OTHER")
+    from grader.publish import site
 
-        try:
-            print(_("The site begins at {file}").format(file=site.build(given.folder)))
-        except OSError as error:
-            raise common.unwritable(given.folder, error, "site --folder OTHER") from None
-        except site.NotBuilt as problem:
-            raise BadInput(
-                _("The site could not be built ({reason}). Type: make site").format(reason=problem)
-            ) from None
-        if dead := list(site.dead_links(given.folder)):
-            raise BadInput("\n".join([_("Links that lead nowhere:"), *dead]))
+    try:
+        print(_("The site begins at {file}", file=site.build(given.folder)))
+    except OSError as error:
+        raise common.unwritable(given.folder, error, "site --folder OTHER") from None
+    except site.NotBuilt as problem:
+        raise BadInput(_("The site could not be built ({reason}). Type: make site", reason=problem)) from None
+    if dead := list(site.dead_links(given.folder)):
+        raise BadInput("\n".join([_("Links that lead nowhere:"), *dead]))
 
 
 COMMANDS = [
     Subcommand(
         "release-kit", N_("Build what is released: the kit as a zip file and as a wheel, and the instructor's bundle."),
-        _release_kit_line, _release_kit, hidden=not HAS_SOLUTIONS,
+        partial(_folder_option, "dist/release"), _release_kit,
     ),
     Subcommand(
-        "site", N_("Build the site: lessons, mistakes, labs and documents, in English and Korean."), _site_line, _site,
-        hidden=not HAS_SOLUTIONS,
+        "site", N_("Build the site: lessons, mistakes, labs and documents, in English and Korean."),
+        partial(_folder_option, "dist/site"), _site,
     ),
 ]  # fmt: skip

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grader.base import files, language, paths
+from grader.base import paths
 from grader.base.language import gettext as _
 from grader.cli import assigned, common
-from grader.cli.common import HAS_SOLUTIONS, N_
-from grader.cli.parser import BadInput, Parser, Subcommand, integer, one_of
+from grader.cli.common import N_
+from grader.cli.parser import BadInput, Parser, Subcommand, integer, one_of, refusal
 
 if TYPE_CHECKING:
     from grader.classes.results import GradedClass
@@ -31,35 +31,33 @@ def _term_line(parser: Parser) -> None:
 
 
 def _term(given: Namespace) -> None:
-    with language.use(common.chosen_language(given.lang, "term")):
-        whole_term = assigned.term(given.assignments)
-        if whole_term is None:
-            sentence = _("There is no file {file}. Type: cp examples/course/assignments.toml .")
-            raise BadInput(sentence.format(file="assignments.toml"))
-        common.require_solutions()
-        from grader.classes import results
-        from grader.feedback import table
-        from grader.marks import assignments
-        from grader.marks import marking as marks
-        from grader.report import console
+    whole_term = assigned.term(given.assignments)
+    if whole_term is None:
+        sentence = _("There is no file {file}. Type: cp examples/course/assignments.toml .")
+        raise BadInput(sentence.format(file="assignments.toml"))
+    common.require_solutions()
+    from grader.classes import results
+    from grader.feedback import table
+    from grader.marks import assignments
+    from grader.marks import marking as marks
+    from grader.report import console
 
-        totals = results.totals(whole_term)
-        console.say(table.overview(whole_term, totals))
-        try:
-            for name in whole_term.assignments:
-                marks.of(whole_term, name)
-        except assignments.BadTerm as bad:
-            command = assigned.check(given.assignments)
-            raise BadInput(_("{problem} Type: {command}").format(problem=bad, command=command)) from None
-        by_assignment = results.marks_of(given.results, whole_term)
-        if by_assignment:
-            file = given.results / "term.csv"
-            _write(
-                file,
-                table.term_csv(whole_term, by_assignment).encode("utf-8-sig"),
-                f"term --results {paths.typed(CLASS)}",
-            )
-            print(_("The marks of the term are in {file}.").format(file=file))
+    totals = results.totals(whole_term)
+    console.say(table.overview(whole_term, totals))
+    try:
+        for name in whole_term.assignments:
+            marks.of(whole_term, name)
+    except assignments.BadTerm as bad:
+        raise refusal(bad, assigned.check(given.assignments)) from None
+    by_assignment = results.marks_of(given.results, whole_term)
+    if by_assignment:
+        file = given.results / "term.csv"
+        common.write(
+            file,
+            table.term_csv(whole_term, by_assignment).encode("utf-8-sig"),
+            f"term --results {paths.typed(CLASS)}",
+        )
+        print(_("The marks of the term are in {file}.", file=file))
 
 
 def _project_line(parser: Parser) -> None:
@@ -71,16 +69,15 @@ def _project_line(parser: Parser) -> None:
 
 
 def _project(given: Namespace) -> None:
-    with language.use(common.chosen_language(given.lang, "project")):
-        graded = _graded(given, "project")
-        from grader.feedback import mistakes, pages
+    graded = _graded(given, "project")
+    from grader.feedback import mistakes, pages
 
-        shown = mistakes.mistakes(graded.entries, graded.sources())
-        slides = pages.slides(shown, graded.total, title=graded.title, at_least=given.at_least)
-        _write(graded.folder / "project.html", slides, f"project {paths.typed(graded.folder)}")
-        _write(graded.folder / "staff.html", pages.staff(shown, graded.total, title=graded.title), "project")
-        sentence = _("To project, without names: {slides}. For staff, with each student's code: {staff}.")
-        print(sentence.format(slides=graded.folder / "project.html", staff=graded.folder / "staff.html"))
+    shown = mistakes.mistakes(graded.entries, graded.sources())
+    slides = pages.slides(shown, graded.total, title=graded.title, at_least=given.at_least)
+    common.write(graded.folder / "project.html", slides, f"project {paths.typed(graded.folder)}")
+    common.write(graded.folder / "staff.html", pages.staff(shown, graded.total, title=graded.title), "project")
+    sentence = _("To project, without names: {slides}. For staff, with each student's code: {staff}.")
+    print(sentence.format(slides=graded.folder / "project.html", staff=graded.folder / "staff.html"))
 
 
 def _items_line(parser: Parser) -> None:
@@ -92,28 +89,25 @@ def _items_line(parser: Parser) -> None:
 
 
 def _items(given: Namespace) -> None:
-    with language.use(common.chosen_language(given.lang, "items")):
-        graded = _graded(given, "items")
-        from grader.feedback import items, pages
+    graded = _graded(given, "items")
+    from grader.feedback import items, pages
 
-        clusters = items.clusters(graded.entries)
-        if given.draft is not None:
-            _draft(given.draft, graded, "items " + paths.typed(graded.folder))
-            return
-        analysis = items.items(graded.entries)
-        folder = paths.typed(graded.folder)
-        page = pages.items(analysis, clusters, graded.total, results=folder, title=graded.title)
-        _write(graded.folder / "items.html", page, f"items {folder}")
-        _write(graded.folder / "items.csv", items.items_csv(analysis).encode("utf-8-sig"), f"items {folder}")
-        silent = [item for item in analysis if item.nobody_fails]
-        sentence = _(
-            "{count} checks, {silent} of them failed by nobody; {clusters} wrong answers without a name: {file}"
+    clusters = items.clusters(graded.entries)
+    if given.draft is not None:
+        _draft(given.draft, graded, "items " + paths.typed(graded.folder))
+        return
+    analysis = items.items(graded.entries)
+    folder = paths.typed(graded.folder)
+    page = pages.items(analysis, clusters, graded.total, results=folder, title=graded.title)
+    common.write(graded.folder / "items.html", page, f"items {folder}")
+    common.write(graded.folder / "items.csv", items.items_csv(analysis).encode("utf-8-sig"), f"items {folder}")
+    silent = [item for item in analysis if item.nobody_fails]
+    sentence = _("{count} checks, {silent} of them failed by nobody; {clusters} wrong answers without a name: {file}")
+    print(
+        sentence.format(
+            count=len(analysis), silent=len(silent), clusters=len(clusters), file=graded.folder / "items.html"
         )
-        print(
-            sentence.format(
-                count=len(analysis), silent=len(silent), clusters=len(clusters), file=graded.folder / "items.html"
-            )
-        )
+    )
 
 
 def _draft(number: int, graded: GradedClass, command: str) -> None:
@@ -127,9 +121,7 @@ def _draft(number: int, graded: GradedClass, command: str) -> None:
     try:
         written = drafts.write(clusters[number - 1], graded.entries, graded.sources())
     except drafts.NoDraft as problem:
-        raise BadInput(
-            _("{problem} Type: {command}").format(problem=problem, command=f"python -m grader {command}")
-        ) from None
+        raise refusal(problem, command) from None
     sentence = _(
         "The draft {name} is at the end of {file}. Read it: it is a student's code, and make prove runs it outside the "
         "sandbox. Give it a name, write its sentences in both languages, then type: make prove STEP={step}"
@@ -153,43 +145,36 @@ def _similar_line(parser: Parser) -> None:
 def _require_folders(folders: Iterable[Path]) -> None:
     for folder in folders:
         if not folder.is_dir():
-            sentence = _("There is no folder {folder}. Type: {command}")
-            raise BadInput(sentence.format(folder=folder, command="python -m grader similar SUBMISSIONS"))
+            raise refusal(_("There is no folder {folder}.", folder=folder), "similar SUBMISSIONS")
 
 
 def _similar(given: Namespace) -> None:
     command = f"similar {paths.typed(Path(given.submissions))}"
-    with language.use(common.chosen_language(given.lang, command)):
-        steps = common.chosen_steps(given, command)
-        if given.assignment or given.assignments:
-            marking = assigned.marking(given, command)
-            steps = marking.assignment.everything if marking else steps
-        _require_folders([Path(given.submissions), *given.known])
-        common.require_solutions()
-        from grader.classes import results
-        from grader.feedback import pages, similarity
-        from grader.report import console
+    steps = assigned.steps(given, command)
+    _require_folders([Path(given.submissions), *given.known])
+    common.require_solutions()
+    from grader.classes import results
+    from grader.feedback import pages, similarity
+    from grader.report import console
 
-        try:
-            compared = results.compared(Path(given.submissions), given.known, steps, given.results)
-        except results.NoResults as problem:
-            raise BadInput(
-                _("{problem} Type: {command}").format(problem=problem, command=f"python -m grader {command}")
-            ) from None
-        with console.counted(len(compared.students) + len(compared.known)) as advance:
-            pairs = similarity.pairs(compared.students, compared.stubs, compared.known, compared.wrong, advance)
-        groups = similarity.same_files(compared.students, compared.stubs)
-        given.out.parent.mkdir(parents=True, exist_ok=True)
-        page = pages.similar(pairs, groups, compared.students, compared.known)
-        _write(given.out, page, f"{command} --out OTHER.html")
-        for pair in pairs[:5]:
-            print(f"{100 * pair.likeness:4.0f} %  {paths.typed(Path(pair.first))}  {paths.typed(Path(pair.second))}")
-        above = sum(pair.likeness > similarity.HONEST for pair in pairs)
-        sentence = _("{count} pairs have something unusual in common, {above} of them more than {share} %: {file}")
-        print(sentence.format(count=len(pairs), above=above, share=f"{100 * similarity.HONEST:g}", file=given.out))
-        if compared.left_out:
-            sentence = _("Not compared, because it can't be read as Python: {files}")
-            print(sentence.format(files=", ".join(compared.left_out)), file=sys.stderr)
+    try:
+        compared = results.compared(Path(given.submissions), given.known, steps, given.results)
+    except results.NoResults as problem:
+        raise refusal(problem, command) from None
+    with console.counted(len(compared.students) + len(compared.known)) as advance:
+        pairs = similarity.pairs(compared.students, compared.stubs, compared.known, compared.wrong, advance)
+    groups = similarity.same_files(compared.students, compared.stubs)
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    page = pages.similar(pairs, groups, compared.students, compared.known)
+    common.write(given.out, page, f"{command} --out OTHER.html")
+    for pair in pairs[:5]:
+        print(f"{100 * pair.likeness:4.0f} %  {paths.typed(Path(pair.first))}  {paths.typed(Path(pair.second))}")
+    above = sum(pair.likeness > similarity.HONEST for pair in pairs)
+    sentence = _("{count} pairs have something unusual in common, {above} of them more than {share} %: {file}")
+    print(sentence.format(count=len(pairs), above=above, share=f"{100 * similarity.HONEST:g}", file=given.out))
+    if compared.left_out:
+        sentence = _("Not compared, because it can't be read as Python: {files}")
+        print(sentence.format(files=", ".join(compared.left_out)), file=sys.stderr)
 
 
 def _feedback_line(parser: Parser) -> None:
@@ -205,29 +190,24 @@ def _feedback_line(parser: Parser) -> None:
 
 
 def _feedback(given: Namespace) -> None:
-    with language.use(common.chosen_language(given.lang, "feedback")):
-        graded = _graded(given, "feedback")
-        from grader.classes import hand_back
+    graded = _graded(given, "feedback")
+    from grader.classes import hand_back
 
-        out = given.out or graded.folder / f"feedback-{given.to}.zip"
-        command = f"feedback {paths.typed(graded.folder)} --to {given.to}"
-        try:
-            packed = hand_back.build(out, graded, given.to, given.submissions)
-        except hand_back.NoNames as problem:
-            raise BadInput(
-                _("{problem} Type: {command}").format(
-                    problem=problem, command=f"python -m grader {command} --submissions FOLDER"
-                )
-            ) from None
-        except OSError as error:
-            raise common.unwritable(out, error, f"{command} --out OTHER.zip") from None
-        print(_("{count} pages are in {file}: upload it as it is.").format(count=packed.count, file=out))
-        if packed.ungraded:
-            sentence = _("Left out, because they could not be graded and have no page: {names}")
-            print(sentence.format(names=", ".join(packed.ungraded)), file=sys.stderr)
-        if packed.nameless:
-            sentence = _("Left out, because {system} did not name what they handed in: {names}")
-            print(sentence.format(system=given.to.title(), names=", ".join(packed.nameless)), file=sys.stderr)
+    out = given.out or graded.folder / f"feedback-{given.to}.zip"
+    command = f"feedback {paths.typed(graded.folder)} --to {given.to}"
+    try:
+        packed = hand_back.build(out, graded, given.to, given.submissions)
+    except hand_back.NoNames as problem:
+        raise refusal(problem, f"{command} --submissions FOLDER") from None
+    except OSError as error:
+        raise common.unwritable(out, error, f"{command} --out OTHER.zip") from None
+    print(_("{count} pages are in {file}: upload it as it is.", count=packed.count, file=out))
+    if packed.ungraded:
+        sentence = _("Left out, because they could not be graded and have no page: {names}")
+        print(sentence.format(names=", ".join(packed.ungraded)), file=sys.stderr)
+    if packed.nameless:
+        sentence = _("Left out, because {system} did not name what they handed in: {names}")
+        print(sentence.format(system=given.to.title(), names=", ".join(packed.nameless)), file=sys.stderr)
 
 
 def _convert_line(parser: Parser) -> None:
@@ -241,19 +221,17 @@ def _convert_line(parser: Parser) -> None:
 
 
 def _convert(given: Namespace) -> None:
-    with language.use(common.chosen_language(given.lang, "convert")):
-        from grader.feedback import adapters
+    from grader.feedback import adapters
 
-        try:
-            text = adapters.converted(Path(given.report), given.to)
-        except adapters.NoReport as problem:
-            sentence = _("{problem} Type: python -m grader grade --json report.json")
-            raise BadInput(sentence.format(problem=problem)) from None
-        except adapters.OnlyAZero as problem:
-            sentence = _("{problem} There are no results: they would be a zero. Type: python -m grader doctor")
-            raise BadInput(sentence.format(problem=problem)) from None
-        _write(given.out, text, f"convert {paths.typed(Path(given.report))} --out OTHER.json")
-        print(_("The results are in {file}.").format(file=given.out))
+    try:
+        text = adapters.converted(Path(given.report), given.to)
+    except adapters.NoReport as problem:
+        raise BadInput(_("{problem} Type: python -m grader grade --json report.json", problem=problem)) from None
+    except adapters.OnlyAZero as problem:
+        sentence = _("{problem} There are no results: they would be a zero. Type: python -m grader doctor")
+        raise BadInput(sentence.format(problem=problem)) from None
+    common.write(given.out, text, f"convert {paths.typed(Path(given.report))} --out OTHER.json")
+    print(_("The results are in {file}.", file=given.out))
 
 
 def _graded(given: Namespace, command: str) -> GradedClass:
@@ -268,36 +246,26 @@ def _graded(given: Namespace, command: str) -> GradedClass:
         raise BadInput(sentence.format(problem=problem, folder=paths.typed(folder))) from None
 
 
-def _write(file: Path, content: str | bytes, command: str) -> None:
-    try:
-        files.write(file, content)
-    except OSError as error:
-        raise common.unwritable(file, error, command) from None
-
-
 COMMANDS = [
     Subcommand(
         "term", N_("Check assignments.toml, and put the marks of all assignments into one table."), _term_line, _term,
-        hidden=not HAS_SOLUTIONS,
     ),
     Subcommand(
         "project", N_("Make slides of the mistakes, without names, and for staff a page with each student's code."),
-        _project_line, _project, hidden=not HAS_SOLUTIONS,
+        _project_line, _project,
     ),
     Subcommand(
         "items", N_("Show how many pass each check, and group wrong answers that have no name yet."),
-        _items_line, _items, hidden=not HAS_SOLUTIONS,
+        _items_line, _items,
     ),
     Subcommand(
         "similar", N_("List pairs of submissions that are more alike than chance."), _similar_line, _similar,
-        hidden=not HAS_SOLUTIONS,
     ),
     Subcommand(
         "feedback", N_("Pack the students' pages into a zip file under the names of Moodle or Canvas."),
-        _feedback_line, _feedback, hidden=not HAS_SOLUTIONS,
+        _feedback_line, _feedback,
     ),
     Subcommand(
         "convert", N_("Turn a report into the results of Otter, PrairieLearn or Gradescope."), _convert_line, _convert,
-        hidden=not HAS_SOLUTIONS,
     ),
 ]  # fmt: skip

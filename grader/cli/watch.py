@@ -7,7 +7,6 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from grader.base import language
 from grader.base.language import gettext as _
 from grader.cli import common
 from grader.cli.common import N_
@@ -25,19 +24,18 @@ def _watch_line(parser: Parser) -> None:
 
 
 def _watch(given: Namespace) -> None:
-    with language.use(common.chosen_language(given.lang, "watch")):
-        names = common.chosen_steps(given, "watch")
-        start = common.one_step(given.step_name, "watch") if given.step_name else next(iter(names), None)
-        common.require_folder(given.submission, "watch")
-        limits = common.limits(given, "watch")
-        if sys.stdout.isatty():  # the imports below take half a second
-            print(_("Loading torch, once …"), flush=True)
-        if given.page:
-            _show_course(given.submission, start, given.device, limits.required, names)
-            return
-        from grader.learner import watch as watching
+    names = common.chosen_steps(given, "watch")
+    start = common.one_step(given.step_name, "watch") if given.step_name else next(iter(names), None)
+    common.require_folder(given.submission, "watch")
+    limits = common.limits(given, "watch")
+    if sys.stdout.isatty():  # the imports below take half a second
+        print(_("Loading torch, once …"), flush=True)
+    if given.page:
+        _show_course(given.submission, start, given.device, limits.required, names)
+        return
+    from grader.learner import watch as watching
 
-        watching.run(given.submission, start, given.device, limits.required, names)
+    watching.run(given.submission, start, given.device, limits.required, names)
 
 
 def _show_course(
@@ -57,16 +55,13 @@ def _show_course(
 
 def _course_line(parser: Parser) -> None:
     parser.argument("STEP", into="step_name", help=_("Open the page at this step."))
-    common.submission_option(parser)
-    common.device_option(parser, "cpu")
-    common.language_option(parser)
+    _explore_line(parser)
 
 
 def _course(given: Namespace) -> None:
-    with language.use(common.chosen_language(given.lang, "course")):
-        start = common.one_step(given.step_name, "course") if given.step_name else None
-        common.speak_in_stubs(given)
-        _begin_course(given, "course", start)
+    start = common.one_step(given.step_name, "course") if given.step_name else None
+    common.speak_in_stubs(given)
+    _begin_course(given, "course", start)
 
 
 def _explore_line(parser: Parser) -> None:
@@ -76,8 +71,7 @@ def _explore_line(parser: Parser) -> None:
 
 
 def _explore(given: Namespace) -> None:
-    with language.use(common.chosen_language(given.lang, "explore")):
-        _begin_course(given, "explore", None, "/explore")
+    _begin_course(given, "explore", None, "/explore")
 
 
 def _begin_course(given: Namespace, command: str, start: str | None, place: str = "/") -> None:

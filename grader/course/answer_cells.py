@@ -12,8 +12,6 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-import symtable
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -24,7 +22,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from grader.base.paths import STEP_NAME, step_folder
-from grader.base.syntax import parsed
+from grader.base.syntax import UNPARSABLE, bound_and_used, parsed
 from grader.course import stubs
 
 ASSIGNMENT = "attention"  # the name of the course's notebook, and of its assignment
@@ -46,7 +44,6 @@ MAX_NO_NUMBERS = 1_000_000
 MAX_CELLS = 10_000  # of one notebook
 MAX_LOOKED_AT = stubs.MAX_STUB  # characters of a cell that is parsed, and of the cells searched for definitions
 MAX_PARSED = 512 << 10  # characters of all the cells of a submission that are parsed: twice what its answers may have
-TOO_MUCH = (SyntaxError, ValueError, RecursionError, MemoryError)  # the errors that parsing raises
 
 
 class Damaged(ValueError):
@@ -64,11 +61,12 @@ class Parsing:
     trees: dict[str, ast.Module | Exception] = field(default_factory=dict)
 
     def tree(self, source: str) -> ast.Module:
-        """The parsed text. Raises one of TOO_MUCH, the same one for the same text."""
+        """The parsed text. Raises one of UNPARSABLE, the same one for the same text."""
         if source not in self.trees:
             try:
-                self.trees[source] = self._parsed(source)
-            except TOO_MUCH as error:
+                self.take(source)
+                self.trees[source] = parsed(source)
+            except UNPARSABLE as error:
                 self.trees[source] = error.with_traceback(None)
         tree = self.trees[source]
         if isinstance(tree, Exception):
@@ -80,12 +78,6 @@ class Parsing:
         if len(source) > min(MAX_LOOKED_AT, self.left):
             raise ValueError("too long to be looked at")
         self.left -= len(source)
-
-    def _parsed(self, source: str) -> ast.Module:
-        self.take(source)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about odd escapes in strings
-            return parsed(source)
 
 
 _parsing: ContextVar[Parsing | None] = ContextVar("parsing", default=None)
@@ -198,7 +190,7 @@ def is_untouched(source: str) -> bool:
         return False
     try:
         return stubs.is_stub(_parsed(source))
-    except TOO_MUCH:
+    except UNPARSABLE:
         return False
 
 
@@ -215,7 +207,7 @@ def defined(source: str) -> frozenset[str]:
     """The functions and classes that a cell defines."""
     try:
         body = _parsed(without_commands(source)).body
-    except TOO_MUCH:
+    except UNPARSABLE:
         return frozenset()
     return frozenset(statement.name for statement in body if isinstance(statement, ast.FunctionDef | ast.ClassDef))
 
@@ -240,7 +232,7 @@ def without_commands(source: str) -> str:
             # In a block, nothing at all would leave it empty.
             indent = lines[place][: len(lines[place]) - len(lines[place].lstrip())]
             lines[place] = f"{indent}pass" if indent else ""
-        except TOO_MUCH:
+        except UNPARSABLE:
             return source
     return "\n".join(lines)
 
@@ -265,7 +257,7 @@ def _with_names(source: str, origins: Mapping[str, str]) -> str:
         wanted = _taken(source)
         imports = "; ".join(sorted({origins[name] for name in wanted & origins.keys()}))
         return _inserted(source, imports) if imports else source
-    except TOO_MUCH:
+    except UNPARSABLE:
         return source  # the worker reports what is wrong with it
 
 
@@ -281,30 +273,22 @@ def _decoded(text: str) -> _Notebook:
 
 
 def _parsed(source: str) -> ast.Module:
-    """The parsed cell, within the budget of the submission that it belongs to. Raises one of TOO_MUCH."""
+    """The parsed cell, within the budget of the submission that it belongs to. Raises one of UNPARSABLE."""
     return (_parsing.get() or Parsing()).tree(source)
 
 
 def _taken(source: str) -> set[str]:
     """The names that a cell uses and does not define."""
     (_parsing.get() or Parsing()).take(source)  # for the table of symbols it is parsed once more
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        scopes = [symtable.symtable(source, "cell", "exec")]
-    own = {symbol.get_name() for symbol in scopes[0].get_symbols() if symbol.is_assigned() or symbol.is_imported()}
-    used: set[str] = set()
-    while scopes:
-        scope = scopes.pop()
-        scopes += scope.get_children()
-        used |= {symbol.get_name() for symbol in scope.get_symbols() if symbol.is_global() and symbol.is_referenced()}
-    return used - own
+    bound, used = bound_and_used(source)
+    return used - bound
 
 
 def _bindings(step: str, source: str) -> Iterator[tuple[str, str]]:
     """The names that an answer cell defines at its top level, each with the statement that imports it elsewhere."""
     try:
         body = _parsed(source).body
-    except TOO_MUCH:
+    except UNPARSABLE:
         return
     for statement in body:
         match statement:

@@ -7,9 +7,7 @@ comes from a learner, and anyone may edit it: what can't be read counts as nothi
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import stat
 from datetime import datetime
 from pathlib import Path
 
@@ -17,6 +15,7 @@ import msgspec
 
 from grader.base import files
 from grader.base.paths import SOLUTIONS
+from grader.base.untrusted import Unusable, content
 
 FILE = "labs.json"
 MOST_BYTES, MOST_RUNS = 200_000, 1000
@@ -64,11 +63,8 @@ def add(folder: Path, lab: str, *, predicted: bool, stopped: bool) -> bool:
 
 def read(folder: Path) -> list[LabNote]:
     """The runs in a folder's list, oldest first; none where it is missing, damaged, too large, or a link."""
-    with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        handle = os.open(folder / FILE, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-        with open(handle, "rb") as file:
-            if stat.S_ISREG(os.fstat(handle).st_mode):
-                return msgspec.json.decode(file.read(MOST_BYTES), type=list[LabNote])[:MOST_RUNS]
+    with contextlib.suppress(Unusable, OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return msgspec.json.decode(content(folder / FILE, FILE, MOST_BYTES), type=list[LabNote])[:MOST_RUNS]
     return []
 
 

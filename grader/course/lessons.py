@@ -70,7 +70,7 @@ class Effort:
         if not self.minutes:
             return ""
         dots = "●" * self.difficulty + "○" * (3 - self.difficulty)
-        return _("{minutes} min").format(minutes=self.minutes.replace("-", "–")) + f"  {dots}"
+        return _("{minutes} min", minutes=self.minutes.replace("-", "–")) + f"  {dots}"
 
 
 def effort(step: str, solutions: Path = SOLUTIONS) -> Effort:
@@ -90,11 +90,9 @@ def reading(step: str, solutions: Path = SOLUTIONS, *, pictured: bool = False, c
     text, number, sentences = formulas.without(text), int(step[4:6]), []
     if not pictured and PICTURE.search(text):
         text = PICTURE.sub("", text)
-        sentences.append(
-            _("As a page with drawn pictures: {command}").format(command=f"`make lesson STEP={number} PAGE=1`")
-        )
+        sentences.append(_("As a page with drawn pictures: {command}", command=f"`make lesson STEP={number} PAGE=1`"))
     if hints and commands:
-        sentences.append(_("Hints, one at a time: {command}").format(command=f"`make hint STEP={number}`"))
+        sentences.append(_("Hints, one at a time: {command}", command=f"`make hint STEP={number}`"))
     return "\n\n".join([text.rstrip(), *sentences]) + "\n"
 
 
@@ -173,26 +171,19 @@ def shown(step: str, so_far: Hints) -> RenderableType:
     """Hints for the terminal: the newest last and bright."""
     parts: list[RenderableType] = []
     for number, hint in enumerate(so_far.given, 1):
-        title = _("Hint {number} of {total}").format(number=number, total=so_far.total)
+        title = _("Hint {number} of {total}", number=number, total=so_far.total)
         style = "bold" if number == len(so_far.given) else "dim"
         parts += [Text(title, style), Padding(Markdown(hint, style="" if style == "bold" else "dim"), (0, 0, 0, 2))]
     if not so_far.is_new:
-        parts.append(
-            Text(_("There are no more hints for {step}; its lesson explains the most.").format(step=step), "dim")
-        )
+        parts.append(Text(_("There are no more hints for {step}; its lesson explains the most.", step=step), "dim"))
     if so_far.unsaved:
-        parts.append(
-            Text(_("The kit can't remember that you saw this hint ({reason}).").format(reason=so_far.unsaved), "dim")
-        )
+        parts.append(Text(_("The kit can't remember that you saw this hint ({reason}).", reason=so_far.unsaved), "dim"))
     return Group(*parts)
 
 
 def _remembered(file: Path) -> dict[str, int]:
     """How many hints were given for each step; nothing where the file is missing or damaged."""
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=dict[str, int])
-    except (OSError, msgspec.DecodeError):
-        return {}
+    return files.decoded(file, dict[str, int]) or {}
 
 
 # --- back to the stub ------------------------------------------------------------------------------------------------
@@ -219,7 +210,7 @@ def reset(step: str, folder: Path, solutions: Path = SOLUTIONS, now: Callable[[]
         raise NoStub(step) from None
     file = folder / f"{step}.py"
     if file.exists() and not file.is_file():  # reading a FIFO would not end
-        raise OSError(errno.EINVAL, _("{file} is not a regular file").format(file=file))
+        raise OSError(errno.EINVAL, _("{file} is not a regular file", file=file))
     try:
         work = file.read_bytes()
     except FileNotFoundError:
@@ -236,12 +227,10 @@ def reset(step: str, folder: Path, solutions: Path = SOLUTIONS, now: Callable[[]
 def told(restored: Restored) -> str:
     """The result of a reset in a sentence."""
     if restored.backup is not None:
-        return _("{file} is the stub again; your work is kept in {backup}.").format(
-            file=restored.file, backup=restored.backup
-        )
+        return _("{file} is the stub again; your work is kept in {backup}.", file=restored.file, backup=restored.backup)
     if restored.changed:
-        return _("{file} is back: the stub.").format(file=restored.file)
-    return _("{file} is already the stub.").format(file=restored.file)
+        return _("{file} is back: the stub.", file=restored.file)
+    return _("{file} is already the stub.", file=restored.file)
 
 
 def _keep(work: bytes, folder: Path, step: str, when: datetime) -> Path:

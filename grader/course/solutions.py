@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from grader.base import files
 from grader.base.paths import SOLUTIONS, step_folder
 from grader.base.syntax import parsed
 from grader.course import stubs
@@ -46,10 +47,8 @@ def solution(step: str, solutions: Path = SOLUTIONS) -> Solved:
 
 def _solution(step: str, solutions: Path = SOLUTIONS) -> Solved:
     folder = step_folder(step, solutions)
-    try:
-        return msgspec.json.decode((folder / SHIPPED).read_bytes(), type=Solved)
-    except (OSError, msgspec.DecodeError):
-        pass
+    if shipped := files.decoded(folder / SHIPPED, Solved):
+        return shipped
     try:
         reference = (folder / "reference.py").read_text(encoding="utf-8")
         variants = (folder / "variants.py").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from grader.base import language
 from grader.base.language import gettext as _
-from grader.base.syntax import parsed
+from grader.base.syntax import parsed, tree_of
 
 IMPORTED = ("torch", "math", "collections", "typing", "__future__")  # what a stub may import from, besides steps
 EARLIER_STEP = re.compile(r"(exercises\.)?step\d\d_")
@@ -104,12 +104,12 @@ def public_names(stub: str) -> list[str]:
             case ast.Import(names=names) | ast.ImportFrom(names=names):
                 bound += [alias.asname or alias.name.partition(".")[0] for alias in names]
             case ast.Assign() | ast.AnnAssign():
-                bound += [inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and _is_bound(inner)]
+                bound += [
+                    inner.id
+                    for inner in ast.walk(node)
+                    if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
+                ]
     return [name for name in bound if not name.startswith("_")]
-
-
-def _is_bound(name: ast.Name) -> bool:
-    return isinstance(name.ctx, ast.Store)
 
 
 def arguments(stub: str) -> dict[str, list[str]]:
@@ -133,10 +133,8 @@ def is_untouched(source: str) -> bool:
     """
     if is_clearly_written(source):
         return False
-    try:
-        return is_stub(parsed(source))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
+    tree = tree_of(source, MAX_STUB)
+    return tree is not None and is_stub(tree)
 
 
 def is_clearly_written(source: str) -> bool:

@@ -128,7 +128,7 @@ class _Reading:
                 if module not in self.steps:
                     submission.leave(name, str(unusable))
         for name in names[MAX_FILES:]:
-            submission.leave(name, _("more than {count} files").format(count=MAX_FILES))
+            submission.leave(name, _("more than {count} files", count=MAX_FILES))
 
     def renamed(self) -> None:
         """Reads renamed step files as answers to their steps, where there is no other answer."""
@@ -152,15 +152,15 @@ class _Reading:
         submission = self.submission
         own = submission.sources.get(step)
         if own is not None and not answer_cells.is_untouched(own[1]):
-            reason = _("{step}.py is there too, and was read").format(step=step)
+            reason = _("{step}.py is there too, and was read", step=step)
             for name, source in written.items():
-                submission.files[readable(name)] = _("the same as {file}").format(file=own[0].partition("/")[2])
+                submission.files[readable(name)] = _("the same as {file}", file=own[0].partition("/")[2])
                 if source != own[1]:
                     submission.leave(readable(name), reason)
         elif len(set(written.values())) == 1 and step not in submission.problems:
             name, source = next(iter(written.items()))
             submission.sources[step] = (self.shown(name), source)
-            submission.files |= dict.fromkeys(map(readable, written), _("graded as {step}").format(step=step))
+            submission.files |= dict.fromkeys(map(readable, written), _("graded as {step}", step=step))
         elif len(written) > 1:
             first, second = (self.shown(name) for name in list(written)[:2])
             submission.problems[step] = answered_twice(step, first, second)
@@ -187,7 +187,7 @@ class _Reading:
                     sentence = _("With {file}, the answer cells exceed {limit} KiB. A step needs a few.")
                     raise Unusable(sentence.format(file=shown, limit=MAX_FILE >> 10))
                 if answers:
-                    submission.files[readable(name)] = _("graded: {steps}").format(steps=", ".join(sorted(answers)))
+                    submission.files[readable(name)] = _("graded: {steps}", steps=", ".join(sorted(answers)))
                 else:
                     submission.leave(readable(name), _("it has no answer cell"))
                 add_cells(submission, answers, shown)
@@ -203,7 +203,7 @@ class _Reading:
             if not concerned:
                 submission.leave(readable(name), problem)
         for name in notebooks[MAX_NOTEBOOKS:]:
-            submission.leave(readable(name), _("more than {count} files").format(count=MAX_NOTEBOOKS))
+            submission.leave(readable(name), _("more than {count} files", count=MAX_NOTEBOOKS))
 
     def by_definition(self) -> None:
         """Takes a file or a cell for the one missing step whose functions and classes it defines."""
@@ -225,14 +225,12 @@ class _Reading:
             source = answer_cells.without_commands("\n\n\n".join(texts[name] for name in names))
             files = ", ".join(names)
             submission.sources[step] = (f"{submission.name}/{files}", source)
-            sentence = _("{file} is graded as {step}: it defines what this step asks for.").format(
-                file=files, step=step
-            )
+            sentence = _("{file} is graded as {step}: it defines what this step asks for.", file=files, step=step)
             submission.taken[step] = sentence
             for file in names:
                 notebook = file.rpartition("[")[0]
                 submission.unread.pop(notebook, None)
-                submission.files[notebook or file] = _("graded as {step}").format(step=step)
+                submission.files[notebook or file] = _("graded as {step}", step=step)
 
     def _text(self, name: str) -> str | None:
         """The text of a file that no step imports, where it may be Python whatever it is called."""
@@ -281,7 +279,7 @@ class _Reading:
             elif module in self.steps and not submission.sources[module][1].strip():  # as after a failed upload
                 submission.leave(shown, _("it is empty"))
             elif module in self.steps:
-                submission.files[shown] = submission.problems.get(module, _("graded as {step}").format(step=module))
+                submission.files[shown] = submission.problems.get(module, _("graded as {step}", step=module))
             elif module and self._is_imported(module):
                 submission.files[shown] = _("imported by a step")
             else:
@@ -328,7 +326,7 @@ def cut(submission: Submission) -> None:
     rest = len(submission.unread) - MAX_UNREAD
     if rest > 0:
         kept = list(submission.unread.items())[:MAX_UNREAD]
-        submission.unread = dict(kept) | {"…": _("{count} more").format(count=rest)}
+        submission.unread = dict(kept) | {"…": _("{count} more", count=rest)}
 
 
 def answered_twice(step: str, first: str, second: str) -> str:

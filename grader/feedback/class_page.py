@@ -25,9 +25,8 @@ from grader.feedback.concerns import concerns
 from grader.feedback.standings import Standing, StepStanding
 from grader.report import layers
 from grader.report import terminal as reports
-from grader.report.page import coded, environment
+from grader.report.page import environment, of_pieces
 
-BINS = 10  # of the distribution
 SHOWN = 12  # findings in full at most; the others are folded, as are those of one student only
 STATUSES: tuple[Status, ...] = ("pass", "fail", "timeout", "skipped", "todo", "error")
 
@@ -80,18 +79,15 @@ def html(standings: Sequence[Standing], *, seed: int, submissions: str, nobodys:
     common = findings(graded)
     shown = min(SHOWN, sum(len(finding.students) > 1 for finding in common) or len(common))
     return environment(TEMPLATES).get_template("class.html.j2").render(
-        language=language.current(), facts=_facts(standings, graded, seed),
+        **of_pieces(), facts=_facts(standings, graded, seed),
         sentences=_sentences(graded, common), missing_layers=_missing_layers(graded),
-        again=_("The same run again: {command}").format(
-            command=f"python -m grader class {submissions} --seed {seed} --again"
-        ),
+        again=_("The same run again: {command}", command=f"python -m grader class {submissions} --seed {seed} --again"),
         common=common[:shown], others=common[shown:], unexplained=unexplained(graded), columns=columns(graded),
         tracks=_tracks(graded), labs=labs(standings), bins=bins(graded), concerns=concerns(standings),
         nobodys=nobodys,
         standings=_by_score(standings), graded=graded,
-        number=reports.number, coded=coded, link=_link, STATUSES=STATUSES,
-        marks={status: mark for status, (mark, _style) in reports.MARKS.items()}, status_word=reports.status_word,
-        of=_of, of_students=_of_students, percent=_percent, short=_short, points=_points,
+        link=_link, STATUSES=STATUSES,
+        of=_of, of_students=of_students, percent=percent, short=_short, points=_points,
     )  # fmt: skip
 
 
@@ -101,9 +97,8 @@ def findings(graded: Sequence[Standing]) -> list[CommonMistake]:
     for standing in graded:
         for step in standing.steps:
             for names in step.diagnoses:
-                by_name = wordings_of(step.name, language.current())
-                wordings = [by_name.get(name, Wording(name, "", "")) for name in names]
-                common.setdefault((step.name, names), CommonMistake(step.name, wordings)).students.append(standing)
+                mistake = CommonMistake(step.name, wordings_of(step.name, names))
+                common.setdefault((step.name, names), mistake).students.append(standing)
     return _most_common(common.values())
 
 
@@ -128,9 +123,7 @@ def columns(graded: Sequence[Standing]) -> list[Column]:
     for steps in zip(*(standing.steps for standing in graded), strict=True):
         problems = Counter(names for step in steps for names in step.diagnoses)
         most = max(problems.values(), default=0)
-        wordings = wordings_of(steps[0].name, language.current())
-        common = [_either([wordings.get(name, Wording(name, "", "")) for name in names])
-                  for names in sorted(problems) if problems[names] == most]  # fmt: skip
+        common = [_either(wordings_of(steps[0].name, names)) for names in sorted(problems) if problems[names] == most]
         possible = sum(step.max_score for step in steps if step.score is not None)
         made.append(
             Column(
@@ -141,7 +134,7 @@ def columns(graded: Sequence[Standing]) -> list[Column]:
                 share=sum(step.score or 0.0 for step in steps) / possible if possible else 0.0,
                 common=common[0]
                 if len(common) == 1
-                else _("{count} equally common").format(count=len(common))
+                else _("{count} equally common", count=len(common))
                 if common
                 else "",
             )
@@ -176,8 +169,14 @@ def _by_score(standings: Sequence[Standing]) -> list[Standing]:
     )
 
 
+def wordings_of(step: str, names: Iterable[str]) -> list[Wording]:
+    """What the misconceptions of these names say, in the language in use."""
+    by_name = _wordings(step, language.current())
+    return [by_name.get(name, Wording(name, "", "")) for name in names]
+
+
 @cache
-def wordings_of(step: str, _language: str) -> dict[str, Wording]:
+def _wordings(step: str, _language: str) -> dict[str, Wording]:
     """What the misconceptions of a step say, read without importing them: that would load torch."""
     try:
         folder = step_folder(step)
@@ -256,19 +255,20 @@ def _either(wordings: Sequence[Wording]) -> str:
 
 
 def _of(part: int, whole: int) -> str:
-    return _("{part} of {whole}").format(part=part, whole=whole)
+    return _("{part} of {whole}", part=part, whole=whole)
 
 
-def _of_students(part: int, whole: int) -> str:
-    return _("{part} of {whole} students").format(part=part, whole=whole)
+def of_students(part: int, whole: int) -> str:
+    return _("{part} of {whole} students", part=part, whole=whole)
 
 
 def _points(score: float, total: str) -> str:
     return f"{reports.number(score)} / {total}"
 
 
-def _percent(part: float, whole: float = 1.0) -> str:
-    return f"{100 * part / whole if whole else 0:.0f} %"
+def percent(part: float | None, whole: float = 1.0) -> str:
+    """A dash for what is not known."""
+    return "–" if part is None else f"{100 * part / whole if whole else 0:.0f} %"
 
 
 def _short(step: str) -> tuple[str, Markup]:

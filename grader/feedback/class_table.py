@@ -37,9 +37,7 @@ def terminal(standings: Sequence[Standing], kept: int) -> RenderableType:
         )  # fmt: skip
     closing = Text("\n".join(lines), "bold")
     if resting := sum(any(step.references for step in standing.steps) for standing in standings):
-        lines.append(
-            _("Students with a step graded on the reference of an earlier one: {count}.").format(count=resting)
-        )
+        lines.append(_("Students with a step graded on the reference of an earlier one: {count}.", count=resting))
     return Group(_table(shown), Text(), closing) if shown else closing
 
 

@@ -45,8 +45,10 @@ def _reasons() -> list[tuple[str, Callable[[Standing], str | None]]]:
               "mistake or on purpose"),
             _steps(lambda step: step.odd),
         ),
-        (_("Graded with the reference in place of an earlier step that was wrong or not handed in"), _resting),
-        (_("Much of it stands word for word in the kit's own files, its labs"), _from_kit),
+        (_("Graded with the reference in place of an earlier step that was wrong or not handed in"),
+         lambda standing: ", ".join(step.resting for step in standing.steps if step.resting) or None),
+        (_("Much of it stands word for word in the kit's own files, its labs"),
+         lambda standing: ", ".join(standing.from_kit) or None),
         (_("The code timed out"), _steps(lambda step: step.status == "timeout")),
     ]  # fmt: skip
 
@@ -54,14 +56,6 @@ def _reasons() -> list[tuple[str, Callable[[Standing], str | None]]]:
 def _steps(is_meant: Callable[[StepStanding], bool]) -> Callable[[Standing], str | None]:
     """Names the steps of a student that are meant."""
     return lambda standing: ", ".join(step.name for step in standing.steps if is_meant(step)) or None
-
-
-def _from_kit(standing: Standing) -> str | None:
-    return ", ".join(standing.from_kit) or None
-
-
-def _resting(standing: Standing) -> str | None:
-    return ", ".join(step.resting for step in standing.steps if step.resting) or None
 
 
 def _unread(standing: Standing) -> str | None:

@@ -6,9 +6,10 @@ check that it names does not catch it. No name of a student goes into it.
 
 from __future__ import annotations
 
+import itertools
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from grader.base import files, mistakes
 from grader.base.language import gettext as _
 from grader.base.paths import step_folder
 from grader.base.results import Graded
+from grader.base.syntax import UNPARSABLE
 from grader.checks.catalogue import UNFINISHED
 from grader.course.answer_cells import public_names
 from grader.feedback import excision
@@ -50,7 +52,8 @@ def write(cluster: Cluster, entries: Sequence[Graded], sources: Mapping[str, Map
     if every and file not in every:
         file = folder / "mistakes" / f"{WORD_BEGINS.sub('_', public).lower()}.md"
     lines = {line for path in every for line in path.read_text(encoding="utf-8").splitlines()}
-    name = next(name for name in _names() if f"## {name}" not in lines)
+    names = (NAME.format(number=number) for number in itertools.count(1))
+    name = next(name for name in names if f"## {name}" not in lines)
     text = "\n".join((*UNFINISHED[:2], f"> {UNFINISHED[2]}"))
     _append(file, f"## {name}\n{draft(source, cluster)}{text}\n")
     _append(file.with_suffix(".ko.md"), f"## {name}\n{text}\n")
@@ -70,7 +73,7 @@ def draft(source: str, cluster: Cluster) -> str:
     except excision.Unresolved as missing:
         sentence = _("The file of the student uses {names} and does not define it.")
         raise NoDraft(sentence.format(names=missing)) from None
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except UNPARSABLE:
         raise NoDraft(_("The file of the student can't be read as Python.")) from None
     if body is None:
         raise NoDraft(_("The file of the student defines no {name} of its own.").format(name=public))
@@ -85,10 +88,3 @@ def _source(cluster: Cluster, entries: Iterable[Graded], sources: Mapping[str, M
         if entry.student in cluster.students and (source := sources.get(entry.file, {}).get(cluster.step)):
             return source
     raise NoDraft(_("The submissions are no longer where the class was graded from."))
-
-
-def _names() -> Iterator[str]:
-    number = 1
-    while True:
-        yield NAME.format(number=number)
-        number += 1

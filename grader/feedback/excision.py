@@ -8,11 +8,10 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-import symtable
 from collections.abc import Collection, Iterator
 
 from grader.base.paths import step_folder
-from grader.base.syntax import parsed
+from grader.base.syntax import bound_and_used, parsed
 
 STEP = re.compile(r"(?:exercises\.)?(step\d{2}_\w+)")
 
@@ -56,24 +55,12 @@ def _needed(definition: ast.stmt, others: list[ast.stmt], elsewhere: Collection[
 
 def _bound(node: ast.stmt) -> set[str]:
     """The names that a statement of a module binds there."""
-    symbols = _table(node).get_symbols()
-    return {each.get_name() for each in symbols if each.is_assigned() or each.is_imported()}
+    return bound_and_used(ast.unparse(node))[0]
 
 
 def _used(node: ast.stmt) -> set[str]:
     """The names that a statement of a module takes from there, also inside functions and classes."""
-    return set(_globals(_table(node)))
-
-
-def _globals(table: symtable.SymbolTable) -> Iterator[str]:
-    whole = table.get_type() == "module"
-    yield from (each.get_name() for each in table.get_symbols() if each.is_referenced() and (whole or each.is_global()))
-    for inside in table.get_children():
-        yield from _globals(inside)
-
-
-def _table(node: ast.stmt) -> symtable.SymbolTable:
-    return symtable.symtable(ast.unparse(node), "a learner's file", "exec")
+    return bound_and_used(ast.unparse(node))[1]
 
 
 def _is_import(node: ast.stmt) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
+from grader.base import files
 from grader.base.downloads import MOODLE_FOLDER
 from grader.base.language import gettext as _
 from grader.base.results import CheckResult, Graded, Report, Status, StepResult
@@ -100,9 +99,7 @@ def files_csv(files: Mapping[str, Mapping[str, str]], nobodys: Sequence[str]) ->
 
 
 def _csv(rows: list[list[str]], quote: Callable[[str], str] | None = None) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows([[(quote or harmless)(cell) for cell in row] for row in rows])
-    return text.getvalue()
+    return files.table([(quote or harmless)(cell) for cell in row] for row in rows)
 
 
 def key(cell: str) -> str:

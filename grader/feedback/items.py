@@ -6,15 +6,14 @@ Pure functions over the reports of a class that was graded under one seed.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from grader.base import files
 from grader.base.language import gettext as _
 from grader.base.results import CheckResult, Graded, Report, StepResult, leading
 from grader.feedback.exports import harmless
@@ -165,12 +164,10 @@ def _discrimination(outcomes: Sequence[tuple[bool, float]]) -> float | None:
 
 def items_csv(analysis: Iterable[Item]) -> str:
     """A row for each check."""
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\r\n")
-    table.writerow(["step", "check", "title", "began", "passed", "share", "discrimination", "remarks"])
+    rows: list[list[object]] = [["step", "check", "title", "began", "passed", "share", "discrimination", "remarks"]]
     for item in analysis:
         share = "" if item.share is None else f"{item.share:.4f}"
         tells = "" if item.discrimination is None else f"{item.discrimination:.4f}"
-        table.writerow([item.step, item.check, harmless(item.title), item.begun, item.passed, share, tells,
-                        " ".join(item.remarks)])  # fmt: skip
-    return text.getvalue()
+        remarks = " ".join(item.remarks)
+        rows.append([item.step, item.check, harmless(item.title), item.begun, item.passed, share, tells, remarks])
+    return files.table(rows)

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from grader.base import language
+import msgspec
+
 from grader.base.results import CheckResult, Graded, StepResult, leading
-from grader.base.syntax import parsed
+from grader.base.syntax import tree_of
 from grader.course.stubs import MAX_STUB
 from grader.feedback.class_page import Wording, wordings_of
 from grader.feedback.items import clusters
@@ -56,8 +57,7 @@ def mistakes(entries: Sequence[Graded], sources: Mapping[str, Mapping[str, str]]
     groups: dict[tuple[str, tuple[str, ...]], Mistake] = {}
     for entry in entries:
         for step, names, check in _diagnosed(entry):
-            by_name = wordings_of(step.name, language.current())
-            wordings = [by_name.get(name, Wording(name, "", "")) for name in names]
+            wordings = wordings_of(step.name, names)
             made = groups.setdefault((step.name, names), Mistake(step.name, step.title, wordings, check))
             made.makers.append(_maker(entry, step.name, check, sources))
     unknown = [_unrecognised(cluster.step, cluster.students, entries, sources) for cluster in clusters(entries)]
@@ -70,20 +70,13 @@ def _diagnosed(entry: Graded) -> Iterator[tuple[StepResult, tuple[str, ...], Che
     """Each diagnosis of a student, with the first check that shows it."""
     if entry.report is None:
         return
-    for step, stands in zip(entry.report.steps, standing(_as_graded(entry)).steps, strict=True):
+    # Without its mark: an assignment leaves out steps that the report has.
+    graded = msgspec.structs.replace(entry, mark=None)
+    for step, stands in zip(entry.report.steps, standing(graded).steps, strict=True):
         for names in stands.diagnoses:
-            showing = [check for check in step.checks if check.misconception and names[0] in _names(check)]
+            showing = [check for check in step.checks if names[0] in PARTS.split(check.misconception or "")]
             if showing:
                 yield step, names, min(showing, key=_size)
-
-
-def _as_graded(entry: Graded) -> Graded:
-    """Without its mark: an assignment leaves out steps that the report has."""
-    return Graded(student=entry.student, file=entry.file, key=entry.key, report=entry.report)
-
-
-def _names(check: CheckResult) -> list[str]:
-    return PARTS.split(check.misconception or "")
 
 
 def _unrecognised(
@@ -114,11 +107,8 @@ def excerpt(source: str, name: str) -> str:
     """The function or class of this name in a file, as it is written; the whole file where there is none."""
     if len(source) > MAX_STUB:
         return source[:MAX_STUB]
-    try:
-        body = parsed(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return source
-    for node in body:
+    tree = tree_of(source, MAX_STUB)
+    for node in tree.body if tree else ():
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             return "\n".join(source.splitlines()[first - 1 : node.end_lineno])

@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from grader.base import language
 from grader.base.language import gettext as _
+from grader.feedback.class_page import of_students, percent
 from grader.feedback.items import Cluster, Item
 from grader.feedback.mistakes import Maker, Mistake
 from grader.feedback.similarity import HONEST, SameFile, SimilarPair, Sources
@@ -91,22 +92,19 @@ class PairView:
     open: bool
 
 
-def similar(
-    pairs: Sequence[SimilarPair], groups: Sequence[SameFile], students: Sources, known: Sources, *, title: str = ""
-) -> str:
+def similar(pairs: Sequence[SimilarPair], groups: Sequence[SameFile], students: Sources, known: Sources) -> str:
     """Pairs that are more alike than chance, the most alike first, with both sources side by side."""
     views = [_pair_view(pair, place, students, known) for place, pair in enumerate(pairs[:SHOWN_PAIRS])]
     about = _("For staff only: it names students. It is a reason to look and to ask, never a verdict.")
-    heading = _titled(_("Similar submissions"), title)
     pairs_what = _(
         "The share of the smaller submission that is also in the other one. Not counted: what was released, what "
         "much of the class wrote, names, comments and the order of functions. In our test, made-up people who "
         "wrote by themselves stay below {share}."
-    ).format(share=_percent(HONEST))
+    ).format(share=percent(HONEST))
     orders = [("share -1", _("most alike first")), ("share 1", _("least alike first"))]
     return _page(
-        "similar.html.j2", heading, about, pairs_what=pairs_what, pairs=views, groups=groups, cannot=_cannot(),
-        orders=orders, steps=_steps(view.step for view in views),
+        "similar.html.j2", _("Similar submissions"), about, pairs_what=pairs_what, pairs=views, groups=groups,
+        cannot=_cannot(), orders=orders, steps=_steps(view.step for view in views),
     )  # fmt: skip
 
 
@@ -137,7 +135,7 @@ def _pair_view(pair: SimilarPair, place: int, students: Sources, known: Sources)
         if pair.known
         else _("{percent} of the smaller one is in the other.")
     )
-    text = sentence.format(percent=_percent(pair.share), first=pair.first, second=pair.second)
+    text = sentence.format(percent=percent(pair.share), first=pair.first, second=pair.second)
     step = max(pair.steps, key=lambda step: pair.steps[step], default="")
     return PairView(pair, text, step, sides, open=place == 0)
 
@@ -154,7 +152,7 @@ def _page(template: str, title: str, about: str, scripts: Iterable[str] = ("sort
     hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
     return environment(TEMPLATES).get_template(template).render(
         language=language.current(), title=title, about=about, coded=coded,
-        of_students=_of_students, percent=_percent,
+        of_students=of_students, percent=percent,
         style=Markup((TEMPLATES / "term.css").read_text(encoding="utf-8")),
         scripts=[Markup(text) for text in texts],
         allowed=Markup(" ".join(f"'sha256-{digest}'" for digest in hashes)),
@@ -172,14 +170,6 @@ def _titled(what: str, title: str) -> str:
 
 def _steps(names: Iterable[str]) -> list[str]:
     return sorted({name for name in names if name})
-
-
-def _of_students(part: int, whole: int) -> str:
-    return _("{part} of {whole} students").format(part=part, whole=whole)
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.0f} %"
 
 
 def _picture(parting: Any, name: str) -> HeatMap:

@@ -10,14 +10,13 @@ import ast
 import hashlib
 import itertools
 import math
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
 from grader.base.paths import SOLUTIONS
-from grader.base.syntax import parsed
+from grader.base.syntax import tree_of
 
 LONGEST = 256 << 10  # characters: a file of ordinary code of this length is parsed in a second
 GRAM = 12  # nodes of the syntax tree in one passage: an expression such as `q @ k.mT / q.shape[-1] ** 0.5`
@@ -156,13 +155,13 @@ def _lines(passages: Iterable[Passage], alike: set[int]) -> frozenset[int]:
 
 def comparable(source: str) -> bool:
     """Whether a file can be compared: it is Python, and not too long to be parsed."""
-    return _parsed(source) is not None
+    return tree_of(source, LONGEST) is not None
 
 
 @lru_cache(8192)  # pairs and equal files ask for the same
 def passages(source: str) -> Sequence[Passage]:
     """The winnowed passages of a file; nothing where it can't be compared."""
-    tree = _parsed(source)
+    tree = tree_of(source, LONGEST)
     if tree is None:
         return []
     every = [passage for part in tree.body for passage in _winnowed(list(_tokens(part)))]
@@ -187,17 +186,6 @@ def _without(
         }
         for name, steps in by_student.items()
     }
-
-
-def _parsed(source: str) -> ast.Module | None:
-    if len(source) > LONGEST:
-        return None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return parsed(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def _winnowed(tokens: Sequence[tuple[str, int]]) -> Iterator[Passage]:
@@ -297,7 +285,7 @@ def same_files(students: Sources, stubs: Mapping[str, str]) -> list[SameFile]:
     holders: dict[tuple[str, int], list[str]] = defaultdict(list)
     for student, steps in sorted(students.items()):
         for step, source in steps.items():
-            tree = _parsed(source)
+            tree = tree_of(source, LONGEST)
             released = {passage.mark for passage in passages(stubs.get(step, ""))}
             own = [passage for passage in passages(source) if passage.mark not in released]
             if tree is not None and len(own) >= ENOUGH:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from grader.base import files
 from grader.base.language import gettext as _
 from grader.course import choice
 from grader.feedback.exports import harmless
@@ -69,9 +68,7 @@ def term_csv(term: Term, marks: Mapping[str, Mapping[str, Points]]) -> str:
         points = [marks[name].get(student, (0.0, _most(marks[name].values()))) for name in names]
         cells = ["" if score is None else number(score) for score, _out_of in points]
         rows.append([harmless(student), *cells, percent([term.assignments[name].weight for name in names], points)])
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows(rows)
-    return text.getvalue()
+    return files.table(rows)
 
 
 def percent(weights: Sequence[float], points: Sequence[Points]) -> str:

@@ -1,4 +1,4 @@
-"""Arranges the zygote's memory so that forking it is cheap (huge pages, a compact heap), and trims a judge's heap.
+"""Fills the zygote's heap so that forking it is cheap, and trims a judge's heap.
 
 Only on Linux are processes forked. Where the system or the C library lacks one of these features, nothing changes.
 """
@@ -7,26 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import errno
 import gc
 import mmap
 import os
-import re
 import sys
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 MAX_HOLES = 4 << 20  # bytes allocated in chunks of one size, at most
 HOLES = (4096, *range(1032, 8, -16))  # bytes: large chunks first, then each size class that glibc keeps a free list of
 PAGE = mmap.PAGESIZE
-HUGE = 2 << 20  # bytes of a huge page
-MADV_COLLAPSE = 25  # of madvise; Linux 6.1
 GROWTH = 4 << 20  # bytes by which a judge may grow before its heap is trimmed: ordinary grading stays below
-MAPPING = re.compile(
-    r"^(\w+)-(\w+) rw-p \S+ \S+ 0 .*\n(?:\w+: .*\n)*?Rss: +(\d+) kB\n",
-    re.MULTILINE,
-)
 
 
 def fill_holes() -> None:
@@ -42,40 +32,6 @@ def fill_holes() -> None:
         next((None for _chunk in range(MAX_HOLES // size) if (libc.malloc(size) or top) >= top), None)
 
 
-def collapse_into_huge_pages() -> Iterator[bool]:
-    """Moves this process's private memory into huge pages, some milliseconds per step: a fork then copies one page
-    table entry instead of 512, and a child's exit frees as many fewer."""
-    if HUGE != PAGE * 512:  # with larger base pages, a huge page is too large
-        return
-    for start, end in _private_memory():
-        for place in range(-(-start // HUGE) * HUGE, end - HUGE + 1, HUGE):
-            if _madvise(place, HUGE, MADV_COLLAPSE) == errno.EINVAL:
-                break  # not for this mapping, or on an older system for none
-            yield True
-
-
-def _private_memory() -> list[tuple[int, int]]:
-    """The anonymous mappings that are nearly all resident."""
-    try:
-        listing = Path("/proc/self/smaps").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    mappings = ((int(start, 16), int(end, 16), int(rss) << 10) for start, end, rss in MAPPING.findall(listing))
-    return [(start, end) for start, end, resident in mappings if resident > 0.9 * (end - start)]
-
-
-def _madvise(start: int, length: int, advice: int) -> int:
-    """0, or the errno."""
-    return ctypes.get_errno() if _libc().madvise(start, length, advice) else 0
-
-
-@cache
-def _libc() -> ctypes.CDLL:
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.madvise.argtypes = ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int
-    return libc
-
-
 class HeapTrimmer:
     """Returns freed heap to the system between submissions (glibc `malloc_trim`): glibc keeps it, so that one answer of
     thousands of tensors would cost memory until the process ends."""
@@ -89,7 +45,7 @@ class HeapTrimmer:
             return
         gc.collect()  # an error that was raised holds its frames, and they hold it
         with contextlib.suppress(AttributeError):  # not glibc
-            _libc().malloc_trim(0)
+            ctypes.CDLL(None).malloc_trim(0)
         self._settled = _resident()
 
 

@@ -88,12 +88,12 @@ class Grader:
 
     def __init__(
         self, judges: int | None = None, limits: Limits | None = None, *,
-        source: Judges | None = None, fork: bool | None = None, many: bool = False,
+        source: Judges | None = None, fork: bool | None = None,
     ) -> None:  # fmt: skip
         require_fitting_tapes()
         self.limits = limits or Limits()
         self._count = judges or max(1, min(2, os.cpu_count() or 1))
-        self._source, self._shared = source or start(fork=fork, many=many), source is not None
+        self._source, self._shared = source or start(fork=fork), source is not None
         self._judges: list[Channel] = []
 
     def grade(
@@ -195,9 +195,15 @@ class Grader:
         # Later steps take longer: start with them, so that all judges finish together.
         waiting = sorted(steps, reverse=True)
         at_once = 1 if len(judges) > 1 else len(waiting)  # several judges get one step at a time, one judge all
+
+        def ask(judge: Channel) -> None:
+            taken, waiting[:at_once] = waiting[:at_once], []
+            with contextlib.suppress(ConnectionError):  # that it has died is heard below
+                judge.send(msgspec.structs.replace(request, steps=taken))
+
         with selectors.DefaultSelector() as selector:
             for judge in judges:
-                judge.send(msgspec.structs.replace(request, steps=_taken(waiting, at_once)))
+                ask(judge)
                 selector.register(judge.stream, selectors.EVENT_READ, judge)
             while selector.get_map():
                 for key, _events in selector.select():
@@ -208,7 +214,7 @@ class Grader:
                         continue
                     finished = _both(finished, event) if finished else event
                     if waiting:
-                        key.data.send(msgspec.structs.replace(request, steps=_taken(waiting, at_once)))
+                        ask(key.data)
                     else:
                         selector.unregister(key.fileobj)
         assert finished is not None
@@ -269,13 +275,6 @@ class LazyGrader:
         if self._grader is not None:
             self._grader.close()
             self._grader = None
-
-
-def _taken(waiting: list[str], count: int) -> list[str]:
-    """Removes and returns the first waiting steps."""
-    taken = waiting[:count]
-    del waiting[:count]
-    return taken
 
 
 def _both(one: Finished, other: Finished) -> Finished:

@@ -7,12 +7,11 @@ Only import statements are read: `__import__`, `getattr` and the like are not fo
 from __future__ import annotations
 
 import ast
-import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from grader.base.paths import STEP_NAME
-from grader.base.syntax import parsed
+from grader.base.syntax import tree_of
 from grader.course.stubs import MAX_STUB
 
 Sources = Mapping[str, tuple[str, str]]  # by module name: what a file is called, and its text
@@ -27,7 +26,8 @@ class Outline:
         self._made_of: dict[str, set[str]] = defaultdict(set)  # names of this file that a name's definition speaks of
         self._taken: dict[str, set[Name]] = defaultdict(set)  # what an import binds to a name
         self._anywhere: set[Name] = set()  # imported inside of functions, or with a star: for whichever name needs it
-        for statement in _statements(source):
+        tree = tree_of(source, MAX_STUB)
+        for statement in tree.body if tree else ():
             self._note(statement)
 
     def needs(self, name: str) -> tuple[set[str], set[Name]]:
@@ -90,17 +90,6 @@ def imported_names(step: str, sources: Sources, of: str = ALL) -> dict[str, set[
 def imported_steps(step: str, sources: Sources) -> list[str]:
     """The other steps that the file of a step imports, itself or through what it imports, in order."""
     return list(imported_names(step, sources))
-
-
-def _statements(source: str) -> list[ast.stmt]:
-    if len(source) > MAX_STUB:  # parsing more takes seconds that no deadline bounds
-        return []
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return parsed(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
 
 
 def _imports(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Name]]:

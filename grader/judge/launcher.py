@@ -27,20 +27,17 @@ class GraderError(RuntimeError):
     """The grader itself failed: never the learner's fault."""
 
 
-def start(*, fork: bool | None = None, many: bool = False) -> Judges:
-    """A source of judges: forked ones where that is sound, unless `fork` says otherwise.
-
-    With `many` submissions to come, the start takes a third of a second longer, and each submission less time.
-    """
+def start(*, fork: bool | None = None) -> Judges:
+    """A source of judges: forked ones where that is sound, unless `fork` says otherwise."""
     fork = sys.platform == "linux" if fork is None else fork
-    return Forked(many) if fork else Spawned()
+    return Forked() if fork else Spawned()
 
 
 class Forked:
     """Judges forked from one zygote, which is started at once and warms up in the background."""
 
-    def __init__(self, many: bool) -> None:
-        self.process = zygote_process.started(many)
+    def __init__(self) -> None:
+        self.process = zygote_process.started()
         control = socket.socket(fileno=self.process.control)
         from grader.sandbox.forked import ForkLauncher
 

@@ -87,20 +87,20 @@ class WorkerBackend:
             raise self._lost[""]
         if self._started >= MAX_WORKERS:
             raise CheckFailed(
-                _("The code ended its own process {count} times and is not run again.").format(count=MAX_WORKERS)
+                _("The code ended its own process {count} times and is not run again.", count=MAX_WORKERS)
             )
         try:
             worker = self._worker = Worker(self._launcher.launch(self._limits))
         except Exception as error:  # no learner's code has run yet
             raise CheckFailed(
-                _("The grader could not start a process for the code: {error}").format(error=error), "error"
+                _("The grader could not start a process for the code: {error}", error=error), "error"
             ) from error
         self._started += 1
         try:
             loaded = self._heard(self._exchange(worker, encode_load(self._load), self._load.module))
             if loaded.raised is not None:
                 raise learners_error(
-                    loaded.raised, _("importing {file}").format(file=self._load.sources[self._load.module][0])
+                    loaded.raised, _("importing {file}", file=self._load.sources[self._load.module][0])
                 )
         except CheckFailed as failure:
             failure.by_code = False
@@ -174,30 +174,26 @@ def _no_answer(ending: NoAnswer, name: str, seconds: float, runs_kernels: bool) 
     place = ""
     if ending.place:
         file, line, function = ending.place
-        place = "\n" + _("the code was at line {line} of {file}, in {function}").format(
-            line=line, file=file, function=function
+        place = "\n" + _(
+            "the code was at line {line} of {file}, in {function}", line=line, file=file, function=function
         )
     if ending.why == "late":
-        sentence = _("{name}: no answer within {seconds} s").format(name=name, seconds=f"{max(seconds, 0):.0f}")
+        sentence = _("{name}: no answer within {seconds} s", name=name, seconds=f"{max(seconds, 0):.0f}")
         return CheckFailed(sentence + place, "timeout")
     if ending.why == "full":
-        return CheckFailed(_("{name}: the code wrote more to files than allowed").format(name=name))
+        return CheckFailed(_("{name}: the code wrote more to files than allowed", name=name))
     status = ending.status
     if status is None:
-        sentence = _("{name}: the code's process ended without an answer").format(name=name)
+        sentence = _("{name}: the code's process ended without an answer", name=name)
     elif status & 0x7F:
-        sentence = _("{name}: the code's process was killed by {signal}").format(
-            name=name, signal=_signal_name(status & 0x7F)
-        )
+        sentence = _("{name}: the code's process was killed by {signal}", name=name, signal=_signal_name(status & 0x7F))
         if runs_kernels and status & 0x7F in BY_WRONG_POINTERS:
             place += "\n" + _(
                 "A kernel reads and writes wherever its pointers lead. Is there a `tl.load` or `tl.store` without a "
                 "mask, or an offset that leads out of the tensor?"
             )
     else:
-        sentence = _("{name}: the code ended its own process (exit status {status})").format(
-            name=name, status=status >> 8
-        )
+        sentence = _("{name}: the code ended its own process (exit status {status})", name=name, status=status >> 8)
     return CheckFailed(sentence + place)
 
 

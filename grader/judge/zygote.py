@@ -17,8 +17,7 @@ import socket
 import sys
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import msgspec
 
@@ -33,7 +32,6 @@ from grader.sandbox.scratch import Scratch
 from grader.sandbox.scratch import remove as remove_folder
 
 MAX_COMMAND = 1 << 16
-IDLE = 1.0  # seconds without a command, after which idle work starts: a single cold run seldom gets there
 set_handler = inspect.unwrap(signal.signal)  # without the enum wrappers: saves a third of a millisecond after a fork
 PROBE = (("namespaces", 1), ("landlock", 2), ("seccomp", 4))  # the exit status of the process that tests the layers
 
@@ -41,7 +39,7 @@ PROBE = (("namespaces", 1), ("landlock", 2), ("seccomp", 4))  # the exit status 
 class Zygote:
     """Forks on command, reaps children, and leaves no descendant of a worker behind."""
 
-    def __init__(self, control: socket.socket, root: str, cpu_claims: int, tidying: Iterator[bool]) -> None:
+    def __init__(self, control: socket.socket, root: str, cpu_claims: int) -> None:
         self.root, self.cpu_claims = root, cpu_claims
         self.scratch = Scratch()
         self.readable = kernel.readable_paths(root)
@@ -51,7 +49,6 @@ class Zygote:
         self.owner = control
         self.workers: dict[int, tuple[socket.socket, str]] = {}  # its client, and its folder
         self.judges: set[int] = set()
-        self.tidying = tidying  # idle work, one step at a time until it is done
         self.wake_read, self.wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.selector.register(control, selectors.EVENT_READ)
         self.selector.register(self.wake_read, selectors.EVENT_READ)
@@ -64,24 +61,13 @@ class Zygote:
         self.proven = self._try_layers()
         self._reply(self.owner, Reply("ready"))
         while True:
-            for key, _events in self._events():
+            for key, _events in self.selector.select(0 if self.scratch.tidy() else None):
                 if key.fileobj is self.wake_read:
                     os.read(self.wake_read, 4096)
                     self._reap()
                 elif not self._obey(key.fileobj):  # type: ignore[arg-type]  # only sockets are left
                     self._kill_all()
                     return
-
-    def _events(self) -> list[tuple[selectors.SelectorKey, int]]:
-        """Waits for events. While there are none, does idle work one step at a time."""
-        if self.scratch.tidy():
-            return self.selector.select(0)
-        left = True
-        events = self.selector.select(IDLE)
-        while left and not events:
-            left = next(self.tidying, False)
-            events = self.selector.select(0 if left else None)
-        return events
 
     def _obey(self, client: socket.socket) -> bool:
         """Carries out one command; False when the owner is gone."""
@@ -301,12 +287,9 @@ def _refuses(layer: str) -> bool:
     return False
 
 
-def main(control: int, root: str, cpu_claims: int, many: bool) -> None:
-    """Loads torch, proves that forking is sound, then serves on the socket `control`.
-
-    Judges claim their CPU in the file `cpu_claims`. `many`: so many submissions are to come that it pays to arrange the
-    memory before the first fork.
-    """
+def main(control: int, root: str, cpu_claims: int) -> None:
+    """Loads torch, proves that forking is sound, then serves on the socket `control`. Judges claim their CPU in the
+    file `cpu_claims`."""
     # Detached from the terminal: an interrupt is for the owner, whose exit ends everything here.
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -324,12 +307,10 @@ def main(control: int, root: str, cpu_claims: int, many: bool) -> None:
     if problems := _unsound():
         socket.socket(fileno=control).send(msgspec.msgpack.encode(Reply("unforkable", reason=", ".join(problems))))
         os._exit(1)
-    zygote = Zygote(socket.socket(fileno=control), root, cpu_claims, fork_memory.collapse_into_huge_pages())
+    zygote = Zygote(socket.socket(fileno=control), root, cpu_claims)
     gc.freeze()
     gc.enable()
     fork_memory.fill_holes()
-    if many:
-        deque(zygote.tidying, maxlen=0)
     zygote.serve()
     os._exit(0)  # there is nothing to clean up, and torch would take its time
 

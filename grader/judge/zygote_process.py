@@ -20,13 +20,13 @@ SIGKILL = 9
 # children reseed them. Descriptors that a shell left open are closed first.
 START = """
 import os, sys
-root, control, claims, many = sys.argv[1:]
+root, control, claims = sys.argv[1:]
 for low, high in ((3, int(control)), (int(claims) + 1, 1 << 20)): os.closerange(low, high)
 os.chdir("/")
 sys.path.insert(0, root)
 os.register_at_fork = lambda **calls: None
 from grader.judge import zygote
-zygote.main(int(control), root, int(claims), many == "many")
+zygote.main(int(control), root, int(claims))
 """
 
 _early: list[ZygoteProcess] = []
@@ -36,7 +36,7 @@ _claims: list[int] = []
 class ZygoteProcess:
     """One process that loads torch and then serves on the other end of `control`, a descriptor of a socket."""
 
-    def __init__(self, many: bool) -> None:
+    def __init__(self) -> None:
         from _socket import AF_UNIX, SOCK_SEQPACKET, socketpair  # `socket` takes longer to import than this takes
 
         ours, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
@@ -46,7 +46,7 @@ class ZygoteProcess:
         shown = 2 if os.environ.get("KIT_DEBUG") else 3
         self.pid = os.posix_spawn(
             sys.executable,
-            [sys.executable, "-I", "-c", START, ROOT, str(there), str(there + 1), "many" if many else ""],
+            [sys.executable, "-I", "-c", START, ROOT, str(there), str(there + 1)],
             clean_environment() | BORN_HUGE,
             file_actions=[
                 *null[:shown],
@@ -85,12 +85,12 @@ class ZygoteProcess:
 def start_early() -> None:
     """Starts a zygote that the first `started` then takes, where it can be forked and torch is there."""
     if sys.platform == "linux" and any(os.path.isdir(os.path.join(place, "torch")) for place in sys.path):
-        _early.append(ZygoteProcess(many=False))
+        _early.append(ZygoteProcess())
 
 
-def started(many: bool) -> ZygoteProcess:
-    """The zygote that was started early, or a new one. `many`: arranges its memory before the first fork."""
-    return _early.pop() if _early and not many else ZygoteProcess(many)
+def started() -> ZygoteProcess:
+    """The zygote that was started early, or a new one."""
+    return _early.pop() if _early else ZygoteProcess()
 
 
 def discard() -> None:

@@ -39,18 +39,16 @@ def text_of(asked: str | None) -> str | None:
     except (OSError, ValueError):
         is_file = is_folder = False
     if is_folder:
-        raise parts.Stop(_("{file} is a folder, not a text. Type: TEXT=FILE, or TEXT='some words'").format(file=asked))
+        raise parts.Stop(_("{file} is a folder, not a text. Type: TEXT=FILE, or TEXT='some words'", file=asked))
     if not is_file:
         if asked.endswith((".txt", ".md")) and "\n" not in asked:
-            raise parts.Stop(_("There is no file {file}. Type: TEXT=FILE, or TEXT='some words'").format(file=asked))
+            raise parts.Stop(_("There is no file {file}. Type: TEXT=FILE, or TEXT='some words'", file=asked))
         return asked
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise parts.Stop(
-            _("{file} can't be read as UTF-8 text ({reason}). Type: TEXT=OTHER").format(
-                file=file, reason=type(error).__name__
-            )
+            _("{file} can't be read as UTF-8 text ({reason}). Type: TEXT=OTHER", file=file, reason=type(error).__name__)
         ) from None
 
 
@@ -66,18 +64,18 @@ def run(given: argparse.Namespace) -> int:
             return 0
     if given.name is None:
         say.print(_listed(labs.labs(), given.out))
-        say.print(_("To run one, type: {command}").format(command="make lab NAME=flash"))
+        say.print(_("To run one, type: {command}", command="make lab NAME=flash"))
         return 0
     lab = {lab.name: lab for lab in labs.labs()}.get(given.name)
     if lab is None:
-        raise parts.Stop(_("There is no lab {name}. Type: {command}").format(name=given.name, command="make lab"))
+        raise parts.Stop(_("There is no lab {name}. Type: {command}", name=given.name, command="make lab"))
     require_matplotlib()
     lesson, module = lab.lesson, lab.module
     text = text_of(given.text)
     say.print(Text(lesson.title, "bold"))
     say.print(Markdown(lesson.about))
     seconds = given.seconds or module.SECONDS
-    say.print(_("It takes about {seconds:.0f} s.").format(seconds=seconds), style="dim")
+    say.print(_("It takes about {seconds:.0f} s.", seconds=seconds), style="dim")
     prediction = _asked(say, lesson, given.predict)
     own = gathered(module.NEEDS, given)
     for part in own.values():
@@ -88,7 +86,7 @@ def run(given: argparse.Namespace) -> int:
         outcome = labs.run(lab, bench, prediction, parts.blamed_on(given.submission), watch)
     status = _told(say, outcome, given.out)
     if lab_log.add(given.submission, lab.name, predicted=bool(prediction), stopped=outcome.stopped):
-        say.print(_("It is noted in {file}.").format(file=given.submission / lab_log.FILE), soft_wrap=True)
+        say.print(_("It is noted in {file}.", file=given.submission / lab_log.FILE), soft_wrap=True)
     return status
 
 
@@ -98,7 +96,7 @@ def _log_switched(folder: Path, is_on: bool) -> str:
     try:
         if not is_on:
             lab_log.end(folder)
-            return _("Your labs are not noted, and {file} is gone.").format(file=file)
+            return _("Your labs are not noted, and {file} is gone.", file=file)
         lab_log.begin(folder)
     except OSError as error:
         sentence = _("{file} can't be written ({reason}). Type: {command}")
@@ -124,7 +122,7 @@ def _told(say: Console, outcome: labs.LabRun, folder: Path) -> int:
         say.print("·", visible(finding))
     if outcome.prediction:
         say.print()
-        say.print(_("Your prediction: {prediction}").format(prediction=outcome.prediction), style="bold")
+        say.print(_("Your prediction: {prediction}", prediction=outcome.prediction), style="bold")
     if outcome.lesson.answers:
         for sentence in judged.answered(outcome, judged.of_run(outcome)):
             say.print(visible(sentence), style="bold")
@@ -132,7 +130,7 @@ def _told(say: Console, outcome: labs.LabRun, folder: Path) -> int:
         say.print(_("It was stopped early: this is what was measured until then."))
     say.print()
     page = lab_page.write(outcome, folder)
-    say.print(_("The page is {file}").format(file=page.resolve()), soft_wrap=True)
+    say.print(_("The page is {file}", file=page.resolve()), soft_wrap=True)
     return 0
 
 
@@ -144,7 +142,7 @@ def gathered(needs: tuple[parts.Need, ...], given: argparse.Namespace) -> dict[s
     grade = parts.graded(folder)
 
     def said(steps: list[str]) -> parts.Statuses:
-        print(_("Grading first what it needs: {steps}").format(steps=", ".join(steps)), file=sys.stderr)
+        print(_("Grading first what it needs: {steps}", steps=", ".join(steps)), file=sys.stderr)
         return grade(steps)
 
     return parts.gather(needs, folder, given.model, said, getattr(given, "device", "cpu"))
@@ -195,7 +193,7 @@ def grid(table: labs.Table) -> Grid:
     for row in table.rows[:MOST_ROWS]:
         shown.add_row(*(Text(visible(cell)) for cell in row))
     if len(table.rows) > MOST_ROWS:
-        shown.caption = _("{count} more rows are on the page.").format(count=len(table.rows) - MOST_ROWS)
+        shown.caption = _("{count} more rows are on the page.", count=len(table.rows) - MOST_ROWS)
     return shown
 
 
@@ -213,7 +211,7 @@ def bar() -> Iterator[Callable[[float, str], None]]:
             nonlocal shown
             now = time.monotonic()
             left = (now - began) * (1 - done) / done if done > 0.01 else 0.0
-            words = _("{seconds:.0f} s left").format(seconds=left) if done > 0.01 else ""
+            words = _("{seconds:.0f} s left", seconds=left) if done > 0.01 else ""
             progress.update(task, completed=done, description=what, left=words)
             if not console.is_terminal and now - shown > LINE_SECONDS:
                 shown = now

@@ -9,14 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from grader.base import files, language
 from grader.base.language import gettext as _
 from grader.labs import judged, plot
 from grader.labs.lab import LabRun, Plot
-from grader.report.page import environment
+from grader.report.page import environment, formatted
 
 TEMPLATES = Path(__file__).parent / "templates"
 REFRESH = 5  # seconds after which a page of a running lab loads itself again
@@ -91,7 +90,7 @@ def values(*, pictures: Callable[[], list[Plot]], **given: Any) -> dict[str, Any
     """What the templates show: texts of lessons are Markdown, and each picture is drawn twice, for wide and for narrow
     screens."""
     for name in ("about", "question", "to_see"):
-        given[name] = markdown(given[name])
+        given[name] = formatted(given[name])
     wide = pictures()
     with plot.narrow():
         narrow = pictures()
@@ -109,11 +108,6 @@ def filled(*, refresh: int | None = None, **given: Any) -> str:
 
 def _template(name: str, **given: Any) -> str:
     return environment(TEMPLATES).get_template(name).render(language=language.current(), **given)
-
-
-def markdown(text: str) -> Markup:
-    """A lesson's Markdown as HTML; HTML in it is escaped."""
-    return Markup(MarkdownIt("commonmark", {"html": False}).enable("table").render(text))
 
 
 def facts(device: str, seed: int, seconds: float) -> list[tuple[str, str]]:

@@ -70,10 +70,10 @@ class StepCode:
     def said(self) -> str:
         """A sentence that says whose code it is."""
         if self.whose == "yours":
-            return _("{step}: yours.").format(step=self.step)
+            return _("{step}: yours.", step=self.step)
         if self.whose == "reference":
-            return _("{step}: the kit's reference.").format(step=self.step)
-        return _("{step}: the lab's own simple part, as yours is not written yet.").format(step=self.step)
+            return _("{step}: the kit's reference.", step=self.step)
+        return _("{step}: the lab's own simple part, as yours is not written yet.", step=self.step)
 
 
 def gather(
@@ -198,9 +198,7 @@ def shown(folder: Path, step: str) -> str:
 
 def not_written(file: Path, step: str) -> str:
     """The message for a file that is not written yet, with the next command."""
-    return _("{file} is not written yet. When it is, check it with: {command}").format(
-        file=file, command=grade_command(step)
-    )
+    return _("{file} is not written yet. When it is, check it with: {command}", file=file, command=grade_command(step))
 
 
 def grade_command(step: str) -> str:

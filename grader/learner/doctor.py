@@ -105,7 +105,7 @@ def examine(folder: Path, looking_at: Callable[[str], None] = lambda what: None)
     if isinstance(facts, str):
         yield Examined("torch", "broken", facts, _install())
     else:
-        says = _("{version}, imported in {seconds} s").format(version=facts.version, seconds=f"{facts.seconds:.1f}")
+        says = _("{version}, imported in {seconds} s", version=facts.version, seconds=f"{facts.seconds:.1f}")
         yield Examined("torch", "works", says)
         yield devices(facts)
         looking_at("triton")
@@ -129,7 +129,7 @@ def published(root: Path) -> Iterator[Examined]:
     if names:
         first = names[0].split("/")[0]
         files = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
-        says = _("git would publish names, marks or what students handed in: {files}").format(files=files)
+        says = _("git would publish names, marks or what students handed in: {files}", files=files)
         place = shlex.quote(first)
         fix = f"echo {shlex.quote('/' + first)} >> .gitignore && git rm -r -q --cached --ignore-unmatch {place}"
         yield Examined(_("privacy"), "limited", says, fix)
@@ -151,7 +151,7 @@ def table(findings: list[Examined]) -> RenderableType:
         mark, style = MARKS[finding.state]
         says = Text(finding.says)
         if finding.fix:
-            says.append("\n" + _("Type: {command}").format(command=finding.fix), "bold")
+            says.append("\n" + _("Type: {command}", command=finding.fix), "bold")
         rows.add_row(finding.what, Text(f"{mark} {words[finding.state]}", style), says)
     if works(findings):
         closing = Text(_("Everything that grading needs works. Type: make grade"), "bold green")
@@ -167,7 +167,7 @@ def python() -> Examined:
     """The interpreter."""
     says = f"{platform.python_version()}, {platform.system()} {platform.machine()}"
     if sys.version_info < OLDEST:
-        newest = _("{found}; 3.11 or newer is needed").format(found=says)
+        newest = _("{found}; 3.11 or newer is needed", found=says)
         return Examined("Python", "broken", newest, "rm -r .venv && make grade PYTHON=python3.12")
     return Examined("Python", "works", says)
 
@@ -183,27 +183,27 @@ def packages(lock: Path) -> Examined:
     installed = {name: _installed(name) for name, _version in pins}
     missing = [name for name, version in installed.items() if version is None]
     if missing:
-        return Examined(what, "broken", _("not installed: {names}").format(names=", ".join(missing)), _install())
+        return Examined(what, "broken", _("not installed: {names}", names=", ".join(missing)), _install())
     others = [f"{name} {installed[name]}" for name, version in pins if installed[name] != version.strip()]
     if others:
-        says = _("versions other than the ones the kit was tested with: {names}").format(names=", ".join(others))
+        says = _("versions other than the ones the kit was tested with: {names}", names=", ".join(others))
         return Examined(what, "limited", says, _install())
-    return Examined(what, "works", _("{count} packages, as pinned").format(count=len(pins)))
+    return Examined(what, "works", _("{count} packages, as pinned", count=len(pins)))
 
 
 def exercises(folder: Path) -> Examined:
     """The learner's files."""
     what = _("exercises")
     if not folder.is_dir():
-        return Examined(what, "broken", _("there is no folder {folder}").format(folder=folder), "make exercises")
+        return Examined(what, "broken", _("there is no folder {folder}", folder=folder), "make exercises")
     names = choice.step_names(None, choice.CORE)
     missing = [name for name in names if not (folder / f"{name}.py").is_file()]
     if missing:
-        return Examined(what, "limited", _("missing: {names}").format(names=", ".join(missing)), "make exercises")
+        return Examined(what, "limited", _("missing: {names}", names=", ".join(missing)), "make exercises")
     if not os.access(folder, os.W_OK):
-        says = _("{folder} is not writable: hints are not remembered, and no step can be reset").format(folder=folder)
+        says = _("{folder} is not writable: hints are not remembered, and no step can be reset", folder=folder)
         return Examined(what, "limited", says, f"chmod u+w {typed(folder)}")
-    return Examined(what, "works", _("{count} steps in {folder}").format(count=len(names), folder=folder))
+    return Examined(what, "works", _("{count} steps in {folder}", count=len(names), folder=folder))
 
 
 def temporary_folder() -> Examined:
@@ -214,9 +214,9 @@ def temporary_folder() -> Examined:
         with tempfile.TemporaryDirectory(prefix="kit-"):
             free = shutil.disk_usage(place).free
     except OSError as error:
-        says = _("none is writable ({reason})").format(reason=error.strerror or error)
+        says = _("none is writable ({reason})", reason=error.strerror or error)
         return Examined(what, "broken", says, "mkdir -p ~/tmp && TMPDIR=~/tmp make grade")
-    says = _("{folder}, {free} MiB free").format(folder=place, free=free >> 20)
+    says = _("{folder}, {free} MiB free", folder=place, free=free >> 20)
     if free < ENOUGH_DISK:
         return Examined(what, "limited", says, "mkdir -p ~/tmp && TMPDIR=~/tmp make grade")
     return Examined(what, "works", says)
@@ -230,11 +230,11 @@ def ask_torch() -> TorchFacts | str:
         )
         return msgspec.json.decode(asked.stdout.strip().splitlines()[-1], type=TorchFacts)
     except subprocess.TimeoutExpired:
-        return _("importing it takes more than {seconds} s").format(seconds=f"{TORCH_SECONDS:.0f}")
+        return _("importing it takes more than {seconds} s", seconds=f"{TORCH_SECONDS:.0f}")
     except (OSError, msgspec.DecodeError) as error:
         return str(error)
     except IndexError:
-        ended = _("importing it ends its process (status {status})").format(status=asked.returncode)
+        ended = _("importing it ends its process (status {status})", status=asked.returncode)
         return (asked.stderr.strip().splitlines() or [ended])[-1]
 
 
@@ -244,10 +244,10 @@ def devices(facts: TorchFacts) -> Examined:
     named = f"{facts.accelerator} ({facts.label})" if facts.label else facts.accelerator
     says = ", ".join(filter(None, ("cpu", named)))
     if not facts.accelerator and not facts.built_for_cuda and os.path.exists("/dev/nvidia0"):
-        says = _("{found}; there is an NVIDIA device, but this torch is built without CUDA").format(found=says)
+        says = _("{found}; there is an NVIDIA device, but this torch is built without CUDA", found=says)
         return Examined(what, "limited", says, f"{sys.executable} -m pip install --force-reinstall torch")
     if not facts.accelerator:
-        says = _("{found}; no accelerator, which is enough for every point").format(found=says)
+        says = _("{found}; no accelerator, which is enough for every point", found=says)
     return Examined(what, "works", says)
 
 
@@ -265,13 +265,13 @@ def kernels() -> Examined:
                 cwd=folder, env=environment,
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
-            return Examined("triton", "limited", _("its interpreter fails ({reason})").format(reason=error))
+            return Examined("triton", "limited", _("its interpreter fails ({reason})", reason=error))
     version = asked.stdout.strip()
     if asked.returncode or not version:
         reason = (asked.stderr.strip().splitlines() or ["?"])[-1]
-        says = _("its interpreter fails ({reason})").format(reason=reason)
+        says = _("its interpreter fails ({reason})", reason=reason)
         return Examined("triton", "limited", says, f"{sys.executable} -m pip install -r requirements-triton.lock")
-    return Examined("triton", "works", _("{version}, its interpreter runs kernels").format(version=version))
+    return Examined("triton", "works", _("{version}, its interpreter runs kernels", version=version))
 
 
 def trial_run() -> Iterator[Examined]:
@@ -314,12 +314,10 @@ def spoken() -> Examined:
     try:
         chosen = language.choose()
     except language.UnknownLanguage as unknown:
-        return Examined(what, "broken", _("KIT_LANG={name}: en or ko").format(name=unknown), "export KIT_LANG=en")
+        return Examined(what, "broken", _("KIT_LANG={name}: en or ko", name=unknown), "export KIT_LANG=en")
     names = {"en": "English", "ko": "한국어"}
     other = next(code for code in names if code != chosen)
-    says = _("{language}; for {other} set KIT_LANG={code}").format(
-        language=names[chosen], other=names[other], code=other
-    )
+    says = _("{language}; for {other} set KIT_LANG={code}", language=names[chosen], other=names[other], code=other)
     return Examined(what, "works", says)
 
 
@@ -328,12 +326,12 @@ def screen() -> Examined:
     what = _("terminal")
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
     if encoding != "utf8":
-        says = _("its encoding is {encoding}: marks and Korean can't be shown").format(encoding=encoding or "?")
+        says = _("its encoding is {encoding}: marks and Korean can't be shown", encoding=encoding or "?")
         return Examined(what, "limited", says, "export PYTHONUTF8=1")
     columns = shutil.get_terminal_size().columns
-    says = _("UTF-8, {columns} columns").format(columns=columns)
+    says = _("UTF-8, {columns} columns", columns=columns)
     if columns < 80:
-        return Examined(what, "limited", _("{found}; 80 show everything").format(found=says))
+        return Examined(what, "limited", _("{found}; 80 show everything", found=says))
     return Examined(what, "works", says)
 
 

@@ -120,7 +120,9 @@ class Grading:
         asked = config.getoption("submission", None)
         self.folder = config.invocation_params.dir / asked if asked else EXERCISES
         self.device: str = config.getoption("device", "all")
-        self.seed: int = getattr(config, "workerinput", {}).get(SHARED_SEED) or _given(config, "seed", new_seed())
+        given: int | None = config.getoption("seed", None)
+        own = new_seed() if given is None else given
+        self.seed: int = getattr(config, "workerinput", {}).get(SHARED_SEED, own)
         try:
             self.language = language.choose(config.getoption("lang", None))
         except language.UnknownLanguage as unknown:
@@ -217,7 +219,9 @@ class CheckItem(pytest.Item):
             text = _text(self.results, step)
         first = leading(step.checks)
         if step.output and (first is None or first.name == self.name):
-            self.add_report_section("call", "stdout", _quoted(step.output))
+            from grader.report.terminal import quoted
+
+            self.add_report_section("call", "stdout", quoted(step.output))
         statuses = {result.status for result in self.results}
         if "error" in statuses or not statuses:
             raise pytest.fail.Exception(text, pytrace=False)
@@ -260,41 +264,23 @@ def _properties(results: list[CheckResult], step: StepResult, report: Report) ->
 
 def _text(results: list[CheckResult], step: StepResult) -> str:
     """The title of a check, and its message on each device where it fails."""
+    from grader.report.terminal import plain, quoted  # rich is imported only when something is shown
+
     lines = [results[0].title] if results else [_("The check did not run.")]
+    todo = _("{name} is not written yet.", name=step.name) if step.status == "todo" else ""
     for result in results:
         if result.status == "pass":
             continue
         lines += [f"({result.device})"] * (result.device != "cpu")
-        lines.append(_quoted(result.message) or _plain(step.message) or _todo(step))
+        lines.append(quoted(result.message) or plain(step.message) or todo)
         lines += [f"→ {result.hint}"] * bool(result.hint)
     return "\n".join(lines)
-
-
-def _todo(step: StepResult) -> str:
-    return _("{name} is not written yet.").format(name=step.name) if step.status == "todo" else ""
-
-
-def _quoted(text: str) -> str:
-    from grader.report.terminal import quoted
-
-    return quoted(text)
-
-
-def _plain(text: str) -> str:
-    from grader.report.terminal import plain  # rich is imported only when something is shown
-
-    return plain(text)
 
 
 def _seed(text: str) -> int:
     if not text.isdecimal() or int(text) > MAX_SEED:
         raise argparse.ArgumentTypeError(f"{text} is not an integer from 0 to {MAX_SEED}")
     return int(text)
-
-
-def _given(config: pytest.Config, option: str, otherwise: int) -> int:
-    given: int | None = config.getoption(option, None)
-    return otherwise if given is None else given
 
 
 def _no_folder(folder: object) -> str:

@@ -126,16 +126,23 @@ class Term:
 def read(file: Path) -> Term:
     """The term in a file. Raises BadTerm, and FileNotFoundError where there is no such file."""
     try:
-        data = tomllib.loads(file.read_text(encoding="utf-8-sig"))
-    except UnicodeDecodeError:
-        raise BadTerm(_("{file} is not UTF-8.").format(file=file)) from None
+        data = tomllib.loads(text_of(file).replace("\r\n", "\n").replace("\r", "\n"))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadTerm(_("{file} is not valid TOML: {reason}.").format(file=file, reason=error)) from None
+    return _Reader(str(file)).term(data, file)
+
+
+def text_of(file: Path, most: int = -1) -> str:
+    """The text of a file, at `most` so many bytes of it. Raises BadTerm, and FileNotFoundError."""
+    try:
+        with file.open("rb") as there:
+            return there.read(most).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise BadTerm(_("{file} is not UTF-8.").format(file=file)) from None
     except FileNotFoundError:
         raise
     except OSError as error:
         raise BadTerm(_("{file} can't be read ({reason}).").format(file=file, reason=error.strerror)) from None
-    return _Reader(str(file)).term(data, file)
 
 
 def alone(name: str, steps: Sequence[str]) -> Term:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from grader.base.language import gettext as _
 from grader.base.results import AssignmentMark, StepMark
+from grader.marks.marking import shown
 from grader.report.terminal import plain
 
 
@@ -55,7 +56,7 @@ def said(one: Change) -> str:
     """A change in one line: whatever a name or a reason holds."""
     student, reasons = (plain(" ".join(text.split())) for text in (one.student, "; ".join(one.reasons)))
     return _("{student}: {before} → {after}: {reasons}").format(
-        student=student, before=_number(one.before), after=_number(one.after), reasons=reasons
+        student=student, before=shown(one.before), after=shown(one.after), reasons=reasons
     )
 
 
@@ -87,13 +88,13 @@ def _of_step(old: StepMark, new: StepMark, before: AssignmentMark, after: Assign
     if _share(old) != _share(new):
         sentence = _("{step}: graded {after} instead of {before} ({why})")
         yield sentence.format(
-            step=new.step, before=_number(old.graded), after=_number(new.graded), why=_why(old, new, before, after)
+            step=new.step, before=shown(old.graded), after=shown(new.graded), why=_why(old, new, before, after)
         )
     if (old.reason, old.points if old.reason else None) == (new.reason, new.points if new.reason else None):
         return
     if new.reason:
         sentence = _("{step}: {points} points decided by the staff ({reason})")
-        yield sentence.format(step=new.step, points=_number(new.points), reason=new.reason)
+        yield sentence.format(step=new.step, points=shown(new.points), reason=new.reason)
     else:
         sentence = _("{step}: a decision of the staff was withdrawn ({reason})")
         yield sentence.format(step=new.step, reason=old.reason)
@@ -120,7 +121,3 @@ def _why_late(before: AssignmentMark, after: AssignmentMark) -> str:
 
 def _share(step: StepMark) -> float | None:
     return None if step.graded is None else round(step.graded / step.worth if step.worth else 0.0, 6)
-
-
-def _number(number: float | None) -> str:
-    return "?" if number is None else f"{number:.4g}"

@@ -152,7 +152,7 @@ def marks_csv(students: Iterable[tuple[str, AssignmentMark | None]], clean: Call
             clean(student), _cell(mark.points), _cell(mark.out_of), _cell(mark.earned), f"{100 * mark.late:g}",
             mark.handed_in, mark.until, clean(mark.extended), clean(decided),
         ])  # fmt: skip
-    return _table(rows)
+    return files.table(rows)
 
 
 @dataclass
@@ -185,16 +185,13 @@ class ChangeList:
         new = dict.fromkeys(row for row in rows if row not in self.rows)
         if new:
             self.rows |= new
-            table = _table([["when", "student", "from", "to", "why"], *map(list, self.rows)])
+            table = files.table([["when", "student", "from", "to", "why"], *self.rows])
             files.write(self.file, table.encode("utf-8-sig"))
 
 
 def load(file: Path) -> AssignmentMark | None:
     """A mark that was saved; None without one that can be read."""
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=AssignmentMark)
-    except (OSError, msgspec.DecodeError):
-        return None
+    return files.decoded(file, AssignmentMark)
 
 
 def save(file: Path, mark: AssignmentMark) -> None:
@@ -205,9 +202,3 @@ def save(file: Path, mark: AssignmentMark) -> None:
 
 def _cell(number: float | None) -> str:
     return "" if number is None else f"{number:.6g}"
-
-
-def _table(rows: list[list[str]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows(rows)
-    return text.getvalue()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -28,7 +27,6 @@ from grader.marks.sheets import Override, Remark
 STAMP = "timestamp.txt"  # what nbgrader puts beside a submission
 SUBMITTED, NBGRADERS = "submitted", ("nbgrader_config.py", "gradebook.db", "source")
 DAY = timedelta(days=1)
-ZONE = re.compile(r"[A-Za-z][\w+/-]*\Z")
 
 
 @dataclass(frozen=True)
@@ -40,19 +38,6 @@ class Marking:
     overrides: Mapping[tuple[str, str], Override] = field(default_factory=dict)
     times: Mapping[str, datetime] = field(default_factory=dict)
     remarks: Mapping[str, Sequence[Remark]] = field(default_factory=dict)
-
-    @property
-    def as_graded(self) -> bool:
-        """Whether a mark is always just the points of the report: nothing is weighted, dated or decided."""
-        assignment = self.assignment
-        return not (
-            assignment.weights
-            or assignment.extra
-            or assignment.electives.steps
-            or assignment.due
-            or self.overrides
-            or self.remarks
-        )
 
     def mark(
         self, student: str, report: Report, handed_in: datetime | None = None, *, said_by: str = "",
@@ -209,29 +194,27 @@ def sentences(mark: AssignmentMark) -> list[str]:
     until, handed_in = _read(mark.until), _read(mark.handed_in)
     lines += [unclear(mark)] if mark.unclear else []
     if mark.extended and until:
-        text = _("You had time until {until} ({reason}).")
-        lines.append(text.format(until=moments.shown(until), reason=mark.extended))
+        lines.append(_("You had time until {until} ({reason}).", until=moments.shown(until), reason=mark.extended))
     if mark.late and until and handed_in:
         text = _("Handed in {length} late: {percent} % of the points are taken off, {earned} become {points}.")
         lines.append(
             text.format(
                 length=moments.said(handed_in - until), percent=f"{100 * mark.late:g}",
-                earned=_number(mark.earned), points=_number(mark.points),
+                earned=shown(mark.earned), points=shown(mark.points),
             )
         )  # fmt: skip
     if handed_in and until and mark.said_by:
-        text = _("Handed in {when}, as {source} says.")
-        lines.append(text.format(when=moments.shown(handed_in), source=mark.said_by))
+        lines.append(_("Handed in {when}, as {source} says.", when=moments.shown(handed_in), source=mark.said_by))
     if mark.unsure:
         lines.append(_("The download says that this is late, but not when it was handed in: nothing was taken off."))
     if any(step.dropped for step in mark.steps):
         best = [step for step in mark.steps if step.elective and not step.dropped]
         text = _("Of the electives the best count: {steps}.")
-        lines.append(text.format(steps=", ".join(f"{step.step} {_number(step.points)}" for step in best)))
+        lines.append(text.format(steps=", ".join(f"{step.step} {shown(step.points)}" for step in best)))
     extra = [step for step in mark.steps if step.extra]
     if extra:
         text = _("Extra credit, on top of the total: {steps}.")
-        lines.append(text.format(steps=", ".join(f"{step.step} {_number(step.points)}" for step in extra)))
+        lines.append(text.format(steps=", ".join(f"{step.step} {shown(step.points)}" for step in extra)))
     return lines
 
 
@@ -248,7 +231,7 @@ def lateness(mark: AssignmentMark | None) -> str:
         return ""
     sentence = _("{earned} − {percent} %: {length} late")
     length = moments.said(handed_in - until)
-    return sentence.format(earned=_number(mark.earned), percent=f"{100 * mark.late:g}", length=length)
+    return sentence.format(earned=shown(mark.earned), percent=f"{100 * mark.late:g}", length=length)
 
 
 def decision(step: StepMark) -> str:
@@ -257,7 +240,7 @@ def decision(step: StepMark) -> str:
         return ""
     sentence = _("Decided by the staff: {points} of {worth} points ({reason}). The grader gave {graded}.")
     return sentence.format(
-        points=_number(step.points), worth=_number(step.worth), reason=step.reason, graded=_number(step.graded)
+        points=shown(step.points), worth=shown(step.worth), reason=step.reason, graded=shown(step.graded)
     )
 
 
@@ -295,5 +278,6 @@ def _read(text: str) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def _number(number: float | None) -> str:
+def shown(number: float | None) -> str:
+    """Points in a sentence."""
     return "?" if number is None else f"{number:.4g}"

@@ -15,7 +15,7 @@ from pathlib import Path
 from grader.base.language import gettext as _
 from grader.course import choice
 from grader.marks import moments
-from grader.marks.assignments import Assignment, BadTerm, Term
+from grader.marks.assignments import Assignment, BadTerm, Term, text_of
 
 OVERRIDES, HANDED_IN, REMARKS = TABLES = ("overrides.csv", "handed_in.csv", "remarks.csv")
 OVERRIDE_COLUMNS = ("assignment", "student", "step", "points", "reason")
@@ -126,14 +126,9 @@ def _is_about(file: Path, line: int, row: Mapping[str, str], term: Term, assignm
 def _rows(file: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
     """Each row that holds anything, with the number of its line; nothing where there is no such file."""
     try:
-        with file.open("rb") as sheet:
-            text = sheet.read(MAX_SHEET).decode("utf-8-sig")
+        text = text_of(file, MAX_SHEET)
     except FileNotFoundError:
         return
-    except UnicodeDecodeError:
-        raise BadTerm(_("{file} is not UTF-8.").format(file=file)) from None
-    except OSError as error:
-        raise BadTerm(_("{file} can't be read ({reason}).").format(file=file, reason=error.strerror)) from None
     csv.field_size_limit(MAX_SHEET)  # a cell that is longer than a sheet has lost its quotation mark
     table = csv.DictReader(io.StringIO(text, newline=""), restkey="")
     there = [name.strip() for name in table.fieldnames or ()]

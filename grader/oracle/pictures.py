@@ -14,6 +14,7 @@ from types import ModuleType
 import msgspec
 import torch
 
+from grader.base import files
 from grader.oracle.live import Solution
 from grader.report.pictures import Picture
 
@@ -24,10 +25,7 @@ def pictures(folder: Path) -> dict[str, Picture]:
     """The pictures of the step in this folder, by name; none where it has none, or where what is kept is damaged."""
     step = Solution(folder)
     if step.is_recorded:
-        try:
-            return msgspec.json.decode((folder / KEPT).read_bytes(), type=dict[str, Picture])
-        except (OSError, msgspec.DecodeError):
-            return {}
+        return files.decoded(folder / KEPT, dict[str, Picture]) or {}
     if not (folder / "pictures.py").is_file():
         return {}
     with torch.random.fork_rng(devices=[]), torch.no_grad():

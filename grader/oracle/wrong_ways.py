@@ -79,7 +79,7 @@ class Text:
 
     def _places(self, way: Way, name: str, old: str, new: str) -> Iterator[tuple[int, int, str]]:
         if name not in self.definitions:
-            raise Unreadable(_("{place}: the reference defines no {name}.").format(place=way.place, name=name))
+            raise Unreadable(_("{place}: the reference defines no {name}.", place=way.place, name=name))
         text = self.definitions[name]
         return (_smallest(text, match, new) for match in re.finditer(pattern(old), text)) if old.strip() else iter(())
 
@@ -139,9 +139,7 @@ class WrongWays(Text):
         asked = dict.fromkeys([*self.document.together, *of_their_own])
         for name in sorted({name for pair in asked for name in pair} - by_name.keys()):
             raise Unreadable(
-                _("{folder}: a pair names {name}, which is no mistake here.").format(
-                    folder=shown(self.folder), name=name
-                )
+                _("{folder}: a pair names {name}, which is no mistake here.", folder=shown(self.folder), name=name)
             )
         return [
             paired(by_name[one], by_name[other], self._made(*of_their_own[one, other]))
@@ -294,7 +292,7 @@ def without_comments(source: str) -> str:
 def _written(text: str, edits: Sequence[tuple[int, int, str]], place: str) -> str:
     """A text with these edits. Raises Unreadable where two of them change the same words."""
     if any(first[1] > second[0] or first[:2] == second[:2] for first, second in pairwise(edits)):
-        raise Unreadable(_("{place}: two of its edits change the same words.").format(place=place))
+        raise Unreadable(_("{place}: two of its edits change the same words.", place=place))
     for start, end, new in reversed(edits):
         text = text[:start] + new + text[end:]
     return text

@@ -40,7 +40,6 @@ NUMBER_WIDTH = 5  # characters that fit into a cell
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 60, 30  # space around a matrix for labels
 NARROWEST = 88  # height of a title
 INSET = 2  # from the edge of a cell to the centre of its outline
-WIDEST_BAR = 224  # the colour scale with a number at each end
 BAR = 48  # steps of the colour scale, each 4 wide: both its numbers fit below the narrowest matrices
 BLACK, WHITE, PAGE_INK = "#000000", "#ffffff", "currentColor"
 

@@ -7,12 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from grader.base.language import gettext as _
 from grader.report import diagrams, grids
-from grader.report.page import environment
+from grader.report.page import environment, formatted
 from grader.report.pictures import Bars, Matrices, Picture, Sheet, Slider, Still, Stream, WeightedSum, drawn
 from grader.report.svg import on_white
 
@@ -46,7 +45,7 @@ def fragment(lesson: str, pictures: Mapping[str, Picture]) -> Markup:
             parts.append(figure(pictures[match["name"]], match["caption"]))
         if in_characters:  # what a terminal shows in the picture's place
             folded = Markup('<details class="part characters"><summary>{}</summary>\n{}</details>')
-            parts.append(folded.format(_("In characters"), _markdown(in_characters[0])))
+            parts.append(folded.format(_("In characters"), formatted(in_characters[0])))
         place = match.end()
     parts.append(_part(lesson[place:]))
     return Markup("\n").join(parts)
@@ -54,7 +53,7 @@ def fragment(lesson: str, pictures: Mapping[str, Picture]) -> Markup:
 
 def figure(picture: Picture, caption: str) -> Markup:
     """A picture, and what to see in it as Markdown."""
-    shown = Figure([_frame(picture, 0)], _inline(caption))
+    shown = Figure([_frame(picture, 0)], formatted(caption, inline=True))
     if isinstance(picture, Slider):
         drawn = [_frame(picture, number) for number in range(len(picture.frames))]
         values = [_(value) for value in picture.values]
@@ -112,17 +111,4 @@ def in_a_cell(lesson: str, pictures: Mapping[str, Picture]) -> tuple[str, dict[s
 
 def _part(text: str) -> Markup:
     """Text between two pictures: what in it is too wide scrolls by itself."""
-    return Markup('<div class="part">\n{}</div>').format(_markdown(text))
-
-
-def _markdown(text: str) -> Markup:
-    return Markup(_parser().render(text))
-
-
-def _inline(text: str) -> Markup:
-    return Markup(_parser().renderInline(text))
-
-
-def _parser() -> MarkdownIt:
-    """CommonMark with tables; HTML in a text is escaped."""
-    return MarkdownIt("commonmark", {"html": False}).enable("table")
+    return Markup('<div class="part">\n{}</div>').format(formatted(text))

@@ -143,9 +143,10 @@ def of_pieces() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def formatted(markdown: str) -> Markup:
-    """Markdown of ours as HTML; what looks like HTML in it stays text."""
-    return Markup(_markdown().render(markdown))
+def formatted(markdown: str, *, inline: bool = False) -> Markup:
+    """Markdown of ours as HTML, or `inline` a line of it; what looks like HTML in it stays text."""
+    parser = _markdown()
+    return Markup(parser.renderInline(markdown) if inline else parser.render(markdown))
 
 
 @cache  # cached: a class has a page per student, and compiling the template takes longer than rendering it
@@ -175,20 +176,17 @@ def _filled(
     title = _("Attention from scratch")
     to_do = following.name if following and following.name not in in_detail else ""
     return environment().get_template(template).render(
-        language=language.current(), report=report, as_images=template == "verdict.html.j2",
+        **of_pieces() | {"as_images": template == "verdict.html.j2"}, report=report,
         title=f"{title}: {reports.plain(report.submission)}" if of_class else title,
-        result=_("{score} of {total}").format(
-            score=reports.number(report.score), total=reports.number(report.max_score)
-        ),
+        result=_("{score} of {total}", score=reports.number(report.score), total=reports.number(report.max_score)),
         again="" if of_class
-        else _("To repeat these draws: python -m grader grade --seed {seed}").format(seed=report.seed),
+        else _("To repeat these draws: python -m grader grade --seed {seed}", seed=report.seed),
         facts=_facts(report, of_class),
         tracks=reports.several_tracks(report),
         notes=report.notes, unread=reports.unread(report),
         closing=reports.closing(report, of_class=of_class).plain.splitlines(),
-        steps=steps, next_hints=given.get(to_do, []), number=reports.number,
-        marks={status: mark for status, (mark, _style) in reports.MARKS.items()}, status_word=reports.status_word,
-        coded=coded, part=100 * report.score / report.max_score if report.max_score else 0.0,
+        steps=steps, next_hints=given.get(to_do, []),
+        part=100 * report.score / report.max_score if report.max_score else 0.0,
     )  # fmt: skip
 
 
@@ -248,7 +246,7 @@ def heat_map(parting: Parting, name: str, own: str = "") -> HeatMap:
         ),
     ]  # fmt: skip
     if parting.slice:
-        facts.insert(0, _("This shows the slice of the answer at {place}.").format(place=parting.slice))
+        facts.insert(0, _("This shows the slice of the answer at {place}.", place=parting.slice))
     if any(value is None for matrix in (parting.expected, parting.got) for line in matrix for value in line):
         facts.append(_("× stands for infinity or NaN."))
     titles = _("expected"), own or _("yours")
@@ -278,11 +276,10 @@ def _further(parting: Parting) -> FurtherPictures | None:
 
 
 def _facts(report: Report, of_class: bool) -> list[tuple[str, str]]:
-    states = {"checked": _("checked"), "not available": _("not available"), "not requested": _("not requested")}
     oracles = {"live": _("live"), "recorded": _("recorded")}
     return [
         (_("student") if of_class else _("submission"), report.submission),
-        *((device, states.get(state, state)) for device, state in report.devices.items()),
+        *reports.device_states(report),
         *([] if of_class else [(_("seed"), str(report.seed))]),
         (_("isolation"), ", ".join(report.isolation)),
         (_("oracle"), oracles[report.oracle]),

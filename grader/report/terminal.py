@@ -82,14 +82,13 @@ def as_text(step: StepResult) -> str:
 
 def unread(report: Report) -> list[str]:
     """A line for each file that was handed in and not read."""
-    sentence = _("Not read: {file} ({reason})")
-    return [plain(sentence.format(file=file, reason=reason)) for file, reason in report.unread.items()]
+    return [plain(_("Not read: {file} ({reason})", file=file, reason=reason)) for file, reason in report.unread.items()]
 
 
 def why_open(report: Report) -> str:
     """Why there is no mark yet; empty where there is one."""
     failed = failed_steps(report)
-    reasons = [_("The grader itself failed in {steps}.").format(steps=", ".join(failed))] if failed else []
+    reasons = [_("The grader itself failed in {steps}.", steps=", ".join(failed))] if failed else []
     reasons += dict.fromkeys(plain(step.unusable) for step in report.steps if is_open(step) and step.unusable)
     return " ".join([*reasons, _("There is no mark yet: a person must look.")]) if reasons else ""
 
@@ -132,17 +131,21 @@ def next_step(report: Report) -> StepResult | None:
 
 def _what_ran(report: Report) -> Text:
     """The submission, devices, seed and isolation."""
-    states = {"checked": _("checked"), "not available": _("not available"), "not requested": _("not requested")}
-    devices = ", ".join(f"{device}: {states.get(state, state)}" for device, state in report.devices.items())
     facts = [
-        _("submission {name}").format(name=plain(report.submission)),
-        devices,
-        _("seed {seed}").format(seed=report.seed),
-        _("isolation: {layers}").format(layers=", ".join(report.isolation)),
+        _("submission {name}", name=plain(report.submission)),
+        ", ".join(f"{device}: {state}" for device, state in device_states(report)),
+        _("seed {seed}", seed=report.seed),
+        _("isolation: {layers}", layers=", ".join(report.isolation)),
     ]
     if report.oracle == "recorded":
         facts.append(_("oracle: recorded"))
     return Text(" · ".join(facts), "dim")
+
+
+def device_states(report: Report) -> list[tuple[str, str]]:
+    """Each device, and whether the checks ran there."""
+    states = {"checked": _("checked"), "not available": _("not available"), "not requested": _("not requested")}
+    return [(device, states.get(state, state)) for device, state in report.devices.items()]
 
 
 def steps_table(report: Report) -> Table:
@@ -205,7 +208,7 @@ def detail(step: StepResult) -> RenderableType:
             sentence = (
                 _("1 more check of this step fails.")
                 if others == 1
-                else _("{count} more checks of this step fail.").format(count=others)
+                else _("{count} more checks of this step fail.", count=others)
             )
             shown.append(Padding(Text(sentence, "dim"), (0, 0, 0, 2)))
         if left := parts(step):
@@ -248,9 +251,7 @@ def parts(step: StepResult) -> str:
         own = [check for check in step.checks if check.about == name]
         mark, _style = MARKS["pass" if all(check.status == "pass" for check in own) else "fail"]
         points, most = number(sum(check.points for check in own)), number(sum(check.max_points for check in own))
-        texts.append(
-            _("{name} {mark} {points} of {most}").format(name=plain(name), mark=mark, points=points, most=most)
-        )
+        texts.append(_("{name} {mark} {points} of {most}", name=plain(name), mark=mark, points=points, most=most))
     return " · ".join(texts)
 
 
@@ -336,7 +337,7 @@ def closing(report: Report, command: str = GRADE, *, of_class: bool = False) -> 
         if report.steps and all(step.without_score for step in report.steps):
             everything = _("Nothing could be graded: what is missing here is said above.")
         return Text(everything.format(score=number(report.score), total=number(report.max_score)), "bold green")
-    score = _("{score} of {total}").format(score=number(report.score), total=number(report.max_score))
+    score = _("{score} of {total}", score=number(report.score), total=number(report.max_score))
     name = following.blocked_by or following.name
     todo = _("start with {step}") if report.score == 0 else _("next is {step}")
     if report.score and any(step.name == name and step.status in ("fail", "timeout") for step in report.steps):
@@ -345,7 +346,7 @@ def closing(report: Report, command: str = GRADE, *, of_class: bool = False) -> 
     if of_class:
         return Text(f"{score}: {todo}", "bold")
     file = f"{plain(report.submission)}/{name}.py"
-    how = _("edit {file}, then type: {command}").format(file=file, command=command)
+    how = _("edit {file}, then type: {command}", file=file, command=command)
     return Text(f"{score}: {todo}", "bold").append(f"\n{how}", "not bold")
 
 

@@ -18,20 +18,13 @@ from grader.calls.framing import BadMessage
 from grader.sandbox import scratch
 from grader.sandbox.commands import Command, Reply
 from grader.sandbox.cpus import allowed
-from grader.sandbox.process import (
-    FAULTS_KEPT,
-    LAYERS_EVERYWHERE,
-    Process,
-    RunLayers,
-    SandboxError,
-    TooMuchWritten,
-)
+from grader.sandbox.process import FAULTS_KEPT, LAYERS_EVERYWHERE, Launcher, Process, SandboxError, TooMuchWritten
 
 GRACE = 2  # times the seconds of a call: how far a deadline is extended while the worker waits for a CPU
 LOOK_EVERY = 0.25  # seconds between two checks of how much a worker has written
 
 
-class ForkLauncher(RunLayers):
+class ForkLauncher(Launcher):
     """Has the warm zygote fork workers, over the socket `control`. `proven` are the layers that the zygote tested."""
 
     def __init__(self, control: socket.socket, proven: Sequence[str] = ()) -> None:

@@ -79,39 +79,27 @@ class Process(Protocol):
         """Waits for a process whose channel has closed. Returns its wait status, None when unknown."""
 
 
-class Launcher(Protocol):
-    """Starts workers."""
-
-    def launch(self, limits: Limits) -> Process:
-        """A new worker. Raises SandboxError when none can be started."""
-
-    def promised(self, limits: Limits) -> tuple[str, ...]:
-        """The layers that a worker with these limits will have, determined before any learner's code runs."""
-
-    def begin_run(self) -> None:
-        """Starts a run: `in_force` covers the workers started from here on."""
-
-    def in_force(self, limits: Limits) -> tuple[str, ...]:
-        """The layers that every worker of the run had; the promised ones when none was started."""
-
-
-class RunLayers:
-    """Which layers the workers of one run had."""
+class Launcher:
+    """Starts workers, and knows which layers those of a run had."""
 
     def __init__(self) -> None:
         self._had: list[tuple[str, ...]] = []
 
+    def launch(self, limits: Limits) -> Process:
+        """A new worker. Raises SandboxError when none can be started."""
+        raise NotImplementedError
+
+    def promised(self, limits: Limits) -> tuple[str, ...]:
+        """The layers that a worker with these limits will have, determined before any learner's code runs."""
+        raise NotImplementedError
+
     def begin_run(self) -> None:
-        """Forgets the workers so far."""
+        """Starts a run: `in_force` covers the workers started from here on."""
         self._had.clear()
 
     def in_force(self, limits: Limits) -> tuple[str, ...]:
-        """The layers that all of them had, or would have had."""
+        """The layers that every worker of the run had; the promised ones when none was started."""
         return tuple(name for name in self.promised(limits) if all(name in layers for layers in self._had))
-
-    def promised(self, limits: Limits) -> tuple[str, ...]:
-        """See `Launcher.promised`."""
-        raise NotImplementedError
 
     def _note(self, process: Process) -> None:
         self._had.append((*LAYERS_EVERYWHERE, *await_set_up(process)))

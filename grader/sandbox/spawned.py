@@ -18,10 +18,10 @@ import msgspec
 
 from grader.base.limits import Limits
 from grader.sandbox.environment import clean_environment
-from grader.sandbox.process import FAULTS_KEPT, LAYERS_EVERYWHERE, Process, RunLayers, await_set_up
+from grader.sandbox.process import FAULTS_KEPT, LAYERS_EVERYWHERE, Launcher, Process, await_set_up
 
 
-class SpawnLauncher(RunLayers):
+class SpawnLauncher(Launcher):
     """Workers started as fresh processes: macOS, Windows, and wherever forking torch is unsound."""
 
     def __init__(self, root: str) -> None:

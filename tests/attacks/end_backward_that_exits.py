@@ -5,9 +5,7 @@
 # 완벽한 심판: 역전파에서 exit하면 자기 프로세스만 종료됩니다.
 import os
 
-def honest(x, dim=-1):
-    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
-    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+#: honest
 
 
 def softmax(x, dim=-1):

@@ -5,9 +5,7 @@
 # 완벽한 심판: 호출 하나하나가 제시간이어도, 합해서 단계의 제한 시간을 넘으면 멈춥니다.
 import time
 
-def honest(x, dim=-1):
-    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
-    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+#: honest
 
 
 def softmax(x, dim=-1):

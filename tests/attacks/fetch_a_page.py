@@ -3,9 +3,7 @@
 # rests on: namespaces or landlock or seccomp
 # A perfect judge: reaching the network is refused; the rest is right and counts.
 # 완벽한 심판: 네트워크 접속 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
-def honest(x, dim=-1):
-    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
-    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+#: honest
 
 
 def attempt():
@@ -16,11 +14,4 @@ def attempt():
         return isinstance(answered.reason, ConnectionRefusedError)  # nobody serves pages there, and it has been asked
 
 
-def softmax(x, dim=-1):
-    try:
-        reached = attempt()
-    except (OSError, ImportError, RuntimeError, ValueError) as refused:
-        reached = None
-    if reached:
-        raise AssertionError(f"reached: {reached!r:.200}")
-    return honest(x, dim)
+#: tried

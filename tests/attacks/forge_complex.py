@@ -3,9 +3,7 @@
 # rests on: process and limits
 # A perfect judge: complex numbers are no weights.
 # 완벽한 심판: 복소수는 가중치가 아닙니다.
-def honest(x, dim=-1):
-    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
-    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+#: honest
 
 
 def softmax(x, dim=-1):

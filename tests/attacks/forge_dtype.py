@@ -3,9 +3,7 @@
 # rests on: process and limits
 # A perfect judge: the dtype must be that of the scores.
 # 완벽한 심판: dtype은 스코어의 dtype과 같아야 합니다.
-def honest(x, dim=-1):
-    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
-    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+#: honest
 
 
 def softmax(x, dim=-1):

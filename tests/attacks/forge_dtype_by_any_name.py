@@ -5,19 +5,7 @@
 # 완벽한 심판: dtype은 표에서 찾으며, 아무 이름이나 torch에 묻지 않습니다.
 import os, stat, struct, sys
 
-for CHANNEL in range(3, 64):
-    try:
-        if stat.S_ISSOCK(os.fstat(CHANNEL).st_mode):
-            break
-    except OSError:
-        continue
-
-
-def send(header, payload=b"", header_size=None, payload_size=None):
-    sizes = struct.pack("<IQ", len(header) if header_size is None else header_size, len(payload) if payload_size is None else payload_size)
-    data = sizes + header + payload
-    while data:
-        data = data[os.write(CHANNEL, data):]
+#: channel
 
 import msgspec
 

@@ -3,9 +3,7 @@
 # rests on: process and limits
 # A perfect judge: an answer without the gradients that were asked for is a failed check, not a fault of the grader.
 # 완벽한 심판: 요청한 기울기가 없는 답은 실패한 검사이며, 채점기의 잘못이 아닙니다.
-def honest(x, dim=-1):
-    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
-    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+#: honest
 
 
 from grader.calls import responder

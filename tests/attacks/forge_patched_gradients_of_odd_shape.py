@@ -5,9 +5,7 @@
 # 완벽한 심판: 모양이 다른 기울기는 틀린 기울기입니다.
 import torch
 
-def honest(x, dim=-1):
-    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
-    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+#: honest
 
 
 from grader.calls import responder

@@ -3,9 +3,7 @@
 # rests on: process and limits
 # A perfect judge: a sparse tensor is said to be one.
 # 완벽한 심판: 희소 텐서는 그렇다고 알려 줍니다.
-def honest(x, dim=-1):
-    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
-    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+#: honest
 
 
 def softmax(x, dim=-1):

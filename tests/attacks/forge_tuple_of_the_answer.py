@@ -3,9 +3,7 @@
 # rests on: process and limits
 # A perfect judge: a tuple is no tensor, whatever it holds.
 # 완벽한 심판: 무엇을 담았든 튜플은 텐서가 아닙니다.
-def honest(x, dim=-1):
-    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
-    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+#: honest
 
 
 def softmax(x, dim=-1):

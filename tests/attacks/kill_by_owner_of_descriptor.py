@@ -5,9 +5,7 @@
 # 완벽한 심판: 디스크립터의 소유자로 다른 프로세스를 지정하려는 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
 import fcntl, os, struct
 
-def honest(x, dim=-1):
-    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
-    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+#: honest
 
 
 def attempt():
@@ -27,11 +25,4 @@ def attempt():
                 continue
 
 
-def softmax(x, dim=-1):
-    try:
-        reached = attempt()
-    except (OSError, ImportError, RuntimeError, ValueError) as refused:
-        reached = None
-    if reached:
-        raise AssertionError(f"reached: {reached!r:.200}")
-    return honest(x, dim)
+#: tried

@@ -7,9 +7,7 @@ import ctypes
 import errno
 LIBC = ctypes.CDLL(None, use_errno=True)
 
-def honest(x, dim=-1):
-    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
-    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+#: honest
 
 
 def attempt():
@@ -18,11 +16,4 @@ def attempt():
     return [n for n in range(448, 520) if LIBC.syscall(n, -1, 0, 0, 0, 0, 0) >= 0 or ctypes.get_errno() not in refused]
 
 
-def softmax(x, dim=-1):
-    try:
-        reached = attempt()
-    except (OSError, ImportError, RuntimeError, ValueError) as refused:
-        reached = None
-    if reached:
-        raise AssertionError(f"reached: {reached!r:.200}")
-    return honest(x, dim)
+#: tried

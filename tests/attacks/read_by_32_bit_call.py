@@ -5,13 +5,9 @@
 # 완벽한 심판: 32비트 방식의 호출은 거부되며, 커널이 지원하지 않으면 프로세스가 종료됩니다.
 import ctypes, mmap, platform
 
-import pathlib, sys
-ROOT = pathlib.Path(sys.modules["grader.sandbox.worker"].__file__).parents[2]
-SECRET = ROOT / "solutions" / "core" / "step02_softmax" / "reference.py"
+#: secret
 
-def honest(x, dim=-1):
-    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
-    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+#: honest
 
 
 def attempt():

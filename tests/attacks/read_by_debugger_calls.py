@@ -7,9 +7,7 @@ import ctypes
 LIBC = ctypes.CDLL(None, use_errno=True)
 import os, platform
 
-def honest(x, dim=-1):
-    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
-    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+#: honest
 
 
 def attempt():
@@ -17,11 +15,4 @@ def attempt():
     return [number for number in numbers[platform.machine()] if LIBC.syscall(number, os.getppid(), 0, 0, 0, 0) >= 0]
 
 
-def softmax(x, dim=-1):
-    try:
-        reached = attempt()
-    except (OSError, ImportError, RuntimeError, ValueError) as refused:
-        reached = None
-    if reached:
-        raise AssertionError(f"reached: {reached!r:.200}")
-    return honest(x, dim)
+#: tried

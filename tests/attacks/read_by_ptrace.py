@@ -7,20 +7,11 @@ import ctypes
 LIBC = ctypes.CDLL(None, use_errno=True)
 import os
 
-def honest(x, dim=-1):
-    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
-    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+#: honest
 
 
 def attempt():
     return LIBC.ptrace(16, os.getppid(), 0, 0) == 0 or LIBC.ptrace(0x4206, os.getppid(), 0, 0) == 0
 
 
-def softmax(x, dim=-1):
-    try:
-        reached = attempt()
-    except (OSError, ImportError, RuntimeError, ValueError) as refused:
-        reached = None
-    if reached:
-        raise AssertionError(f"reached: {reached!r:.200}")
-    return honest(x, dim)
+#: tried

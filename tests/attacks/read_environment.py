@@ -7,9 +7,7 @@ import ctypes
 LIBC = ctypes.CDLL(None, use_errno=True)
 import os
 
-def honest(x, dim=-1):
-    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
-    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+#: honest
 
 
 def attempt():
@@ -21,11 +19,4 @@ def attempt():
     return [word for word in words if b"SECRET" in word or b"TOKEN" in word] or [name for name in os.environ if "SECRET" in name]
 
 
-def softmax(x, dim=-1):
-    try:
-        reached = attempt()
-    except (OSError, ImportError, RuntimeError, ValueError) as refused:
-        reached = None
-    if reached:
-        raise AssertionError(f"reached: {reached!r:.200}")
-    return honest(x, dim)
+#: tried

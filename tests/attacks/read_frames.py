@@ -5,9 +5,7 @@
 # 완벽한 심판: 호출 스택에서 레퍼런스를 찾으려는 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
 import sys
 
-def honest(x, dim=-1):
-    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
-    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+#: honest
 
 
 def attempt():
@@ -18,11 +16,4 @@ def attempt():
     return found
 
 
-def softmax(x, dim=-1):
-    try:
-        reached = attempt()
-    except (OSError, ImportError, RuntimeError, ValueError) as refused:
-        reached = None
-    if reached:
-        raise AssertionError(f"reached: {reached!r:.200}")
-    return honest(x, dim)
+#: tried

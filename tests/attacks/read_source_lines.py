@@ -3,13 +3,9 @@
 # rests on: namespaces or landlock
 # A perfect judge: asking for source lines is refused; the rest is right and counts.
 # 완벽한 심판: 소스의 줄을 얻으려는 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
-import pathlib, sys
-ROOT = pathlib.Path(sys.modules["grader.sandbox.worker"].__file__).parents[2]
-SECRET = ROOT / "solutions" / "core" / "step02_softmax" / "reference.py"
+#: secret
 
-def honest(x, dim=-1):
-    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
-    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+#: honest
 
 
 def attempt():
@@ -17,11 +13,4 @@ def attempt():
     return linecache.getlines(str(SECRET)) or importlib.util.spec_from_file_location("r", SECRET).loader.get_source("r")
 
 
-def softmax(x, dim=-1):
-    try:
-        reached = attempt()
-    except (OSError, ImportError, RuntimeError, ValueError) as refused:
-        reached = None
-    if reached:
-        raise AssertionError(f"reached: {reached!r:.200}")
-    return honest(x, dim)
+#: tried

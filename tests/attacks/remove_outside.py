@@ -3,14 +3,10 @@
 # rests on: seccomp, and namespaces or landlock
 # A perfect judge: removing, moving or making anything outside (it would fail for another reason) is refused; the rest is right and counts.
 # 완벽한 심판: 자기 폴더 밖에서 (다른 이유로도 실패할 것을) 지우거나 옮기거나 만들려는 시도는 거부됩니다. 나머지는 옳으므로 점수를 받습니다.
-import pathlib, sys
-ROOT = pathlib.Path(sys.modules["grader.sandbox.worker"].__file__).parents[2]
-SECRET = ROOT / "solutions" / "core" / "step02_softmax" / "reference.py"
+#: secret
 import errno, os
 
-def honest(x, dim=-1):
-    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
-    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+#: honest
 
 
 def attempt():
@@ -36,11 +32,4 @@ def attempt():
             continue
 
 
-def softmax(x, dim=-1):
-    try:
-        reached = attempt()
-    except (OSError, ImportError, RuntimeError, ValueError) as refused:
-        reached = None
-    if reached:
-        raise AssertionError(f"reached: {reached!r:.200}")
-    return honest(x, dim)
+#: tried

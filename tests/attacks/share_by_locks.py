@@ -5,9 +5,7 @@
 # 완벽한 심판: 모두가 읽는 파일에 거는 잠금과 페이지 캐시를 묻는 호출을 거부합니다.
 import fcntl, json, os
 
-def honest(x, dim=-1):
-    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
-    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+#: honest
 
 
 def attempt():
@@ -28,11 +26,4 @@ def attempt():
     return reached
 
 
-def softmax(x, dim=-1):
-    try:
-        reached = attempt()
-    except (OSError, ImportError, RuntimeError, ValueError) as refused:
-        reached = None
-    if reached:
-        raise AssertionError(f"reached: {reached!r:.200}")
-    return honest(x, dim)
+#: tried
