@@ -69,13 +69,14 @@ class FurtherPictures:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """A picture of each matrix and their colour scale, a description in words, and the same as two tables: captions and
-    rows."""
+    """A picture of each matrix and their colour scale, a description in words, the same as two tables (captions and
+    rows), and `notes`: what of the description no picture shows."""
 
     panels: list[Markup]
     scale: Markup
     caption: list[str]
     tables: list[tuple[str, list[list[TableCell]]]]
+    notes: list[str]
     further: FurtherPictures | None = None
 
     @property
@@ -247,10 +248,12 @@ def heat_map(parting: Parting, name: str, own: str = "") -> HeatMap:
             got=written(parting.got[row][column]),
         ),
     ]  # fmt: skip
+    notes = []
     if parting.slice:
-        facts.insert(0, _("This shows the slice of the answer at {place}.").format(place=parting.slice))
+        notes.append(_("This shows the slice of the answer at {place}.").format(place=parting.slice))
     if any(value is None for matrix in (parting.expected, parting.got) for line in matrix for value in line):
-        facts.append(_("× stands for infinity or NaN."))
+        notes.append(_("× stands for infinity or NaN."))
+    facts += notes
     titles = _("expected"), own or _("yours")
     tables = [
         (title, [[TableCell(written(value), apart) for value, apart in zip(*lines, strict=True)]
@@ -266,7 +269,7 @@ def heat_map(parting: Parting, name: str, own: str = "") -> HeatMap:
         for number, (panel, title) in enumerate(zip(drawn.panels, titles, strict=True))
     ]  # fmt: skip
     scale = environment().get_template("heat_scale.svg.j2").render(drawing=drawn)
-    return HeatMap([Markup(panel) for panel in panels], Markup(scale), facts, tables, _further(parting))
+    return HeatMap([Markup(panel) for panel in panels], Markup(scale), facts, tables, notes, _further(parting))
 
 
 def _further(parting: Parting) -> FurtherPictures | None:

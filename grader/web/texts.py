@@ -40,6 +40,7 @@ TEXTS = (
     N_("Seconds"),
     N_("Show hint {number} of {total}"),
     N_("Start over"),
+    N_("Step {number}"),
     N_("Steps"),
     N_("Stop"),
     N_("The question"),

@@ -37,7 +37,7 @@ export class StepPlace {
   async read() {
     const { html: text, hints, ...said } = await get(`/data/lesson/${this.name}`);
     this.lesson.replaceChildren(
-      said.effort && el("p", { class: "kind" }, effort(said)),
+      el("p", { class: "kind small" }, t("Step {number}", { number: Number(this.name.slice(4, 6)) }), effort(said)),
       html(text || `<p>${t("There is no lesson for this step.")}</p>`));
     this.drawHints(hints);
   }
