@@ -69,8 +69,8 @@ class FurtherPictures:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """A picture of each matrix and their colour scale, a description in words, the same as two tables (captions and
-    rows), and `notes`: what of the description no picture shows."""
+    """A picture of each matrix and their colour scale, which a mask has not; a description in words; the same as two
+    tables: captions and rows; and `notes`: what of the description no picture shows."""
 
     panels: list[Markup]
     scale: Markup
@@ -82,7 +82,7 @@ class HeatMap:
     @property
     def images(self) -> list[str]:
         """The pictures as addresses of images, on white: an untrusted notebook shows no SVG of its own."""
-        return [svg.standalone(panel) for panel in (*self.panels, self.scale)]
+        return [svg.standalone(panel) for panel in (*self.panels, self.scale) if panel]
 
     @property
     def wide(self) -> bool:
@@ -268,7 +268,10 @@ def heat_map(parting: Parting, name: str, own: str = "") -> HeatMap:
         )
         for number, (panel, title) in enumerate(zip(drawn.panels, titles, strict=True))
     ]  # fmt: skip
-    scale = environment().get_template("heat_scale.svg.j2").render(drawing=drawn)
+    is_mask = all(
+        isinstance(value, bool) for matrix in (parting.expected, parting.got) for line in matrix for value in line
+    )
+    scale = "" if is_mask else environment().get_template("heat_scale.svg.j2").render(drawing=drawn)
     return HeatMap([Markup(panel) for panel in panels], Markup(scale), facts, tables, notes, _further(parting))
 
 

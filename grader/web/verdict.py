@@ -55,9 +55,9 @@ def html(step: str, title: str, file: Path, source: str, result: StepResult | No
 def listing(source: str, check: CheckResult | None, fault: int = 0) -> list[CodeLine]:
     """The file in colours, with the lines that a failing check is about, and the one that raised what it got."""
     blamed = check.about if check and check.status in ("fail", "timeout") else ""
-    first, body, last = _definition(source, blamed) if check and not check.unwritten else _to_write(source)
     if check and not fault:
         fault = _raised_at(check)
+    first, body, last = _definition(source, blamed) if blamed or fault else _to_write(source)
     return [
         CodeLine(number, text, first <= number <= last, number == fault, number == body)
         for number, text in enumerate(highlighted(source), 1)
@@ -65,16 +65,19 @@ def listing(source: str, check: CheckResult | None, fault: int = 0) -> list[Code
 
 
 def _around_picture(check: CheckView) -> tuple[list[Block], list[Block]]:
-    """What is said before the picture of what was expected and what it got, and behind it. A picture of the whole
-    answer takes the place of its text."""
-    drawn, first = check.heat_map, check.blocks[:1]
-    if drawn is None or not first or first[0].kind != "pairs":
-        return check.blocks, []
-    pairs = [pair for pair in first[0].pairs if pair.code]
-    said = [pair for pair in first[0].pairs if not pair.code]
-    shown = pairs[:1] if not drawn.notes else pairs
-    behind = [Block("pairs", said, [])] if said else []
-    return [Block("pairs", shown, [])], behind + check.blocks[1:]
+    """What is said before the picture of what was expected and what it got, and behind it. The diagnosis comes first; a
+    picture of the whole answer takes the place of its text."""
+    said = [pair for block in check.blocks for pair in block.pairs if not pair.code]
+    blocks = [
+        Block(block.kind, [pair for pair in block.pairs if pair.code], block.lines)
+        for block in check.blocks
+        if block.lines or any(pair.code for pair in block.pairs)
+    ]
+    first = [Block("pairs", said, [])] if said else []
+    if check.heat_map is None or not blocks or blocks[0].kind != "pairs":
+        return first + blocks, []
+    shown = blocks[0].pairs if check.heat_map.notes else blocks[0].pairs[:1]
+    return [*first, Block("pairs", shown, [])], blocks[1:]
 
 
 def highlighted(source: str) -> list[Markup]:
