@@ -43,6 +43,7 @@ TEXTS = (
     N_("Step {number}"),
     N_("Steps"),
     N_("Stop"),
+    N_("The first figures are being measured."),
     N_("The question"),
     N_("The session has ended. To continue, type: make course"),
     N_("There is no lesson for this step."),
