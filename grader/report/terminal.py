@@ -155,7 +155,7 @@ def steps_table(report: Report) -> Table:
     for step in report.steps:
         mark, style = MARKS[step.status]
         table.add_row(
-            step.name, step.title, f"{number(step.score)} / {number(step.max_score)}",
+            step.name, step.title.partition(":")[0], f"{number(step.score)} / {number(step.max_score)}",
             Text(f"{mark} {status_word(step.status, step.blocked_by)}", style),
         )  # fmt: skip
     table.add_section()
