@@ -51,7 +51,7 @@ TEXT = re.compile(
 )
 
 
-SEEN = {"report": (880, 1250), "class": (1100, 1400)}  # width and height of the window that looks at a page
+SEEN = {"report": (880, 1330), "class": (1100, 1400)}  # width and height of the window that looks at a page
 MASK = "step04_causal_mask"
 UPSIDE_DOWN = """import torch
 
@@ -168,7 +168,7 @@ def in_browser(folder: Path, spoken: str, scratch: Path) -> None:
     with Session(folder, "4", command="course", terminal=False, KIT_LANG=spoken, BROWSER="true") as session:
         address = re.search(r"http://127\.0\.0\.1:\d+/\S+", session.until("127.0.0.1"))
         assert address is not None
-        with browser.Tab(address[0], scratch / f"profile-{spoken}", 1440, 960) as tab:
+        with browser.Tab(address[0], scratch / f"profile-{spoken}", 1440, 1080) as tab:
             tab.until("document.querySelector('.status.fail') && document.querySelectorAll('.row.pass').length == 3")
             tab.until("document.querySelector('.lesson figure')")
             tab.until("document.querySelectorAll('.map li')[3].querySelector('.lab')")
