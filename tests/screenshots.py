@@ -1,8 +1,8 @@
 """`make screenshots`: the pictures of the README, from real runs, in both languages.
 
 The submissions are made here: three steps done, and a mask that is upside down in step 4. `make grade` and the page are
-run on them here, and `make watch` in a fresh learner's kit. The class is that of `examples/course/`. Terminals are
-drawn by rich, pages by a Chromium.
+run on them, and `make watch`. The class is that of `examples/course/`. Terminals are drawn by rich, pages by a
+Chromium.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from grader.author import kit
 from grader.base import language
 from grader.base.paths import ROOT
 from grader.base.results import Graded, Report
@@ -111,17 +110,20 @@ def in_terminal(shown: Report) -> Console:
 
 
 def watched(folder: Path, spoken: str) -> dict[str, Console]:
-    """Two screens of `make watch` in a learner's kit: step 4 saved with the mask upside down, and fixed; then
+    """Two screens of `make watch` in a learner's folder: step 4 saved with the mask upside down, and fixed; then
     step 5 is shown."""
     first_steps(folder / "exercises")
     file = folder / "exercises" / f"{MASK}.py"
-    with Session("exercises", "4", root=folder, KIT_LANG=spoken, COLORTERM="truecolor") as session:
+    surroundings = {"KIT_LANG": spoken, "COLORTERM": "truecolor", "PYTHONPATH": str(ROOT)}
+    with Session("exercises", "4", root=folder, **surroundings) as session:
         done = {"en": "quit", "ko": "종료"}[spoken]
         session.until("✗", "→", POINTS, done)  # the points of the course are known when every step was looked at
+        session.until(done, after=session.shown.rindex("→"))  # the whole of the screen
         wrong = session.screen()
         seen = len(session.shown)
         file.write_text(UPSIDE_DOWN.replace("triu", "tril"), encoding="utf-8")
         session.until("✓", "step05_dropout", done, after=seen)
+        session.until(done, after=session.shown.rindex("step05_dropout"))
         right = session.screen()
         session.press("q")
         session.ended()
@@ -185,16 +187,15 @@ def main() -> None:
         sys.exit("No Chromium was found on the path. Install one, then type: make screenshots")
     IMAGES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch, Grader() as grader:
-        folder, copy = Path(scratch) / "exercises", Path(scratch) / "kit"
+        folder = Path(scratch) / "exercises"
         first_steps(folder)
         core = choice.step_names(None, choice.CORE)
-        kit.build(copy, core)
         for spoken in language.LANGUAGES:
             with language.use(spoken):
                 shown = grader.grade(submission.read(folder), core, device="all", seed=SEED)
                 if [step.status for step in shown.steps[:4]] != ["pass", "pass", "pass", "fail"]:
                     sys.exit("the run is not the one that the pictures are of; type: make grade")
-                consoles = {"grade": in_terminal(shown), **watched(copy, spoken)}
+                consoles = {"grade": in_terminal(shown), **watched(Path(scratch) / spoken, spoken)}
                 for name, console in consoles.items():
                     title = "make grade" if name == "grade" else "make watch"
                     (IMAGES / f"{name}.{spoken}.svg").write_text(svg(console, title), encoding="utf-8")
