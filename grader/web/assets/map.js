@@ -20,7 +20,9 @@ export function drawMap(map, state, kind, place, next) {
   const now = JSON.stringify([state.tracks, kind, place, next?.name]);
   if (now === drawn) return;
   drawn = now;
-  const isElsewhere = place !== shown;
+  // Its row is brought into view, and stays there when labs are added above it; who has scrolled away is left alone.
+  const bottom = map.querySelector(".row[aria-current]")?.getBoundingClientRect().bottom;
+  const follows = place !== shown || (bottom > 0 && bottom < innerHeight + 1);
   shown = place;
   const focused = map.contains(document.activeElement) && document.activeElement.getAttribute("href");
   const folded = new Map([...map.querySelectorAll("details")].map((one) => [one.dataset.track, one.open]));
@@ -52,5 +54,5 @@ export function drawMap(map, state, kind, place, next) {
     ...state.tracks.map(track),
   );
   if (focused) map.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
-  if (isElsewhere) map.querySelector(".row[aria-current]")?.scrollIntoView({ block: "nearest" });
+  if (follows) map.querySelector(".row[aria-current]")?.scrollIntoView({ block: "nearest" });
 }
