@@ -1,8 +1,8 @@
 """`make screenshots`: the pictures of the README, from real runs, in both languages.
 
 The submissions are made here: three steps done, and a mask that is upside down in step 4. `make grade` and the page are
-run on them here, and `make watch` in a fresh learner's kit. The class is that of `examples/course/`. Terminals are
-drawn by rich, pages as WeasyPrint prints them; the course's page alone needs a browser, a Chromium.
+run on them, and `make watch`. The class is that of `examples/course/`. Terminals are drawn by rich, pages by a
+Chromium.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numpy as np
+from PIL import Image
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from grader.author import kit
 from grader.base import language
 from grader.base.paths import ROOT
 from grader.base.results import Graded, Report
@@ -40,7 +39,6 @@ from tests.watched import POINTS, Session
 IMAGES = ROOT / "docs" / "images"
 WIDTH = 80
 SEED = 4
-FOOT = 40  # pixels below the last line of a page
 CELL = 12.2  # the width that rich gives one column
 NARROW = "'Fira Code', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 WIDE = "'Apple SD Gothic Neo', 'Malgun Gothic', 'Noto Sans CJK KR', sans-serif"
@@ -52,20 +50,7 @@ TEXT = re.compile(
 )
 
 
-# As high as what is to be seen of a page, in millimetres. The facts of a run, which WeasyPrint squeezes as no browser
-# does, are laid out more simply.
-SHEETS = {
-    "report": """
-@page { size: 190mm 425mm; margin: 8mm }
-.facts div { display: block !important }
-.facts dt, .facts dd { display: inline !important }
-""",
-    "class": """
-@page { size: 200mm 330mm; margin: 8mm }
-.facts { display: block !important }
-.facts div { display: inline-block !important; margin: 0 2mm 2mm 0 }
-""",
-}
+SEEN = {"report": (880, 1330), "class": (1100, 1400)}  # width and height of the window that looks at a page
 MASK = "step04_causal_mask"
 UPSIDE_DOWN = """import torch
 
@@ -125,17 +110,20 @@ def in_terminal(shown: Report) -> Console:
 
 
 def watched(folder: Path, spoken: str) -> dict[str, Console]:
-    """Two screens of `make watch` in a learner's kit: step 4 saved with the mask upside down, and fixed; then
+    """Two screens of `make watch` in a learner's folder: step 4 saved with the mask upside down, and fixed; then
     step 5 is shown."""
     first_steps(folder / "exercises")
     file = folder / "exercises" / f"{MASK}.py"
-    with Session("exercises", "4", root=folder, KIT_LANG=spoken, COLORTERM="truecolor") as session:
+    surroundings = {"KIT_LANG": spoken, "COLORTERM": "truecolor", "PYTHONPATH": str(ROOT)}
+    with Session("exercises", "4", root=folder, **surroundings) as session:
         done = {"en": "quit", "ko": "종료"}[spoken]
         session.until("✗", "→", POINTS, done)  # the points of the course are known when every step was looked at
+        session.until(done, after=session.shown.rindex("→"))  # the whole of the screen
         wrong = session.screen()
         seen = len(session.shown)
         file.write_text(UPSIDE_DOWN.replace("triu", "tril"), encoding="utf-8")
         session.until("✓", "step05_dropout", done, after=seen)
+        session.until(done, after=session.shown.rindex("step05_dropout"))
         right = session.screen()
         session.press("q")
         session.ended()
@@ -156,20 +144,16 @@ def a_class(grader: Grader) -> str:
     return class_page.html(standings, seed=SEED, submissions="examples/course/submissions")
 
 
-def paper(source: str, kind: str) -> bytes:
-    """The page as it is printed, the top of it as a PNG picture."""
-    # Imported here: no test needs them, and they need Pango.
-    import pypdfium2
-    import weasyprint
-
-    sheet = weasyprint.CSS(string=SHEETS[kind])
-    printed = pypdfium2.PdfDocument(weasyprint.HTML(string=source).write_pdf(stylesheets=[sheet]))[0]
-    drawn = printed.render(scale=2).to_pil()
-    edge = drawn.width // 20  # where the frame of a card may go on with nothing in it
-    inner = np.asarray(drawn)[:, edge:-edge]
-    end = int(np.flatnonzero((inner != inner[-1]).any(axis=(1, 2)))[-1]) + FOOT
+def seen(source: str, kind: str, scratch: Path) -> bytes:
+    """The top of the page as a browser shows it, as a PNG picture of few colours."""
+    file, width, height = scratch / f"{kind}.html", *SEEN[kind]
+    file.write_text(source, encoding="utf-8")
+    with browser.Tab(file.as_uri(), scratch / f"profile-{kind}-{language.current()}", width, height) as tab:
+        tab.until("document.readyState == 'complete'")
+        tab.look(width, min(height, tab.value("document.documentElement.scrollHeight")))
+        tab.picture(file.with_suffix(".png"))
     picture = io.BytesIO()
-    drawn.crop((0, 0, drawn.width, min(drawn.height, end))).quantize(64).save(picture, format="PNG", optimize=True)
+    Image.open(file.with_suffix(".png")).convert("RGB").quantize(128).save(picture, format="PNG", optimize=True)
     return picture.getvalue()
 
 
@@ -182,14 +166,11 @@ def require_korean_font() -> None:
 
 
 def in_browser(folder: Path, spoken: str, scratch: Path) -> None:
-    """The course's page at step 4, as a browser shows it; left as it is where there is none."""
-    if browser.BROWSER is None:
-        print("No Chromium was found on the path: docs/images/course.*.png stay as they are.")
-        return
+    """The course's page at step 4, as a browser shows it."""
     with Session(folder, "4", command="course", terminal=False, KIT_LANG=spoken, BROWSER="true") as session:
         address = re.search(r"http://127\.0\.0\.1:\d+/\S+", session.until("127.0.0.1"))
         assert address is not None
-        with browser.Tab(address[0], scratch / f"profile-{spoken}", 1440, 960) as tab:
+        with browser.Tab(address[0], scratch / f"profile-{spoken}", 1440, 1080) as tab:
             tab.until("document.querySelector('.status.fail') && document.querySelectorAll('.row.pass').length == 3")
             tab.until("document.querySelector('.lesson figure')")
             tab.until("document.querySelectorAll('.map li')[3].querySelector('.lab')")
@@ -202,25 +183,26 @@ def in_browser(folder: Path, spoken: str, scratch: Path) -> None:
 def main() -> None:
     """Draws every picture in each language."""
     require_korean_font()
+    if browser.BROWSER is None:
+        sys.exit("No Chromium was found on the path. Install one, then type: make screenshots")
     IMAGES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch, Grader() as grader:
-        folder, copy = Path(scratch) / "exercises", Path(scratch) / "kit"
+        folder = Path(scratch) / "exercises"
         first_steps(folder)
         core = choice.step_names(None, choice.CORE)
-        kit.build(copy, core)
         for spoken in language.LANGUAGES:
             with language.use(spoken):
                 shown = grader.grade(submission.read(folder), core, device="all", seed=SEED)
                 if [step.status for step in shown.steps[:4]] != ["pass", "pass", "pass", "fail"]:
                     sys.exit("the run is not the one that the pictures are of; type: make grade")
-                consoles = {"grade": in_terminal(shown), **watched(copy, spoken)}
+                consoles = {"grade": in_terminal(shown), **watched(Path(scratch) / spoken, spoken)}
                 for name, console in consoles.items():
                     title = "make grade" if name == "grade" else "make watch"
                     (IMAGES / f"{name}.{spoken}.svg").write_text(svg(console, title), encoding="utf-8")
                 fourth = grader.grade(submission.read(folder), [MASK], device="all", seed=SEED)
-                (IMAGES / f"report.{spoken}.png").write_bytes(paper(page.html(fourth), "report"))
+                (IMAGES / f"report.{spoken}.png").write_bytes(seen(page.html(fourth), "report", Path(scratch)))
                 in_browser(folder, spoken, Path(scratch))
-                (IMAGES / f"class.{spoken}.png").write_bytes(paper(a_class(grader), "class"))
+                (IMAGES / f"class.{spoken}.png").write_bytes(seen(a_class(grader), "class", Path(scratch)))
 
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ def test_who_could_not_be_graded_is_in_no_figure() -> None:
     with language.use("en"):
         graded = [one for one in CLASS if one.score is not None]
         assert sum(one.count for one in class_page.bins(graded)) == len(graded)
-        assert dict(class_page._facts(CLASS, graded, 7))["not graded"] == "1"
+        assert dict(class_page._facts(CLASS, graded))["not graded"] == "1"
     assert "! not graded" in page().text
 
 

@@ -90,6 +90,7 @@ def test_from_a_fresh_start_to_green(folder: Path, opened: Callable[..., tuple[S
     reload and a restart show the same."""
     session, tab = opened(spoken=spoken)
     tab.until("document.querySelector('.lesson h1') && document.querySelector('.status.todo')")
+    assert "NotImplementedError" in tab.value("document.querySelector('.code .about').textContent")  # where to write
     title = tab.value("document.querySelector('.lesson h1').textContent")
     assert title and ("스코어" in title) is (spoken == "ko")
     tab.value("document.querySelector('.hints button').click()")
@@ -129,6 +130,11 @@ def test_a_wrong_and_a_right_save(folder: Path, opened: Callable[..., tuple[Sess
     assert lesson[1] <= picture[0]
     assert tab.value("document.querySelector('.code .about').textContent.includes('def causal_mask')")
     assert tab.value("document.querySelectorAll('.code .k').length") > 3
+    # The diagnosis is above the pictures, which take the place of the same values as text; no line of code is cut.
+    order = "document.querySelector('.said').compareDocumentPosition(document.querySelector('.panels'))"
+    assert tab.value(f"{order} & Node.DOCUMENT_POSITION_FOLLOWING")
+    assert "[[True" not in tab.value("document.querySelector('.lead').innerText")
+    assert tab.value("(one => one.scrollWidth <= one.clientWidth)(document.querySelector('.code'))")
     wrong = tab.value("document.querySelectorAll('.lead .panels svg')[1].outerHTML")
     readable(tab)
     file.write_text(RIGHT.replace("return torch.ones", "return tensor.ones"), encoding="utf-8")
@@ -206,6 +212,8 @@ def test_a_track_is_begun_on_the_page(folder: Path, opened: Callable[..., tuple[
     _session, tab = opened()
     tab.value("import('/assets/course.js').then(page => page.go('/step/16'))")
     tab.until("document.querySelector('.status.away')")
+    row, window = "document.querySelector('.map .row[aria-current]').getBoundingClientRect().bottom", "innerHeight"
+    assert tab.value(f"{row} < {window} + 1")  # the list shows where one is
     tab.value("document.querySelector('.verdict .primary').click()")
     tab.until("document.querySelector('.status.todo')")
     assert (folder / "step16_sinusoidal.py").is_file()

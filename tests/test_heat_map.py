@@ -5,26 +5,21 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
 
 from grader.base.results import Parting
 from grader.report import heat_map
+from grader.report import page as report_page
 from grader.report.heat_map import Drawing, Panel
 
 LARGEST = 1.7976931348623157e308
 READABLE = 4.5  # WCAG's least contrast of text
-# Some of cividis' 256 colours as published, between those that heat_map.py holds.
-PUBLISHED = {
-    10: (0, 42, 95), 30: (22, 55, 112), 50: (52, 69, 108), 70: (73, 83, 108), 90: (92, 97, 110), 110: (109, 111, 114),
-    150: (146, 140, 120), 170: (165, 156, 116), 190: (186, 172, 109), 210: (207, 189, 98), 230: (229, 207, 82),
-    250: (252, 226, 54),
-}  # fmt: skip
-CIVIDIS = [heat_map.colour(number) for number in range(256)]
-SIGNED = [heat_map.colour(number) for number in range(256, 512)]
-LOWEST, HIGHEST = "#00224e", "#fee838"
-NEGATIVE, POSITIVE = "#093e78", "#863404"
+SHADES = range(-heat_map.LEVELS, heat_map.LEVELS + 1)
+PALETTE = (report_page.TEMPLATES / "palette.css").read_text(encoding="utf-8")
+NOTHING, HIGHEST, LOWEST = heat_map.fill(0), heat_map.fill(heat_map.LEVELS), heat_map.fill(-heat_map.LEVELS)
 
 
 def parting(expected: heat_map.Matrix, got: heat_map.Matrix, differs: list[list[bool]] | None = None) -> Parting:
@@ -51,7 +46,7 @@ def cells(panel: Panel) -> dict[tuple[int, int], str]:
     return dict(found)
 
 
-def luminance(colour: heat_map.Colour) -> float:
+def luminance(colour: Sequence[float]) -> float:
     """WCAG's relative luminance."""
     red, green, blue = (
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in (one / 255 for one in colour)
@@ -59,38 +54,50 @@ def luminance(colour: heat_map.Colour) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def test_colours_are_those_published() -> None:
-    """At both ends, and within one level in between."""
-    assert CIVIDIS[0] == (0, 34, 78)
-    assert CIVIDIS[-1] == (254, 232, 56)
-    for number, published in PUBLISHED.items():
-        assert max(abs(a - b) for a, b in zip(CIVIDIS[number], published, strict=True)) <= 1, number
+def by_scheme(name: str) -> tuple[heat_map.Colour, heat_map.Colour]:
+    """A colour of the palette, in light and in dark."""
+    match = re.search(rf"--{name}: light-dark\(#(\w{{6}}), #(\w{{6}})\)", PALETTE)
+    assert match, name
+    light, dark = (tuple(bytes.fromhex(one)) for one in match.groups())
+    return light, dark  # type: ignore[return-value]
 
 
-def test_larger_values_are_lighter() -> None:
-    """On grey paper too; those next to each other may be alike, or differ by a rounding."""
-    lights = [luminance(colour) for colour in CIVIDIS]
-    assert all(after > before for before, after in zip(lights, lights[3:], strict=False))
-    assert all(after > before - 0.0005 for before, after in pairwise(lights))
+def on_paper(shade: int, scheme: int) -> list[float]:
+    """The colour of a shade on a page, light (0) or dark (1)."""
+    page, full = by_scheme("raised")[scheme], by_scheme("series-1" if shade >= 0 else "series-2")[scheme]
+    return [a + (b - a) * abs(shade) / heat_map.LEVELS for a, b in zip(page, full, strict=True)]
 
 
-def test_signed_numbers_are_lightest_at_zero() -> None:
-    """On both sides darker with the distance from 0, blue below it and orange above."""
-    lights = [luminance(colour) for colour in SIGNED]
-    assert all(before < after for before, after in pairwise(lights[:128]))
-    assert all(before > after for before, after in pairwise(lights[128:]))
-    assert all(colour[2] > colour[0] for colour in SIGNED[:100])
-    assert all(colour[0] > colour[2] for colour in SIGNED[156:])
+def test_its_colours_are_those_of_the_palette() -> None:
+    """What a number is read on is computed from the colours of pages; without a palette they are the light ones."""
+    for scheme, colours in enumerate((heat_map.LIGHT, heat_map.DARK)):
+        assert colours == tuple(by_scheme(name)[scheme] for name in ("raised", "series-1", "series-2"))
+    for style, colour in ((heat_map.POSITIVE, heat_map.LIGHT[1]), (heat_map.NEGATIVE, heat_map.LIGHT[2])):
+        assert "#" + bytes(colour).hex() in style
 
 
-def test_numbers_can_be_read_on_every_colour() -> None:
-    """Black or white, whichever has more contrast, and enough of it."""
-    for colour in [*CIVIDIS, *SIGNED]:
-        light = luminance(colour)
-        contrasts = {"#000000": (light + 0.05) / 0.05, "#ffffff": 1.05 / (light + 0.05)}
-        chosen = contrasts[heat_map.ink(colour)]
-        assert chosen == max(contrasts.values()), colour
-        assert chosen >= READABLE, colour
+@pytest.mark.parametrize("scheme", [0, 1])
+def test_numbers_stand_out_more_the_farther_they_are_from_zero(scheme: int) -> None:
+    """On both sides, on a light page darker and on a dark one lighter; blue above 0 and orange below it."""
+    lights = [luminance(on_paper(shade, scheme)) for shade in SHADES]
+    for half in (lights[: heat_map.LEVELS + 1][::-1], lights[heat_map.LEVELS :]):
+        assert all((after > before) is bool(scheme) for before, after in pairwise(half))
+    for shade in SHADES:
+        red, _green, blue = on_paper(shade, scheme)
+        assert abs(shade) < 20 or (blue > red) is (shade > 0)
+
+
+@pytest.mark.parametrize("scheme", [0, 1])
+def test_numbers_can_be_read_on_every_colour(scheme: int) -> None:
+    """In light and in dark, whatever of the two is chosen."""
+    for shade in SHADES:
+        ink = heat_map.ink(shade)
+        name = re.match(r"var\(--([\w-]+), (#\w+)\)", ink)
+        written = by_scheme(name[1])[scheme] if name else tuple(bytes.fromhex(ink[1:]))
+        if name:
+            assert bytes(by_scheme(name[1])[0]).hex() == name[2][1:]  # without a palette: on white
+        high, low = sorted((luminance(written), luminance(on_paper(shade, scheme))), reverse=True)
+        assert (high + 0.05) / (low + 0.05) >= READABLE, shade
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (3, 4), (8, 8), (9, 1), (1, 30), (12, 12), (32, 32)])
@@ -102,7 +109,7 @@ def test_every_cell_has_one_colour(rows: int, columns: int) -> None:
     drawing = drawn(expected, got)
     values = [value for matrix in (expected, got) for line in matrix for value in line if value is not None]
     farthest = max(values, key=abs)
-    ends = {farthest: POSITIVE if farthest > 0 else NEGATIVE} if min(values) < 0 else {}
+    ends = {farthest: HIGHEST if farthest > 0 else LOWEST} if min(values) < 0 else {}
     for matrix, panel in zip((expected, got), drawing.panels, strict=True):
         coloured = cells(panel)
         for row, line in enumerate(matrix):
@@ -120,12 +127,12 @@ def test_the_scale_shows_its_colours_and_both_ends() -> None:
     """Weights from 0 to 1, signed numbers as far to both sides, others from the smallest to the largest; one colour
     where there is one number above 1."""
     for expected, ends, colours in (
-        ([[0.25, 0.5]], ("0", "1"), (LOWEST, HIGHEST)),
-        ([[-1.0, 0.5, 2.0]], ("-2", "2"), (NEGATIVE, POSITIVE)),
-        ([[3.0, 7.0]], ("3", "7"), (LOWEST, HIGHEST)),
-        ([[2.5]], ("2.5", "2.5"), (LOWEST, LOWEST)),
-        ([[True]], ("0", "1"), (LOWEST, HIGHEST)),
-        ([[None]], ("0", "1"), (LOWEST, HIGHEST)),
+        ([[0.25, 0.5]], ("0", "1"), (NOTHING, HIGHEST)),
+        ([[-1.0, 0.5, 2.0]], ("-2", "2"), (LOWEST, HIGHEST)),
+        ([[3.0, 7.0]], ("3", "7"), (NOTHING, HIGHEST)),
+        ([[2.5]], ("2.5", "2.5"), (NOTHING, NOTHING)),
+        ([[True]], ("0", "1"), (NOTHING, HIGHEST)),
+        ([[None]], ("0", "1"), (NOTHING, HIGHEST)),
     ):
         scale = drawn(expected, expected)
         bar = cells(Panel(scale.bar, {}))
@@ -144,8 +151,7 @@ def test_a_weight_has_the_same_colour_wherever_it_stands() -> None:
 def test_colours_of_huge_and_tiny_numbers(size: float) -> None:
     """The middle of a scale is in its middle, however long the scale is."""
     coloured = cells(drawn([[-size, 0.0, size]], [[0.0, 0.0, 0.0]]).panels[0])
-    middle = "#" + bytes(heat_map.colour(384)).hex()
-    assert [coloured[0, column] for column in range(3)] == [NEGATIVE, middle, POSITIVE]
+    assert [coloured[0, column] for column in range(3)] == [LOWEST, NOTHING, HIGHEST]
 
 
 def test_numbers_too_small_to_be_halved() -> None:

@@ -377,7 +377,7 @@ def test_a_page_needs_nothing_else(spoken: str, tmp_path: Path, monkeypatch: pyt
     assert "<script" not in page
     assert "<b>3</b>" not in page
     assert not re.search(r'(src|href)="(?!#|https://arxiv|https://transformer)', page.replace("xlink:", ""))
-    assert "prefers-color-scheme: dark" in page
+    assert "light-dark(" in page
     assert "var(--series-1)" in page
     assert not re.search("#0[01][01]1", page), "a colour that does not follow the page"
     assert (tmp_path / "scale.json").is_file()
@@ -622,11 +622,12 @@ def test_lessons_markdown_is_no_html() -> None:
 
 
 def test_a_heat_map_has_the_colours_of_weights() -> None:
-    """Those that lessons and reports have, of 0 and of 1."""
+    """Those that lessons and reports have: so much of the same colour, and nothing for 0."""
     with lab_plot.drawing(lab_plot.NARROW) as drawing:
         lab_plot.shade(drawing.axes, [[1.0, 0.0], [0.5, math.e / 1000]], largest=1.0)
-    for number in (0, heat_map.LAST):
-        assert "#" + bytes(heat_map.colour(number)).hex() in drawing.svg
+    assert lab_plot.SERIES[0] not in drawing.svg
+    assert drawing.svg.count("var(--series-1)") == 2  # 0, and what is as little, have none
+    assert {float(part) for part in re.findall(r"opacity: ([\d.]+)", drawing.svg)} >= {round(0.5**heat_map.GAMMA, 6)}
 
 
 # --- encoder, decoder and images ---

@@ -77,9 +77,11 @@ def html(standings: Sequence[Standing], *, seed: int, submissions: str, nobodys:
     """The whole page, in the language in use. Links to `pages/` beside it; `nobodys` are files of no student."""
     graded = [standing for standing in standings if standing.score is not None]
     common = findings(graded)
+    # What was changed since a round of grading meets another seed, so that there may be several.
+    seeds = sorted({standing.seed for standing in graded if standing.seed is not None} or {seed})
     shown = min(SHOWN, sum(len(finding.students) > 1 for finding in common) or len(common))
     return environment(TEMPLATES).get_template("class.html.j2").render(
-        **of_pieces(), facts=_facts(standings, graded, seed),
+        **of_pieces(), facts=_facts(standings, graded), seeds=", ".join(map(str, seeds)),
         sentences=_sentences(graded, common), missing_layers=_missing_layers(graded),
         again=_("The same run again: {command}", command=f"python -m grader class {submissions} --seed {seed} --again"),
         common=common[:shown], others=common[shown:], unexplained=unexplained(graded), columns=columns(graded),
@@ -186,7 +188,7 @@ def _wordings(step: str, _language: str) -> dict[str, Wording]:
     return {name: Wording(*map(language.gettext, lines)) for name, lines in texts}
 
 
-def _facts(standings: Sequence[Standing], graded: Sequence[Standing], seed: int) -> list[tuple[str, str]]:
+def _facts(standings: Sequence[Standing], graded: Sequence[Standing]) -> list[tuple[str, str]]:
     scores = [standing.score for standing in graded if standing.score is not None]
     full = sum((standing.score or 0.0) >= standing.max_score for standing in graded)
     total = reports.number(graded[0].max_score) if graded else "0"
@@ -198,9 +200,7 @@ def _facts(standings: Sequence[Standing], graded: Sequence[Standing], seed: int)
             (_("full marks"), str(full)),
         ]
     failed = len(standings) - len(graded)
-    # What was changed since a round of grading meets another seed, so that there may be several.
-    seeds = sorted({report.seed for report in graded if report.seed is not None} or {seed})
-    return [*facts, (_("not graded"), str(failed)), (_("seed"), ", ".join(map(str, seeds)))]
+    return [*facts, (_("not graded"), str(failed))]
 
 
 def _sentences(graded: Sequence[Standing], common: Sequence[CommonMistake]) -> list[str]:

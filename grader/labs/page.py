@@ -59,11 +59,6 @@ def fragment(outcome: LabRun) -> Markup:
     return Markup(_template("lab_body.html.j2", **_values(outcome)))
 
 
-def style() -> Markup:
-    """The style sheet of the pages, between its tags."""
-    return Markup((TEMPLATES / "style.html.j2").read_text(encoding="utf-8"))
-
-
 def _values(outcome: LabRun) -> dict[str, Any]:
     module, results = outcome.lab.module, outcome.bench.results
     judgement = judged.of_run(outcome)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from grader.report import heat_map
+from grader.report.heat_map import GAMMA
 
 INK, QUIET, LINE, PAGE = "#010101", "#020202", "#030303", "#040404"
 SERIES = tuple(f"#0101{number:02x}" for number in range(0x11, 0x19))
@@ -55,11 +55,12 @@ class PlotFigure:
     def colour_bar(self, axes: Any, label: str, largest: float = 1.0) -> None:
         """The scale of `shade`."""
         from matplotlib.cm import ScalarMappable
-        from matplotlib.colors import ListedColormap, Normalize
+        from matplotlib.colors import ListedColormap, Normalize, to_rgba
 
-        shades = ScalarMappable(Normalize(0.0, largest), ListedColormap([_weight(step) for step in range(STEPS + 1)]))
+        steps = [to_rgba(SERIES[0], _part(step)) for step in range(STEPS + 1)]
+        shades = ScalarMappable(Normalize(0.0, largest), ListedColormap(steps))
         bar = self.figure.colorbar(shades, ax=axes, shrink=0.6, aspect=12, label=label, drawedges=False)
-        bar.outline.set_visible(False)
+        bar.outline.set_edgecolor(LINE)
 
 
 @contextmanager
@@ -109,14 +110,14 @@ def line(number: int) -> dict[str, str]:
 
 
 def shade(axes: Any, matrix: Any, largest: float = 1.0) -> None:
-    """A heat map in the colours that weights have everywhere: dark for 0, light for the largest.
+    """A heat map in the colours that weights have everywhere: the page for 0, blue for the largest.
 
     Drawn as boxes and not as an image. Equal neighbours in a row are merged.
     """
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Rectangle
 
-    by_depth: dict[int, list[Any]] = {0: [Rectangle((-0.5, -0.5), len(matrix[0]), len(matrix))]}
+    by_depth: dict[int, list[Any]] = {}
     for row, values in enumerate(matrix):
         column = 0
         depths = [min(STEPS, round(STEPS * float(value) / (largest or 1.0))) for value in values]
@@ -126,15 +127,19 @@ def shade(axes: Any, matrix: Any, largest: float = 1.0) -> None:
                 by_depth.setdefault(depth, []).append(Rectangle((column - 0.5, row - 0.5), length, 1))
             column += length
     for depth, boxes in by_depth.items():
-        axes.add_collection(PatchCollection(boxes, facecolor=_weight(depth), edgecolor="none", antialiased=False))
+        axes.add_collection(
+            PatchCollection(boxes, facecolor=SERIES[0], alpha=_part(depth), edgecolor="none", antialiased=False)
+        )
     axes.set_xlim(-0.5, len(matrix[0]) - 0.5)
     axes.set_ylim(len(matrix) - 0.5, -0.5)
     axes.set_aspect("equal")
+    axes.spines[:].set(visible=True, color=LINE)
     axes.grid(visible=False)
 
 
-def _weight(depth: int) -> str:
-    return "#" + bytes(heat_map.colour(round(heat_map.LAST * depth / STEPS))).hex()
+def _part(depth: int) -> float:
+    """How much of its colour a weight of this depth has, as on every page."""
+    return float((depth / STEPS) ** GAMMA)
 
 
 def _adopted(svg: str, prefix: str) -> str:

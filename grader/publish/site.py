@@ -118,7 +118,7 @@ def collect(spoken: str, folder: Path, drawn: Mapping[Path, Mapping[str, Picture
     pages.menu.append((_("Home"), pages.add("index.md", home.read_text(encoding="utf-8"), home)))
     for name in ("site.css", "site_worker.js"):
         shutil.copy2(TEMPLATES / name, folder / name)
-    for name in ("pictures.css", "pictures.js"):
+    for name in ("palette.css", "pictures.css", "pictures.js"):
         shutil.copy2(PICTURES / name, folder / name)
     for track in tracks.tracks():
         own = [step for step in steps.steps() if step.track == track.name]
@@ -228,7 +228,7 @@ def _configuration(pages: Pages) -> str:
                   "features": ["navigation.indexes", "navigation.footer", "content.code.copy",
                                "search.highlight"]},
         "extra": {"alternate": other, "generator": False},
-        "extra_css": ["site.css", "pictures.css"],
+        "extra_css": ["palette.css", "pictures.css", "site.css"],
         "extra_javascript": ["pictures.js"],  # as a plain script: a page opened from disk may load no module
         "plugins": [{"search": {"lang": [pages.language, "en"] if pages.language != "en" else ["en"]}}, "offline"],
         "markdown_extensions": ["tables", "admonition", "attr_list", "def_list", "pymdownx.superfences",

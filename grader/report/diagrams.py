@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from grader.base.language import gettext as _
 from grader.report import svg
-from grader.report.heat_map import Scale, colour, ink, scale_of, short
+from grader.report.heat_map import Scale, fill, ink, scale_of, short
 from grader.report.pictures import Bars, Numbers, Stream, WeightedSum
 
 LETTER = 7
@@ -95,9 +95,11 @@ def _sum(picture: WeightedSum, place: int, scale: Scale) -> Markup:
 def _vector(x: float, y: float, values: Sequence[float], scale: Scale) -> list[Markup]:
     made = []
     for place, value in enumerate(values):
-        fill, at = colour(scale.shade(value)), x + CELL * place
-        made.append(svg.box(at, y, CELL, CELL, f' fill="#{bytes(fill).hex()}" shape-rendering="crispEdges"'))
-        made.append(svg.text(at + CELL / 2, y + CELL / 2 + 4, short(value), f' fill="{ink(fill)}" font-size="11"'))
+        level, at = scale.shade(value), x + CELL * place
+        style = f' style="{fill(level)}" stroke="currentColor" stroke-opacity=".3" shape-rendering="crispEdges"'
+        made.append(svg.box(at, y, CELL, CELL, style))
+        shown = f' style="fill:{ink(level)}" font-size="11"'
+        made.append(svg.text(at + CELL / 2, y + CELL / 2 + 4, short(value), shown))
     return made
 
 

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from grader.base.language import gettext as _
 from grader.report import svg
-from grader.report.heat_map import BAR, PAGE_INK, Scale, colour, ink, scale_of, short
+from grader.report.heat_map import BAR, PAGE_INK, Scale, fill, ink, scale_of, short
 from grader.report.pictures import Grid, Matrices
 
 LETTER = 7  # the mean width of one, at the size of labels
@@ -21,6 +21,7 @@ LARGEST, NUMBERED, FINE = 40, 26, 36  # side of a cell: at most, the least with 
 MOST_TOLD = 8  # rows and columns of a matrix whose numbers are told to who can't see it
 GAP = 3  # between blocks
 STEP = 2  # of the scale of colours
+LINES = ' stroke="currentColor" stroke-opacity=".15"'  # between cells
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,14 @@ def panels(picture: Matrices, among: Sequence[Matrices] = ()) -> list[Markup]:
 
 def _scale_bar(scale: Scale, x: float, y: float) -> Markup:
     """The colours, with the numbers at both ends."""
-    drawn = (Markup('<path fill="{}" d="{}"/>').format(shade, path) for shade, path in scale.bar.items())
+    drawn = (Markup('<path style="{}" d="{}"/>').format(shade, path) for shade, path in scale.bar.items())
     across = STEP * BAR
     texts = [svg.right(-6, 10, short(scale.low)), svg.left(across + 6, 10, short(scale.high))]
     if scale.low < 0:
         texts.append(svg.text(across / 2, 23, "0", ' font-size="10"'))
     placed = '<g transform="translate({} {})"><g transform="scale({} 12)" shape-rendering="crispEdges">{}</g>{}</g>'
-    inside = Markup("").join(drawn), Markup("").join(texts)
+    edge = svg.box(0, 0, across, 12, ' fill="none" stroke="currentColor" stroke-opacity=".3"')
+    inside = Markup("").join(drawn), edge + Markup("").join(texts)
     return Markup(placed).format(svg.number(x), svg.number(y), STEP, *inside)
 
 
@@ -126,13 +128,13 @@ def _cell(frame: _Frame, row: int, column: int, value: float | bool | None, scal
         return [svg.box(x + 0.5, y + 0.5, cell - 1, cell - 1, ' fill="none" stroke="currentColor" stroke-opacity=".2"')]
     made, shade = [], PAGE_INK
     if value is not None:
-        fill = colour(scale.shade(float(value)))
-        shade = ink(fill)
-        made = [svg.box(x, y, cell, cell, f' fill="#{bytes(fill).hex()}" shape-rendering="crispEdges"')]
+        level = scale.shade(float(value))
+        shade = ink(level)
+        made = [svg.box(x, y, cell, cell, f' style="{fill(level)}"{LINES} shape-rendering="crispEdges"')]
     if cell >= NUMBERED or value is None:
         size = 12 if cell >= FINE else 10 if cell >= 16 else 8
         text = {True: "✓", False: "·"}[value] if isinstance(value, bool) else short(value)
-        made.append(svg.text(x + cell / 2, y + cell / 2 + 4, text, f' fill="{shade}" font-size="{size}"'))
+        made.append(svg.text(x + cell / 2, y + cell / 2 + 4, text, f' style="fill:{shade}" font-size="{size}"'))
     return made
 
 

@@ -17,31 +17,26 @@ from typing import TypeVar
 
 from grader.base.results import Parting
 
-# Cividis (Nuñez, Anderton and Renslow 2018): its lightness increases evenly, so it is readable in grey and with any
-# kind of colour vision. Each of its 256 colours is within one level of the linear interpolation between two of these
-# (number, colour).
-CIVIDIS = (
-    (0, (0, 34, 78)), (18, (0, 47, 109)), (23, (1, 50, 113)), (26, (12, 52, 112)), (32, (26, 56, 111)),
-    (47, (49, 67, 109)), (83, (85, 92, 109)), (130, (126, 125, 120)), (162, (157, 149, 118)), (195, (191, 176, 107)),
-    (224, (222, 201, 88)), (242, (242, 218, 68)), (251, (253, 227, 52)), (255, (254, 232, 56)),
-)  # fmt: skip
-LAST = CIVIDIS[-1][0]
-# Numbers of both signs, as far from white as from 0: below it blue, above it orange, which everybody tells apart. Their
-# colours are numbered on from those of cividis.
-SIGNED = (
-    (256, (9, 62, 120)),
-    (320, (92, 146, 200)),
-    (384, (245, 243, 239)),
-    (448, (226, 140, 70)),
-    (511, (134, 52, 4)),
-)
+# 0 is the paper. A number has the more of a colour the farther it is from 0: blue where it is positive, orange where it
+# is negative, which everybody tells apart. A page has both colours for light and for dark; elsewhere they are these.
+POSITIVE, NEGATIVE = "var(--series-1, #0b62b0)", "var(--series-2, #b8500b)"
+LEVELS = 100
+GAMMA = 0.75  # below 1: small weights are seen
+# The page, positive and negative, by light and by dark, for the contrast of what is written on a colour.
+LIGHT = (255, 255, 255), (11, 98, 176), (184, 80, 11)
+DARK = (26, 31, 38), (107, 177, 255), (255, 163, 92)
 NUMBERED = 8  # most rows and columns of a matrix whose cells show numbers
 NUMBER_WIDTH = 5  # characters that fit into a cell
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 60, 30  # space around a matrix for labels
 NARROWEST = 88  # height of a title
 INSET = 2  # from the edge of a cell to the centre of its outline
 BAR = 48  # steps of the colour scale, each 4 wide: both its numbers fit below the narrowest matrices
-BLACK, WHITE, PAGE_INK = "#000000", "#ffffff", "currentColor"
+PAGE_INK = "currentColor"
+# What is written on a colour, by whether black is read best on it in light and in dark.
+INKS = {
+    (True, False): "var(--on-pale, #000000)", (True, True): "#000000", (False, True): "var(--on-deep, #ffffff)",
+    (False, False): "#ffffff",
+}  # fmt: skip
 
 Value = float | bool | None
 Matrix = list[list[Value]]
@@ -60,7 +55,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Panel:
-    """One matrix: the path of the cells of each colour, and the numbers in each ink."""
+    """One matrix: the path of the cells of each style, and the numbers in each ink."""
 
     areas: dict[str, str]
     numbers: dict[str, list[Number]]
@@ -85,6 +80,15 @@ class Drawing:
     low: str
     high: str
 
+    @property
+    def grid(self) -> str:
+        """A path around the matrix and, where cells are large, between them."""
+        step = self.cell if max(self.rows, self.columns) <= 2 * NUMBERED else 0
+        wide, high = self.columns * self.cell, self.rows * self.cell
+        across = (f"M0 {y}h{wide}" for y in range(step, high, step)) if step else ()
+        down = (f"M{x} 0v{high}" for x in range(step, wide, step)) if step else ()
+        return "".join([f"M0 0h{wide}v{high}h-{wide}z", *across, *down])
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -94,22 +98,19 @@ class Scale:
     low: float
     high: float
 
-    @property
-    def first(self) -> int:
-        """The number of the colour of `low`."""
-        return SIGNED[0][0] if self.low < 0 else 0
-
     def shade(self, value: float) -> int:
-        """The number of the value's colour; the first for all of them when they are equal."""
+        """How much of a colour the value has, from -LEVELS to LEVELS; 0 for all of them when they are equal."""
+        if self.low < 0:
+            return _level(value / self.high)
         whole = self.high / 2 - self.low / 2  # halved: the difference of the largest floats would overflow
-        part = (value / 2 - self.low / 2) / whole if whole else 0.0
-        return self.first + min(int(part * (LAST + 1)), LAST) if math.isfinite(part) else self.first
+        return _level((value / 2 - self.low / 2) / whole if whole else 0.0)
 
     @property
     def bar(self) -> dict[str, str]:
         """The scale itself: the path of the cells of each colour."""
-        steps = range(BAR)
-        return _areas([[self.first + (LAST * step // (BAR - 1) if self.high > self.low else 0) for step in steps]])
+        first = -1.0 if self.low < 0 else 0.0
+        last = 1.0 if self.high > self.low else 0.0
+        return _areas([[_level(first + (last - first) * step / (BAR - 1)) for step in range(BAR)]])
 
 
 def drawing(parting: Parting) -> Drawing:
@@ -145,21 +146,29 @@ def short(value: Value) -> str:
     return next((text for text in texts if len(text) <= NUMBER_WIDTH), texts[-1])
 
 
-def colour(number: int) -> Colour:
-    """A colour of cividis, from 0 for the smallest value to 255 for the largest, or of signed numbers, from 256 to 511:
-    red, green and blue up to 255."""
-    stops = CIVIDIS if number <= LAST else SIGNED
-    (low, start), (high, end) = next(pair for pair in pairwise(stops) if number <= pair[1][0])
-    red, green, blue = (round(a + (b - a) * (number - low) / (high - low)) for a, b in zip(start, end, strict=True))
-    return red, green, blue
+def fill(shade: int) -> str:
+    """The style of a cell with so much of a colour."""
+    return f"fill:{NEGATIVE if shade < 0 else POSITIVE};fill-opacity:{abs(shade) / LEVELS:g}"
 
 
-def ink(colour: Colour) -> str:
-    """Black or white, whichever stands out more on the colour (WCAG's relative luminance)."""
-    parts = [part / 255 for part in colour]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+def ink(shade: int) -> str:
+    """The colour that stands out more on a cell's, black or white, in light and in dark (WCAG's relative luminance)."""
+    return INKS[_is_pale(shade, *LIGHT), _is_pale(shade, *DARK)]
+
+
+def _level(part: float) -> int:
+    """How much of a colour a number has that is this far from 0, of 1."""
+    if not math.isfinite(part):
+        return 0
+    return round(math.copysign(min(abs(part), 1.0) ** GAMMA * LEVELS, part))
+
+
+def _is_pale(shade: int, page: Colour, positive: Colour, negative: Colour) -> bool:
+    part = abs(shade) / LEVELS
+    mixed = [a + (b - a) * part for a, b in zip(page, negative if shade < 0 else positive, strict=True)]
+    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in (one / 255 for one in mixed)]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return BLACK if (luminance + 0.05) / 0.05 >= 1.05 / (luminance + 0.05) else WHITE
+    return (luminance + 0.05) / 0.05 >= 1.05 / (luminance + 0.05)
 
 
 def _cell(largest: int) -> int:
@@ -187,17 +196,17 @@ def _panel(matrix: Matrix, scale: Scale, cell: int) -> Panel:
         for column, (value, shade) in enumerate(zip(line, line_shades, strict=True)):
             if shade is None or numbered:
                 x, y = column * cell + cell // 2, row * cell + cell // 2
-                numbers[PAGE_INK if shade is None else ink(colour(shade))].append(Number(x, y, short(value)))
+                numbers[PAGE_INK if shade is None else ink(shade)].append(Number(x, y, short(value)))
     return Panel(_areas(shades), numbers)
 
 
 def _areas(shades: Sequence[Sequence[int | None]]) -> dict[str, str]:
-    """The path of the cells of each colour, adjacent cells of a row merged; cells without a shade are left out."""
+    """The path of the cells of each style, adjacent cells of a row merged; cells without a shade are left out."""
     paths: dict[str, str] = defaultdict(str)
     for row, line in enumerate(shades):
         for shade, column, length in _runs(line):
             if shade is not None:
-                paths["#" + bytes(colour(shade)).hex()] += f"M{column} {row}h{length}v1h-{length}z"
+                paths[fill(shade)] += f"M{column} {row}h{length}v1h-{length}z"
     return paths
 
 

@@ -69,19 +69,20 @@ class FurtherPictures:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """A picture of each matrix and their colour scale, a description in words, and the same as two tables: captions and
-    rows."""
+    """A picture of each matrix and their colour scale, which a mask has not; a description in words; the same as two
+    tables: captions and rows; and `notes`: what of the description no picture shows."""
 
     panels: list[Markup]
     scale: Markup
     caption: list[str]
     tables: list[tuple[str, list[list[TableCell]]]]
+    notes: list[str]
     further: FurtherPictures | None = None
 
     @property
     def images(self) -> list[str]:
         """The pictures as addresses of images, on white: an untrusted notebook shows no SVG of its own."""
-        return [svg.standalone(panel) for panel in (*self.panels, self.scale)]
+        return [svg.standalone(panel) for panel in (*self.panels, self.scale) if panel]
 
     @property
     def wide(self) -> bool:
@@ -232,8 +233,31 @@ def coded(text: str) -> Markup:
 def heat_map(parting: Parting, name: str, own: str = "") -> HeatMap:
     """The matrices of a parting, drawn on one colour scale; `name` is unique on the page. `own` is what the second one
     is called where the reader is not who made it."""
-    differs = parting.differs
-    count = sum(map(sum, differs))
+    facts, notes = _described(parting)
+    titles = _("expected"), own or _("yours")
+    tables = [
+        (title, [[TableCell(written(value), apart) for value, apart in zip(*lines, strict=True)]
+                 for lines in zip(matrix, parting.differs, strict=True)])
+        for title, matrix in zip(titles, (parting.expected, parting.got), strict=True)
+    ]  # fmt: skip
+    drawn = drawing(parting)
+    panels = [
+        environment().get_template("heat_map.svg.j2").render(
+            drawing=drawn, panel=panel, name=f"{name}-{number}", title=title, description=" ".join(facts),
+            words={"row": _("row"), "column": _("column")},
+        )
+        for number, (panel, title) in enumerate(zip(drawn.panels, titles, strict=True))
+    ]  # fmt: skip
+    is_mask = all(
+        isinstance(value, bool) for matrix in (parting.expected, parting.got) for line in matrix for value in line
+    )
+    scale = "" if is_mask else environment().get_template("heat_scale.svg.j2").render(drawing=drawn)
+    return HeatMap([Markup(panel) for panel in panels], Markup(scale), facts, tables, notes, _further(parting))
+
+
+def _described(parting: Parting) -> tuple[list[str], list[str]]:
+    """What a picture of a parting shows in words, and what of it no picture shows."""
+    count = sum(map(sum, parting.differs))
     row, column = parting.place
     facts = [
         _("{rows} × {columns}: {count} of {total} cells differ (outlined). Rows and columns count from 0.").format(
@@ -245,26 +269,12 @@ def heat_map(parting: Parting, name: str, own: str = "") -> HeatMap:
             got=written(parting.got[row][column]),
         ),
     ]  # fmt: skip
+    notes = []
     if parting.slice:
-        facts.insert(0, _("This shows the slice of the answer at {place}.", place=parting.slice))
+        notes.append(_("This shows the slice of the answer at {place}.", place=parting.slice))
     if any(value is None for matrix in (parting.expected, parting.got) for line in matrix for value in line):
-        facts.append(_("× stands for infinity or NaN."))
-    titles = _("expected"), own or _("yours")
-    tables = [
-        (title, [[TableCell(written(value), apart) for value, apart in zip(*lines, strict=True)]
-                 for lines in zip(matrix, differs, strict=True)])
-        for title, matrix in zip(titles, (parting.expected, parting.got), strict=True)
-    ]  # fmt: skip
-    drawn = drawing(parting)
-    panels = [
-        environment().get_template("heat_map.svg.j2").render(
-            drawing=drawn, panel=panel, name=f"{name}-{number}", title=title, description=" ".join(facts),
-            words={"row": _("row"), "column": _("column")},
-        )
-        for number, (panel, title) in enumerate(zip(drawn.panels, titles, strict=True))
-    ]  # fmt: skip
-    scale = environment().get_template("heat_scale.svg.j2").render(drawing=drawn)
-    return HeatMap([Markup(panel) for panel in panels], Markup(scale), facts, tables, _further(parting))
+        notes.append(_("× stands for infinity or NaN."))
+    return facts + notes, notes
 
 
 def _further(parting: Parting) -> FurtherPictures | None:

@@ -29,7 +29,7 @@ from grader.base.results import (
 
 CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f]|{OBEYED.pattern}")
 COMMAND = re.compile(r"^(\s*)(::|##\[)", re.MULTILINE)  # a runner of workflows obeys it
-OURS = re.compile(r"^(\s*)(?=[✓✗⏱↷])", re.MULTILINE)  # what a line of the grader's own begins with
+OURS = re.compile(r"^(\s*)(?=[✓✗◷↷])", re.MULTILINE)  # what a line of the grader's own begins with
 LABEL = re.compile(r"^(\S+)( {2,})(?=\S)")
 OUTPUT_LINES = 10
 TABLE_COLUMNS = 4  # of a matrix whose numbers are shown next to the expected ones, within 80 columns
@@ -40,7 +40,7 @@ SHADES = ("color(17)", "color(18)", "color(19)", "color(20)", "color(21)")  # fr
 MARKS: dict[Status, tuple[str, str]] = {
     "pass": ("✓", "green"),
     "fail": ("✗", "red"),
-    "timeout": ("⏱", "red"),
+    "timeout": ("◷", "red"),
     "error": ("!", "magenta"),
     "skipped": ("↷", "yellow"),
     "todo": ("·", "dim"),
@@ -158,7 +158,7 @@ def steps_table(report: Report) -> Table:
     for step in report.steps:
         mark, style = MARKS[step.status]
         table.add_row(
-            step.name, step.title, f"{number(step.score)} / {number(step.max_score)}",
+            step.name, step.title.partition(":")[0], f"{number(step.score)} / {number(step.max_score)}",
             Text(f"{mark} {status_word(step.status, step.blocked_by)}", style),
         )  # fmt: skip
     table.add_section()

@@ -76,6 +76,7 @@ class LabRoutes:
         if page is None or not page.is_file():
             return JSONResponse({}, 404)
         text = REFRESHES.sub("", page.read_text(encoding="utf-8"))  # this page shows it again when there is more
+        text = text.replace("<body>", '<body class="inside">', 1)  # the lab and its question stand beside it
         return HTMLResponse(text, headers={"Content-Security-Policy": POLICY})
 
     async def _start(self, request: Request) -> Response:

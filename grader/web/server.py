@@ -68,7 +68,7 @@ class PageServer:
         own = [
             Route("/enter", self._enter),
             Route("/events", self.events.stream),
-            Route("/assets/pictures.js", lambda request: FileResponse(report_page.TEMPLATES / "pictures.js")),
+            *(Route(f"/assets/{name}", _shared(name)) for name in ("pictures.js", "palette.css")),
             Mount("/assets", StaticFiles(directory=ASSETS)),
         ]
         app = Starlette(routes=[*own, *routes], exception_handlers={Exception: self._failed})
@@ -206,6 +206,10 @@ class Events:
 def cookie_name(port: int) -> str:
     """The name of a session's cookie: browsers keep one jar for all ports of a host."""
     return f"course-{port}"
+
+
+def _shared(name: str) -> Callable[[Request], Response]:
+    return lambda request: FileResponse(report_page.TEMPLATES / name)
 
 
 def _listener(port: int) -> socket.socket:

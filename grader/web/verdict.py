@@ -16,6 +16,7 @@ from grader.base.results import CheckResult, StepResult, leading
 from grader.base.syntax import parsed
 from grader.report import page as report_page
 from grader.report import terminal as reports
+from grader.report.page import Block, CheckView
 from grader.web.server import TEMPLATES
 
 # The classes of the style sheet; the first whose kind of token contains a token's is taken.
@@ -40,24 +41,43 @@ def html(step: str, title: str, file: Path, source: str, result: StepResult | No
     """What a step's column shows; `calm` says why the file is not graded yet. Text of a learner's is escaped."""
     check = leading(result.checks) if result and not calm else None
     shown = file.parent.name + "/" + file.name
+    view = report_page.view(result) if result else None
+    lead = view.failing[0] if view and check and view.failing else None
+    before, behind = _around_picture(lead) if lead else ([], [])
     return report_page.environment(TEMPLATES).get_template("step_verdict.html.j2").render(
         **report_page.of_pieces(), name=step, title=title, file=shown, result=result, calm=calm.partition("\n"),
-        view=report_page.view(result) if result else None, parts=reports.parts(result) if result else "",
+        view=view, before=before, behind=behind, parts=reports.parts(result) if result else "",
         lines=listing(source, check, _calm_line(calm, source)), source=source,
-        lead=check, others=_others(result, check) if result and check else 0,
+        lead=lead, others=_others(result, check) if result and check else 0,
     )  # fmt: skip
 
 
 def listing(source: str, check: CheckResult | None, fault: int = 0) -> list[CodeLine]:
     """The file in colours, with the lines that a failing check is about, and the one that raised what it got."""
     blamed = check.about if check and check.status in ("fail", "timeout") else ""
-    first, body, last = _definition(source, blamed)
     if check and not fault:
         fault = _raised_at(check)
+    first, body, last = _definition(source, blamed) if blamed or fault else _to_write(source)
     return [
         CodeLine(number, text, first <= number <= last, number == fault, number == body)
         for number, text in enumerate(highlighted(source), 1)
     ]
+
+
+def _around_picture(check: CheckView) -> tuple[list[Block], list[Block]]:
+    """What is said before the picture of what was expected and what it got, and behind it. The diagnosis comes first; a
+    picture of the whole answer takes the place of its text."""
+    said = [pair for block in check.blocks for pair in block.pairs if not pair.code]
+    blocks = [
+        Block(block.kind, [pair for pair in block.pairs if pair.code], block.lines)
+        for block in check.blocks
+        if block.lines or any(pair.code for pair in block.pairs)
+    ]
+    first = [Block("pairs", said, [])] if said else []
+    if check.heat_map is None or not blocks or blocks[0].kind != "pairs":
+        return first + blocks, []
+    shown = blocks[0].pairs if check.heat_map.notes else blocks[0].pairs[:1]
+    return [*first, Block("pairs", shown, [])], blocks[1:]
 
 
 def highlighted(source: str) -> list[Markup]:
@@ -88,6 +108,13 @@ def _definition(source: str, name: str) -> tuple[int, int, int]:
             behind = node.body[1:] if ast.get_docstring(node) is not None else node.body
             return node.lineno, (behind or node.body)[0].lineno, node.end_lineno or node.lineno
     return 0, 0, -1
+
+
+def _to_write(source: str) -> tuple[int, int, int]:
+    """The first line that waits for the learner's code, as `_definition` names lines."""
+    lines = enumerate(source.splitlines(), 1)
+    number = next((number for number, text in lines if text.strip() == "raise NotImplementedError"), 0)
+    return number, number, number or -1
 
 
 def _raised_at(check: CheckResult) -> int:

@@ -57,7 +57,8 @@ function show() {
     place = made(kind, name);
   }
   place.update(state);
-  drawMap(map, state, kind, name, toDo());
+  const isDone = kind === "step" && steps().find((step) => step.name === name).status === "pass";
+  drawMap(map, state, kind, name, toDo(isDone ? name : null)); // after green, what the button leads to
   drawBar();
   document.title = `${place.title(state)} · ${t("Attention from scratch")}`;
 }

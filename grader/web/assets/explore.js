@@ -40,7 +40,7 @@ class Explore {
   // --- what stands on the page ---
   #build() {
     this.weights = el("select", { id: "look-weights", onchange: () => { this.chosen = this.asked = null; this.#refresh(this.#model().sample); } });
-    this.text = el("textarea", { id: "look-text", rows: 3, maxlength: 16000, spellcheck: "false", oninput: () => this.#soon("typing", TYPING, () => this.#refresh()) });
+    this.text = el("textarea", { id: "look-text", rows: 2, maxlength: 16000, spellcheck: "false", oninput: () => this.#soon("typing", TYPING, () => this.#refresh()) });
     this.note = el("p", { class: "look-note", role: "status" });
     this.whose = el("details", { class: "look-whose" });
     this.write = el("button", { type: "button", class: "primary", onclick: () => this.#write() }, t("Generate"));

@@ -14,11 +14,16 @@ export const effort = ({ effort: said, difficulty }) => said && el("span", { cla
   said.replace(/[●○]+/, ""), el("span", { "aria-hidden": "true" }, said.replace(/[^●○]+/, "")), unseen(t("Difficulty: {number} of 3", { number: difficulty })));
 
 let drawn = "";
+let shown = null; // the place whose row was last brought into view
 
 export function drawMap(map, state, kind, place, next) {
   const now = JSON.stringify([state.tracks, kind, place, next?.name]);
   if (now === drawn) return;
   drawn = now;
+  // Its row is brought into view, and stays there when labs are added above it; who has scrolled away is left alone.
+  const bottom = map.querySelector(".row[aria-current]")?.getBoundingClientRect().bottom;
+  const follows = place !== shown || (bottom > 0 && bottom < innerHeight + 1);
+  shown = place;
   const focused = map.contains(document.activeElement) && document.activeElement.getAttribute("href");
   const folded = new Map([...map.querySelectorAll("details")].map((one) => [one.dataset.track, one.open]));
   const link = (path, current, name, ...inside) =>
@@ -49,4 +54,5 @@ export function drawMap(map, state, kind, place, next) {
     ...state.tracks.map(track),
   );
   if (focused) map.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  if (follows) map.querySelector(".row[aria-current]")?.scrollIntoView({ block: "nearest" });
 }

@@ -37,7 +37,7 @@ export class StepPlace {
   async read() {
     const { html: text, hints, ...said } = await get(`/data/lesson/${this.name}`);
     this.lesson.replaceChildren(
-      said.effort && el("p", { class: "kind" }, effort(said)),
+      el("p", { class: "kind small" }, t("Step {number}", { number: Number(this.name.slice(4, 6)) }), " · ", effort(said)),
       html(text || `<p>${t("There is no lesson for this step.")}</p>`));
     this.drawHints(hints);
   }
@@ -82,7 +82,8 @@ export class StepPlace {
     for (const one of this.verdict.querySelectorAll("details[data-key]")) if (open.has(one.dataset.key)) one.open = open.get(one.dataset.key);
     const code = this.verdict.querySelector(":scope > .code");
     const line = [".fault", ".body", ".about"].map((one) => code?.querySelector(one)).find(Boolean);
-    if (line) code.scrollTop = line.offsetTop - code.clientHeight / 3;
+    // As soon as it is seen: on a phone that is later.
+    if (line) new ResizeObserver(() => { code.scrollTop = line.offsetTop - code.clientHeight / 3; }).observe(code);
   }
 
   // A save of another step: a link to it, and the page stays where its reader is.

@@ -216,7 +216,7 @@ def pictures(results: Results) -> list[Plot]:
             drawing.axes.set_xlabel(_("key"))
             drawing.axes.set_ylabel(_("query"))
             drawing.colour_bar(drawing.axes, _("weight"))
-        alt = _("A row for each word, a column for each word that it looks at; light where it looks.")
+        alt = _("A row for each word, a column for each word that it looks at; blue where it looks.")
         title = _("The head that hears the negation: “{review}”").format(review=written(words))
         made.append(Plot(title, drawing.svg, alt))
     return made

@@ -187,7 +187,7 @@ def _map(name: str, source: Sentence, target: Sentence, weights: Tensor) -> Plot
         drawing.axes.set_yticks(range(len(target)), target)
         drawing.axes.set_xlabel(_("source"))
         drawing.axes.set_ylabel(_("written"))
-    alt = _("A row for each word that is written, a column for each word of the source; light where it looked.")
+    alt = _("A row for each word that is written, a column for each word of the source; blue where it looked.")
     return Plot(_("{direction}: where each written word looks").format(direction=name), drawing.svg, alt)
 
 

@@ -204,7 +204,7 @@ def _looks(shown: Drawing, caption: Sentence, weights: Tensor) -> Plot:
             for spine in axes.spines.values():
                 spine.set_visible(True)
         drawing.colour_bar(drawing.axes, _("weight"), float(weights.max()))
-    alt = _("The image once for each word, its patches light where the word looks.")
+    alt = _("The image once for each word, its patches blue where the word looks.")
     return Plot(_("Which patches each word looks at when it is written"), drawing.svg, alt)
 
 
