@@ -238,7 +238,8 @@ STRANGERS = {
     "a sum of NaN that passes, and is rounded to halves": (
         "step13_patterns",
         "def validate_attention(weights, tolerance=1e-5):\n"
-        "    return {\n        'not_finite': ~torch.isfinite(weights).all(-1),\n        'negative': (weights < 0).any(-1),\n"
+        "    return {\n        'not_finite': ~torch.isfinite(weights).all(-1),\n"
+        "        'negative': (weights < 0).any(-1),\n"
         "        'above_one': (weights > 1 + tolerance).any(-1),\n"
         "        'sum': (weights.sum(-1) - 1).abs() > tolerance,\n    }\n",
         {"nan_sum_passes + half_precision_sums"},
