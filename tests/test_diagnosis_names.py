@@ -234,6 +234,46 @@ STRANGERS = {
         "    weights = scores.softmax(-2)\n    return weights @ value, weights\n",
         {"softmax_over_queries"},
     ),
+    # Two faults in one answer, each of which another check shows.
+    "a sum of NaN that passes, and is rounded to halves": (
+        "step13_patterns",
+        "def validate_attention(weights, tolerance=1e-5):\n"
+        "    return {\n        'not_finite': ~torch.isfinite(weights).all(-1),\n"
+        "        'negative': (weights < 0).any(-1),\n"
+        "        'above_one': (weights > 1 + tolerance).any(-1),\n"
+        "        'sum': (weights.sum(-1) - 1).abs() > tolerance,\n    }\n",
+        {"nan_sum_passes + half_precision_sums"},
+    ),
+    "topk of what there is": (
+        "step13_patterns",
+        "def top_attended(weights, k):\n    return torch.topk(weights, min(k, weights.shape[-1]))\n",
+        {"equals_left_to_topk"},
+    ),
+    "the width of the input shared out, with an error of a helper": (
+        "step15_costs",
+        "def heads_fit(width, heads):\n    if width % heads:\n        raise ValueError('no')\n\n\n"
+        "def multi_head_attention_parameters(d_in, d_out, num_heads, qkv_bias=False):\n"
+        "    heads_fit(d_in, num_heads)\n"
+        "    return 3 * (d_in + qkv_bias) * d_out + (d_out + 1) * d_out\n",
+        {"input_shared_out_among_heads"},
+    ),
+    # A bias that was forgotten would be missing with `qkv_bias` as well, where this passes.
+    "a bias that follows those of the other layers": (
+        "step15_costs",
+        "def multi_head_attention_parameters(d_in, d_out, num_heads, qkv_bias=False):\n"
+        "    assert d_out % num_heads == 0\n"
+        "    return 3 * (d_in + qkv_bias) * d_out + (d_out + qkv_bias) * d_out\n",
+        {"output_bias_follows_qkv_bias"},
+    ),
+    "a path by way of two floats": (
+        "step15_costs",
+        "def layer_costs(layer, n, d, k=3, r=128):\n    import math\n"
+        "    if layer == 'self-attention':\n        return n * n * d, 1, 1\n"
+        "    if layer == 'recurrent':\n        return n * d * d, n, n\n"
+        "    if layer == 'convolutional':\n        return k * n * d * d, 1, max(1, math.ceil(math.log(n, k)))\n"
+        "    if layer == 'restricted':\n        return r * n * d, 1, math.ceil(n / r)\n    raise ValueError(layer)\n",
+        {"floating_logarithm + path_through_a_float"},
+    ),
 }
 every_stranger = pytest.mark.parametrize(("step", "code", "names"), STRANGERS.values(), ids=STRANGERS.keys())
 

@@ -198,7 +198,7 @@ class Diagnostician:
 
         The checks that are meant to catch it, or both of its parts, allow no exception.
         """
-        explained: list[tuple[Misconception, int]] = []
+        explained: list[tuple[Misconception, int, int]] = []
         names = {other.name for other in failing}
         for wrong in self._matching(candidates, question, names):
             # A check that another name fails says nothing about what this one would have answered.
@@ -216,9 +216,10 @@ class Diagnostician:
             }
             related = names - silent - random
             if len(related & alike) >= SHARE * len(related) and not own & (related - alike):
-                explained.append((wrong, len(alike)))
-        most = max((count for _wrong, count in explained), default=0)
-        best = [wrong for wrong, count in explained if count == most]
+                explained.append((wrong, len(alike), len(refusing - names)))
+        # Of those that explain as much, the ones that the least speaks against: of the checks that the student passes.
+        most = max(((alike, -passed) for _wrong, alike, passed in explained), default=None)
+        best = [wrong for wrong, alike, passed in explained if (alike, -passed) == most]
         if len(best) > 1 and question.answers and question.answers[-1].due_error:
             return [wrong for wrong in best if self.witness.exactly(wrong, question)] or best
         return best

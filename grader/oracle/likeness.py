@@ -174,12 +174,13 @@ def said_by(raised: Raised, call: Call) -> tuple[str, str]:
 
 
 def _by_itself(raised: Raised, call: Call) -> bool:
-    """Whether the code that was called raised an error, and nothing that it called. A wrong way of a catalogue raises
-    itself what its own file raises, and not what the reference does."""
+    """Whether the code that was called raised an error, or a helper of its own, and no model that it called. A wrong
+    way of a catalogue raises itself what its own file raises, and not what a class of the reference does."""
+    if raised.function not in OF_A_CLASS:
+        return True
     if OF_A_SOLUTION in raised.file:
         return bool(OF_A_CATALOGUE.search(raised.file))
-    is_of_class = call.handle is not None or call.name[:1].isupper()
-    return raised.function in (OF_A_CLASS if is_of_class else (call.name,))
+    return call.handle is not None or call.name[:1].isupper()
 
 
 def _same_error(call: Call, mine: Raised | None, theirs: Raised | None) -> bool:
