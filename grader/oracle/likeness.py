@@ -170,8 +170,9 @@ def _kind(leaf: Any) -> Any:
 
 def said_by(raised: Raised, call: Call) -> tuple[str, str]:
     """What two errors must share to be the same: type and message, without what varies between runs or between
-    implementations of the same mistake: of a number of dimensions that nothing was written for, only that. Of an error that is raised on purpose, which everybody words differently, only
-    who raised it: the code that was called, or something beneath it, as a model that is given too many tokens."""
+    implementations of the same mistake; of a number of dimensions that nothing was written for, only that. Of an error
+    that is raised on purpose, which everybody words differently, only who raised it: the code that was called, or
+    something beneath it, as a model that is given too many tokens."""
     if ON_PURPOSE.search(raised.source):
         return "", "" if _by_itself(raised, call) else "beneath " + "".join(raised.shapes[:1]).partition(": ")[2]
     if DIMENSIONS.search(raised.message):
