@@ -231,11 +231,9 @@ def sums_to_one(weights: Tensor, dim: int = -1, tolerance: float = 1e-5) -> None
     far = ~((sums - 1).abs() <= tolerance)
     if bool(far.any()):
         place = [int(index) for index in far.nonzero()[0]]
-        raise CheckFailed(
-            _("The weights of slice {place} sum to {sum}; they should sum to 1.").format(
-                place=place, sum=show_number(sums[tuple(place)])
-            )
-        )
+        of_one = _("The weights of slice {place} sum to {sum}; they should sum to 1.")
+        sentence = of_one if place else _("The weights sum to {sum}; they should sum to 1.")
+        raise CheckFailed(sentence.format(place=place, sum=show_number(sums[tuple(place)])))
 
 
 def future_has_no_effect(theirs: Handle, x: Tensor) -> None:

@@ -25,6 +25,10 @@ ON_PURPOSE = re.compile(r"(^|:\s*)(raise|assert)\b")  # a line that raises delib
 OF_A_SOLUTION, OF_A_CATALOGUE = "solutions", re.compile("misconceptions|mistakes")
 OF_A_CLASS = ("__init__", "forward", "__call__")
 ADDRESS = re.compile(r"0x[0-9a-f]+")
+# A tensor of more or fewer dimensions than the code was written for: which operation met it first says nothing.
+DIMENSIONS = re.compile(
+    r"Dimension out of range|number of dimensions|must be a [123]D tensor|values to unpack|expects a tensor with <= \d"
+)
 # What the responder says about a tensor on another device: where it was made is the mistake, and not which op met it
 # first, or with how many leading dimensions of size 1.
 STRAY = re.compile(r"(on the same device, but )\w+ (got one on meta and one of shape \()(?:1, )*")
@@ -165,11 +169,14 @@ def _kind(leaf: Any) -> Any:
 
 
 def said_by(raised: Raised, call: Call) -> tuple[str, str]:
-    """What two errors must share to be the same: type and message, without the parts that vary between runs or between
-    implementations of the same mistake. Of an error that is raised on purpose, which everybody words differently, only
-    who raised it: the code that was called, or something beneath it, as a model that is given too many tokens."""
+    """What two errors must share to be the same: type and message, without what varies between runs or between
+    implementations of the same mistake; of a number of dimensions that nothing was written for, only that. Of an error
+    that is raised on purpose, which everybody words differently, only who raised it: the code that was called, or
+    something beneath it, as a model that is given too many tokens."""
     if ON_PURPOSE.search(raised.source):
         return "", "" if _by_itself(raised, call) else "beneath " + "".join(raised.shapes[:1]).partition(": ")[2]
+    if DIMENSIONS.search(raised.message):
+        return "", "dimensions"
     return raised.type, STRAY.sub(r"\1\2", ADDRESS.sub("0x", raised.message))
 
 
