@@ -27,7 +27,8 @@ OF_A_CLASS = ("__init__", "forward", "__call__")
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 # What the responder says about a tensor on another device: where it was made is the mistake, and not which op met it
 # first, or with how many leading dimensions of size 1.
-STRAY = re.compile(r"(on the same device, but )\w+ (got one on meta and one of shape \()(?:1, )*")
+STRAY = re.compile(r"(on the same device, but )\w+ (got one on meta and one of shape \()(?:1, )*([\d, ]*?),?\)")
+VARIABLE = re.compile(r"(variable) '\w+'")  # everybody calls theirs something else
 
 
 def size_measured(answers: list[Exchange]) -> int:
@@ -170,7 +171,11 @@ def said_by(raised: Raised, call: Call) -> tuple[str, str]:
     who raised it: the code that was called, or something beneath it, as a model that is given too many tokens."""
     if ON_PURPOSE.search(raised.source):
         return "", "" if _by_itself(raised, call) else "beneath " + "".join(raised.shapes[:1]).partition(": ")[2]
-    return raised.type, STRAY.sub(r"\1\2", ADDRESS.sub("0x", raised.message))
+    return raised.type, _without_names(raised.message)
+
+
+def _without_names(message: str) -> str:
+    return VARIABLE.sub(r"\1", STRAY.sub(r"\1\2\3)", ADDRESS.sub("0x", message)))
 
 
 def _by_itself(raised: Raised, call: Call) -> bool:
