@@ -288,8 +288,8 @@ def with_values(
 
 
 def fitting(implementation: Implementation, values: dict[str, Tensor], name: str, *args: Any) -> Handle:
-    """A module `name(*args)` in eval, with these parameters as far as it has them and with its own for the others: where
-    a check is about something else, a bias too few costs nothing."""
+    """A module `name(*args)` in eval, with these parameters as far as it has them and with its own for the others: a
+    bias too few costs nothing where a check is about something else."""
     module: Handle = getattr(implementation, name)(*args)
     own = module.parameters()
     given = {name: value for name, value in values.items() if name in own and own[name].shape == value.shape}

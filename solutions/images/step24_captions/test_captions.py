@@ -138,7 +138,10 @@ def test_no_word_sees_the_next(student: Implementation, reference: Implementatio
             )
             gap = float(moved[:, :first_changed].max())
             holds(gap <= 1e-4, sentence.format(changed=first_changed, gap=gap))
-            sentence = _("Words {changed} and later of the caption were changed, and one of their own logits did not.")
+            sentence = _(
+                "Words {changed} and later of the caption were changed, and the logits of one of them stayed as they "
+                "were."
+            )
             holds(moved[:, first_changed:].min() >= SOME_EFFECT, sentence.format(changed=first_changed))
 
 
