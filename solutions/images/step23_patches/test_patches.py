@@ -132,6 +132,10 @@ def test_what_does_not_fit_is_an_error(student: Implementation, reference: Imple
         reason = _("{count} patches of side {side} do not fill an image of {height} × {width}")
         said = reason.format(count=6, side=2, height=height, width=width)
         must_raise(partial(student.unpatchify, patches, 2, height, width), said)
+    # As many numbers as an image of one channel less would have: no reshape notices the rest.
+    for height, width in ((4, 7), (7, 4)):
+        said = reason.format(count=6, side=2, height=height, width=width)
+        must_raise(partial(student.unpatchify, draw.normal(2, 6, 28), 2, height, width), said)
 
 
 @points(0.5)
