@@ -37,7 +37,6 @@ WIDE = 32  # numbers per word where dropout is counted: that none or all of them
 ROWS = 1000
 SOME = 4  # of them show what is computed in eval mode
 BOS = 2
-SOME_EFFECT = 1e-4  # at least, of a word on its own logits
 NEVER = WORDS - 1  # an id that no model here writes: its logit is far below the others
 
 ATTEMPTS = 20
@@ -122,12 +121,19 @@ def test_model_agrees_with_fresh_draws(student: Implementation, reference: Imple
 def test_no_word_sees_the_next(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """ImageCaptioning: no word of the caption sees a later one; each sees itself and all before it."""
     given = WORDS, 6, 2, 2, 8, FEATURES, 6, 0.0
-    values = draw.parameters(reference.ImageCaptioning(*given).outline())
+    ours = reference.ImageCaptioning(*given)
+    # Biases of the projections have checks of their own: without one a model gives the same here.
+    values = {
+        name: value * 0 if name in ("image_encoder.bias", "output_projection.bias") else value
+        for name, value in draw.parameters(ours.outline()).items()
+    }
+    ours.load_parameters(values, evaluating=True)
     theirs = fitting(student, values, "ImageCaptioning", *given)
     for regions, mode in ((4, theirs.train), (5, theirs.eval)):
         mode()  # without dropout they are alike
         features, ids = draw.normal(3, regions, FEATURES, scale=2.0), draw.integers(0, WORDS, 3, 5)
-        before = _in_eval(theirs(features, ids), (3, 5, WORDS))
+        got = theirs(features, ids)
+        before = _in_eval(got, (3, 5, WORDS))
         for first_changed in (1, 4):
             changed = ids.clone()
             changed[:, first_changed:] = (ids[:, first_changed:] + 1) % WORDS
@@ -138,11 +144,7 @@ def test_no_word_sees_the_next(student: Implementation, reference: Implementatio
             )
             gap = float(moved[:, :first_changed].max())
             holds(gap <= 1e-4, sentence.format(changed=first_changed, gap=gap))
-            sentence = _(
-                "Words {changed} and later of the caption were changed, and the logits of one of them stayed as they "
-                "were."
-            )
-            holds(moved[:, first_changed:].min() >= SOME_EFFECT, sentence.format(changed=first_changed))
+        agree(got, ours(features, ids), terms=1024)
 
 
 @points(0.5)
