@@ -47,6 +47,10 @@ def test_fingerprints(first: object, second: object, alike: bool) -> None:
     )
 
 
+UNBOUND = "cannot access local variable '{}' where it is not associated with a value"
+STRAY = "Expected all tensors to be on the same device, but {} got one on meta and one of shape ({}) on cpu"
+
+
 @pytest.mark.parametrize(
     ("first", "second", "last", "alike"),
     [
@@ -56,6 +60,12 @@ def test_fingerprints(first: object, second: object, alike: bool) -> None:
         (Raised("ValueError", "no", source="if p > 1: raise ValueError"),
          Raised("ValueError", "yes", source="if p > 1: raise_it()"), True, False),
         (Raised("RuntimeError", "sizes 2 and 3"), Raised("RuntimeError", "sizes 2 and 4"), True, False),
+        (Raised("RuntimeError", STRAY.format("embedding", "3,")),
+         Raised("RuntimeError", STRAY.format("add", "1, 3")), True, True),
+        (Raised("RuntimeError", STRAY.format("add", "3,")),
+         Raised("RuntimeError", STRAY.format("add", "3, 3")), True, False),
+        (Raised("UnboundLocalError", UNBOUND.format("weights")),
+         Raised("UnboundLocalError", UNBOUND.format("w")), True, True),
         (Raised("RuntimeError", "sizes 2 and 3"), Raised("ValueError", "p is 2"), False, True),
     ],
 )  # fmt: skip

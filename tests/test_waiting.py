@@ -14,7 +14,7 @@ from grader.calls.call import Call, Load
 from grader.calls.codec import decode_call, encode_call
 from grader.calls.framing import PREFIX
 from grader.calls.responder import Responder
-from grader.checks.assertions import Draw, Implementation, agree, must_raise, twins
+from grader.checks.assertions import Draw, Implementation, agree, fitting, must_raise, twins
 from grader.checks.backends import LocalBackend
 from grader.checks.trial import Verdict, run_check
 from grader.judge.worker_backend import WorkerBackend
@@ -93,6 +93,31 @@ def test_parameters_of_other_names_are_named() -> None:
     assert verdict.status == "fail"
     assert verdict.message.startswith("called    Part()")
     assert "lin.weight" in verdict.message
+
+
+class Biasless(nn.Module):
+    """The layer without its bias."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(2, 2, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The product alone."""
+        return self.linear(x)
+
+
+def fitted(student: Implementation, reference: Implementation, draw: Draw) -> None:
+    values = {"linear.weight": draw.normal(2, 2), "linear.bias": torch.zeros(2)}
+    theirs, ours = fitting(student, values, "Part"), fitting(reference, values, "Part")
+    x = draw.normal(3, 2)
+    agree(theirs(x), ours(x), terms=4)
+
+
+@pytest.mark.parametrize(("check", "status"), [(fitted, "pass"), (loaded, "fail")])
+def test_parameters_as_far_as_they_fit(check: Any, status: str) -> None:
+    """What a check is not about may have a bias too few."""
+    assert verdict_on(Biasless, check).status == status
 
 
 class Unmade(nn.Module):

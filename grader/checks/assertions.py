@@ -43,6 +43,7 @@ __all__ = [
     "deadline",
     "drawn_as",
     "exactly",
+    "fitting",
     "future_has_no_effect",
     "gradients_arrive",
     "holds",
@@ -288,6 +289,16 @@ def with_values(
     """A module `name(*args, **kwargs)` with these parameters, in eval. Its first call makes it."""
     module = implementation._make(name, args, kwargs)
     module.load_parameters(values, evaluating=True)
+    return module
+
+
+def fitting(implementation: Implementation, values: dict[str, Tensor], name: str, *args: Any) -> Handle:
+    """A module `name(*args)` in eval, with these parameters as far as it has them and with its own for the others: a
+    bias too few costs nothing where a check is about something else."""
+    module: Handle = getattr(implementation, name)(*args)
+    own = module.parameters()
+    given = {name: value for name, value in values.items() if name in own and own[name].shape == value.shape}
+    module.load_parameters(own | given, evaluating=True)
     return module
 
 

@@ -31,7 +31,8 @@ DIMENSIONS = re.compile(
 )
 # What the responder says about a tensor on another device: where it was made is the mistake, and not which op met it
 # first, or with how many leading dimensions of size 1.
-STRAY = re.compile(r"(on the same device, but )\w+ (got one on meta and one of shape \()(?:1, )*")
+STRAY = re.compile(r"(on the same device, but )\w+ (got one on meta and one of shape \()(?:1, )*([\d, ]*?),?\)")
+VARIABLE = re.compile(r"(variable) '\w+'")  # everybody calls theirs something else
 
 
 def size_measured(answers: list[Exchange]) -> int:
@@ -177,7 +178,7 @@ def said_by(raised: Raised, call: Call) -> tuple[str, str]:
         return "", "" if _by_itself(raised, call) else "beneath " + "".join(raised.shapes[:1]).partition(": ")[2]
     if DIMENSIONS.search(raised.message):
         return "", "dimensions"
-    return raised.type, STRAY.sub(r"\1\2", ADDRESS.sub("0x", raised.message))
+    return raised.type, VARIABLE.sub(r"\1", STRAY.sub(r"\1\2\3)", ADDRESS.sub("0x", raised.message)))
 
 
 def _by_itself(raised: Raised, call: Call) -> bool:

@@ -132,6 +132,10 @@ def test_what_does_not_fit_is_an_error(student: Implementation, reference: Imple
         reason = _("{count} patches of side {side} do not fill an image of {height} × {width}")
         said = reason.format(count=6, side=2, height=height, width=width)
         must_raise(partial(student.unpatchify, patches, 2, height, width), said)
+    # As many numbers as an image of one channel less would have: no reshape notices the rest.
+    for height, width in ((4, 7), (7, 4)):
+        said = reason.format(count=6, side=2, height=height, width=width)
+        must_raise(partial(student.unpatchify, draw.normal(2, 6, 28), 2, height, width), said)
 
 
 @points(0.5)
@@ -201,7 +205,7 @@ def test_another_size_is_an_error(student: Implementation, reference: Implementa
     right = draw.normal(2, 3, 4, 6)
     agree(theirs(right), ours(right), terms=1024)
     # (6, 4) and (2, 12) have as many patches, (4, 7) and (5, 6) a rest, (4, 4) and (2, 2) fewer patches.
-    for size in ((6, 4), (2, 12), (4, 8), (4, 4), (2, 2), (4, 7), (5, 6)):
+    for size in ((4, 4), (2, 2), (6, 4), (2, 12), (4, 8), (4, 7), (5, 6)):
         images = draw.normal(2, 3, *size)
         reason = _("images of {size}, and image_size is {expected}")
         must_raise(partial(theirs, images), reason.format(size=size, expected=(4, 6)))
