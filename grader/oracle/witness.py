@@ -57,13 +57,6 @@ class Question:
         """The public name whose answer failed the check."""
         return self.blames or name_refused(self.answers, self.refused)
 
-    @property
-    def ended_by(self) -> frozenset[str]:
-        """The public names whose answers may have ended the check: none but a mistake in one of them, or in what it
-        uses, can be its cause."""
-        last = {self.answers[-1].name} if self.answers else self.called
-        return frozenset({self.about, name_refused(self.answers, self.refused), *last})
-
     def counts(self, place: int, replaced: Collection[str]) -> bool:
         """Whether the student's answer at this place says something about what replaces these names: an answer of one
         of them, the one that was refused, or the last one, which may have shown what was wrong in it. What was right,
@@ -136,8 +129,8 @@ class AskedHere(Witness):
         return question.alike[wrong.name]
 
     def _is_alike(self, wrong: Misconception, question: Question) -> bool:
-        if not question.ended_by & self._touched(wrong.replaced):
-            return False  # what was refused is right in it
+        if not question.called & self._touched(wrong.replaced):
+            return False  # all that was called is right in it
         answers = self._answers(wrong, question.check, question)
         if self._same(wrong, question, answers):
             return True
@@ -149,10 +142,8 @@ class AskedHere(Witness):
         parted = answers.outcomes[place] if place < len(answers.outcomes) else None
         if parted and parted.drawn and randomness.may_miss(randomness.profile(parted.outcome)):
             return self._same(wrong, question, self._answers(wrong, question.check, question, OTHER_STREAM))
-        # The student's other functions may not use this one, as the reference's do: then they are right.
-        if question.answers[place].name in wrong.replaced or not question.ended_by & wrong.replaced.keys():
-            return False
-        if self._backend(wrong, True) is None:
+        # The student's other functions may not use this one, as the reference's do.
+        if question.answers[place].name in wrong.replaced or self._backend(wrong, True) is None:
             return False
         return self._same(wrong, question, self._answers(wrong, question.check, question, ALONE))
 
