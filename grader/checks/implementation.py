@@ -47,7 +47,7 @@ class How(TypedDict, total=False):
     made_on_meta: bool
     keep: bool
     again: bool
-    part: int
+    part: int | None
     going_on: bool
 
 
