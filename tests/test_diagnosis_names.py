@@ -226,6 +226,40 @@ STRANGERS = {
         "    model.train(was_training)\n    return idx\n",
         {"positions_off_by_one"},
     ),
+    "a full cache refused by a method, which raises on purpose": (
+        "step27_kv_cache",
+        "class KVCache:\n"
+        "    def __init__(self, max_length):\n        self.max_length = max_length\n        self.reset()\n\n"
+        "    def reset(self):\n        self.held, self.length = None, 0\n\n"
+        "    def update(self, key, value):\n"
+        "        if self.length + key.shape[2] >= self.max_length:\n            raise ValueError('full')\n"
+        "        key, value = key.detach().clone(), value.detach().clone()\n"
+        "        if self.held is not None:\n"
+        "            key, value = torch.cat((self.held[0], key), 2), torch.cat((self.held[1], value), 2)\n"
+        "        self.held, self.length = (key, value), key.shape[2]\n        return self.held\n",
+        {"FullTooEarly"},
+    ),
+    "short texts refused, and what is right rounded otherwise": (
+        "step25_window",
+        "def window_attention(query, key, value, window, is_causal=True, num_global=0):\n"
+        "    tokens, contexts = query.shape[2], []\n"
+        "    if key.shape[2] != tokens or window < 1:\n        raise ValueError('lengths')\n"
+        "    assert tokens >= window\n"
+        "    places = torch.arange(tokens, device=query.device)\n"
+        "    for rows in (places[:num_global], *places[num_global:].split(window)):\n"
+        "        if not len(rows):\n            continue\n"
+        "        start = sum(one.shape[2] for one in contexts)\n"
+        "        ahead = start + len(rows) + (0 if is_causal else window - 1)\n"
+        "        begin, end = (start - window + 1, ahead) if start >= num_global else (0, tokens)\n"
+        "        near = places[max(num_global, begin) : end]\n"
+        "        seen = torch.cat((places[:num_global], near))\n"
+        "        mask = ((rows[:, None] - seen).abs() < window) | (rows[:, None] < num_global) | (seen < num_global)\n"
+        "        mask = mask & (seen <= rows[:, None]) if is_causal else mask\n"
+        "        parts = query[:, :, rows], key[:, :, seen], value[:, :, seen]\n"
+        "        contexts.append(torch.nn.functional.scaled_dot_product_attention(*parts, attn_mask=mask))\n"
+        "    return torch.cat(contexts, 2)\n",
+        {"short_texts_refused"},
+    ),
     "softmax over the queries, and a billion filled in": (
         "step03_attention",
         "def attention(query, key, value, mask=None):\n"

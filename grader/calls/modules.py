@@ -28,7 +28,7 @@ def method(module: nn.Module, name: str) -> Callable[..., Any]:
         "is_training": lambda: all(part.training for part in module.modules()),
         "is_evaluating": lambda: not any(part.training for part in module.modules()),
         "shares": lambda first, second: attribute(module, first) is attribute(module, second),
-        "optimizer": lambda: optimizer(module),
+        "optimizer": lambda rate: optimizer(module, rate),
         "noting_model": lambda *sizes: NotingModel(*sizes).to(next(module.parameters()).device),
         "scaler": lambda scale: torch.amp.GradScaler(next(module.parameters()).device.type, init_scale=scale),
     }
@@ -69,12 +69,12 @@ class NotingModel(nn.Module):
         self.arrived = max(self.arrived, float(gradient.abs().max()))
 
 
-def optimizer(module: nn.Module) -> torch.optim.Optimizer:
+def optimizer(module: nn.Module, rate: float) -> torch.optim.Optimizer:
     """An ordinary optimizer of the module, for what takes one and is not about it: in two groups, which share the
-    parameters alternately."""
+    parameters alternately, at this learning rate."""
     parameters = list(module.parameters())
     groups = [{"params": parameters[::2]}, {"params": parameters[1::2]}]
-    return torch.optim.AdamW(groups, lr=1.0, weight_decay=0.1)
+    return torch.optim.AdamW(groups, lr=rate, weight_decay=0.1)
 
 
 def step_by(kept: object, learning_rate: float) -> None:

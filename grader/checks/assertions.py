@@ -159,6 +159,7 @@ def _compare(got: Answer, expected: Any, tolerance: Tolerance, note: str | None)
         if note:
             failure.message += "\n" + note
         raise
+    got.exchange.right = part is None
 
 
 def _gradients(expected: Any) -> dict[str, Placed | None]:

@@ -22,7 +22,7 @@ class Exchange:
     """One call and its outcome, kept for diagnosis. `maker` is the call that made the called module, if any.
 
     `measured`: the measure of the call that the check looked at last, if any. `due_error`: it gave a value where
-    the check asks for an error.
+    the check asks for an error. `right`: the check has compared all of it, and went on.
     """
 
     call: Call
@@ -30,6 +30,7 @@ class Exchange:
     outcome: Outcome | None = None
     measured: Measure | None = None
     due_error: bool = False
+    right: bool = False
 
     @property
     def shown(self) -> str:

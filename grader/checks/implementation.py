@@ -47,7 +47,7 @@ class How(TypedDict, total=False):
     made_on_meta: bool
     keep: bool
     again: bool
-    part: int
+    part: int | None
     going_on: bool
 
 
@@ -288,9 +288,10 @@ class Handle(Answer):
         self._do("nested", (mode,))
         return self
 
-    def optimizer(self) -> Handle:
-        """An ordinary optimizer of the module, where a check is about something else that takes one."""
-        return self._ask("optimizer", options=Options(device=self.device, keep=True))  # type: ignore[return-value]  # kept
+    def optimizer(self, rate: float = 1.0) -> Handle:
+        """An ordinary optimizer of the module, where a check is about something else that takes one; at this learning
+        rate where the check is not about setting it."""
+        return self._ask("optimizer", (rate,), options=Options(device=self.device, keep=True))  # type: ignore[return-value]  # kept
 
     def noting_model(self, *sizes: int) -> Handle:
         """A model of ours in its place, whose layers note what they compute: see `calls.modules.NotingModel`."""

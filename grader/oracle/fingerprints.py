@@ -13,13 +13,12 @@ from torch import Tensor
 from grader.calls.call import Call, Outcome
 from grader.calls.values import HandleId, Placed, as_tensor, folded, leaves, numbers_of
 from grader.checks.backends import Exchange
-from grader.checks.compare import UNITS
 from grader.oracle import randomness
 from grader.oracle.likeness import (
-    ROOM,
     is_about_parameters,
     looked_at,
     parameter_shapes,
+    room_of,
     said_by,
     telling_gradients,
 )
@@ -82,15 +81,15 @@ def agree_in(recorded: Fingerprint, exchange: Exchange, device: str, last: bool 
             return True
     if checksum != recorded.checksum or len(tensors) != len(recorded.numbers):
         return False
-    return _near(recorded, tensors) or randomness.alike(
+    return _near(recorded, tensors, outcome.narrowed) or randomness.alike(
         recorded.profile, randomness.profile(outcome), randomness.shapes(outcome)
     )
 
 
-def _near(recorded: Fingerprint, tensors: list[Tensor]) -> bool:
+def _near(recorded: Fingerprint, tensors: list[Tensor], narrowed: bool) -> bool:
     for tensor, packed in zip(tensors, recorded.numbers, strict=True):
         mine, theirs = _numbers(tensor), torch.frombuffer(bytearray(packed), dtype=_kept_as(tensor)).double()
-        room = ROOM * UNITS.get(tensor.dtype, 16.0) * torch.finfo(tensor.dtype).eps * max(float(mine[0]), FLOOR)
+        room = room_of(tensor.dtype, narrowed) * max(float(mine[0]), FLOOR)
         if not torch.allclose(mine.to(_kept_as(tensor)).double(), theirs, rtol=0.0, atol=room):
             return False
     return True

@@ -60,9 +60,12 @@ class Question:
     def counts(self, place: int, replaced: Collection[str]) -> bool:
         """Whether the student's answer at this place says something about what replaces these names: an answer of one
         of them, the one that was refused, or the last one, which may have shown what was wrong in it. What was right,
-        or is wrong in another name, says nothing."""
+        or is wrong in another name, says nothing: what is wrong there ends its check there, and a right answer may
+        differ from a right one by more than a mistake's does from itself, as scores of 1000 let it."""
         theirs = self.answers[place]
-        return theirs.name in replaced or theirs is self.refused or place == len(self.answers) - 1
+        if theirs is self.refused or place == len(self.answers) - 1:
+            return True
+        return theirs.name in replaced and not theirs.right
 
 
 def name_refused(answers: Sequence[Exchange], refused: Exchange | None) -> str:

@@ -134,10 +134,14 @@ def test_cache_is_full(student: Implementation, reference: Implementation, draw:
         )
         require_length(cache, 3)
     exactly(cache.method("update", key[:, :, 3:4], value[:, :, 3:4]), (key[:, :, :4], value[:, :, :4]))
+    # Into the empty place behind the last one a single token fits, as torch takes it: 1 broadcasts to 0.
     must_raise(lambda: cache.method("update", key[:, :, 4:5], value[:, :, 4:5]), too_many.format(count=5, max_length=4))
+    require_length(cache, 4)
     must_raise(lambda: small.method("update", key, value), too_many.format(count=8, max_length=1))
     require_length(small, 0)
-    exactly(small.method("update", key[:, :, :1], value[:, :, :1]), (key[:, :, :1], value[:, :, :1]))
+    # What was refused left nothing behind: still the first update says what fits.
+    key, value = draw.normal(2, 1, 1, 3, dtype=torch.float64), draw.normal(2, 1, 1, 5, dtype=torch.float64)
+    exactly(small.method("update", key, value), (key, value))
 
 
 @points(0.25)
@@ -201,7 +205,9 @@ def test_grouped_attention_in_pieces(student: Implementation, reference: Impleme
             agree(got, whole[:, start:stop], terms=128, note=_the_pieces(pieces, start))
             require_length(cache, stop)
             start = stop
-        shape = _held_with_one_more(cache, torch.zeros(2, n_kv_heads, 1, 4))
+        # Repeated before they went in, n_head heads are there: which error a cache gives of others is its own.
+        shapes = (_held_with_one_more(cache, torch.zeros(2, heads, 1, 4)) for heads in (n_kv_heads, 4))
+        shape = next(filter(None, shapes), None)
         expected = (2, n_kv_heads, start + 1, 4)
         holds(
             shape is not None,
@@ -279,13 +285,15 @@ def test_gpt_in_pieces(student: Implementation, reference: Implementation, draw:
             start = stop
         for cache in caches:
             require_length(cache, start)
-    caches = tuple(kept(student, 2 * BLOCK) for _layer in range(LAYERS))
+    # Positions cut to those there are: of one too many, a single one left or none broadcasts to all the tokens.
     idx = draw.integers(0, VOCABULARY, 1, BLOCK)
-    agree(theirs(idx[:, 5:], caches), ours(idx[:, 5:]), terms=GUARDED)
-    must_raise(
-        lambda: theirs(idx[:, :6], caches),
-        _("{count} tokens, and block_size = {block_size}").format(count=BLOCK + 1, block_size=BLOCK),
-    )
+    for held in (7, BLOCK - 1, BLOCK):
+        caches = tuple(kept(student, 2 * BLOCK) for _layer in range(LAYERS))
+        agree(theirs(idx[:, -held:], caches), ours(idx[:, -held:]), terms=GUARDED)
+        must_raise(
+            lambda caches=caches, rest=BLOCK + 1 - held: theirs(idx[:, :rest], caches),
+            _("{count} tokens, and block_size = {block_size}").format(count=BLOCK + 1, block_size=BLOCK),
+        )
 
 
 @points(2)
