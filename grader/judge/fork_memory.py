@@ -22,7 +22,8 @@ HOLES = (4096, *range(1032, 8, -16))  # bytes: large chunks first, then each siz
 PAGE = mmap.PAGESIZE
 HUGE = 2 << 20  # bytes of a huge page
 MADV_COLLAPSE = 25  # of madvise; Linux 6.1
-GROWTH = 4 << 20  # bytes by which a judge may grow before its heap is trimmed: ordinary grading stays below
+GROWTH = 4 << 20  # bytes by which a judge may grow before its heap is trimmed
+UNCOLLECTED = 4 * GROWTH  # and before that looks through all its objects, which takes longer than many a check
 MAPPING = re.compile(
     r"^(\w+)-(\w+) rw-p \S+ \S+ 0 .*\n(?:\w+: .*\n)*?Rss: +(\d+) kB\n",
     re.MULTILINE,
@@ -81,16 +82,21 @@ class HeapTrimmer:
     thousands of tensors would cost memory until the process ends."""
 
     def __init__(self) -> None:
-        self._settled = _resident()
+        self._settled = self._collected = _resident()
 
     def trim(self) -> None:
-        """Trims where the process has grown since the last time: each page costs a page fault when used again."""
-        if sys.platform != "linux" or _resident() < self._settled + GROWTH:
+        """Trims where the process has grown since the last time: each page costs a page fault when used again. Where it
+        has grown by much more, garbage is collected first: an error that was raised holds its frames, and they hold it.
+        """
+        if sys.platform != "linux" or (resident := _resident()) < self._settled + GROWTH:
             return
-        gc.collect()  # an error that was raised holds its frames, and they hold it
+        if resident > self._collected + UNCOLLECTED:
+            gc.collect()
         with contextlib.suppress(AttributeError):  # not glibc
             _libc().malloc_trim(0)
         self._settled = _resident()
+        if resident > self._collected + UNCOLLECTED:
+            self._collected = self._settled
 
 
 def _resident() -> int:
