@@ -85,9 +85,7 @@ def _has_number_for_tensor(op: Any, args: tuple[Any, ...]) -> bool:
 @functools.cache
 def _tensor_places(op: Any) -> list[int]:
     """The places of an op's arguments at which a tensor may stand."""
-    return [
-        place for place, wanted in enumerate(op._schema.arguments) if isinstance(wanted.type, torch.TensorType)
-    ]
+    return [place for place, wanted in enumerate(op._schema.arguments) if isinstance(wanted.type, torch.TensorType)]
 
 
 class _Fallback:
