@@ -10,7 +10,7 @@ import functools
 import re
 import sys
 import types as kinds
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -137,7 +137,7 @@ def _watched() -> dict[str, Any]:
     """
     keys = {place: torch._C._dispatch_key_parse(place) for place in PLACES}
     everything, libraries = _LIBRARIES
-    overloads = [name.partition("::") for name in torch._C._dispatch_get_all_op_names()]
+    ops = list(_ops_of_families())
     noted: dict[OpOverload, str] = {}
     for place, families in PLACES.items():
         if place == counters.PLACE:
@@ -148,13 +148,14 @@ def _watched() -> dict[str, Any]:
             higher_order.fallthrough(keys[place])
         _HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(keys[place])  # ops registered later
         after = torch._C._dispatch_keyset_full_after(keys[place])
-        for namespace, _colons, overload in overloads:
-            name, _dot, variant = overload.partition(".")
-            if (ops := libraries.get(namespace)) and banned([name], families):
-                op = getattr(getattr(getattr(torch.ops, namespace), name), variant or "default")
-                made = _noting_below(name, op) if place == counters.PLACE else _noting_op(name, op, after)
-                ops.impl(op, made, place, with_keyset=True)
-                noted[op] = name
+        for op, name, its_own in ops:
+            if its_own.isdisjoint(families):
+                continue
+            made = _noting_below(name, op) if place == counters.PLACE else _noting_op(name, op, after)
+            if (its_own, op.namespace) not in libraries:
+                libraries[its_own, op.namespace] = torch.library.Library(op.namespace, "IMPL")
+            libraries[its_own, op.namespace].impl(op, made, place, with_keyset=True)
+            noted[op] = name
     _watch_kernels(noted)
     for owner, attribute, name in _no_ops():
         setattr(owner, attribute, _noting(getattr(owner, attribute), name))
@@ -163,6 +164,29 @@ def _watched() -> dict[str, Any]:
             if op in table:
                 table[op] = _noting(table[op], name)
     return keys
+
+
+def _ops_of_families() -> Iterator[tuple[OpOverload, str, frozenset[str]]]:
+    """The ops that belong to a family, their names, and the families of each."""
+    families: dict[str, frozenset[str]] = {}
+    for qualified in torch._C._dispatch_get_all_op_names():
+        namespace, _colons, overload = qualified.partition("::")
+        if namespace not in NAMESPACES:
+            continue
+        name, _dot, variant = overload.partition(".")
+        if name not in families:
+            families[name] = frozenset(family for family, pattern in FAMILIES.items() if pattern.search(name))
+        if families[name]:
+            op = getattr(getattr(getattr(torch.ops, namespace), name), variant or "default")
+            yield op, name, families[name]
+
+
+def look_only_for(families: Collection[str]) -> None:
+    """Looks for no other families any more in this process: each of their ops takes ten times as long where it is
+    looked for, and nearly all code has layer norms and softmaxes."""
+    libraries = _LIBRARIES[1]
+    for its_own, namespace in [key for key in libraries if key[0].isdisjoint(families)]:
+        libraries.pop((its_own, namespace))._destroy()
 
 
 def _watch_kernels(noted: Mapping[OpOverload, str]) -> None:
@@ -192,11 +216,8 @@ def _no_ops() -> Iterator[tuple[Any, str, str]]:
         yield from ((module, name, name) for name in banned(functions, FAMILIES))  # called again, for torch's compiler
 
 
-# Deleting them deregisters their functions.
-_LIBRARIES = (
-    torch.library.Library("_", "IMPL"),
-    {namespace: torch.library.Library(namespace, "IMPL") for namespace in NAMESPACES},
-)
+# Deleting them deregisters their functions. The ops of each set of families have libraries of their own.
+_LIBRARIES: tuple[Any, dict[tuple[frozenset[str], str], Any]] = (torch.library.Library("_", "IMPL"), {})
 
 
 def _noting_op(name: str, op: OpOverload, after: torch._C.DispatchKeySet) -> Callable[..., Any]:

@@ -79,10 +79,13 @@ def _runs_others(op: Any) -> bool:
 
 
 def _has_number_for_tensor(op: Any, args: tuple[Any, ...]) -> bool:
-    return any(
-        isinstance(given, int | float | complex) and isinstance(wanted.type, torch.TensorType)
-        for given, wanted in zip(args, op._schema.arguments, strict=False)
-    )
+    return any(isinstance(args[place], int | float | complex) for place in _tensor_places(op) if place < len(args))
+
+
+@functools.cache
+def _tensor_places(op: Any) -> list[int]:
+    """The places of an op's arguments at which a tensor may stand."""
+    return [place for place, wanted in enumerate(op._schema.arguments) if isinstance(wanted.type, torch.TensorType)]
 
 
 class _Fallback:

@@ -17,6 +17,7 @@ from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
 from grader.calls import devices
 from grader.calls.values import Placed, leaves, mapped
+from grader.checks.bounded import lifted
 from grader.checks.compare import (
     Tolerance,
     argument_name,
@@ -147,9 +148,10 @@ def _compare(got: Answer, expected: Any, tolerance: Tolerance, note: str | None)
         given, index = given[part], f"[{part}]"
         wanted = wanted[part] if isinstance(expected, Answer) else wanted
     try:
-        require_agreement(given, wanted, tolerance)
-        if isinstance(expected, Answer) and part is None:
-            require_gradients(got.outcome.gradients, expected.outcome.gradients, tolerance)
+        with lifted():
+            require_agreement(given, wanted, tolerance)
+            if isinstance(expected, Answer) and part is None:
+                require_gradients(got.outcome.gradients, expected.outcome.gradients, tolerance)
     except CheckFailed as failure:
         failure.called = failure.called or got.shown
         failure.about, failure.due = got.exchange, Due(wanted, _gradients(expected), tolerance, index)

@@ -12,7 +12,7 @@ from torch import Tensor
 from grader.calls.call import Call, Measure, Outcome
 from grader.calls.responder import Responder
 from grader.calls.values import leaves
-from grader.checks.bounded import lifted
+from grader.checks.bounded import bounded
 from grader.checks.draws import Draw
 from grader.checks.value_text import show_call
 
@@ -83,7 +83,7 @@ class LocalBackend:
         """The outcome of the call, computed here."""
         streams = [torch.get_rng_state() if self._stream is None else self._stream]
         torch.set_rng_state(streams[0])
-        with lifted([*leaves(call.args), *leaves(call.kwargs)]):
+        with bounded([*leaves(call.args), *leaves(call.kwargs)]):
             outcome = self.responder.respond(call, lambda: streams.append(torch.get_rng_state()))
         self._stream = torch.get_rng_state()
         self.drew = not torch.equal(streams[-1], self._stream)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from itertools import zip_longest
 from math import prod
@@ -32,12 +32,18 @@ class BoundedArithmetic(TorchFunctionMode):
         return func(*args, **kwargs) if kwargs else func(*args)
 
 
-def lifted(given: list[Any]) -> AbstractContextManager[Any]:
-    """Lifts the bound while code of ours is given these values, if no three of them have shapes that spread beyond it:
-    asking at each op takes a tenth of a check's time."""
-    sizes = sorted(value.numel() for value in given if isinstance(value, Tensor))
+def lifted() -> AbstractContextManager[Any]:
+    """Lifts the bound for work of ours in which no two tensors of different shapes meet, such as sending and comparing:
+    asking at each op takes a sixth of a judge's time."""
     is_bounded = isinstance(_get_current_function_mode(), BoundedArithmetic)
-    return _pop_mode_temporarily() if is_bounded and prod(sizes[-3:]) <= MAX_ELEMENTS else nullcontext()
+    return _pop_mode_temporarily() if is_bounded else nullcontext()
+
+
+def bounded(given: Iterable[Any]) -> AbstractContextManager[Any]:
+    """The bound, while code of ours is given these values: none where no three of them have shapes that spread beyond
+    it."""
+    sizes = sorted(value.numel() for value in given if isinstance(value, Tensor))
+    return BoundedArithmetic() if prod(sizes[-3:]) > MAX_ELEMENTS else nullcontext()
 
 
 def _may_be_large(values: tuple[Any, ...]) -> bool:

@@ -67,7 +67,8 @@ class Draw:
 
     def _take(self, make: Callable[[], Drawn]) -> Drawn:
         self.taken = True
-        return self._made(make)
+        with lifted():
+            return self._made(make)
 
     def _made(self, make: Callable[[], Drawn]) -> Drawn:
         """Returns what `make` draws. Every draw goes through here: a cache replays it."""
@@ -133,7 +134,7 @@ class Draw:
         matrices = {name: value for name, value in initial.items() if value.dim() > 1}
         vectors = {name: value for name, value in initial.items() if value.dim() <= 1}
         drawn: dict[str, Tensor] = {}
-        with lifted([]):  # nothing is computed of two tensors of different shapes
+        with lifted():  # nothing is computed of two tensors of different shapes
             for name, numbers in self._shared_out(self.normal, matrices):
                 drawn[name] = numbers * matrices[name].shape[-1] ** -0.5
             for name, numbers in self._shared_out(self.uniform, vectors):

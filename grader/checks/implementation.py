@@ -20,6 +20,7 @@ from grader.base.language import gettext as _
 from grader.calls.call import Call, Measure, Options, Outcome
 from grader.calls.values import HandleId, Placed, bare, leaves, mapped
 from grader.checks.backends import Backend, Exchange
+from grader.checks.bounded import lifted
 from grader.checks.compare import returned_nothing
 from grader.checks.learner_errors import learners_error, other_work, parameters_misfit, unmeasured
 from grader.checks.value_text import show_value
@@ -101,7 +102,8 @@ class Implementation:
         call.first = tuple(earlier.call for earlier in waiting)
         exchange = Exchange(self._numbered(call), maker)
         self._exchanges.append(exchange)
-        outcome = exchange.outcome = self._backend.ask(call)
+        with lifted():
+            outcome = exchange.outcome = self._backend.ask(call)
         if outcome.off_limits:
             raise OffLimits(exchange.shown.partition("(")[0], outcome.off_limits)
         if outcome.of is not None and outcome.of < len(waiting):

@@ -16,7 +16,8 @@ from pathlib import Path
 MAX_HOLES = 4 << 20  # bytes allocated in chunks of one size, at most
 HOLES = (4096, *range(1032, 8, -16))  # bytes: large chunks first, then each size class that glibc keeps a free list of
 PAGE = mmap.PAGESIZE
-GROWTH = 4 << 20  # bytes by which a judge may grow before its heap is trimmed: ordinary grading stays below
+GROWTH = 4 << 20  # bytes by which a judge may grow before its heap is trimmed
+UNCOLLECTED = 4 * GROWTH  # and before that looks through all its objects, which takes longer than many a check
 
 
 def fill_holes() -> None:
@@ -37,16 +38,21 @@ class HeapTrimmer:
     thousands of tensors would cost memory until the process ends."""
 
     def __init__(self) -> None:
-        self._settled = _resident()
+        self._settled = self._collected = _resident()
 
     def trim(self) -> None:
-        """Trims where the process has grown since the last time: each page costs a page fault when used again."""
-        if sys.platform != "linux" or _resident() < self._settled + GROWTH:
+        """Trims where the process has grown since the last time: each page costs a page fault when used again. Where it
+        has grown by much more, garbage is collected first: an error that was raised holds its frames, and they hold it.
+        """
+        if sys.platform != "linux" or (resident := _resident()) < self._settled + GROWTH:
             return
-        gc.collect()  # an error that was raised holds its frames, and they hold it
+        if resident > self._collected + UNCOLLECTED:
+            gc.collect()
         with contextlib.suppress(AttributeError):  # not glibc
             ctypes.CDLL(None).malloc_trim(0)
         self._settled = _resident()
+        if resident > self._collected + UNCOLLECTED:
+            self._collected = self._settled
 
 
 def _resident() -> int:

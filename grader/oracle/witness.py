@@ -246,7 +246,7 @@ class _KnownAnswer:
             return True  # the check went on: it expected an error, and any error counts as the same
         if not question.counts(place, wrong.replaced):
             return True
-        with lifted([]):  # nothing is computed of two tensors before their shapes are compared
+        with lifted():  # nothing is computed of two tensors before their shapes are compared
             if same_answer(theirs.call, self.outcome, theirs.outcome):
                 return True
             if not self.drawn or theirs.outcome is None:

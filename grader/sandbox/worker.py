@@ -25,6 +25,7 @@ import torch
 from torch import nn
 
 from grader.base.limits import Limits
+from grader.calls import builtins
 from grader.calls.call import Call, Options, Outcome, Raised
 from grader.calls.codec import decode_call_later, decode_load, decode_outcome, encode_call, encode_outcome
 from grader.calls.framing import PREFIX
@@ -105,6 +106,7 @@ def _loaded(
     _warn_of_lines_in(filenames)
     sys.breakpointhook = _Breakpoint()
     names: dict[str, object] = {}
+    builtins.look_only_for({family for families in off_limits.values() for family in families})
     responder = Responder(names, off_limits, filenames.__contains__)
     outcome = Outcome()
     try:
