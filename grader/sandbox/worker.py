@@ -107,10 +107,11 @@ def _loaded(
     names: dict[str, object] = {}
     responder = Responder(names, off_limits, filenames.__contains__)
     outcome = Outcome()
-    try:
-        names.update(vars(importlib.import_module(f"{PACKAGE}.{module_name}")))
-    except BaseException as error:  # a learner's module may raise anything
-        outcome.raised = responder.describe(error)
+    with responder.loading():
+        try:
+            names.update(vars(importlib.import_module(f"{PACKAGE}.{module_name}")))
+        except BaseException as error:  # a learner's module may raise anything
+            outcome.raised = responder.describe(error)
     outcome.imported = importer.newly_asked()
     return responder, outcome
 
