@@ -49,6 +49,7 @@ class Submission:
     earlier: dict[str, tuple[str, str]] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     taken: dict[str, str] = field(default_factory=dict)
+    beyond: int = 0  # files that `unread` has no room for; `files` names them
 
     def leave(self, file: str, reason: str) -> None:
         """Notes a file that is not read, and why."""
@@ -324,11 +325,13 @@ def _why_not(name: str, path: Path) -> str:
 
 
 def cut(submission: Submission) -> None:
-    """Keeps the list of files that were not read at a length that a page can hold."""
-    rest = len(submission.unread) - MAX_UNREAD
-    if rest > 0:
-        kept = list(submission.unread.items())[:MAX_UNREAD]
-        submission.unread = dict(kept) | {"…": _("{count} more").format(count=rest)}
+    """Keeps the list of files that were not read at a length that a page can hold. It may be cut again when it grew."""
+    submission.unread.pop("…", None)
+    for file in list(submission.unread)[MAX_UNREAD:]:
+        del submission.unread[file]
+        submission.beyond += 1
+    if submission.beyond:
+        submission.unread["…"] = _("{count} more").format(count=submission.beyond)
 
 
 def answered_twice(step: str, first: str, second: str) -> str:
