@@ -23,8 +23,8 @@ from grader.oracle.live import solutions
 from tests.hostile import GOOD, STEP, one_file
 
 HOGS = 3  # busy processes on one processor
-# Busy past the deadline by the clock, whatever the load: on a machine to itself it would be late, beside the hogs it got
-# a quarter of a processor or less, and the time that it waited for one is added to the deadline.
+# Busy past the deadline by the clock, whatever the load: on a machine to itself it would be late, beside the hogs it
+# got a quarter of a processor or less, and the time that it waited for one is added to the deadline.
 SLOW = f"{GOOD}\nimport time\nbegin = time.monotonic()\nwhile time.monotonic() < begin + 2.4:\n    pass\n"
 LOOP = f"{GOOD}\nwhile True:\n    pass\n"
 

@@ -238,7 +238,7 @@ def _noting(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         return function(*args, **kwargs)
 
     if inner := getattr(function, "__wrapped__", None):  # the implementation, inside torch's own decorators
-        noting.__wrapped__ = _noting(inner, name)
+        noting.__wrapped__ = _noting(inner, name)  # type: ignore[attr-defined]
     # Forward-mode derivatives compile the source of some, with the names around it: those of the function itself.
     noting.__script_if_tracing_wrapper = True  # type: ignore[attr-defined]  # how torch marks a wrapper as one
     noting.__original_fn = function  # type: ignore[attr-defined]

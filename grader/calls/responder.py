@@ -75,6 +75,10 @@ class Responder:
         """Looks while the module is imported: for built-ins that are taken apart there, to be run as their parts."""
         return self._loading
 
+    @property
+    def _taken_apart(self) -> set[str]:
+        return {name for name in self._loading.names if name.startswith(TAKEN_APART)}
+
     def used_late(self) -> list[str]:
         """The built-ins off limits that have run since the last call was answered; to be asked once its answer is
         bytes. What runs from then on counts for the next call."""
@@ -158,8 +162,7 @@ class Responder:
         self._last = []
         if built_ins and not self._made_a_module(call, result):
             self._last = self._families(name, inputs.handle_numbers)
-            parts = {name for name in self._loading.names if name.startswith(TAKEN_APART)}
-            outcome.off_limits = banned(built_ins.names | self._between.names | parts, self._last)
+            outcome.off_limits = banned(built_ins.names | self._between.names | self._taken_apart, self._last)
         return outcome
 
     def _elsewhere(self, call: Call, given: list[int], used: FunctionNames | None, result: Any) -> list[str]:

@@ -326,12 +326,10 @@ def _why_not(name: str, path: Path) -> str:
 
 def cut(submission: Submission) -> None:
     """Keeps the list of files that were not read at a length that a page can hold. It may be cut again when it grew."""
-    submission.unread.pop("…", None)
-    for file in list(submission.unread)[MAX_UNREAD:]:
-        del submission.unread[file]
-        submission.beyond += 1
-    if submission.beyond:
-        submission.unread["…"] = _("{count} more").format(count=submission.beyond)
+    kept = [file for file in submission.unread if file != "…"]
+    submission.beyond += len(kept[MAX_UNREAD:])
+    more = {"…": _("{count} more").format(count=submission.beyond)} if submission.beyond else {}
+    submission.unread = {file: submission.unread[file] for file in kept[:MAX_UNREAD]} | more
 
 
 def answered_twice(step: str, first: str, second: str) -> str:

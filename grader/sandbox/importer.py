@@ -107,7 +107,7 @@ def _sealed(
     """
     spaces: list[dict[str, Any]] = [globals()]  # whoever runs in one of these is sealed
     plain = vars(builtins).copy()
-    execute, package, telling, of_generators, refusal = exec, PACKAGE, TELLING, OF_GENERATORS, REFUSAL
+    execute, package = exec, PACKAGE
 
     def run_of(name: str, filename: str, code: types.CodeType) -> Callable[[], dict[str, Any]]:
         def run() -> dict[str, Any]:
@@ -136,6 +136,13 @@ def _sealed(
         spaces,
     )
 
+    _refuse_what_tells()
+    return runs
+
+
+def _refuse_what_tells() -> None:
+    telling, of_generators, refusal = TELLING, OF_GENERATORS, REFUSAL  # names that nobody can replace later
+
     def refuse(event: str, given: tuple[Any, ...]) -> None:
         if event in telling or (event == "object.__getattr__" and given[1] in of_generators):
             raise RuntimeError(f"{refusal}: {event}")
@@ -146,7 +153,6 @@ def _sealed(
     sys.addaudithook(refuse)
     for name in ("set_eval_frame", "set_bytecode_debugger_callback"):  # to what they are given torch hands any frame
         setattr(eval_frame, name, refuse_frames)
-    return runs
 
 
 def _seal(
