@@ -341,11 +341,10 @@ def answered_twice(step: str, first: str, second: str) -> str:
 def notebook_answers(path: Path, shown: str = "") -> tuple[dict[str, list[str]], dict[int, str]]:
     """The sources of a notebook's answer cells, by step, and those of its other code cells, by number; `shown` is the
     file name in messages. Raises Unusable."""
-    shown = shown or path.name
     try:
-        return answer_cells.answers(content(path, shown, MAX_NOTEBOOK))
+        return answer_cells.answers(content(path, shown or path.name, MAX_NOTEBOOK))
     except answer_cells.Damaged as error:
-        raise damaged(shown) from error
+        raise damaged(shown or path.name) from error
 
 
 def notebook_cells(path: Path) -> list[answer_cells.Cell]:
