@@ -129,8 +129,8 @@ def _sealed(
         {"__globals__": _no_names, "__builtins__": _no_names, "__closure__": _nothing, "__code__": _hull},
         spaces,
     )
-    of_frames = {"f_globals": _no_names, "f_builtins": _no_names, "f_locals": _no_names, "f_code": _hull}
-    _seal(types.FrameType, "f_globals", of_frames, spaces)
+    names = dict.fromkeys(("f_globals", "f_builtins", "f_locals"), _no_names)
+    _seal(types.FrameType, "f_globals", {**names, "f_code": _hull}, spaces)
 
     _refuse_what_tells()
     return runs
