@@ -11,6 +11,7 @@ from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -439,6 +440,52 @@ def test_why_a_mark_changed(said: str, changed: dict[str, object]) -> None:
     assert found and said in found.reasons[0]
     assert changes.change("ada", mark(2.0), mark(2.0, **changed)) is None
     assert changes.change("ada", None, mark(2.0)) is None
+
+
+def marked(points: float = 2.0, late: float = 0.0, **named: Any) -> AssignmentMark:
+    """A mark with one step; what is in `step` is about that."""
+    about = {"worth": 4.0, "graded": points, "points": points, "work": "w"} | named.pop("step", {})
+    steps = [StepMark(step=name, **about) for name in named.pop("steps", ("step01_scores",))]
+    return AssignmentMark(
+        assignment="a", points=points, earned=points, out_of=4.0, late=late, steps=steps, kit="a", **named
+    )
+
+
+TOLD = {
+    "late: 0 % were taken off, now 10 % (handed in at another time)": (marked(), marked(late=0.1, handed_in="2")),
+    "late: 20 % were taken off, now 10 % (another date)": (marked(late=0.2), marked(late=0.1, until="2")),
+    "now 0 % (ill)": (marked(late=0.2), marked(until="2", extended="ill")),
+    "now 5 % (another penalty)": (marked(late=0.2), marked(late=0.05)),
+    "step02_softmax: it is part of the assignment now": (
+        marked(), marked(steps=("step01_scores", "step02_softmax")),
+    ),
+    "step02_softmax: it is no longer part of the assignment": (
+        marked(steps=("step01_scores", "step02_softmax")), marked(),
+    ),
+    "it is worth 8 points instead of 4": (marked(), marked(step={"worth": 8.0, "graded": 4.0})),
+    "graded 3 instead of 2 (the file was handed in again)": (marked(), marked(3.0, step={"work": "v"})),
+    "1 points decided by the staff (by eye)": (marked(), marked(1.0, step={"graded": 2.0, "reason": "by eye"})),
+    "3 points decided by the staff (by eye)": (
+        marked(1.0, step={"graded": 2.0, "reason": "by eye"}), marked(3.0, step={"graded": 2.0, "reason": "by eye"}),
+    ),
+    "a decision of the staff was withdrawn (by eye)": (marked(step={"reason": "by eye"}), marked()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("told", TOLD)
+def test_what_has_changed_in_a_mark(told: str) -> None:
+    """One reason, and nothing else."""
+    found = changes.change("ada", *TOLD[told])
+    assert found and len(found.reasons) == 1 and found.reasons[0].endswith(told)
+
+
+def test_a_long_list_of_changes_is_cut() -> None:
+    """The screen has a line for each of so many, and says how many more there are."""
+    one = changes.change("ada", marked(), None, reopened=True)
+    assert one and changes.change("ada", None, marked(), reopened=True)
+    assert list(changes.lines([])) == []
+    assert len(list(changes.lines([one] * changes.SHOWN))) == changes.SHOWN + 1
+    assert list(changes.lines([one] * (changes.SHOWN + 2)))[-1] == "  … and 2 more, in changes.csv"
 
 
 # --- other ways to hand in -------------------------------------------------------------------------------------------

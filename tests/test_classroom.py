@@ -80,6 +80,28 @@ def found(submissions: Path, assignment: str = "attention") -> dict[str, roster.
     return {student.name: student for student in roster.students(submissions, names, assignment)}
 
 
+def test_of_many_files_the_list_says_how_many_more_there_are(tmp_path: Path) -> None:
+    """Also of those that lie on the way to the folder that was read."""
+    inside = tmp_path / "ada" / "exercises"
+    inside.mkdir(parents=True)
+    (inside / f"{STEP}.py").write_text(RIGHT)
+    for number in range(60):
+        (inside / f"{number}.txt").touch()
+        (inside.parent / f"{number}.log").touch()
+    submission = found(tmp_path)["ada"].submission
+    shown = submission.unread.keys() - {"…"}
+    assert submission.unread["…"] == f"{120 - len(shown)} more" and len(shown) == 40
+    assert len(submission.files) == 121
+
+
+@pytest.mark.parametrize("name", ["ada_12_34_{}\n.py", "ada_12_assignsubmission_file_{}\n.py", "a\nda_12_34_{}.py"])
+def test_a_line_break_in_a_name_hides_nobody(name: str, tmp_path: Path) -> None:
+    """Of a flat download."""
+    (tmp_path / name.format(STEP)).write_text(RIGHT)
+    (student,) = found(tmp_path).values()
+    assert student.submission.files and "\n" not in student.name
+
+
 @pytest.mark.parametrize("inside", ["", "exercises", "attention", "submission", "ada-main", "attention/exercises"])
 def test_step_files_are_found_where_they_usually_stand(tmp_path: Path, inside: str) -> None:
     """In the folder, in one of a known name, in nbgrader's place, in the only subfolder of an unpacked archive."""

@@ -276,8 +276,19 @@ def _helper():
 CausalAttention.helped = lambda self: [*(_helper() for _each in self)]
 """
 ROUTES = """
-import cProfile, gc, inspect, sys
-from exercises import step06_causal_attention as earlier
+import builtins, cProfile, gc, inspect, sys
+HANDED = []
+
+
+def noting(name, names=None, *rest, plain=builtins.__import__):
+    HANDED.append(names or {})
+    return plain(name, names, *rest)
+
+
+del sys.modules["exercises.step06_causal_attention"]
+builtins.__import__ = noting
+import exercises.step06_causal_attention as earlier
+builtins.__import__ = noting.__kwdefaults__["plain"]
 Earlier = earlier.CausalAttention
 
 
@@ -333,6 +344,19 @@ def audited():
     return heard and ["_helper"]
 
 
+def compiled():
+    from torch._C._dynamo import eval_frame
+    names, before = [], eval_frame.get_eval_frame_callback()
+    eval_frame.set_eval_frame(lambda frame, *rest: names.extend(frame.f_globals))
+    try:
+        Earlier.helped([1])
+    except AttributeError:  # what is given back is no code
+        pass
+    finally:
+        eval_frame.set_eval_frame(before)
+    return names
+
+
 def given_other_code():
     Earlier.helped.__code__ = (lambda self: globals()).__code__
     return Earlier.helped([1])
@@ -381,6 +405,9 @@ ROUTES = {
     "a profile": lambda: has(seen(sys.setprofile)),
     "a profiler": lambda: has(profiled()),
     "an audit": lambda: has(audited()),
+    "an import": lambda: any(map(has, HANDED)),
+    "built-ins": lambda: "len" in Earlier.helped.__builtins__,
+    "a compiler": lambda: has(compiled()),
     "a changed table": lambda: replaced("TELLING", ()),
     "a changed builtin": lambda: replaced("any", lambda each: False),
     "other code": lambda: has(given_other_code()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,7 +20,7 @@ from torch.overrides import handle_torch_function
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from grader.calls.builtins import FAMILIES, BuiltIns, FunctionNames, banned
+from grader.calls.builtins import FAMILIES, PLACES, BuiltIns, FunctionNames, banned
 from grader.calls.call import Call, Options
 from grader.calls.responder import Responder
 
@@ -80,6 +81,30 @@ def kernel_from_the_library() -> object:
     if not hasattr(torch.library, "get_kernel"):
         pytest.skip("this version of torch has none")
     return torch.library.get_kernel("aten::_softmax", "CPU").call_boxed(CPUS, X, -1, False)
+
+
+def switched_off(switch: Callable[..., None], to: bool) -> Tensor:
+    for place in PLACES:
+        switch(torch._C._dispatch_key_parse(place), to)
+    return X.softmax(-1)
+
+
+def unwrapped_heads() -> object:
+    heads, eye = inspect.unwrap(F.multi_head_attention_forward), torch.eye(6)
+    return heads(X, X, X, 6, 2, eye.repeat(3, 1), None, None, None, False, 0.0, eye, None)
+
+
+def flex_in_python() -> object:
+    from torch._higher_order_ops.flex_attention import math_attention
+    from torch.nn.attention.flex_attention import _create_empty_block_mask
+
+    blocks = _create_empty_block_mask(HEADS, HEADS).as_tuple()
+    return math_attention(HEADS, HEADS, HEADS, lambda score, *place: score, blocks, 1.0, {})
+
+
+def for_another_program() -> object:
+    onnx = pytest.importorskip("torch.onnx.ops")  # not in old versions
+    return onnx.attention(HEADS, HEADS, HEADS, qk_matmul_output_mode=1)
 
 
 def in_a_backward_pass() -> None:
@@ -148,9 +173,22 @@ SEEN: dict[str, tuple[str, Callable[[], object]]] = {
         "softmax",
         lambda: out_of_the_way(torch._C._ForceDispatchKeyGuard(CPUS, torch._C.DispatchKeySet(AUTOGRAD))),
     ),
+    "places switched off": (
+        "softmax",
+        lambda: switched_off(torch._C._dispatch_tls_set_dispatch_key_included, False),
+    ),
+    "places shut out": ("softmax", lambda: switched_off(torch._C._dispatch_tls_set_dispatch_key_excluded, True)),
     "a place left out": ("softmax", lambda: out_of_the_way(torch._C._ExcludeDispatchKeyGuard(PLACE))),
     "what an op is made of, by the op": ("gelu", lambda: decomposition_table[torch.ops.aten.gelu.default](X)),
     "what is inside of a decorator": ("gelu", lambda: torch._refs.nn.functional.gelu.__wrapped__(X)),
+    "what a function stands for": ("softmax", lambda: inspect.unwrap(torch._refs.softmax)(X, -1)),
+    "heads that a function stands for": ("multi_head_attention", unwrapped_heads),
+    "a kernel that a function stands for": (
+        "softmax",
+        lambda: inspect.unwrap(torch.ops.aten._softmax.default._op_dk)(CPU, X, -1, False),
+    ),
+    "flex as Python has it": ("flex_attention", flex_in_python),
+    "attention of another program's": ("scaled_dot_product_attention", for_another_program),
     "shapes alone": ("softmax", lambda: X.to("meta").softmax(-1)),
     "flash": ("scaled_dot_product_attention", lambda: F.scaled_dot_product_attention(HEADS, HEADS, HEADS)),
     "heads": ("multi_head_attention", lambda: nn.MultiheadAttention(6, 2)(X, X, X)),

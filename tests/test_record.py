@@ -244,6 +244,7 @@ def test_some_students_again_into_the_same_results(tmp_path: Path) -> None:
         ("s00", 30), ("s01", 20), ("s02", 30), ("s99", None),
     ]  # fmt: skip
     assert len(done.changes) == 1 and "not graded yet" in done.standings[3].error
+    assert done.kept == 2  # and not who was never graded
     later = run(asked(tmp_path / "in", tmp_path / "out"))
     assert [one.score for one in later.standings] == [20, 20, 20, 10] and later.kept == 1
     with pytest.raises(roster.Impossible, match="no student nobody"):

@@ -100,6 +100,51 @@ def test_writing_without_a_cache_out_of_sight(where: Callable[[], Any]) -> None:
     assert {"test_generate", "test_every_token_goes_through_once"} <= refused
 
 
+TOKENS, WIDTH = 64, 8
+
+
+def crowded() -> Tensor:
+    """A sparse matrix with every place taken."""
+    rows, columns = torch.arange(0, TOKENS * TOKENS + 1, TOKENS), torch.arange(TOKENS).repeat(TOKENS)
+    return torch.sparse_csr_tensor(rows, columns, torch.zeros(TOKENS * TOKENS))
+
+
+ROOMS: dict[str, Callable[[Tensor, Tensor], Any]] = {  # where no storage shows the matrix of all scores
+    "sparse": lambda q, k: torch.sparse.mm(q.to_sparse(), k.mT.to_sparse()).sum(),
+    "compressed": lambda q, k: torch.sparse.sampled_addmm(crowded(), q, k.mT.contiguous()).sum(),
+    "oneDNN": lambda q, k: F.linear(q.to_mkldnn(), k.to_mkldnn()).to_dense().sum(),
+}
+PRODUCTS: dict[str, Callable[[Tensor, Tensor], Any]] = {
+    **ROOMS,
+    "a convolution": lambda q, k: F.conv1d(q.mT[None], k[..., None]),
+    "a convolution turned round": lambda q, k: F.conv_transpose1d(q.mT[None], k.mT[..., None]),
+    "a fused layer": lambda q, k: torch.ops.mkldnn._linear_pointwise(q, k, None, "none", [], ""),
+    "a bag": lambda q, k: F.embedding_bag(
+        torch.arange(WIDTH).repeat(TOKENS, 1), k.mT, per_sample_weights=q, mode="sum"
+    ),
+    "three factors": lambda q, k: torch.addcmul(torch.zeros(1), q[:, None], k[None]).sum(-1),
+    "quotients": lambda q, k: (q[:, None] / (1 / k)).sum(-1),
+    "between two": lambda q, k: torch.lerp(torch.zeros(1), q[:, None], k).sum(-1),
+    "lists": lambda q, k: torch._foreach_mul([q[:, None]], [k[None]])[0].sum(-1),
+    "complex": lambda q, k: (torch.view_as_complex(q.view(-1, 4, 2)) @ torch.view_as_complex(k.view(-1, 4, 2)).mH).real,
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # sparse tensors are a prototype
+@pytest.mark.parametrize("way", PRODUCTS)
+def test_a_product_by_another_name(way: str) -> None:
+    """The scores of all pairs count as the work that they are, and as large, in any layout."""
+    if way in ("oneDNN", "a fused layer") and not torch.backends.mkldnn.is_available():
+        pytest.skip("torch was built without oneDNN")
+    query, key = torch.randn(TOKENS, WIDTH), torch.randn(TOKENS, WIDTH)
+    responder = Responder({"scores": PRODUCTS[way]}, {})
+    outcome = responder.respond(Call("scores", (query, key), options=Options(measures=("products", "largest"))))
+    assert outcome.raised is None
+    (products, largest) = (outcome.measured[measure] for measure in ("products", "largest"))
+    assert isinstance(products, dict) and sum(products.values()) >= 2 * TOKENS * TOKENS * WIDTH
+    assert isinstance(largest, int) and largest >= TOKENS * TOKENS
+
+
 def test_torch_in_the_step_without_torch() -> None:
     """Step 14: the built-ins that its arrays stand in for."""
 

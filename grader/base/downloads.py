@@ -13,15 +13,18 @@ from grader.base.language import gettext as _
 from grader.base.names import same
 
 # How Moodle names the folder of a student: full name, number of the submission, kind.
-MOODLE_FOLDER = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+)\w*")
+MOODLE_FOLDER = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+)\w*", re.DOTALL)
 # How it names a file where the teacher's download has no folders: the folder's name in front.
-MOODLE_FILE = re.compile(r"(?P<folder>(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+))_(?P<file>.+)")
+MOODLE_FILE = re.compile(
+    r"(?P<folder>(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+))_(?P<file>.+)", re.DOTALL
+)
 # How Canvas names a file of a download: who, whether late, the student's ID, that of the file, its own name; a text
 # entry or an address has no file. A name may hold `_`; of an anonymous assignment it is `LATE_anon_x7Ab2_98766_`,
 # where no ID of the gradebook stands.
 CANVAS_FILE = re.compile(
     r"(?:(?P<early>LATE_)?(?P<anonymous>anon_[A-Za-z0-9]{5})|(?P<login>[^_.].*?)(?P<late>_LATE)?_(?P<id>\d+))"
-    r"_(?:\d+_(?P<file>.+)|(?P<online>text|link)\.html)"
+    r"_(?:\d+_(?P<file>.+)|(?P<online>text|link)\.html)",
+    re.DOTALL,  # a name may hold a line break
 )
 # Gradescope's export, beside the folders `submission_1001`.
 GRADESCOPE = "submission_metadata.yml"

@@ -11,7 +11,7 @@ import re
 import sys
 import types as kinds
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import torch
@@ -35,12 +35,14 @@ from torch.utils import _python_dispatch
 
 from grader.calls import counters
 from grader.calls.counters import REDISPATCH, EveryOp
+from grader.calls.memory import in_place_of
 from grader.calls.values import leaves
 
 FAMILIES: dict[str, re.Pattern[str]] = {
     "softmax": re.compile(r"[sS]oft(max|min)"),
     "scaled_dot_product_attention": re.compile(
         r"scaled_dot_product|_(flash|efficient|cudnn)_attention_(forward|backward)|fused_sdp|triton_scaled_dot"
+        r"|^Attention$"
     ),
     "multi_head_attention": re.compile(r"multi_?head_attention"),
     "flex_attention": re.compile(r"flex_attention"),
@@ -77,8 +79,15 @@ PLACES = {
     # While a learner's mode or tensor subclass handles an op, torch skips every key before Python.
     counters.PLACE: tuple(family for family in FAMILIES if family not in IN_ANY_FORM),
 }
+KEYS = [torch._C._dispatch_key_parse(place) for place in PLACES]
 # Where torch has ops of its own; in any other an op may be the learner's own work.
-NAMESPACES = ("aten", "mkldnn", "onednn", "quantized", "_quantized", "static_runtime")
+ONNX: list[dict[Any, Any]] = []
+with suppress(ImportError):  # not in old versions
+    from torch.onnx.ops import _impl as onnx_ops
+
+    ONNX.append(onnx_ops.ONNX_ATEN_DECOMP_TABLE)
+NAMESPACES = (*counters.NAMESPACES, "onnx")
+TAKEN_APART = "_decomp."  # before the name of a built-in whose parts were asked for
 IGNORED = {"__get__", "__set__"}  # reading `x.shape` does not count as a call
 PLAIN = (kinds.FunctionType, kinds.BuiltinFunctionType, kinds.MethodDescriptorType, kinds.MethodWrapperType)
 
@@ -115,7 +124,7 @@ class BuiltIns:
         if counters.KEY in self._keys and not counters.is_included(counters.KEY):
             counters.rest()
         for key in self._keys:
-            torch._C._dispatch_tls_set_dispatch_key_included(key, True)
+            counters.include(key, True)
         if self._any_torch is not None:
             self._any_torch.enter(self.names)
         return self
@@ -125,7 +134,7 @@ class BuiltIns:
             self._any_torch.close()
         BuiltIns.noted, BuiltIns.places = self._outer.pop()
         for key in self._keys:
-            torch._C._dispatch_tls_set_dispatch_key_included(key, key in BuiltIns.places)
+            counters.include(key, key in BuiltIns.places)
 
 
 @functools.cache
@@ -159,10 +168,10 @@ def _watched() -> dict[str, Any]:
     _watch_kernels(noted)
     for owner, attribute, name in _no_ops():
         setattr(owner, attribute, _noting(getattr(owner, attribute), name))
-    for table in torch._decomp.global_decomposition_table.values():  # the op is called again, by itself
+    for table in (*torch._decomp.global_decomposition_table.values(), *ONNX):  # the op is called again, by itself
         for op, name in noted.items():
             if op in table:
-                table[op] = _noting(table[op], name)
+                table[op] = _noting(table[op], TAKEN_APART + name)
     return keys
 
 
@@ -200,6 +209,8 @@ def _watch_kernels(noted: Mapping[OpOverload, str]) -> None:
         kernel.call_boxed = _noting_handle(kernel.call_boxed, lambda function: function.op_handle)
     for guard in (c._ForceDispatchKeyGuard, c._ExcludeDispatchKeyGuard, c._SetExcludeDispatchKeyGuard):
         guard.__enter__ = _still_looking(guard.__enter__)
+    for switch in ("_dispatch_tls_set_dispatch_key_included", "_dispatch_tls_set_dispatch_key_excluded"):
+        setattr(c, switch, _still_looking(getattr(c, switch)))
 
 
 def _no_ops() -> Iterator[tuple[Any, str, str]]:
@@ -213,7 +224,10 @@ def _no_ops() -> Iterator[tuple[Any, str, str]]:
         yield from ((getattr(nn, name), attribute, name) for attribute in ("__call__", "forward"))
     for module in (torch._refs, torch._refs.nn.functional, torch._refs.special, torch._decomp.decompositions):
         functions = [name for name, value in vars(module).items() if isinstance(value, kinds.FunctionType)]
-        yield from ((module, name, name) for name in banned(functions, FAMILIES))  # called again, for torch's compiler
+        # Called again, for torch's compiler.
+        yield from ((module, name, TAKEN_APART + name) for name in banned(functions, FAMILIES))
+    module = sys.modules["torch._higher_order_ops.flex_attention"]  # what it comes to where nothing is compiled
+    yield from ((module, name, "flex_attention") for name in vars(module) if re.search("math_attention|sdpa", name))
 
 
 # Deleting them deregisters their functions. The ops of each set of families have libraries of their own.
@@ -239,13 +253,13 @@ def _noting_below(name: str, op: OpOverload) -> Callable[..., Any]:
 
 
 def _noting(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    @functools.wraps(function)
+    @in_place_of(function)
     def noting(*args: Any, **kwargs: Any) -> Any:
         BuiltIns.noted.add(name)
         return function(*args, **kwargs)
 
     if inner := getattr(function, "__wrapped__", None):  # the implementation, inside torch's own decorators
-        noting.__wrapped__ = _noting(inner, name)
+        noting.__wrapped__ = _noting(inner, name)  # type: ignore[attr-defined]
     # Forward-mode derivatives compile the source of some, with the names around it: those of the function itself.
     noting.__script_if_tracing_wrapper = True  # type: ignore[attr-defined]  # how torch marks a wrapper as one
     noting.__original_fn = function  # type: ignore[attr-defined]
@@ -253,7 +267,7 @@ def _noting(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _noting_handle(function: Callable[..., Any], handle_of: Callable[[Any], Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
+    @in_place_of(function)
     def noting(subject: Any, *args: Any, **kwargs: Any) -> Any:
         if name := _watched_name(handle_of(subject).schema().name):
             BuiltIns.noted.add(name)
@@ -263,7 +277,7 @@ def _noting_handle(function: Callable[..., Any], handle_of: Callable[[Any], Any]
 
 
 def _noting_overloads(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
+    @in_place_of(function)
     def noting(qualified: str, overload: str) -> Any:
         overloaded, name = function(qualified, overload), _watched_name(qualified)
         if overloaded is None or not name:
@@ -280,16 +294,17 @@ def _watched_name(qualified: str) -> str:
     return name if namespace in NAMESPACES and banned([name], FAMILIES) else ""
 
 
-def _still_looking(enter: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(enter)
-    def entering(guard: Any) -> Any:
-        entered = enter(guard)
-        for key in (*BuiltIns.places, *([counters.KEY] if EveryOp.watching else [])):
-            torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
-            torch._C._dispatch_tls_set_dispatch_key_included(key, True)
-        return entered
+def _still_looking(switch: Callable[..., Any]) -> Callable[..., Any]:
+    @in_place_of(switch)
+    def switching(*args: Any) -> Any:
+        switched = switch(*args)
+        looking = (*BuiltIns.places, *([counters.KEY] if EveryOp.watching else []))
+        for key in KEYS:
+            counters.exclude(key, False)
+            counters.include(key, key in looking)
+        return switched
 
-    return entering
+    return switching
 
 
 class AnyTorch(ExitStack):

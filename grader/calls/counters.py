@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import functools
 import gc
+import math
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -21,15 +23,17 @@ import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from grader.calls.memory import UncompiledMode
+from grader.calls.memory import UncompiledMode, in_place_of
 from grader.calls.values import leaves
 
 PLACE = "Fake"  # the key that comes after `Python` (not in old versions), and is otherwise unused
+NAMESPACES = ("aten", "mkldnn", "onednn", "quantized", "_quantized", "static_runtime", "mkl")  # torch's own kernels
 COMPOSITE = "CompositeImplicitAutograd"
 KEY = torch._C._dispatch_key_parse(PLACE)
 REDISPATCH = torch._C._DispatchOperatorHandle.redispatch_boxed
 _AFTER = torch._C._dispatch_keyset_full_after(KEY)
-_include = torch._C._dispatch_tls_set_dispatch_key_included
+include = torch._C._dispatch_tls_set_dispatch_key_included
+exclude = torch._C._dispatch_tls_set_dispatch_key_excluded
 is_included = torch._C._dispatch_tls_is_dispatch_key_included
 
 
@@ -43,14 +47,14 @@ class EveryOp:
         _look()
         self._was_included = is_included(KEY)
         EveryOp.watching = (*EveryOp.watching, self)
-        _include(KEY, True)
+        include(KEY, True)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         EveryOp.watching = tuple(watcher for watcher in EveryOp.watching if watcher is not self)
-        _include(KEY, self._was_included)
+        include(KEY, self._was_included)
 
     def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
         """An op has run."""
@@ -61,13 +65,13 @@ def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     """Runs an op that has got as far as our key, and tells whoever is watching."""
     if (not EveryOp.watching or _runs_others(op)) and not _has_number_for_tensor(op, args):
         return REDISPATCH(op._handle, keys & _AFTER, *args, **kwargs)
-    _include(KEY, False)
+    include(KEY, False)
     try:
         result = op(*args, **kwargs)  # not `REDISPATCH`, which takes no number where a tensor may stand
+        for watcher in EveryOp.watching:
+            watcher.see(op, args, result)
     finally:
-        _include(KEY, True)
-    for watcher in EveryOp.watching:
-        watcher.see(op, args, result)
+        include(KEY, True)
     return result
 
 
@@ -75,7 +79,7 @@ def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 def _runs_others(op: Any) -> bool:
     """Whether the ops inside this one are to be seen: it is composed of them, as in inference mode it gets as far as
     our key, or it is not torch's own."""
-    return op.namespace != "aten" or torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), COMPOSITE)
+    return op.namespace not in NAMESPACES or torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), COMPOSITE)
 
 
 def _has_number_for_tensor(op: Any, args: tuple[Any, ...]) -> bool:
@@ -124,11 +128,16 @@ def _look() -> None:
 
 # Where an op has its two factors: all that a matrix product, a linear layer or an einsum comes down to.
 FACTORS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1, "mv": 0, "addmv": 1, "dot": 0, "vdot": 0}
+# Other ops in which there are products of matrices, few of which anybody needs.
+PRODUCTS = re.compile(
+    r"mm(_|$)|matmul|conv(olution|_|\d)|linear(?!\dd)|embedding_bag|_trilinear$|rnn|lstm|gru|addr|solve|cdist"
+)
 LAUNCHERS = (
     ("triton.runtime.interpreter", "GridExecutor", "__call__"),
     ("triton.runtime.jit", "JITFunction", "run"),
 )
-ELEMENTWISE = ("mul", "mul_")
+ELEMENTWISE = re.compile(r"(_foreach_)?(mul|div|addcmul|addcdiv|lerp)_?$")
+COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 ATTENTION = "scaled_dot_product"  # one op with two products in it, of query and key, and of weights and value
 
 
@@ -141,8 +150,17 @@ class LargestStorage(EveryOp):
     def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
         """Notes the storages of what an op gave."""
         for leaf in result if isinstance(result, list | tuple) else (result,):
-            if isinstance(leaf, Tensor) and leaf.layout == torch.strided:
-                self.measured = max(self.measured, leaf.untyped_storage().nbytes() // leaf.element_size())
+            if isinstance(leaf, Tensor):
+                self.measured = max(self.measured, _elements(leaf))
+
+
+def _elements(tensor: Tensor) -> int:
+    """Of a tensor's storage; of a sparse one, of what its values take."""
+    if tensor.layout == torch.strided:
+        return tensor.untyped_storage().nbytes() // tensor.element_size()
+    if tensor.layout == torch.sparse_coo:
+        return tensor._values().numel()
+    return tensor.values().numel() if tensor.layout in COMPRESSED else tensor.numel()
 
 
 class MatrixProducts(EveryOp):
@@ -158,19 +176,29 @@ class MatrixProducts(EveryOp):
 
     def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
         """Counts the products of an op."""
-        name = op.name().removeprefix("aten::").partition(".")[0]
+        name = op.name().partition("::")[2].partition(".")[0]
         if name in FACTORS:
             first, second = args[FACTORS[name] :][:2]
             self._count(first, first.numel() * (second.shape[-1] if second.dim() > 1 else 1))
         elif ATTENTION in name and "backward" not in name:
             query, key, value = args[:3]
             self._count(query, query.shape[:-1].numel() * key.shape[-2] * (query.shape[-1] + value.shape[-1]))
-        elif name in ELEMENTWISE and _is_larger(result, args[:2]):
-            self._count(result, result.numel())
+        elif ELEMENTWISE.match(name):
+            given = [leaf.numel() for leaf in leaves(args) if isinstance(leaf, Tensor)]
+            for made in leaves(result):
+                if isinstance(made, Tensor) and made.numel() > max(given):
+                    self._count(made, made.numel())
+        elif PRODUCTS.search(name):
+            # Of an (m, k) and a (k, n) matrix, m * n * k is the root of the product of all three sizes.
+            sizes = sorted(leaf.numel() for leaf in leaves(args) if isinstance(leaf, Tensor))[-2:]
+            for made in leaves(result):
+                if isinstance(made, Tensor):
+                    self._count(made, math.isqrt(math.prod(sizes) * made.numel()))
 
     def _count(self, factor: Tensor, products: int) -> None:
         if self.on_meta or not factor.is_meta:
-            self.measured[str(factor.dtype).removeprefix("torch.")] += 2 * products
+            work = 8 if factor.is_complex() else 2
+            self.measured[str(factor.dtype).removeprefix("torch.")] += work * products
 
 
 class Narrowed(UncompiledMode):
@@ -189,12 +217,6 @@ class Narrowed(UncompiledMode):
         for leaf in result if isinstance(result, list | tuple) else (result,):
             self.seen |= isinstance(leaf, Tensor) and leaf.is_floating_point() and leaf.dtype != torch.float64
         return result
-
-
-def _is_larger(result: Tensor, factors: tuple[Any, ...]) -> bool:
-    """Whether a product has more elements than each of its factors."""
-    sizes = [factor.numel() for factor in factors if isinstance(factor, Tensor)]
-    return len(sizes) == 2 and result.numel() > max(sizes) and min(sizes) > 1
 
 
 class SavedForBackward(EveryOp):
@@ -269,7 +291,7 @@ def _has_storage(tensor: Tensor) -> bool:
 
 
 def _noting_hooks(push: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(push)
+    @in_place_of(push)
     def pushing(pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
         watch = SavedForBackward.active
 
@@ -306,7 +328,7 @@ class KernelLaunches(ExitStack):
         return self
 
     def _counting(self, launch: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(launch)
+        @in_place_of(launch)
         def counting(*args: Any, **kwargs: Any) -> Any:
             self.measured += 1
             return launch(*args, **kwargs)

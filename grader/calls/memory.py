@@ -8,7 +8,7 @@ import functools
 import mmap
 import tracemalloc
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +18,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._python_dispatch import _disable_current_modes as beside_modes  # before a learner's are noted
 
 from grader.calls.values import leaves
+
+Made = TypeVar("Made", bound=Callable[..., Any])
+
+
+def in_place_of(function: Callable[..., Any]) -> Callable[[Made], Made]:
+    """`functools.wraps` without `__wrapped__`, by which `inspect.unwrap` would give the original."""
+
+    def dressed(stand_in: Made) -> Made:
+        functools.update_wrapper(stand_in, function)
+        del stand_in.__wrapped__  # type: ignore[attr-defined]
+        return stand_in
+
+    return dressed
 
 
 class UncompiledMode(TorchDispatchMode):
@@ -135,7 +148,7 @@ def _warm_up() -> None:
 
 
 def _noting(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
+    @in_place_of(function)
     def noting(*args: Any, **kwargs: Any) -> Any:
         PeakMemory.disturbed = True
         return function(*args, **kwargs)

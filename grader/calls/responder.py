@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import _engine_run_backward
 
 from grader.calls import devices, modules
-from grader.calls.builtins import IN_ANY_FORM, BuiltIns, FunctionNames, banned
+from grader.calls.builtins import IN_ANY_FORM, TAKEN_APART, BuiltIns, FunctionNames, banned
 from grader.calls.call import Call, Outcome, Raised
 from grader.calls.memory import ResultBefore
 from grader.calls.modes import Circumstances
@@ -54,6 +54,7 @@ class Responder:
         self._built_ins = BuiltIns(families)
         # Our own work between calls goes through torch too, so that this one can't look for what is in any form.
         self._between = BuiltIns(families.difference(IN_ANY_FORM))
+        self._loading = BuiltIns(())
         self._seed: int | None = None  # of the check
         self._answered = 0  # calls since it began
         self._last: list[str] = []  # the families off limits in the call that was answered last
@@ -69,6 +70,14 @@ class Responder:
     def watching(self) -> BuiltIns:
         """Looks for built-ins between the calls as well: code may run there too, as an object's finaliser does."""
         return self._between
+
+    def loading(self) -> BuiltIns:
+        """Looks while the module is imported: for built-ins that are taken apart there, to be run as their parts."""
+        return self._loading
+
+    @property
+    def _taken_apart(self) -> set[str]:
+        return {name for name in self._loading.names if name.startswith(TAKEN_APART)}
 
     def used_late(self) -> list[str]:
         """The built-ins off limits that have run since the last call was answered; to be asked once its answer is
@@ -153,7 +162,7 @@ class Responder:
         self._last = []
         if built_ins and not self._made_a_module(call, result):
             self._last = self._families(name, inputs.handle_numbers)
-            outcome.off_limits = banned(built_ins.names | self._between.names, self._last)
+            outcome.off_limits = banned(built_ins.names | self._between.names | self._taken_apart, self._last)
         return outcome
 
     def _elsewhere(self, call: Call, given: list[int], used: FunctionNames | None, result: Any) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -58,13 +57,13 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
     request = _of_these(request)
     marking = request.marking or plain(request.assignment, request.steps or choice.step_names(None, choice.CORE))
     ledger = Ledger(marking.for_class(logins(request.submissions)), kit_version.kit_version())
-    counted = Counter[bool]()
+    told: dict[str, bool] = {}
     try:
         with pools.stoppable(), _alone_in(request), progress(len(folders)) as on_student:
-            standings = _graded(request, folders, ledger, counted, on_student)
+            standings = _graded(request, folders, ledger, told, on_student)
     except KeyboardInterrupt:
         sentence = _("Stopped. {count} of {total} are graded and saved. Type the same command again to continue.")
-        raise Stopped(sentence.format(count=counted.total(), total=len(folders)), ledger.changes) from None
+        raise Stopped(sentence.format(count=len(told), total=len(folders)), ledger.changes) from None
     except BadTerm as bad:
         raise Impossible(_("{problem} Type: {command}").format(problem=bad, command="python -m grader term")) from None
     except OSError as error:
@@ -75,17 +74,18 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
                 submissions=typed(request.submissions),
             )
         ) from None
-    return Done(standings, counted[True], left_out(request.submissions), ledger.changes,
+    kept = sum(told.get(standing.student, False) for standing in standings if standing.score is not None)
+    return Done(standings, kept, left_out(request.submissions), ledger.changes,
                 ledger.unknown(standing.student for standing in standings))  # fmt: skip
 
 
 def _graded(
-    request: Request, folders: list[str], ledger: Ledger, counted: Counter[bool], on_student: OnStudent
+    request: Request, folders: list[str], ledger: Ledger, told: dict[str, bool], on_student: OnStudent
 ) -> list[Standing]:  # fmt: skip
-    """Everybody's standing, with everything written; `counted` gets who was graded and who was kept."""
+    """Everybody's standing, with everything written; `told` gets of each whether it was kept from before."""
 
     def note(graded: Graded, kept: bool) -> None:
-        counted[kept] += 1
+        told[graded.student] = kept
         on_student(graded, kept)
 
     last, plan = _last(request.out), _plan(request)
@@ -93,9 +93,7 @@ def _graded(
     with _pool(request) as pool:
         standings = this.grade(folders, pool)
     if not request.only or (last and last.complete):
-        # With the seeds of the last run where nobody has met the new draws.
-        kept = plan if last is None or request.seed is not None or counted[False] else last
-        plan = msgspec.structs.replace(plan, seed=kept.seed, earlier=kept.earlier, complete=True)
+        plan = _completed(plan, None if request.seed is not None or not all(told.values()) else last)
     _write_plan(request.out, plan)
     write_class(request, plan, standings, this.files_of)
     ledger.write(request.out, (load(request.out, standing.file) for standing in standings), exports.harmless)

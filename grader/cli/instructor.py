@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 OUT = Path("dist/class")
 SQLITE = "sqlite:///"
 SHOWN = 40  # students whose unread files the screen names
+FEW = 8  # of each
 PLAIN = "attention"  # the assignment of a class without assignments.toml
 
 
@@ -145,7 +146,8 @@ def _say_class(done: Done, out: Path) -> None:
         )
         print(sentence.format(count=len(unread), table=out / "files.csv"), file=sys.stderr)
         for standing in unread[:SHOWN]:
-            files = "; ".join(f"{file} ({reason})" for file, reason in standing.unread)
+            files = "; ".join([f"{file} ({reason})" for file, reason in standing.unread[:FEW]])
+            files += "; …" if len(standing.unread) > FEW else ""
             print(f"  {plain(standing.student)}: {plain(files)}", file=sys.stderr)
     if done.left_out:
         sentence = _("Not graded, because each student needs a folder: {files}. Put each, unpacked, into one.")

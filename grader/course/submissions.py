@@ -49,6 +49,7 @@ class Submission:
     earlier: dict[str, tuple[str, str]] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     taken: dict[str, str] = field(default_factory=dict)
+    beyond: int = 0  # files that `unread` has no room for; `files` names them
 
     def leave(self, file: str, reason: str) -> None:
         """Notes a file that is not read, and why."""
@@ -322,11 +323,11 @@ def _why_not(name: str, path: Path) -> str:
 
 
 def cut(submission: Submission) -> None:
-    """Keeps the list of files that were not read at a length that a page can hold."""
-    rest = len(submission.unread) - MAX_UNREAD
-    if rest > 0:
-        kept = list(submission.unread.items())[:MAX_UNREAD]
-        submission.unread = dict(kept) | {"…": _("{count} more", count=rest)}
+    """Keeps the list of files that were not read at a length that a page can hold. It may be cut again when it grew."""
+    kept = [file for file in submission.unread if file != "…"]
+    submission.beyond += len(kept[MAX_UNREAD:])
+    more = {"…": _("{count} more", count=submission.beyond)} if submission.beyond else {}
+    submission.unread = {file: submission.unread[file] for file in kept[:MAX_UNREAD]} | more
 
 
 def answered_twice(step: str, first: str, second: str) -> str:
@@ -338,11 +339,10 @@ def answered_twice(step: str, first: str, second: str) -> str:
 def notebook_answers(path: Path, shown: str = "") -> tuple[dict[str, list[str]], dict[int, str]]:
     """The sources of a notebook's answer cells, by step, and those of its other code cells, by number; `shown` is the
     file name in messages. Raises Unusable."""
-    shown = shown or path.name
     try:
-        return answer_cells.answers(content(path, shown, MAX_NOTEBOOK))
+        return answer_cells.answers(content(path, shown or path.name, MAX_NOTEBOOK))
     except answer_cells.Damaged as error:
-        raise damaged(shown) from error
+        raise damaged(shown or path.name) from error
 
 
 def notebook_cells(path: Path) -> list[answer_cells.Cell]:

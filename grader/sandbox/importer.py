@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import ctypes
 import gc
 import importlib
@@ -14,6 +15,8 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from torch._C._dynamo import eval_frame
+
 PACKAGE = "exercises"
 STEP_MODULE = re.compile(r"step\d{2}_\w+")
 # What gives away any object, frame or code of the process.
@@ -22,6 +25,7 @@ TELLING = (
     "sys.monitoring.register_callback", "sys._current_frames", "sys._current_exceptions",
 )  # fmt: skip
 OF_GENERATORS = ("gi_code", "cr_code", "ag_code")
+REFUSAL = "not while a reference stands in for an earlier step"
 
 
 class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -102,11 +106,13 @@ def _sealed(
     here and below uses no global name and no built-in once a learner's code has run, which could have replaced it.
     """
     spaces: list[dict[str, Any]] = [globals()]  # whoever runs in one of these is sealed
-    execute, package, telling, of_generators = exec, PACKAGE, TELLING, OF_GENERATORS
+    plain = vars(builtins).copy()
+    execute, package = exec, PACKAGE
 
     def run_of(name: str, filename: str, code: types.CodeType) -> Callable[[], dict[str, Any]]:
         def run() -> dict[str, Any]:
-            space: dict[str, Any] = {"__name__": f"{package}.{name}", "__file__": filename}
+            # Built-ins of its own: an import is a call of one of them, with the names beside it.
+            space = {"__name__": f"{package}.{name}", "__file__": filename, "__builtins__": {**plain}}
             spaces.append(space)
             execute(code, space)
             return {each: space[each] for each in ("__file__", *public[name]) if each in space}
@@ -120,17 +126,29 @@ def _sealed(
     _seal(
         types.FunctionType,
         "__globals__",
-        {"__globals__": _no_names, "__closure__": _nothing, "__code__": _hull},
+        {"__globals__": _no_names, "__builtins__": _no_names, "__closure__": _nothing, "__code__": _hull},
         spaces,
     )
-    _seal(types.FrameType, "f_globals", {"f_globals": _no_names, "f_locals": _no_names, "f_code": _hull}, spaces)
+    names = dict.fromkeys(("f_globals", "f_builtins", "f_locals"), _no_names)
+    _seal(types.FrameType, "f_globals", {**names, "f_code": _hull}, spaces)
+
+    _refuse_what_tells()
+    return runs
+
+
+def _refuse_what_tells() -> None:
+    telling, of_generators, refusal = TELLING, OF_GENERATORS, REFUSAL  # names that nobody can replace later
 
     def refuse(event: str, given: tuple[Any, ...]) -> None:
         if event in telling or (event == "object.__getattr__" and given[1] in of_generators):
-            raise RuntimeError(f"not while a reference stands in for an earlier step: {event}")
+            raise RuntimeError(f"{refusal}: {event}")
+
+    def refuse_frames(*given: object) -> None:
+        raise RuntimeError(f"{refusal}: torch's compiler")
 
     sys.addaudithook(refuse)
-    return runs
+    for name in ("set_eval_frame", "set_bytecode_debugger_callback"):  # to what they are given torch hands any frame
+        setattr(eval_frame, name, refuse_frames)
 
 
 def _seal(

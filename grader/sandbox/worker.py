@@ -109,10 +109,11 @@ def _loaded(
     builtins.look_only_for({family for families in off_limits.values() for family in families})
     responder = Responder(names, off_limits, filenames.__contains__)
     outcome = Outcome()
-    try:
-        names.update(vars(importlib.import_module(f"{PACKAGE}.{module_name}")))
-    except BaseException as error:  # a learner's module may raise anything
-        outcome.raised = responder.describe(error)
+    with responder.loading():
+        try:
+            names.update(vars(importlib.import_module(f"{PACKAGE}.{module_name}")))
+        except BaseException as error:  # a learner's module may raise anything
+            outcome.raised = responder.describe(error)
     outcome.imported = importer.newly_asked()
     return responder, outcome
 
