@@ -224,8 +224,7 @@ def _no_ops() -> Iterator[tuple[Any, str, str]]:
         yield from ((getattr(nn, name), attribute, name) for attribute in ("__call__", "forward"))
     for module in (torch._refs, torch._refs.nn.functional, torch._refs.special, torch._decomp.decompositions):
         functions = [name for name, value in vars(module).items() if isinstance(value, kinds.FunctionType)]
-        # Called again, for torch's compiler.
-        yield from ((module, name, TAKEN_APART + name) for name in banned(functions, FAMILIES))
+        yield from ((module, name, TAKEN_APART + name) for name in banned(functions, FAMILIES))  # for its compiler
     module = sys.modules["torch._higher_order_ops.flex_attention"]  # what it comes to where nothing is compiled
     yield from ((module, name, "flex_attention") for name in vars(module) if re.search("math_attention|sdpa", name))
 

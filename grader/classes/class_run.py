@@ -196,6 +196,11 @@ def _save(request: Request, standings: list[Standing]) -> None:
         ) from None
 
 
+def _completed(plan: Plan, last: Plan | None) -> Plan:
+    """The plan of a run that is complete; with the seeds of the `last` one where nobody has met the new draws."""
+    return msgspec.structs.replace(plan, seed=(last or plan).seed, earlier=(last or plan).earlier, complete=True)
+
+
 def write_class(
     request: Request, plan: Plan, standings: list[Standing], files_of: Mapping[str, Mapping[str, str]]
 ) -> None:
