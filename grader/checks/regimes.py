@@ -126,10 +126,7 @@ def not_asked(reason: str, inputs: Inputs = nothing) -> AskedFunction:
 NO_DROPOUT = dict.fromkeys(("modes", "parent", "seed"), "it drops nothing")
 NO_BIAS = {"bias": "no argument leaves a bias out"}
 NO_TENSOR = dict.fromkeys(("views", "axes", "no_grad", "unmodified", "memory", "device"), "it takes no tensor")
-OF_A_MODEL = {
-    "length": "its model is asked",
-    "device": "it may read its ids, so that it need not run on `meta`",
-}
+OF_A_MODEL = {"length": "its model is asked", "device": "it may read its ids, so that it need not run on `meta`"}
 NUMBERS = not_asked("numbers in, numbers out")
 
 
@@ -151,9 +148,7 @@ def every_regime(
 def _function(student: Implementation, reference: Implementation, draw: Draw, name: str, how: AskedFunction) -> None:
     inputs = how.inputs(draw, how.axes, how.tokens)
     # In float64, where two right ways agree on which of two logits is the larger one.
-    models = (
-        [model.to(dtype=torch.float64) for model in twins(student, reference, draw, *how.model)] if how.model else []
-    )
+    models = [m.to(dtype=torch.float64) for m in (twins(student, reference, draw, *how.model) if how.model else ())]
     expected = None if how.judged else getattr(reference, name)(*models[1:], *inputs, **how.options)
 
     def asked(regimes: Collection[str]) -> None:
@@ -375,6 +370,7 @@ def _modes(those: _Dropping) -> None:
 
 def _drops(those: _Dropping, first: Answer, last: Answer) -> None:
     """Fails unless dropout acted at first, in a parent and under `no_grad`, and in the same way after eval mode."""
+    not_again = _("After `train()`, a call, `eval()`, a call and `train()` again nothing is dropped any more.")
     if those.alike(first, those.expected):
         module = those.module
         holds(
@@ -382,10 +378,7 @@ def _drops(those: _Dropping, first: Answer, last: Answer) -> None:
         )
         sentence = _("Nothing is dropped in training mode.") + "\n" + parent_was_switched()
         holds(not those.dropped(module.train()), sentence)
-        holds(
-            not those.dropped(those.fresh().train()),
-            _("After `train()`, a call, `eval()`, a call and `train()` again nothing is dropped any more."),
-        )
+        holds(not those.dropped(those.fresh().train()), not_again)
         holds(False, _("Nothing is dropped in training mode."))
     if those.alike(last, first):
         return
@@ -393,10 +386,7 @@ def _drops(those: _Dropping, first: Answer, last: Answer) -> None:
         "Two calls in training mode, each right after `torch.manual_seed` with the same seed, gave different results."
     )
     holds(those.alike(those.again(), last), sentence)
-    holds(
-        not those.alike(last, those.expected),
-        _("After `train()`, a call, `eval()`, a call and `train()` again nothing is dropped any more."),
-    )
+    holds(not those.alike(last, those.expected), not_again)
     holds(
         False,
         _(
