@@ -175,7 +175,12 @@ def _release(given: Namespace) -> None:
     with language.use(common.chosen_language(given.lang, "release")):
         steps = common.chosen_steps(given, "release")
         marking = assigned.marking(given, "release", is_name=True)
-        name = assignment_name(given.assignment or PLAIN)
+        try:
+            name = assignment_name(given.assignment or PLAIN)
+        except Unfit as unfit:
+            problem = _("Invalid value for {option}: {reason}.").format(option="--assignment", reason=unfit)
+            command = "python -m grader release --help"
+            raise BadInput(_("{problem} Type: {command}").format(problem=problem, command=command)) from None
         common.require_solutions()
         try:
             from grader.classes import release as releasing
