@@ -46,6 +46,7 @@ def refused(words: str, shell: str = "", **environment: str) -> str:
         ("class examples/course/submissions --out README.md", "README.md can't be written (File exists). Type: "),
         ("class examples/course/submissions --out README.md/a", "README.md/a can't be written (Not a directory)"),
         ("class ''", "The argument SUBMISSIONS is missing."),
+        ("release --assignment ../week1", "--assignment: letters, digits, - and _ only. Type: "),
         ("release-kit --folder ''", "The option --folder needs a value."),
         ("release-kit --folder README.md", "README.md can't be written (File exists). Type: "),
         ("similar MISSING", "There is no folder MISSING. Type: python -m grader similar SUBMISSIONS"),
