@@ -61,7 +61,8 @@ def test_the_matrix_in_numpy() -> None:
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         return torch.from_numpy((weights / weights.sum(-1, keepdims=True) @ value.numpy()).astype(np.float32))
 
-    assert refused_by("step10_flash", {"flash_attention": flash_attention}) == {"test_memory"}
+    # Small inputs are also asked on `meta`, where NumPy has nothing to compute with.
+    assert refused_by("step10_flash", {"flash_attention": flash_attention}) == {"test_memory", "test_any_regime"}
 
 
 def test_numbers_under_dropout() -> None:

@@ -194,5 +194,6 @@ def test_each_flaw_costs_points_and_is_named(tutorial: Tutorial, right: str, wro
     step = STEPS[tutorial.step]
     clinic, replaced = Clinic(step), typed(tutorial, right, wrong)
     assert points(step, clinic, replaced) < step.points
-    named = {misconception.name for each in clinic.diagnosis(replaced, 1).values() for misconception in each}
+    ways = [way for each in clinic.diagnosis(replaced, 1).values() for way in each]
+    named = {way.form_of or way.name for way in ways}
     assert name in named
