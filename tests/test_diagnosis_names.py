@@ -338,11 +338,14 @@ def tape_of(tmp_path_factory: pytest.TempPathFactory) -> Tapes:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("step", "code", "names"), sample([*STRANGERS.values()]), ids=sample([*STRANGERS]))
-def test_a_tape_calls_it_the_same(tape_of: Tapes, step: str, code: str, names: set[str]) -> None:
+def test_a_tape_calls_it_the_same(tape_of: Tapes, tmp_path: Path, step: str, code: str, names: set[str]) -> None:
     """Where a recording answers for them."""
+    file = tmp_path / "solutions" / "mistakes.py"  # what is raised on purpose is known by its line in such a file
+    file.parent.mkdir()
+    file.write_text(f"import torch\nfrom torch import nn\n{code}", encoding="utf-8")
     mine: dict[str, Any] = dict(vars(_step(step).reference))
     before = dict(mine)
-    exec(f"import torch\nfrom torch import nn\n{code}", mine)
+    exec(compile(file.read_text(encoding="utf-8"), file, "exec"), mine)
     replaced = {name: value for name, value in mine.items() if before.get(name) is not value and name[0] != "_"}
     found = Clinic(_step(step), Tape(tape_of(step))).diagnosis(replaced, SEED)
     assert {name_of(matching) for matching in found.values()} == names
