@@ -42,9 +42,9 @@ WRITE = {
     "view": {"text": "Theo put the", "weights": "kit-en"}, "ids": [], "count": 5, "temperature": 0.8, "top_k": 20,
     "top_p": 1.0,
 }  # fmt: skip
-MOST_BYTES = 2_500_000  # of the tapes of the core
+MOST_BYTES = 1_700_000  # of the tapes of the core
 # Of the tapes up to a step: what a learner's copy may weigh.
-MOST_UP_TO = {18: 4_500_000, 24: 6_500_000, 29: 9_500_000}
+MOST_UP_TO = {18: 2_500_000, 24: 4_000_000, 29: 5_600_000}
 
 # Wrong files as a learner writes them, and the names that they are given.
 WRONG = {
@@ -203,7 +203,7 @@ def text_of(path: Path) -> str:
 
 @pytest.mark.skipif(not WHOLE, reason="it takes the tapes of the whole core")
 def test_tapes_are_small(built: Path) -> None:
-    """All twelve together stay below 2.7 MB: each known form of a mistake adds some kB."""
+    """All twelve together stay below 1.7 MB: each known form of a mistake adds some kB."""
     sizes = {path.parent.name: path.stat().st_size for path in built.rglob(paths.TAPE)}
     assert len(sizes) == len(STEPS)
     assert sum(sizes.values()) < MOST_BYTES, sizes
