@@ -25,7 +25,7 @@ TELLING = (
     "sys.monitoring.register_callback", "sys._current_frames", "sys._current_exceptions",
 )  # fmt: skip
 OF_GENERATORS = ("gi_code", "cr_code", "ag_code")
-REFUSAL = "not while a reference stands in for an earlier step"
+REFUSAL = "not while the reference of an earlier step is in its place"
 
 
 class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
