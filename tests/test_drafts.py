@@ -146,7 +146,8 @@ def test_the_road_of_an_author(tmp_path: Path) -> None:
     """Three students with the same answers that nobody knows; a draft, which is refused until its texts are written and
     then proved; and the class, graded again, has the mistake by its name."""
     step = paths.step_folder("step02_softmax")
-    for folder in ("grader", "tests", f"solutions/core/{step.name}"):
+    # Step 1 words what step 2 names after it.
+    for folder in ("grader", "tests", "solutions/core/step01_scores", f"solutions/core/{step.name}"):
         shutil.copytree(paths.ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "*.mo"))
     for file in ("pyproject.toml", "solutions/core/track.en.md", "solutions/core/track.ko.md"):
         shutil.copy(paths.ROOT / file, tmp_path / file)
