@@ -166,9 +166,11 @@ def test_a_reader_that_stops_reading() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "euc-kr"])
-def test_a_terminal_that_lacks_letters_gets_a_report(encoding: str) -> None:
+def test_a_terminal_that_lacks_letters_gets_a_report(encoding: str, tmp_path: Path) -> None:
     """With a question mark for each letter that can't be written; JSON is UTF-8 whatever the terminal is."""
-    grade = ("-m", "grader", "grade", "--step", "1", "--lang", "ko")
+    # Not the checkout's own exercises: `--lang` would write them in this language.
+    shutil.copy(ROOT / "exercises" / "step01_scores.py", tmp_path)
+    grade = ("-m", "grader", "grade", "--submission", str(tmp_path), "--step", "1", "--lang", "ko")
     done = run(*grade, PYTHONIOENCODING=encoding)
     assert done.returncode == 0, done.stderr
     assert b"step01_scores" in done.stdout

@@ -13,11 +13,21 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from grader.base import paths
 from grader.base.limits import Limits
-from grader.base.results import AssignmentMark, CheckResult, Graded, Report, StepMark, StepResult
+from grader.base.results import (
+    AssignmentMark,
+    CheckResult,
+    Graded,
+    MarkChange,
+    Report,
+    StepMark,
+    StepResult,
+    TrackResult,
+)
 from grader.classes import class_run
 from grader.classes import pool as pools
 from grader.cli import assigned
@@ -331,6 +341,8 @@ BAD_TABLES = {
     "assignment,student,step,points,reason\nquiz,ada,1,1,x": "there is no “quiz”",
     "student,step,points,reason\nada,1,many,x": "is not a number of points",
     "student,step,points,reason\nada,1,nan,x": "is not a number of points",
+    "student,step,points,reason\nada,1,-0.5,x": "is not a number of points",
+    "student,step,points,reason\nada,1,1e6,x": "is not a number of points",
     "student,step,points,reason\nada,1,2,": "the reason is missing",
     "student,step,points,reason\n,1,2,x": "the student is missing",
     "student,step,points,reason\nada,1,2,x, y": "put a comma inside quotes",
@@ -418,6 +430,61 @@ def test_moments() -> None:
     for bad in ("soon", "2026-13-01", "2026-01-01 10:00 Mars/Base", "", "2026-01-01 25:00"):
         with pytest.raises(moments.NoMoment):
             moments.moment(bad, seoul)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "said"), [(0, "0 h 0 min"), (59.6, "1 h 0 min"), (61.4, "1 h 1 min"), (24 * 60 - 1, "23 h 59 min"),
+                          (24 * 60, "1 d 0 h"), (51 * 60 + 59, "2 d 3 h")],
+)  # fmt: skip
+def test_a_length_of_time_has_its_two_largest_units(minutes: float, said: str) -> None:
+    """Rounded to the minute before it is taken apart."""
+    assert moments.said(timedelta(minutes=minutes)) == said
+
+
+@pytest.mark.parametrize(
+    ("earlier", "changed"), [([], []), ([4.0], []), ([4.0, None], [4.0]), ([None, 2.0], [])]
+)  # fmt: skip
+def test_a_first_mark_is_a_change_where_the_last_one_was_taken_away(
+    earlier: list[float | None], changed: list[float], tmp_path: Path
+) -> None:
+    """Whoever had a mark, then none, and has one again is in the list; whoever never had one is not."""
+    (tmp_path / "assignments.toml").write_text(TOML, encoding="utf-8")
+    book = ledger.Ledger(marks.of(assignments.read(tmp_path / "assignments.toml"), "scores"))
+    book.facts["ada"] = ledger.Facts(changes=[MarkChange("before", None, points, "") for points in earlier])
+    entry = Graded(student="ada", file="ada", key="", report=report())
+    assert book.mark("ada", entry)
+    assert [change.after for change in book.changes] == changed
+    assert [change.after for change in entry.changes] == earlier + changed
+    assert book.mark("ada", entry) == bool(changed)  # the same mark again: written only where the list is longer
+
+
+def test_a_name_that_nobody_in_the_class_has_is_named(tmp_path: Path) -> None:
+    """In a table of this assignment, or in extra time for it or for all of them; another assignment's are not asked."""
+    extra = '[[accommodations]]\nstudent = "always"\nmore = "1 day"\n[[extensions]]\nstudent = "others"\n'
+    (tmp_path / "assignments.toml").write_text(
+        TOML + extra + 'assignment = "masks"\nuntil = 2026-10-01\n', encoding="utf-8"
+    )
+    (tmp_path / "overrides.csv").write_text(OVERRIDES + "scores,decided,1,4,x\n", encoding="utf-8")
+    book = ledger.Ledger(marks.of(assignments.read(tmp_path / "assignments.toml"), "scores"))
+    assert book.unknown(["ada"]) == ["always", "decided", "dora"]
+    assert book.unknown(["ada", "always", "decided", "dora"]) == []
+
+
+def test_the_total_of_a_track_is_of_its_own_steps(tmp_path: Path) -> None:
+    """What counts, scaled and rounded, and not what was graded; nothing of a step of another track."""
+    (tmp_path / "assignments.toml").write_text(TOML, encoding="utf-8")
+    marking = marks.of(assignments.read(tmp_path / "assignments.toml"), "scores")
+    scores = (("step01_scores", "core", 1.1, 4.0), ("step02_softmax", "other", 0.7, 3.0))
+    steps = [
+        StepResult(name=name, track=track, title="", status="fail", score=score, max_score=most, seconds=0.0, checks=[])
+        for name, track, score, most in scores
+    ]
+    tracks = [TrackResult(name=name, title="", score=0.0, max_score=0.0) for name in ("core", "other", "third")]
+    graded = msgspec.structs.replace(report(), steps=steps, tracks=tracks)
+    totals = marks.marked(graded, marking.mark("ada", graded)).tracks
+    assert {track.name: (track.score, track.max_score) for track in totals} == {
+        "core": (1.1, 4.0), "other": (1.4, 6.0), "third": (0.0, 0.0),
+    }  # fmt: skip  # step 2 counts twice
 
 
 REASONS = {
