@@ -126,7 +126,7 @@ def test_a_lie_is_never_taken_for_our_fault(warm: Grader, share: float) -> None:
     for seed in sample((1, 2)):
         sources = {
             step.name: (f"liar/{step.name}.py", step.solved() + LIAR.format(seed=seed, share=share))
-            for step in solutions()
+            for step in sample(solutions(), 3)
         }
         report = warm.grade(Submission("liar", sources), device="cpu", seed=seed)
         errors = [f"{s.name}.{c.name}: {c.message}" for s in report.steps for c in s.checks if c.status == "error"]

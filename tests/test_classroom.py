@@ -35,6 +35,7 @@ from grader.classes.pool import Pool, Task, TaskResult
 from grader.course.submissions import Submission
 from grader.judge.launcher import GraderError
 from tests import hostile
+from tests.whole import sample
 
 STEP = "step01_scores"
 RIGHT = """def dot_product_scores(q, k):
@@ -304,7 +305,7 @@ def test_a_disk_that_is_full_in_the_middle_costs_nobody_a_mark(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("processes", [3, 4])
+@pytest.mark.parametrize("processes", sample([3, 4]))
 def test_a_process_that_can_not_be_started_costs_nobody_a_mark(processes: int, tmp_path: Path) -> None:
     """As where memory is short: of so few processes the judge can't be started, or no worker. Then there is no mark,
     and the reason; the same run goes on once there are enough."""
