@@ -172,6 +172,7 @@ class _Recorder:
         self.reference = Remembered(LocalBackend(step.responder()))
         self.tensors: dict[str, Tensor] = {}
         self.fingerprints: dict[Fingerprint, int] = {}
+        self._passed: set[tuple[str, str]] = set()  # check and misconception: under an earlier seed
 
     def small_case(self, case: Callable[..., None], seed: int) -> Recording:
         """A small case, without the misconceptions' answers: it names nothing."""
@@ -192,14 +193,17 @@ class _Recorder:
     ) -> tuple[dict[str, list[int]], dict[str, list[int]], dict[str, int], dict[str, list[int]], list[str]]:
         """The fingerprints of each misconception that fails this check, those under other random numbers, the sizes,
         the fingerprints in a file that does not use it elsewhere, and which fail by a name that they do not replace.
-        Misconceptions that pass the check, or replace nothing that it calls, are not needed."""
+        Misconceptions that pass the check, or replace nothing that it calls, are not needed. One that passed it under
+        an earlier seed isn't tried again, unless the check is one that catches it: nearly all would pass again, and the
+        others are known by that one."""
         taken: dict[str, list[int]] = {}
         redrawn: dict[str, list[int]] = {}
         sizes: dict[str, int] = {}
         alone: dict[str, list[int]] = {}
         elsewhere: list[str] = []
         for wrong in [*self.step.misconceptions, *self.step.pairs]:
-            if not called & self.step.touched(wrong.replaced):
+            passed = (check.__name__, wrong.name)
+            if not called & self.step.touched(wrong.replaced) or passed in self._passed:
                 continue
             responder = self.step.responder(wrong.replaced)
             student = _Fingerprinted(responder, wrong)
@@ -208,6 +212,8 @@ class _Recorder:
             by_itself = self._by_itself(check, wrong, seed) if called & wrong.replaced.keys() else []
             if by_itself != numbers and by_itself:
                 alone[wrong.name] = by_itself
+            if not numbers and not by_itself and check.__name__ not in wrong.refused_by:
+                self._passed.add(passed)
             if not numbers:
                 continue
             taken[wrong.name] = numbers

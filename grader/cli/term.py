@@ -160,7 +160,7 @@ def _similar(given: Namespace) -> None:
     try:
         compared = results.compared(Path(given.submissions), given.known, steps, given.results)
     except results.NoResults as problem:
-        raise refusal(problem, command) from None
+        raise refusal(problem, "similar examples/course/submissions") from None
     with console.counted(len(compared.students) + len(compared.known)) as advance:
         pairs = similarity.pairs(compared.students, compared.stubs, compared.known, compared.wrong, advance)
     groups = similarity.same_files(compared.students, compared.stubs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +34,8 @@ def text_of(asked: str | None) -> str | None:
     """The learner's own text: the content of the file of this name, else the words themselves. Raises Stop."""
     if asked is None:
         return None
+    if not asked.strip():
+        raise parts.Stop(_("There is no word in the text. Type: TEXT=FILE, or TEXT='some words'"))
     try:
         file = Path(asked)
         is_file, is_folder = len(asked) < 512 and file.is_file(), len(asked) < 512 and file.is_dir()
@@ -41,7 +44,7 @@ def text_of(asked: str | None) -> str | None:
     if is_folder:
         raise parts.Stop(_("{file} is a folder, not a text. Type: TEXT=FILE, or TEXT='some words'", file=asked))
     if not is_file:
-        if asked.endswith((".txt", ".md")) and "\n" not in asked:
+        if re.fullmatch(r"\S*/\S*|.*\.(txt|md)", asked):  # a path that nobody would type as words
             raise parts.Stop(_("There is no file {file}. Type: TEXT=FILE, or TEXT='some words'", file=asked))
         return asked
     try:
