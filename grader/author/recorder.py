@@ -202,14 +202,16 @@ class _Recorder:
         alone: dict[str, list[int]] = {}
         elsewhere: list[str] = []
         for wrong in [*self.step.misconceptions, *self.step.pairs]:
-            passed = (check.__name__, wrong.name)
-            if not called & self.step.touched(wrong.replaced) or passed in self._passed:
+            passed, touched = (check.__name__, wrong.name), self.step.touched(wrong.replaced)
+            if not called & touched or passed in self._passed:
                 continue
             responder = self.step.responder(wrong.replaced)
             student = _Fingerprinted(responder, wrong)
             verdict = run_check(check, student, self.reference, seed=seed)
             numbers = [] if verdict.status == "pass" else self._numbers(student, verdict)
-            by_itself = self._by_itself(check, wrong, seed) if called & wrong.replaced.keys() else []
+            by_itself = numbers
+            if verdict.called & (touched - wrong.replaced.keys()):  # a name that uses it was asked
+                by_itself = self._by_itself(check, wrong, seed) if called & wrong.replaced.keys() else []
             if by_itself != numbers and by_itself:
                 alone[wrong.name] = by_itself
             if not numbers and not by_itself and check.__name__ not in wrong.refused_by:
