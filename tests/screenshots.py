@@ -34,7 +34,7 @@ from grader.feedback.standings import standing
 from grader.judge.grader import Grader
 from grader.report import page, terminal
 from tests import browser
-from tests.watched import POINTS, Session
+from tests.watched import Session, core_points
 
 IMAGES = ROOT / "docs" / "images"
 WIDTH = 80
@@ -117,7 +117,7 @@ def watched(folder: Path, spoken: str) -> dict[str, Console]:
     surroundings = {"KIT_LANG": spoken, "COLORTERM": "truecolor", "PYTHONPATH": str(ROOT)}
     with Session("exercises", "4", root=folder, **surroundings) as session:
         done = {"en": "quit", "ko": "종료"}[spoken]
-        session.until("✗", "→", POINTS, done)  # the points of the course are known when every step was looked at
+        session.until("✗", "→", core_points(), done)  # the points of the course are known when every step was looked at
         session.until(done, after=session.shown.rindex("→"))  # the whole of the screen
         wrong = session.screen()
         seen = len(session.shown)

@@ -28,7 +28,7 @@ from grader.learner import watch_view as boards
 from grader.learner.background import BackgroundGrader, Key, Look, StepDone
 from grader.learner.syntax import half_written
 from grader.learner.watch import Watch
-from tests.watched import CONTROL, PATIENCE, POINTS, Session, descendants
+from tests.watched import CONTROL, PATIENCE, Session, core_points, descendants
 
 STEP = "step04_causal_mask"
 RIGHT = (paths.ROOT / "solutions" / "core" / STEP / "reference.py").read_text(encoding="utf-8")
@@ -80,7 +80,7 @@ def test_session_in_a_terminal(folder: Path, start: Callable[..., Session]) -> N
     """Saves are graded, keys answer, code that never ends holds up nothing, and `q` leaves nothing behind."""
     file = folder / f"{STEP}.py"
     session = start(folder, "4", terminal=True)
-    session.until("to do", f"of {POINTS} points", "h hint")
+    session.until("to do", f"of {core_points()} points", "h hint")
 
     file.write_text(WRONG)
     session.until("✗ fail", "test_mask_by_hand")
@@ -115,7 +115,7 @@ def test_session_in_a_terminal(folder: Path, start: Callable[..., Session]) -> N
 def test_session_in_a_pipe(folder: Path, start: Callable[..., Session]) -> None:
     """Without a terminal: lines are appended, and a save within the same second is seen."""
     session = start(folder, "4", terminal=False)
-    session.until("to do", f"of {POINTS} points")
+    session.until("to do", f"of {core_points()} points")
     (folder / f"{STEP}.py").write_text(HALF)
     time.sleep(0.3)
     (folder / f"{STEP}.py").write_text(RIGHT)

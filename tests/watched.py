@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 import time
+from functools import cache
 from pathlib import Path
 from typing import Self
 
@@ -17,10 +18,15 @@ from grader.base import paths
 from grader.course import steps
 
 PATIENCE = 120.0  # seconds: a machine that does much else at the same time
-CORE_POINTS = sum(step.points for step in steps.steps() if step.track == "core")
-POINTS = f"{CORE_POINTS:g}"  # what a screen shows where no elective was begun
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 CLEARED = "\x1b[2J\x1b[H"  # what every screen begins with
+
+
+@cache
+def core_points() -> str:
+    """What a screen shows where no elective was begun. A function: to count them torch is imported, which a program
+    that measures must not have in its own memory."""
+    return f"{sum(step.points for step in steps.steps() if step.track == 'core'):g}"
 
 
 class Session:
