@@ -113,9 +113,9 @@ def test_a_long_map_is_enlarged_and_moved(page: tuple[str, Tab]) -> None:
     tab.until("document.querySelector('.look-maps canvas')")
     tab.value(closer)  # however near one looked at a text before, another one is seen whole
     tab.value(TYPE.format(text=(TEXTS[spoken][0] + ". ") * 60))
+    tab.until("document.querySelectorAll('.look-tokens span').length > 90")  # the text before it was ready, too
     tab.until(READY)
     tokens = tab.value("document.querySelectorAll('.look-tokens span').length")
-    assert tokens > 90
     assert tab.value(ZOOMS) == [True, False]
     seen = [tab.value(DRAWN)]
 

@@ -214,7 +214,7 @@ def test_two_copies_among_thirteen_are_the_first_pair(seed: int, steps: list[cou
     students["student 99"] = disguised(students["student 04"])
     found = similarity.pairs(students, STUBS)
     first, *others = found
-    assert (first.first, first.second) == ("student 04", "student 99") and first.share > 0.9
+    assert (first.first, first.second) == ("student 04", "student 99") and first.share > 0.7
     assert max((pair.share for pair in others), default=0.0) < similarity.HONEST
     marked = first.lines[max(first.steps, key=lambda step: first.steps[step])]
     assert all(marked)

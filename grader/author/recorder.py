@@ -205,14 +205,13 @@ class _Recorder:
             passed, touched = (check.__name__, wrong.name), self.step.touched(wrong.replaced)
             if not called & touched or passed in self._passed:
                 continue
-            responder = self.step.responder(wrong.replaced)
-            student = _Fingerprinted(responder, wrong)
+            student = _Fingerprinted(self.step.responder(wrong.replaced), wrong)
             verdict = run_check(check, student, self.reference, seed=seed)
             numbers = [] if verdict.status == "pass" else self._numbers(student, verdict)
-            by_itself = numbers
-            if verdict.called & (touched - wrong.replaced.keys()):  # a name that uses it was asked
-                by_itself = self._by_itself(check, wrong, seed) if called & wrong.replaced.keys() else []
-            if by_itself != numbers and by_itself:
+            # Where no name that uses it was asked, it answers as it does alone.
+            differs = called & wrong.replaced.keys() and verdict.called & (touched - wrong.replaced.keys())
+            by_itself = self._by_itself(check, wrong, seed) if differs else []
+            if by_itself and by_itself != numbers:
                 alone[wrong.name] = by_itself
             if not numbers and not by_itself and check.__name__ not in wrong.refused_by:
                 self._passed.add(passed)
@@ -222,7 +221,7 @@ class _Recorder:
             if name_refused(verdict.exchanges, verdict.about) not in wrong.replaced:
                 elsewhere.append(wrong.name)
             if student.may_be_missed:
-                again = _Fingerprinted(responder, wrong, OTHER_STREAM)
+                again = _Fingerprinted(student.responder, wrong, OTHER_STREAM)
                 repeated = run_check(check, again, self.reference, seed=seed)
                 if repeated.status != "pass":
                     redrawn[wrong.name] = self._numbers(again, repeated)
