@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import unicodedata
 import zipfile
 from collections.abc import Iterator
@@ -131,6 +133,26 @@ def test_a_run_that_is_stopped_says_what_it_has_changed(tmp_path: Path) -> None:
     assert len(run(asked(tmp_path / "in", tmp_path / "out")).changes) == 9
     assert len(regraded(tmp_path / "out")) == 12
     assert (tmp_path / "out" / "changes.csv").read_bytes().startswith(b"\xef\xbb\xbf")  # as the other tables
+
+
+@pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals go to the main thread")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_while_somebody_is_saved_counts_them(
+    how: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the sentence counts is what lies in the folder."""
+    class_of(tmp_path / "in", 3)
+    write = files.write
+
+    def stopped(path: Path, content: bytes) -> None:
+        if path.parent.name == "reports":
+            os.kill(os.getpid(), how)
+        write(path, content)
+
+    monkeypatch.setattr(files, "write", stopped)
+    with pytest.raises(class_run.Stopped, match="1 of 3 are graded and saved"):
+        run(asked(tmp_path / "in", tmp_path / "out"))
+    assert len(list((tmp_path / "out" / "reports").glob("*.json"))) == 1
 
 
 def test_a_mark_that_was_open_in_between_is_in_the_list(tmp_path: Path) -> None:

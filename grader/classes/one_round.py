@@ -171,11 +171,12 @@ class Round:
 
     def _done(self, graded: Graded, attempt: int, kept: bool = False, page: str = "") -> None:
         graded.attempt = attempt
-        if self.ledger.mark(f"{graded.file}#{attempt}", graded) or not kept:
-            write_student(self.request.out, graded, page)
-            self.changes.add(graded)
-        self.found[graded.file] = standing(graded)
-        self.on_student(graded, kept)
+        with pools.held():
+            if self.ledger.mark(f"{graded.file}#{attempt}", graded) or not kept:
+                write_student(self.request.out, graded, page)
+                self.changes.add(graded)
+            self.found[graded.file] = standing(graded)
+            self.on_student(graded, kept)
 
 
 def _ungraded(student: Student, key: str) -> Graded:

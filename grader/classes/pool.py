@@ -271,6 +271,25 @@ def stoppable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+@contextmanager
+def held() -> Iterator[None]:
+    """A stop waits until what is done here is done as a whole: a report that is written is counted too."""
+    late: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: handler for number, handler in handlers.items() if callable(handler)}  # none that is ignored
+    if threading.current_thread() is not threading.main_thread():
+        handlers.clear()
+    for number in handlers:
+        signal.signal(number, lambda number, _frame: late.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        if late:
+            raise KeyboardInterrupt
+
+
 def begin(limits: Limits) -> None:
     """Has torch load in a process of its own, while the caller goes on to what has to be known before it is needed."""
     with suppress(GraderError, OSError), GRADERS.one(limits):
