@@ -612,7 +612,8 @@ def test_texts(tmp_path: Path) -> None:
     assert lab_command.text_of("some words") == "some words"
     assert lab_command.text_of(None) is None
     file.write_bytes(b"\xff\xfe\x00")
-    assert lab_command.text_of("he or she") == "he or she"
+    for words in ("he or she", "and/or", "1/2"):
+        assert lab_command.text_of(words) == words
     for wrong in (str(file), str(tmp_path / "b.txt"), str(tmp_path / "nothing"), str(tmp_path), "", " "):
         with pytest.raises(parts.Stop, match="Type: TEXT="):
             lab_command.text_of(wrong)

@@ -44,7 +44,7 @@ def text_of(asked: str | None) -> str | None:
     if is_folder:
         raise parts.Stop(_("{file} is a folder, not a text. Type: TEXT=FILE, or TEXT='some words'", file=asked))
     if not is_file:
-        if re.fullmatch(r"\S*/\S*|.*\.(txt|md)", asked):  # a path that nobody would type as words
+        if re.fullmatch(r"(~|\.{0,2})/\S*|.*\.(txt|md)", asked):  # a path; `1/2` and `and/or` are words
             raise parts.Stop(_("There is no file {file}. Type: TEXT=FILE, or TEXT='some words'", file=asked))
         return asked
     try:
