@@ -30,6 +30,7 @@ from traitlets import Float, Integer, Unicode
 from grader.base import files, language
 from grader.base.language import gettext as _
 from grader.base.limits import Limits
+from grader.base.names import Roll
 from grader.base.paths import ROOT
 from grader.base.results import AssignmentMark, Report, StepResult
 from grader.base.untrusted import Unusable
@@ -157,7 +158,9 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
             stamp, unclear = moments.moment(told, marking.term.local) if told else None, ""
         except moments.NoMoment:
             stamp, unclear = None, told
-        own = marking.for_class({student: ()})
+        with Gradebook(about["db_url"]) as book:
+            everybody = {each.id: [each.email or ""] for each in book.students}
+        own = marking.for_class(Roll({student: (), **everybody}))
         mark = own.mark(
             student, report, stamp, said_by="nbgrader", unclear=unclear, kit=kit_version.kit_version(), work=work
         )

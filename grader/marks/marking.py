@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -28,16 +29,19 @@ STAMP = "timestamp.txt"  # what nbgrader puts beside a submission
 SUBMITTED, NBGRADERS = "submitted", ("nbgrader_config.py", "gradebook.db", "source")
 DAY = timedelta(days=1)
 
+Row = TypeVar("Row")
+
 
 @dataclass(frozen=True)
 class Marking:
-    """How one assignment is marked. `kit` and `seed` say what grades, and go into each mark."""
+    """How one assignment is marked. `not_applied`: names in the tables by which several of the class may be meant."""
 
     term: Term
     assignment: Assignment
     overrides: Mapping[tuple[str, str], Override] = field(default_factory=dict)
     times: Mapping[str, datetime] = field(default_factory=dict)
     remarks: Mapping[str, Sequence[Remark]] = field(default_factory=dict)
+    not_applied: tuple[str, ...] = ()
 
     def mark(
         self, student: str, report: Report, handed_in: datetime | None = None, *, said_by: str = "",
@@ -115,15 +119,17 @@ class Marking:
                 )
             )  # fmt: skip
 
-    def for_class(self, names: Mapping[str, Iterable[str]]) -> Marking:
-        """The same, with people called as the class calls them; `names` has the logins of each."""
-        roll = Roll(names)
-        extras = [dataclasses.replace(decided, student=roll.own(decided.student)) for decided in self.term.extras]
+    def for_class(self, roll: Roll) -> Marking:
+        """The same, with people called as the class calls them. What several of them may be meant by is left out."""
+        extras = [dataclasses.replace(decided, student=roll.own(decided.student)) for decided in self.term.extras
+                  if not roll.is_ambiguous(decided.student)]  # fmt: skip
+        named = {decided.student for decided in self.term.extras} | {student for student, _step in self.overrides}
         return dataclasses.replace(
             self, term=dataclasses.replace(self.term, extras=extras),
-            overrides={(roll.own(student), step): decided for (student, step), decided in self.overrides.items()},
-            times={roll.own(student): when for student, when in self.times.items()},
-            remarks={roll.own(student): notes for student, notes in self.remarks.items()},
+            overrides={(roll.own(student), step): decided for (student, step), decided in self.overrides.items()
+                       if not roll.is_ambiguous(student)},
+            times=_own(roll, self.times), remarks=_own(roll, self.remarks),
+            not_applied=tuple(sorted(filter(roll.is_ambiguous, named | self.times.keys() | self.remarks.keys()))),
         )  # fmt: skip
 
     def _share(self, over: timedelta) -> float:
@@ -131,6 +137,11 @@ class Marking:
         if over <= self.assignment.grace or over <= timedelta():
             return 0.0
         return min(math.ceil(over / DAY) * self.assignment.per_day, self.assignment.at_most)
+
+
+def _own(roll: Roll, table: Mapping[str, Row]) -> dict[str, Row]:
+    """The rows of a table by what the class calls each student, without those of which several may be meant."""
+    return {roll.own(student): row for student, row in table.items() if not roll.is_ambiguous(student)}
 
 
 def of(term: Term, name: str) -> Marking:
