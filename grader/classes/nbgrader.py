@@ -32,7 +32,7 @@ from grader.base.language import gettext as _
 from grader.base.limits import Limits
 from grader.base.names import Roll
 from grader.base.paths import ROOT
-from grader.base.results import AssignmentMark, Report, StepResult
+from grader.base.results import AssignmentMark, Report, StepResult, without_open_scores
 from grader.base.untrusted import Unusable
 from grader.classes import gradebook, kit_version, markup
 from grader.classes.gradebook import Mark
@@ -281,7 +281,7 @@ class LastReport:
             handed_in = msgspec.json.encode([read.sources, read.problems, read.earlier], order="deterministic")
             digests = [hashlib.sha256(data).hexdigest() for data in (os.fsencode(folder), handed_in)]
             seed = kept_seed(course / SEED_FILE, *digests) if self._seed is None else self._seed
-            return self._grader.grade(read, steps, device=self._device, seed=seed)
+            return without_open_scores(self._grader.grade(read, steps, device=self._device, seed=seed))
         except (GraderError, submissions.NoSubmission, OSError) as error:
             return str(error)
 

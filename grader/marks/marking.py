@@ -19,11 +19,20 @@ import msgspec
 from grader.base.language import gettext as _
 from grader.base.names import Roll
 from grader.base.paths import step_folder
-from grader.base.results import AssignmentMark, Report, StepMark, StepResult, TrackResult
+from grader.base.results import (
+    AssignmentMark,
+    Graded,
+    Report,
+    StepMark,
+    StepResult,
+    TrackResult,
+    without_open_scores,
+)
 from grader.course.check_outline import check_file, outline
 from grader.marks import moments, sheets
 from grader.marks.assignments import Assignment, BadTerm, Term, alone
 from grader.marks.sheets import Override, Remark
+from grader.report.terminal import why_open
 
 STAMP = "timestamp.txt"  # what nbgrader puts beside a submission
 SUBMITTED, NBGRADERS = "submitted", ("nbgrader_config.py", "gradebook.db", "source")
@@ -190,20 +199,28 @@ def marked(report: Report, mark: AssignmentMark) -> Report:
     what lateness takes. Everything that is made of a report can be made of this one."""
     by_step = {step.step: step for step in mark.steps}
     steps = [_counted(step, by_step[step.name]) for step in report.steps if step.name in by_step]
-    points = mark.points
-    if points is None:  # open: what could be graded, as in the report
-        points = sum(step.score for step in steps if step.score is not None)
-    return msgspec.structs.replace(
-        report, steps=steps, score=points, max_score=mark.out_of,
+    counted = msgspec.structs.replace(
+        report, steps=steps, score=mark.points, max_score=mark.out_of, open=unclear(mark),
         tracks=_totals(report.tracks, steps), notes=[*report.notes, *sentences(mark)],
     )  # fmt: skip
+    return without_open_scores(counted)
+
+
+def as_counted(graded: Graded) -> Report | None:
+    """A student's report with the points that count, from which every output is made; None without one."""
+    return marked(graded.report, graded.mark) if graded.report and graded.mark else graded.report
+
+
+def why_no_mark(graded: Graded) -> str:
+    """Why a student has no mark yet, in a sentence or two; empty if there is one. This alone decides what is open."""
+    report = as_counted(graded)
+    return graded.error if report is None else why_open(report)
 
 
 def sentences(mark: AssignmentMark) -> list[str]:
     """What there is to say about a mark besides its steps."""
     lines = list(mark.remarks)
     until, handed_in = _read(mark.until), _read(mark.handed_in)
-    lines += [unclear(mark)] if mark.unclear else []
     if mark.extended and until:
         lines.append(_("You had time until {until} ({reason}).", until=moments.shown(until), reason=mark.extended))
     if mark.late and until and handed_in:
