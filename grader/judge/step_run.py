@@ -36,6 +36,8 @@ from grader.sandbox.environment import NO_TERMINAL
 from grader.sandbox.process import Launcher
 
 NO_PYTHON = re.compile(r"\b(SyntaxError|IndentationError|TabError)\b")
+# Of processor time, after which no further mistake is made by operators.
+SECONDS_IN_THE_CORE, SECONDS = 1.0, 3.0
 MISSING = ("NotThere", "undefined")  # the responder's error for a public name that the file does not define
 
 
@@ -251,7 +253,10 @@ class DeviceRun:
         }
         if not questions or self.student.could_not_start:  # nothing was answered that could be a mistake's
             return {}
-        diagnostician = Diagnostician(self.step.misconceptions, self.answers.witness, self.step.pairs)
+        seconds = SECONDS_IN_THE_CORE if self.step.track == "core" else SECONDS
+        diagnostician = Diagnostician(
+            self.step.misconceptions, self.answers.witness, self.step.pairs, self.step.generated, seconds
+        )
         return diagnostician.diagnose(questions, self._ask_again, unwritten)
 
     @cached_property

@@ -18,6 +18,7 @@ from grader.oracle import randomness
 
 # A learner who makes the same mistake may sum in another order: tolerance for that, and for nothing else.
 ROOM = 16.0
+CLEARLY = 1e-2  # of the largest number: two answers this far apart differ by more than rounding
 PEAK_ROOM = 1.3  # and for a memory peak, which includes whatever was alive at the same time
 SAVED_ROOM = 1.1  # and for what is kept for a backward pass, which depends on how each operation is written
 MEMORY = ("largest", "peak", "saved")  # the measures that tell one mistake from another
@@ -145,6 +146,17 @@ def same_but_for_the_draw(drawn: Outcome, theirs: Outcome) -> bool:
 def same_kinds(drawn: Outcome, theirs: Outcome) -> bool:
     """Whether two answers that no code raised differ in the values of their tensors, arrays and floats alone."""
     return not drawn.raised and not theirs.raised and _of_one_kind(drawn.value, theirs.value)
+
+
+def clearly_apart(mine: Any, theirs: Any) -> bool:
+    """Whether numbers of two values of the same kinds are further apart than any way of rounding takes them."""
+    for one, other in zip(map(numbers_of, leaves(mine)), map(numbers_of, leaves(theirs)), strict=True):
+        if one is None or other is None or one.device.type == "meta" or not one.numel():
+            continue
+        gap = (one.double() - other.double()).abs().nan_to_num(0.0, 0.0, 0.0).max()
+        if gap > CLEARLY * other.double().abs().nan_to_num(0.0, 0.0, 0.0).max():
+            return True
+    return False
 
 
 def too_few_to_tell(drawn: Outcome, theirs: Outcome) -> bool:

@@ -18,6 +18,7 @@ from grader.checks.catalogue import Misconception, paired
 from grader.checks.trial import Trial
 from grader.oracle import randomness
 from grader.oracle.likeness import (
+    clearly_apart,
     same_answer,
     same_but_for_the_draw,
     same_kinds,
@@ -93,6 +94,11 @@ class Witness(Protocol):
         the same shapes: drawn by another Dropout, say, the same mistake gives other numbers."""
         return False
 
+    def contradicts(self, wrong: Misconception, question: Question) -> bool:
+        """Whether the misconception, found not to be `alike`, parted from the student in an answer of a name that it
+        replaces, of the same shapes and without any chance in it: another form of the same mistake gives the same."""
+        return False
+
     def shows(self, wrong: Misconception, question: Question) -> bool:
         """Whether the check fails on the misconception alone, and by no later call than on the student's code."""
         return True
@@ -165,14 +171,26 @@ class AskedHere(Witness):
 
     def undecided(self, wrong: Misconception, question: Question) -> bool:
         """See `Witness`."""
+        parted, _theirs = self._parted(wrong, question)
+        # Else what was dropped tells the difference.
+        return parted is not None and parted.drawn and not randomness.tells(randomness.profile(parted.outcome))
+
+    def contradicts(self, wrong: Misconception, question: Question) -> bool:
+        """See `Witness`."""
+        parted, theirs = self._parted(wrong, question)
+        if parted is None or parted.drawn or theirs is None or theirs.outcome is None:
+            return False
+        return theirs.name in wrong.replaced and clearly_apart(parted.outcome.value, theirs.outcome.value)
+
+    def _parted(self, wrong: Misconception, question: Question) -> tuple[_KnownAnswer | None, Exchange | None]:
+        """The answer in which it parted from the student, if both are of the same shapes, and the student's."""
         answers = self._answers(wrong, question.check, question)
         place = min(answers.matched_by(question, wrong), len(answers.outcomes) - 1, len(question.answers) - 1)
         if place < 0:
-            return False
-        theirs, parted = question.answers[place].outcome, answers.outcomes[place]
-        if not parted.drawn or theirs is None or not same_kinds(parted.outcome, theirs):
-            return False
-        return not randomness.tells(randomness.profile(parted.outcome))  # else what was dropped tells the difference
+            return None, None
+        theirs, parted = question.answers[place], answers.outcomes[place]
+        alike = theirs.outcome is not None and same_kinds(parted.outcome, theirs.outcome)
+        return (parted, theirs) if alike else (None, None)
 
     def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
         """See `Witness`."""
