@@ -81,7 +81,9 @@ class Session:
         start = time.perf_counter()
         graded = without_running(step, devices, request)
         if graded is None:
-            graded = StepRun(step, request, self.launcher, self._answers_of(step, request.seed)).graded(devices)
+            tell = self.channel.send if request.tells else None
+            run = StepRun(step, request, self.launcher, self._answers_of(step, request.seed), tell)
+            graded = run.graded(devices)
             graded.result.seconds = round(time.perf_counter() - start, 4)
         return graded
 

@@ -15,6 +15,10 @@ from rich.text import Text
 from grader.base.language import gettext as _
 from grader.base.results import Report, StepResult, total
 from grader.course import lessons, tracks
+from grader.course.submissions import Submission
+from grader.learner import progress as progress_module
+from grader.learner import track_list
+from grader.learner.progress import Progress
 from grader.report import terminal as reports
 
 BAR = 24  # columns
@@ -28,7 +32,7 @@ class Board:
     """The state: the last result of each step, the step that is shown, and the messages about it.
 
     `calm` says why a file is not graded yet, `notice` answers a key, `busy` names a step whose grading takes long;
-    `keys` tells whether keys can be read, `address` where the session's page is.
+    `keys` tells whether keys can be read, `address` where the session's page is; `read` are the files as last read.
     """
 
     folder: Path
@@ -45,10 +49,16 @@ class Board:
     page: int = 0
     hints: lessons.Hints | None = None
     address: str = ""
+    read: Submission = field(default_factory=lambda: Submission(""))
 
     def file(self, name: str) -> str:
         """The path of a step's file for messages."""
         return reports.plain(str(self.folder / f"{name}.py"))
+
+    @property
+    def progress(self) -> Progress:
+        """How far the learner is, by these files and results."""
+        return progress_module.of(self.read, self.results, self.names)
 
     def passes(self, name: str) -> bool:
         """Whether the step passed when last graded."""
@@ -56,12 +66,8 @@ class Board:
 
     def following(self) -> str | None:
         """The step that blocks the current one, else the next that does not pass, after the current one and then from
-        the start; None if all pass."""
-        result = self.results.get(self.current or "")
-        if result is not None and result.blocked_by in self.names:
-            return result.blocked_by
-        start = self.names.index(self.current) + 1 if self.current else 0
-        return next((name for name in self.names[start:] + self.names[:start] if not self.passes(name)), None)
+        the start; None if all pass, or some are not graded yet."""
+        return self.progress.next_step(self.current)
 
 
 def screen(board: Board, console: Console) -> RenderableType:
@@ -123,16 +129,14 @@ def headline(result: StepResult, at: str = "") -> Text:
 
 
 def progress(board: Board) -> Text:
-    """The course in one line: a bar, how many steps pass, how many points."""
-    passed = sum(board.passes(name) for name in board.names)
-    full = BAR * passed // max(len(board.names), 1)
+    """The course in one line: a bar over the core, or the steps that were chosen, and the points."""
+    found = board.progress
+    shown = [name for name in found.names if found.steps[name] in found.core.steps] or found.names
+    passed = sum(found.steps[name].passes for name in shown)
+    full = BAR * passed // max(len(shown), 1)
     line = Text("█" * full, "green").append("░" * (BAR - full), "dim")
-    line.append("  " + _("{passed} of {total} steps pass").format(passed=passed, total=len(board.names)), "default")
-    if len(board.results) == len(board.names):
-        score, most = total(board.results.values())
-        points = _("{score} of {total} points").format(score=reports.number(score), total=reports.number(most))
-        line.append(" · " + points, "default")
-    return line
+    line.append("  " + _("{passed} of {total} steps pass").format(passed=passed, total=len(shown)), "default")
+    return line.append(" · " + track_list.points(found), "default")
 
 
 def keys(board: Board) -> Text:
@@ -188,6 +192,8 @@ def all_steps(board: Board) -> RenderableType:
 
 def _what_next(board: Board) -> Text:
     following = board.following()
+    if following is None and board.progress.ungraded:
+        return Text(_("Looking at every step …"), "dim")
     if following is None:
         return Text(_("Every step passes. Well done."), "bold green")
     return Text(_("Next is {step}: edit {file}").format(step=following, file=board.file(following)), "bold")
