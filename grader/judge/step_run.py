@@ -140,7 +140,9 @@ class StepRun:
         limits = limits_on(device, self._limits)
         student = WorkerBackend(self._launcher, self._load, limits, runs_kernels=kernels)
         try:
-            run = DeviceRun(self._step, student, self._answers, device, shows_values=not self._load.public, tell=self._tell)
+            run = DeviceRun(
+                self._step, student, self._answers, device, shows_values=not self._load.public, tell=self._tell
+            )
             results = run.results(devices)
             before = len(self._verdicts)
             self._verdicts += run.verdicts

@@ -131,7 +131,7 @@ def of(
     return Progress(
         [
             TrackProgress(track, [_step(name, submission, results.get(name)) for name in _steps_of(track)])
-            for track in tracks.tracks(root)
+            for track in _tracks(root)
         ],
         list(names) or choice.started(submission.sources, submission.problems, root),
     )  # fmt: skip
@@ -161,6 +161,11 @@ def points(name: str) -> float:
     """What a step is worth, read from its checks as text, without torch."""
     folder = step_folder(name)
     return sum(check.points or 0.0 for check in check_outline.outline(check_outline.check_file(folder)))
+
+
+@cache
+def _tracks(root: Path | None) -> list[tracks.Track]:
+    return tracks.tracks(root)
 
 
 @cache

@@ -68,7 +68,8 @@ def points(progress: Progress) -> str:
         parts.append((_("electives"), sum(one.score for one in electives), sum(one.most for one in electives)))
     sentence = _("{name}: {score} of {total} points")
     return " · ".join(
-        sentence.format(name=name, score=reports.number(score), total=reports.number(most)) for name, score, most in parts
+        sentence.format(name=name, score=reports.number(score), total=reports.number(most))
+        for name, score, most in parts
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from grader.course import lessons, tracks
 from grader.course.submissions import Submission
 from grader.learner import progress as progress_module
 from grader.learner import track_list
+from grader.learner.background import LIMITS
 from grader.learner.progress import Progress
 from grader.report import terminal as reports
 
@@ -28,11 +30,43 @@ View = Literal["verdict", "hints", "all", "lesson"]
 
 
 @dataclass
+class Grading:
+    """The step that is being graded: since when, the check that is asked now and since when, and what the first failing
+    one says."""
+
+    step: str
+    since: float
+    check: str = ""
+    asked: float = 0.0
+    failed: str = ""
+
+    @property
+    def seconds(self) -> int:
+        """Whole seconds so far."""
+        return int(time.monotonic() - self.since)
+
+    @property
+    def says(self) -> str:
+        """What is known so far: of a check that has failed, or of one that does not answer in time."""
+        if self.asked and time.monotonic() - self.asked > LIMITS.call_seconds:
+            sentence = _(
+                "No answer within {seconds} s. Is it a loop that never ends? On a busy machine it gets longer."
+            )
+            return sentence.format(seconds=round(LIMITS.call_seconds))
+        return reports.quoted(" · ".join(self.failed.splitlines()[:2]))
+
+    def __str__(self) -> str:
+        said = _("grading {step}: {seconds} s", step=self.step, seconds=self.seconds)
+        return f"{said} · {self.check}" if self.check else said
+
+
+@dataclass
 class Board:
     """The state: the last result of each step, the step that is shown, and the messages about it.
 
     `calm` says why a file is not graded yet, `notice` answers a key, `busy` names a step whose grading takes long;
-    `keys` tells whether keys can be read, `address` where the session's page is; `read` are the files as last read.
+    `keys` tells whether keys can be read, `address` where the session's page is; `read` are the files as last read,
+    `grading` what is being graded, `stopped` a step whose grading was stopped, `at_of` when each verdict was given.
     """
 
     folder: Path
@@ -50,6 +84,9 @@ class Board:
     hints: lessons.Hints | None = None
     address: str = ""
     read: Submission = field(default_factory=lambda: Submission(""))
+    grading: Grading | None = None
+    stopped: str = ""
+    at_of: dict[str, str] = field(default_factory=dict)
 
     def file(self, name: str) -> str:
         """The path of a step's file for messages."""
@@ -73,8 +110,8 @@ class Board:
 def screen(board: Board, console: Console) -> RenderableType:
     """A whole screen: the current view, then the progress and the keys, which stay visible."""
     below: list[RenderableType] = [Text()]
-    if board.busy:
-        below.append(Text(_("checking {step} …").format(step=board.busy), "dim"))
+    if board.busy and board.grading:
+        below.append(Text(str(board.grading), "bold cyan").append("  " + _("s stops it"), "not bold dim"))
     if board.notice:
         below.append(Text(board.notice, "bold"))
     below += [Rule(style="dim", characters="─"), progress(board), *([keys(board)] if board.keys else [])]
@@ -96,6 +133,13 @@ def verdict(board: Board, *, detail: bool = True) -> RenderableType:
     if name is None or result is None:
         state = _("Looking at every step …") if board.results else _("Loading torch, once …")
         return Group(*([Text(name, "bold")] if name else []), Text(state, "dim"))
+    if board.busy == name and board.grading:  # what was said before is about other code
+        waiting = [Text(str(board.grading), "bold cyan")]
+        if said := board.grading.says:
+            waiting += [Text(said, "red")]
+        return Group(*waiting, Text(), Text(headline(result, board.at).plain, "dim"))
+    if board.stopped == name:
+        return Text(_("Stopped. Save {file} or press r to grade it again.", file=board.file(name)), "yellow")
     parts: list[RenderableType] = [headline(result, board.at)]
     if result.status == "todo":
         parts += [Text(line) for line in [result.message] if line]
