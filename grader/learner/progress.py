@@ -1,7 +1,8 @@
 """The learner's progress: one answer to "where am I", from the files on disk and the last verdicts on them.
 
 The page, watch mode, `make tracks`, `make grade`, hints and Explore all ask here. A track is started as soon as one of
-its steps has a file, a step is written once its file is no untouched stub, and it passes if the last verdict says so.
+its steps has a file, a step is written once its file is no untouched stub, and it passes if the last verdict says so; a
+file that is no valid Python has no verdict and does not pass.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from grader.base.language import gettext as _
 from grader.base.paths import step_folder
 from grader.base.results import StepResult
+from grader.base.syntax import invalid
 from grader.course import check_outline, choice, submissions, tracks
 from grader.course.stubs import is_untouched
 from grader.course.submissions import Submission
@@ -22,11 +24,13 @@ from grader.learner import verdicts
 
 @dataclass(frozen=True)
 class StepProgress:
-    """A step: whether it has a file, whether that holds work, what it is worth, and the last verdict on it."""
+    """A step: whether it has a file, whether that holds work and is valid Python, its points, and the last verdict
+    on it."""
 
     name: str
     has_file: bool
     is_written: bool
+    is_broken: bool
     points: float
     result: StepResult | None
 
@@ -43,7 +47,7 @@ class StepProgress:
     @property
     def is_ungraded(self) -> bool:
         """Whether it holds work that was not graded since it was saved."""
-        return self.is_written and self.result is None
+        return self.is_written and self.result is None and not self.is_broken
 
 
 @dataclass(frozen=True)
@@ -153,7 +157,10 @@ def _step(name: str, submission: Submission, result: StepResult | None) -> StepP
     has_problem = name in submission.problems
     source = submission.sources.get(name)
     is_written = has_problem or source is not None and not _is_untouched(source[1])
-    return StepProgress(name, has_problem or source is not None, is_written, points(name), result)
+    is_broken = source is not None and is_written and _is_broken(source[1])
+    return StepProgress(
+        name, has_problem or source is not None, is_written, is_broken, points(name), None if is_broken else result
+    )
 
 
 @cache
@@ -171,6 +178,11 @@ def _tracks(root: Path | None) -> list[tracks.Track]:
 @cache
 def _steps_of(track: tracks.Track) -> list[str]:
     return track.steps
+
+
+@cache
+def _is_broken(source: str) -> bool:
+    return bool(invalid(source, ""))
 
 
 _is_untouched = cache(is_untouched)

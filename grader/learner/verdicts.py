@@ -35,18 +35,25 @@ class SavedVerdict(msgspec.Struct):
     signature: str | None
 
 
-def digest(submission: Submission, step: str) -> str:
-    """A digest of all that a step's verdict depends on: its file and, directly or not, what that imports."""
+def uses(submission: Submission, step: str) -> set[str]:
+    """A step and all that its file imports, directly or not."""
     needed: set[str] = set()
     waiting = [step]
+    read = submission.sources.keys() | submission.problems.keys()
     while waiting:
         name = waiting.pop()
         if name not in needed:
             needed.add(name)
-            read = submission.sources.keys() | submission.problems.keys()
             source = submission.sources.get(name, ("", ""))[1]
             waiting += [other for other in imported(source) if other in read or STEP_NAME.fullmatch(other)]
-    texts = [(name, submission.sources.get(name), submission.problems.get(name)) for name in sorted(needed)]
+    return needed
+
+
+def digest(submission: Submission, step: str) -> str:
+    """A digest of all that a step's verdict depends on."""
+    texts = [
+        (name, submission.sources.get(name), submission.problems.get(name)) for name in sorted(uses(submission, step))
+    ]
     content = msgspec.json.encode([grader.__version__, language.current(), texts])
     return hashlib.sha256(content).hexdigest()
 

@@ -77,6 +77,7 @@ class Watch:
         self.asked = {start} if start else set[str]()
         self.saved: tuple[str, int] | None = None  # the step that was last saved, and a count of such saves
         self.grading: str | None = None
+        self.broken = set[str]()  # steps that were not graded since they were no valid Python
         self.graded = read  # what the grading in progress is about
         self.since = 0.0
         self.dropped = self.dropped_before = self.stopping = False
@@ -187,8 +188,7 @@ class Watch:
             if name == self.board.current:
                 self.board.calm = syntax.half_written(read, name)
                 if self.board.calm:
-                    self.asked.discard(name)
-                    self.draw()
+                    self._note_broken(name)
                     continue
             self.grading, self.since, self.graded = name, time.monotonic(), read
             self.board.grading, self.board.stopped = boards.Grading(name, self.since), ""
@@ -196,6 +196,15 @@ class Watch:
         if self.grading is None:
             following = self.board.following()
             background.prepare([following] if following else [], self.board.seed)
+
+    def _note_broken(self, name: str) -> None:
+        """A file that is not valid Python yet is not graded; what imports it is, if it passed."""
+        self.asked.discard(name)
+        self.broken.add(name)
+        if self.board.passes(name):
+            del self.board.results[name]
+            self._wait_for(self._that_may_use(name))
+        self.draw()
 
     def _has_newer(self) -> bool:
         """Whether a save waits that ends the grading in progress."""
@@ -215,8 +224,10 @@ class Watch:
         verdicts.write(self.board.folder, self.graded, [result])
         if name == self.board.current and result.status == "pass":
             self.board.hints = None
-        if before is not None and (before.status == "pass") != (result.status == "pass"):
+        changes_sides = before is not None and (before.status == "pass") != (result.status == "pass")
+        if changes_sides or name in self.broken:
             self._wait_for(self._that_may_use(name))
+        self.broken.discard(name)
         asked = name in self.asked
         self.asked.discard(name)
         if self.board.current is None and (not result.is_settled or not self.waiting):
@@ -232,9 +243,12 @@ class Watch:
         self._say_progress()
 
     def _that_may_use(self, name: str) -> list[str]:
-        """The later steps that were begun: their verdicts may change with this one."""
-        later = self.board.names[self.board.names.index(name) + 1 :]
-        return [step for step in later if step in self.board.results and self.board.results[step].status != "todo"]
+        """The steps with work that import this one: their verdicts may change with it."""
+        graded = [step for step in self.board.names if step != name and step in self.board.results]
+        return [
+            step for step in graded
+            if self.board.results[step].status != "todo" and name in verdicts.uses(self.board.read, step)
+        ]  # fmt: skip
 
     def _wait_for(self, names: list[str]) -> None:
         self.waiting += [name for name in names if name not in self.waiting]

@@ -180,7 +180,9 @@ def progress(board: Board) -> Text:
     full = BAR * passed // max(len(shown), 1)
     line = Text("█" * full, "green").append("░" * (BAR - full), "dim")
     line.append("  " + _("{passed} of {total} steps pass").format(passed=passed, total=len(shown)), "default")
-    return line.append(" · " + track_list.points(found), "default")
+    core, _dot, electives = track_list.points(found).partition(" · ")
+    line.append(f" · {core}", "default")
+    return line.append(f"\n{electives}", "dim") if electives else line
 
 
 def keys(board: Board) -> Text:

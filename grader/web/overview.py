@@ -103,7 +103,7 @@ class Shown:
     def _step(self, step: StepProgress) -> dict[str, Any]:
         name, result = step.name, step.result
         status = str(result.status) if result else "waiting" if name in self.board.names else "away"
-        if self.calm.get(name):
+        if step.is_broken or self.calm.get(name):
             status = "calm"
         return {
             "name": name, "number": int(name[4:6]), "title": _(step_titles()[name]), "status": status,
