@@ -15,9 +15,10 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
 from grader.calls import counters
-from grader.calls.builtins import BuiltIns, FunctionNames
+from grader.calls.builtins import BuiltIns
 from grader.calls.call import Measure, Options, Outcome
 from grader.calls.counters import KernelLaunches, LargestStorage, MatrixProducts, Narrowed, SavedForBackward
+from grader.calls.function_names import FunctionNames
 from grader.calls.memory import PeakMemory, UncompiledMode
 
 

@@ -17,8 +17,8 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor, nn
 
-from grader.calls.builtins import FunctionNames
 from grader.calls.call import MAX_NAMES, Call
+from grader.calls.function_names import FunctionNames
 from grader.calls.transfer import Inputs, materialised
 from grader.calls.values import leaves
 

@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from torch.autograd.graph import _engine_run_backward
 
 from grader.calls import devices, modules
-from grader.calls.builtins import IN_ANY_FORM, TAKEN_APART, BuiltIns, FunctionNames, banned
+from grader.calls.builtins import IN_ANY_FORM, TAKEN_APART, BuiltIns, banned
 from grader.calls.call import Call, Outcome, Raised
+from grader.calls.function_names import FunctionNames
 from grader.calls.memory import ResultBefore
 from grader.calls.modes import Circumstances
 from grader.calls.on_meta import Twins, Work
