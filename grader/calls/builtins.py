@@ -32,7 +32,6 @@ from torch.overrides import TorchFunctionMode
 
 from grader.calls import counters
 from grader.calls.counters import REDISPATCH, EveryOp
-from grader.calls.function_names import IGNORED, NAMESPACES
 from grader.calls.memory import in_place_of
 
 FAMILIES: dict[str, re.Pattern[str]] = {
@@ -77,12 +76,16 @@ PLACES = {
     counters.PLACE: tuple(family for family in FAMILIES if family not in IN_ANY_FORM),
 }
 KEYS = [torch._C._dispatch_key_parse(place) for place in PLACES]
+# Where torch has ops of its own; in any other an op may be the learner's own work.
 ONNX: list[dict[Any, Any]] = []
 with suppress(ImportError):  # not in old versions
     from torch.onnx.ops import _impl as onnx_ops
 
     ONNX.append(onnx_ops.ONNX_ATEN_DECOMP_TABLE)
+NAMESPACES = (*counters.NAMESPACES, "onnx")
 TAKEN_APART = "_decomp."  # before the name of a built-in whose parts were asked for
+IGNORED = {"__get__", "__set__"}  # reading `x.shape` does not count as a call
+PLAIN = (kinds.FunctionType, kinds.BuiltinFunctionType, kinds.MethodDescriptorType, kinds.MethodWrapperType)
 
 
 def banned(names: Iterable[str], families: Iterable[str]) -> list[str]:

@@ -22,7 +22,7 @@ from torch.utils.checkpoint import checkpoint
 
 from grader.calls.builtins import FAMILIES, PLACES, BuiltIns, banned
 from grader.calls.call import Call, Options
-from grader.calls.function_names import FunctionNames
+from grader.calls.reads import FunctionNames
 from grader.calls.responder import Responder
 
 X = torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(0))
