@@ -26,7 +26,7 @@ from tests.test_capstone import tiny_gpt2  # noqa: F401  # a fixture
 from tests.test_labs import solved
 
 ALL = frozenset(code.core_steps())
-PLAIN = View(weights.SAMPLES["kit-en"])
+PLAIN = View(weights.SAMPLES["kit-en"][0])
 
 
 @pytest.fixture(scope="module")

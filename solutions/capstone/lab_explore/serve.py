@@ -31,6 +31,8 @@ def answer(engine: Engine, asked: dict[str, Any]) -> tuple[dict[str, Any], bytes
         return engine.looked(view)
     if asked["ask"] == "each":
         return engine.each(view, asked["layer"])
+    if asked["ask"] == "flow":
+        return engine.flow(view, asked["layer"], asked["head"], asked["index"], asked.get("wanted"))
     if asked["ask"] == "layer":
         return engine.layer(view, asked["layer"])
     return engine.following(view, asked["ids"], asked["temperature"], asked["top_k"], asked["top_p"])
