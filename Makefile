@@ -142,7 +142,7 @@ test: .venv/ready-test ## make: Run the kit's own tests: few seeds, a sample of 
 prove: .venv/ready-test ## make: Prove one step while you write it: STEP=4
 	@$(RUN) lint $(STEP)
 	@$(VENV) -c "from grader.author import regime_table; regime_table.show('$(STEP)')"
-	@KIT_ONLY=$(STEP) $(VENV) -m pytest -q -p no:cacheprovider -o python_files=truth.py tests/test_course.py solutions
+	@KIT_ONLY=$(STEP) $(VENV) -m pytest -q -p no:cacheprovider -o python_files=truth.py tests/solutions/test_course.py solutions
 
 .PHONY: check
 check: export KIT_WHOLE ?= 1
@@ -157,7 +157,7 @@ lint: .venv/ready-test ## make: Format, lint, types, and which room imports whic
 
 .PHONY: fresh
 fresh: .venv/ready-test ## make: Nothing generated is stale, and nothing of a reference stands outside solutions/
-	@$(VENV) -m tests.fresh
+	@$(VENV) -m tools.fresh
 
 .PHONY: exercises
 exercises: .venv/ready ## learn: Write the stubs again; a file you have worked on is left alone
@@ -169,7 +169,7 @@ messages: .venv/ready-test ## make: Collect new sentences for translation (STEP=
 
 .PHONY: readme
 readme: .venv/ready-test ## make: Update what is generated in the READMEs and docs/
-	@$(VENV) -m tests.floors
+	@$(VENV) -m tools.floors
 	@$(VENV) -c "from grader.author import pages; pages.write()"
 
 .PHONY: record
@@ -195,7 +195,7 @@ release-kit: .venv/ready-test ## kit: Build what is released: the kit's zip, a w
 
 .PHONY: first-day
 first-day: .venv/ready-test ## kit: The wheel as a learner gets it: installed, started, wrong and right, with times (WHEEL=file)
-	@$(VENV) -m tests.first_day $(WHEEL)
+	@$(VENV) -m tools.first_day $(WHEEL)
 
 .PHONY: release
 release: .venv/ready-instructor ## teach: Build a course for nbgrader: dist/nbgrader/ (KIT_LANG=ko for Korean)
@@ -233,49 +233,49 @@ gradescope: .venv/ready ## teach: Build the autograder for Gradescope: dist/grad
 .PHONY: docs
 docs: .venv/ready-test ## make: Build the pages made of code and of recorded runs: dist/docs/
 	@$(VENV) -m grader.publish.mistakes_page
-	@$(VENV) -m tests.security_page pages
+	@$(VENV) -m tools.security_page pages
 	@echo "dist/docs/ has the catalogue of mistakes and what isolation was shown to hold, in English and Korean"
 
 .PHONY: security
 security: .venv/ready-test ## kit: Every attack against every set of layers, and dist/docs/security.md from it (ATTACKS="..." for some)
-	@$(VENV) -m tests.security_page $(ATTACKS)
+	@$(VENV) -m tools.security_page $(ATTACKS)
 
 .PHONY: soak
 soak: .venv/ready-test ## kit: 500 submissions, right, wrong and hostile, through one warm grader (COUNT=500; FULL=1: a full disk)
-	@$(VENV) -m tests.soak $(COUNT) $(if $(FULL),--nearly-full)
+	@$(VENV) -m tools.soak $(COUNT) $(if $(FULL),--nearly-full)
 
 .PHONY: fuzz
 fuzz: .venv/ready-test ## kit: Seek bytes that break the decoder of answers, guided by coverage (EXAMPLES=20000)
-	@KIT_FUZZ=$(or $(EXAMPLES),20000) $(VENV) -m pytest -q tests/test_messages.py -k guided
+	@KIT_FUZZ=$(or $(EXAMPLES),20000) $(VENV) -m pytest -q tests/calls/test_messages.py -k guided
 
-# MODULE=grader/marks/sheets.py TESTS="tests/test_bounds.py tests/test_assignments.py"; it works in a copy.
+# MODULE=grader/marks/sheets.py TESTS="tests/judge/test_bounds.py tests/marks/test_assignments.py"; it works in a copy.
 .PHONY: mutate
 mutate: .venv/ready-test ## kit: Small faults in a module that its tests have to notice: MODULE=file TESTS="files" (takes long)
 	@rm -rf dist/mutate && mkdir -p dist/mutate && git ls-files -z | xargs -0 cp --parents -t dist/mutate
 	@ln -s "$(CURDIR)/.venv" dist/mutate/.venv
-	@cd dist/mutate && sed -e 's|MODULE"|$(MODULE)"|' -e 's|TESTS"|$(TESTS)"|' tests/mutate.toml > mutate.toml && \
+	@cd dist/mutate && sed -e 's|MODULE"|$(MODULE)"|' -e 's|TESTS"|$(TESTS)"|' tools/mutate.toml > mutate.toml && \
 	  .venv/bin/cosmic-ray init mutate.toml session.sqlite && .venv/bin/cosmic-ray exec mutate.toml session.sqlite && \
 	  .venv/bin/cr-report session.sqlite --surviving-only --show-diff
 
 .PHONY: bench-grade
 bench-grade: .venv/ready ## kit: How fast grading is, as ratios to importing torch
-	@$(VENV) -m tests.bench_grade
+	@$(VENV) -m tools.bench_grade
 
 .PHONY: bench-class
 bench-class: .venv/ready-instructor ## kit: A class through nbgrader and through this kit, side by side (takes minutes)
-	@$(VENV) -m tests.bench_class
+	@$(VENV) -m tools.bench_class
 
 .PHONY: bench-watch
 bench-watch: .venv/ready ## kit: How soon a save has its verdict, as a ratio to importing torch
-	@$(VENV) -m tests.bench_watch
+	@$(VENV) -m tools.bench_watch
 
 .PHONY: bench-explore
 bench-explore: .venv/ready-test ## kit: How soon a typed text is seen inside a GPT, as a ratio to a plain forward pass
-	@$(VENV) -m tests.bench_explore
+	@$(VENV) -m tools.bench_explore
 
 .PHONY: screenshots
 screenshots: .venv/ready-test ## kit: The pictures of the README, from real runs
-	@$(VENV) -m tests.screenshots
+	@$(VENV) -m tools.screenshots
 
 .PHONY: format
 format: .venv/ready-test ## make: Format the code
@@ -284,13 +284,13 @@ format: .venv/ready-test ## make: Format the code
 
 .PHONY: lock
 lock: ## kit: Pin anew what pip picks today
-	@tools=$$(mktemp -d) && $(PYTHON) -m venv $$tools && $(PYTHON) tests/lock.py $$tools/bin/python && rm -r $$tools
+	@tools=$$(mktemp -d) && $(PYTHON) -m venv $$tools && $(PYTHON) tools/lock.py $$tools/bin/python && rm -r $$tools
 
 .PHONY: bench-diagnosis
 bench-diagnosis: .venv/ready ## kit: How many wrong ways are named, under 50 seeds (takes minutes; STEP=step04 for one)
-	@$(VENV) -m tests.bench_diagnosis 50 $(STEP)
+	@$(VENV) -m tools.bench_diagnosis 50 $(STEP)
 
 # It takes the Python of the machine, whose torch has CUDA; .venv has one that may not.
 .PHONY: cuda
 cuda: $(if $(filter cpu,$(DEVICE)),.venv/ready-lab) ## kit: On a GPU: what no CPU can show, in 8 minutes (DEVICE=cpu tries its parts)
-	@$(if $(filter cpu,$(DEVICE)),$(VENV),$(PYTHON)) -m tests.cuda $(if $(DEVICE),--device $(DEVICE)) $(if $(filter cpu,$(DEVICE)),--quick)
+	@$(if $(filter cpu,$(DEVICE)),$(VENV),$(PYTHON)) -m tools.cuda $(if $(DEVICE),--device $(DEVICE)) $(if $(filter cpu,$(DEVICE)),--quick)

@@ -100,6 +100,6 @@ def test_no_test_fails_because_the_machine_is_busy() -> None:
     waits = re.compile(r"(?:run|check_output|communicate|wait|NotebookClient)\([^#]*?timeout=(\d+)", re.DOTALL)
     short = {
         path.name: [int(seconds) for seconds in waits.findall(path.read_text(encoding="utf-8")) if int(seconds) < 300]
-        for path in sorted((ROOT / "tests").glob("test_*.py"))
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
     }
     assert {name: seconds for name, seconds in short.items() if seconds} == {}

@@ -80,7 +80,7 @@ OF_A_CLASS = re.compile(
     r"(^|/)(assignments\.toml|(overrides|handed_in|remarks)\.csv|gradebook\.db|timestamp\.txt|submission_metadata\.yml"
     r"|step\d\d_\w+(-\d+)?\.py|[^/]+\.ipynb)$|_assignsubmission_"
 )
-OUR_FOLDERS = ("examples", "exercises", "solutions", "steps", "tests", "docs", "grader", "dist")
+OUR_FOLDERS = ("examples", "exercises", "solutions", "steps", "tests", "tools", "docs", "grader", "dist")
 
 
 class TorchFacts(msgspec.Struct):

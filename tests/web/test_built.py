@@ -1,0 +1,83 @@
+"""What a finished step shows on the course's page: drawn by the code it is given, over the words it is given."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from grader.base import language, paths
+from grader.oracle.live import Solution
+from grader.report import lesson_page
+from grader.web import built, built_process, kept
+from grader.web.built import Wanted
+from tests.labs.test_labs import solved
+
+BUILT = [folder for folder in paths.step_folders() if (folder / "built.py").is_file()]
+WORDS = ["the", "cat", "sat", "on", "the"]
+
+
+@pytest.mark.parametrize("folder", BUILT, ids=lambda folder: folder.name)
+def test_every_picture_can_be_drawn(folder: Path) -> None:
+    """By the reference, in both languages, over one word and over many."""
+    if folder.name == "step29_triton":
+        pytest.importorskip("triton")
+    step = Solution(folder)
+    module = importlib.import_module(f"{step.package}.built")
+    for words in (WORDS[:1], WORDS * 2):
+        with torch.no_grad():
+            drawn = built_process.draw(module, step.reference, words)
+        assert drawn.picture is not None
+        for spoken in language.LANGUAGES:
+            with language.use(spoken):
+                said = language.gettext(module.SAYS)
+                assert "<svg" in lesson_page.figure(drawn.picture, said)
+                assert (said == module.SAYS) is (spoken == "en")
+
+
+def test_every_step_shows_what_was_built() -> None:
+    """In all tracks."""
+    assert list(paths.step_folders()) == BUILT
+
+
+def test_it_is_drawn_by_the_learners_own_code(tmp_path: Path) -> None:
+    """A mask that is upside down is drawn upside down; the words are those that were given."""
+    folder = solved(tmp_path / "mine", 4)
+    drawn = built_process.drawn(Wanted("step04_causal_mask", str(folder), WORDS))
+    file = folder / "step04_causal_mask.py"
+    file.write_text(file.read_text(encoding="utf-8").replace(".tril()", ".triu()"), encoding="utf-8")
+    for name in [name for name in list(sys.modules) if name.startswith("exercises")]:
+        del sys.modules[name]
+    turned = built_process.drawn(Wanted("step04_causal_mask", str(folder), WORDS))
+    assert drawn.picture is not None and turned.picture is not None
+    assert drawn.picture.panels[0][1][0] == [True, False, False, False, False]
+    assert turned.picture.panels[0][1][0] == [True] * 5
+    assert drawn.picture.rows == WORDS
+
+
+def test_a_process_draws_and_outlives_what_fails(tmp_path: Path) -> None:
+    """A file that ends its own process, or prints what looks like an answer, costs one picture and not the next."""
+    folder = solved(tmp_path / "mine", 1, 4)
+    with_end = folder / "step04_causal_mask.py"
+    right = with_end.read_text(encoding="utf-8")
+    made = built.Built(folder)
+    try:
+        assert "<svg" in made.html("step01_scores")
+        with_end.write_text("import os\nos._exit(3)\n", encoding="utf-8")
+        assert "<svg" not in made.html("step04_causal_mask")
+        with_end.write_text('print(\'{"says": "<b>odd</b>"}\')\n' + right, encoding="utf-8")
+        shown = made.html("step04_causal_mask", "<i>one</i> two")
+        assert "<svg" in shown and "&lt;i&gt;one" in shown and "<i>" not in shown and "odd" not in shown
+    finally:
+        made.close()
+
+
+def test_verdicts_are_kept_while_their_files_are_the_same(tmp_path: Path) -> None:
+    """And a damaged list is none."""
+    assert kept.read(tmp_path, "") == {}
+    kept.write(tmp_path, "digest", {})
+    (tmp_path / kept.FILE).write_text("{", encoding="utf-8")
+    assert kept.read(tmp_path, "digest") == {}
