@@ -85,7 +85,7 @@ class Look(msgspec.Struct):
 
 class Engine:
     """Answers questions about views on one device; models and the last looks are kept, what was seen on the CPU.
-    `tell` hears which part of a forward pass is done.
+    `tell` hears what is being done (`code`, `weights`, `compute`), and which part of it is done.
 
     Raises Stop where the device is not there.
     """
@@ -95,12 +95,13 @@ class Engine:
         folder: Path,
         right: frozenset[str],
         device: str = "cpu",
-        tell: Callable[[float], None] = lambda _done: None,
+        tell: Callable[[str, float], None] = lambda _stage, _done: None,
     ) -> None:
         if not devices.is_there(device):
             said = _("There is no {device} device here. Type: python -m grader {command} --device cpu")
             raise parts.Stop(said.format(device=device, command="explore"))
         self.folder, self.device, self.tell = folder, device, tell
+        tell("code", 0.0)
         self.codes = {"yours": code.chosen(folder, right)}
         self._weights: dict[tuple[str, float], weights.Weights] = {}
         self._models: dict[tuple[Any, ...], nn.Module] = {}
@@ -120,6 +121,7 @@ class Engine:
             self._weights = {other: held for other, held in self._weights.items() if other[0] != name}
             self._models = {other: held for other, held in self._models.items() if other[0][0] != name}
             self._looks.clear()
+            self.tell("weights", 0.0)
             self._weights[key] = weights.read(name)
         return self._weights[key]
 
@@ -308,7 +310,9 @@ def _nucleus(temperature: float, top_k: int, top_p: float, _model: nn.Module, _i
 class Watched:
     """A model whose attention is read, or made of other parts."""
 
-    def __init__(self, made_of: code.Code, heads: int, tell: Callable[[float], None] = lambda _done: None) -> None:
+    def __init__(
+        self, made_of: code.Code, heads: int, tell: Callable[[str, float], None] = lambda _stage, _done: None
+    ) -> None:
         self.code, self.heads, self.tell = made_of, heads, tell
         self.maps: list[Tensor] = []
         self.streams: list[Tensor] = []
@@ -387,7 +391,7 @@ class Watched:
         if not self.streams:
             self.streams.append(_first(inputs, named))
         self.streams.append(output)
-        self.tell(done)
+        self.tell("compute", done)
 
     def _heads_of(self, attn: Any, x: Tensor, made: Tensor | None = None) -> list[Tensor]:
         """Query, key and value of every head: each (B, H, T, d)."""

@@ -46,8 +46,8 @@ def main(folder: str, right: str, spoken: str, device: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         engine: Engine | None = None
 
-        def tell(done: float) -> None:
-            out.write(json.dumps({"done": done}).encode() + b"\n")
+        def tell(stage: str, done: float) -> None:
+            out.write(json.dumps({"stage": stage, "done": done}).encode() + b"\n")
             out.flush()
 
         for line in sys.stdin.buffer:
