@@ -60,7 +60,10 @@ TEXTS = (
     N_("Weights"),
     N_("What adds to {token}: its logit is {sum} above the mean of all tokens"),
     N_("What is drawn is about the rest alone."),
-    N_("Without positions the model still knows a little about order: under the causal mask the first token sees one key and the last one all of them."),  # noqa: E501
+    N_(
+        "Without positions the model still knows a little about order: under the causal mask the first token sees "
+        "one key and the last one all of them."
+    ),
     N_("The lab on positions measures how much."),
     N_("biases"),
     N_("first {count} of {all}"),
@@ -69,7 +72,7 @@ TEXTS = (
     N_("step {step}"),
     N_("the kit's"),
     N_("the reference's"),
-    N_("yours"),
+    N_("your code"),
     N_("Look inside your GPT"),
     N_("Loss on this text: {before} as it is, {after} with the change. Largest change in this head: {most}."),
     N_("Next token"),

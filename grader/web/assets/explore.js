@@ -7,7 +7,13 @@ import { Next, percent } from "./explore_next.js";
 
 const [TYPING, FLOWING, WRITTEN, DROPPED] = [40, 30, 60, 0.2]; // milliseconds after the last key or move; tokens; a part of the weights
 
-const STAGES = { start: "Starting the process in which your GPT runs … {seconds} s", code: "Reading your steps 1 to 12 … {seconds} s", weights: "Reading the parameters … {seconds} s" };
+// What is said while one waits, by what the process does.
+const STAGES = {
+  start: (values) => t("Starting the process in which your GPT runs … {seconds} s", values),
+  code: (values) => t("Reading your steps 1 to 12 … {seconds} s", values),
+  weights: (values) => t("Reading the parameters … {seconds} s", values),
+  compute: (values) => t("Computing: {percent}", values),
+};
 
 export const mount = (root) => new Explore(root);
 
@@ -87,7 +93,7 @@ class Explore {
       el("div", { class: "look-strip" }, this.line, this.arcs), this.told, this.whatIf, this.why,
       (this.body = el("div", { class: "look-body" },
         el("section", { class: "look-all" }, el("h2", {}, t("Heads")), this.heads, el("button", { type: "button", onclick: () => this.#silenceEach() }, t("Silence each head in turn"))),
-        el("section", { class: "look-one" }, el("div", { class: "look-title" }, this.title, this.part, this.kept, ...this.zooms), this.maps,
+        el("section", { class: "look-one" }, el("div", { class: "look-title" }, this.title, this.part, ...this.zooms), this.maps, this.kept,
           el("p", { class: "look-quiet" }, t("Each row is a token that attends, each column a token attended to. Arrow keys move, + and − zoom."), " ", t("Ctrl with the wheel zooms too, and what is enlarged can be dragged."))),
         next)), flow);
     this.line.addEventListener("pointerover", ({ target }) => target.dataset.place && this.#at([Number(target.dataset.place), null]));
@@ -480,7 +486,7 @@ class Explore {
     const tell = async () => {
       const { stage, done } = await (await fetch("/data/explore/done")).json();
       const seconds = Math.round((performance.now() - began) / 1000);
-      if (isBusy && done < 1) this.#say(t(STAGES[stage] ?? "Computing: {percent}", { percent: percent(done), seconds }));
+      if (isBusy && done < 1) this.#say((STAGES[stage] ?? STAGES.compute)({ percent: percent(done), seconds }));
     };
     const timer = setInterval(tell, 500);
     try {

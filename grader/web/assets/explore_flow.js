@@ -3,16 +3,17 @@ import { el, t } from "./kit.js";
 import { shown } from "./explore_map.js";
 
 const NAMES = {
-  token: "Token", position: "Position", stream: "Residual stream", norm: "Layer norm", query: "Query", key: "Key", value: "Value",
-  scores: "Scores", mask: "Mask", weights: "Weights", context: "Context", merged: "Heads merged", attention: "Attention's output",
-  added: "Stream plus attention", "norm again": "Layer norm", MLP: "MLP", output: "Stream after the layer", "last norm": "Last norm", logits: "Logits",
+  token: t("Token"), position: t("Position"), stream: t("Residual stream"), norm: t("Layer norm"), query: t("Query"), key: t("Key"), value: t("Value"),
+  scores: t("Scores"), mask: t("Mask"), weights: t("Weights"), context: t("Context"), merged: t("Heads merged"), attention: t("Attention's output"),
+  added: t("Stream plus attention"), "norm again": t("Layer norm"), MLP: t("MLP"), output: t("Stream after the layer"), "last norm": t("Last norm"), logits: t("Logits"),
 };
 // Rows from top to bottom; what joins the stream again is marked.
 const ROWS = [["token", "position"], ["stream"], ["norm"], ["query", "key", "value"], ["scores", "mask", "weights"], ["context"],
   ["merged", "attention"], ["added"], ["norm again", "MLP"], ["output"], ["last norm", "logits"]];
 const STREAM = new Set(["stream", "added", "output"]);
-const WHOSE = { yours: "yours", reference: "the reference's", kit: "the kit's" };
+const WHOSE = { yours: t("your code"), reference: t("the reference's"), kit: t("the kit's") };
 
+const plain = (number) => number.toFixed(2).replace("-", "−");
 const signed = (number) => `${number < 0 ? "−" : "+"}${Math.abs(number).toFixed(2)}`;
 
 export class Flow {
@@ -50,10 +51,10 @@ export class Flow {
     strip(canvas, values, getComputedStyle(this.boxes));
     const length = shape[0] > values.length ? t("first {count} of {all}", { count: values.length, all: shape[0] }) : String(shape[0]);
     const most = ofTokens && values.indexOf(Math.max(...values));
-    const told = ofTokens && name === "weights" ? `${shown(this.at.tokens[most])} ${values[most].toFixed(2)}` : values.slice(0, 2).map((one) => one.toFixed(2)).join(" ");
+    const told = ofTokens && name === "weights" ? `${shown(this.at.tokens[most])} ${values[most].toFixed(2)}` : values.slice(0, 2).map(plain).join(" ");
     return el("a", { class: `flow-box whose-${whose}`, href: `/step/${step}`, title: values.slice(0, 8).map((one) => one.toFixed(3)).join("  ") },
-      el("span", { class: "flow-name" }, t(NAMES[name])), canvas,
-      el("span", { class: "look-quiet" }, `${told} … (${length})`), el("span", { class: "look-quiet" }, `${t("step {step}", { step })} · ${t(WHOSE[whose])}`));
+      el("span", { class: "flow-top" }, el("span", { class: "flow-name" }, NAMES[name]), el("span", { class: "look-quiet" }, `${t("step {step}", { step })} · ${WHOSE[whose]}`)),
+      canvas, el("span", { class: "look-quiet" }, `${told} … (${length})`));
   }
 
   #drawParts({ embedding, layers, last, agrees }) {
