@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from grader.base.language import gettext as _
-from grader.base.names import same
+from grader.base.names import look
 
 # How Moodle names the folder of a student: full name, number of the submission, kind.
 MOODLE_FOLDER = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+)\w*", re.DOTALL)
@@ -45,7 +46,8 @@ class Person:
     """Whom a download names: what the row is called, and what is theirs: `folder`, and in a flat download `files`, each
     on the disk by its own name.
 
-    `texts` are further folders of Moodle's, `canvas_id`, `late`, `login` and `handed_in` what a platform says of them.
+    `texts` are further folders of Moodle's, `canvas_id`, `late`, `login` and `handed_in` what a platform says of them;
+    `bare` is the name without what was added to tell people apart.
     """
 
     name: str
@@ -56,13 +58,17 @@ class Person:
     late: bool = False
     login: str = ""
     handed_in: str = ""
+    bare: str = ""
     attempts: dict[str, str] = field(default_factory=dict)  # several folders, the last one last, each with its time
 
     @property
     def key(self) -> str:
         """Who it is in any assignment: Moodle's number in the name is another one in each."""
-        match = MOODLE_FOLDER.fullmatch(self.name)
-        return same(match["name"] if match else self.name)
+        return look(self.bare if MOODLE_FOLDER.fullmatch(self.name) else self.name)
+
+    def is_other(self, person: Person) -> bool:
+        """Whether two people are known to be different, whatever they are called."""
+        return bool(self.login and person.login) and look(self.login) != look(person.login)
 
 
 def people(submissions: Path) -> dict[str, Person]:
@@ -122,7 +128,8 @@ def _from_moodle(submissions: Path, listing: list[str]) -> list[Person]:
         if match is None:
             continue
         called = name if is_folder else match["folder"]
-        person = everybody.setdefault((match["name"], match["number"]), Person(called, name if is_folder else ""))
+        person = Person(called, name if is_folder else "", bare=match["name"])
+        person = everybody.setdefault((match["name"], match["number"]), person)
         if not is_folder:
             _add(person.files, match["file"], name)
             person.name = called if match["kind"] == "file" else person.name
@@ -171,15 +178,22 @@ def _of_gradescope(submissions: Path, listing: list[str]) -> dict[str, Person] |
         for folder in listing if GRADESCOPE_FOLDER.fullmatch(folder) and isinstance(about.get(folder), dict)
         for submitter in about[folder].get(":submitters") or () if isinstance(submitter, dict)
     ]  # fmt: skip
-    names = [_text(submitter, ":name") for _folder, submitter, _time in every]
-    logins = {_text(submitter, field) for _folder, submitter, _time in every for field in (":email", ":sid")}
-    everybody = {}
+    names = Counter(look(_text(submitter, ":name")) for _folder, submitter, _time in every)
+    taken = {look(_text(submitter, field)) for _folder, submitter, _time in every for field in (":email", ":sid")}
+    taken |= {look(_with_login(folder, submitter)) for folder, submitter, _time in every}
+    everybody: dict[str, Person] = {}
     for folder, submitter, time in every:
         name, login = _text(submitter, ":name"), _text(submitter, ":email") or _text(submitter, ":sid")
-        is_clear = names.count(name) == 1 and "@" not in name and name not in logins  # it is whatever its owner likes
-        called = (name if is_clear else f"{name} ({login})") or login or folder
-        everybody[called] = Person(called, folder, login=login, handed_in=str(time or ""))
+        is_clear = names[look(name)] == 1 and "@" not in name and look(name) not in taken  # its owner chooses it
+        called = (name if is_clear else _with_login(folder, submitter)) or login or folder
+        everybody[called] = Person(called, folder, login=login, handed_in=str(time or ""), bare=name)
     return everybody
+
+
+def _with_login(folder: str, submitter: dict[str, Any]) -> str:
+    """What a submitter is called who shares the name with another one."""
+    login = _text(submitter, ":email") or _text(submitter, ":sid") or folder
+    return f"{_text(submitter, ':name')} ({login})"
 
 
 def _text(table: dict[str, Any], key: str) -> str:

@@ -14,7 +14,7 @@ import msgspec
 Status = Literal["pass", "fail", "error", "timeout", "skipped", "todo"]
 
 VERSION = 1  # of the report's form; `SCHEMA` counts further: a new key its second number, a corrected text its third
-SCHEMA = "1.2.0"
+SCHEMA = "1.3.0"
 # What a terminal obeys or does not show: C1 controls, marks of direction, letters without a width.
 OBEYED = re.compile(
     r"[\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
@@ -127,16 +127,17 @@ class Reproduction(msgspec.Struct):
 
 
 class TrackResult(msgspec.Struct, kw_only=True):
-    """The points of one track, over its steps that were graded."""
+    """The points of one track, over its steps that were graded; None in a class while one of them is open."""
 
     name: str
     title: str
-    score: float
+    score: float | None
     max_score: float
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """One submission's report, the contract of `--json`; `score` and `max_score` are totals over what was graded.
+    """One submission's report, the contract of `--json`; `score` and `max_score` are totals over what was graded. In a
+    class `score` is None while the mark is open; `open` says why, if it isn't for a step.
 
     `unread` names the files that were handed in and not read, each with the reason; `notes` are sentences about the
     mark: late, changed by hand.
@@ -148,12 +149,13 @@ class Report(msgspec.Struct, kw_only=True):
     oracle: Literal["live", "recorded"] = "live"
     isolation: list[str]
     devices: dict[str, str]
-    score: float
+    score: float | None
     max_score: float
     tracks: list[TrackResult] = []
     steps: list[StepResult]
     unread: dict[str, str] = {}
     notes: list[str] = []
+    open: str = ""
 
 
 class StepMark(msgspec.Struct, kw_only=True):
@@ -244,6 +246,24 @@ class Graded(msgspec.Struct, kw_only=True):
 def is_open(step: StepResult) -> bool:
     """Whether a step has no mark yet: what was handed in can't be read, or the grader failed. A person must look."""
     return step.score is None and step.status in ("fail", "error")
+
+
+def without_open_scores(report: Report) -> Report:
+    """The report as it is handed on: of an open step there are no checks, as nothing is known of them, and no total
+    counts what has no mark yet. Every output of a class is made from such a report."""
+    if not report.open and not any(map(is_open, report.steps)):
+        return report
+    steps = [_emptied(step) if is_open(step) else step for step in report.steps]
+    waiting = {step.track for step in steps if report.open or is_open(step)}
+    tracks = [
+        msgspec.structs.replace(track, score=None if track.name in waiting else track.score) for track in report.tracks
+    ]
+    return msgspec.structs.replace(report, steps=steps, tracks=tracks, score=None)
+
+
+def _emptied(step: StepResult) -> StepResult:
+    first = leading(step.checks)
+    return msgspec.structs.replace(step, checks=[], message=step.message or (first.message if first else ""))
 
 
 def failed_steps(report: Report) -> list[str]:

@@ -13,13 +13,12 @@ import msgspec
 from grader.base import files, language
 from grader.base.downloads import left_out
 from grader.base.language import gettext as _
-from grader.base.names import Roll
 from grader.base.paths import typed
 from grader.base.results import Graded
-from grader.classes import kit_version
+from grader.classes import kit_version, roster
 from grader.classes import pool as pools
 from grader.classes.one_round import FOLDERS, OnStudent, Plan, Request, Round, load
-from grader.classes.roster import Impossible, class_folders, logins
+from grader.classes.roster import Impossible, class_folders
 from grader.course import choice
 from grader.course.submissions import readable
 from grader.feedback import class_page, exports
@@ -42,13 +41,16 @@ class Stopped(RuntimeError):
 @dataclass(frozen=True)
 class Done:
     """A class that was graded: everyone's standing in the order of the folders, how many were kept from before, the
-    files that are no student's, whose marks are others than before, and who is named in tables and not there."""
+    files that are no student's, whose marks are others than before, who is named in tables and not there, the names in
+    tables by which several may be meant, and the people whose names look alike."""
 
     standings: list[Standing]
     kept: int
     left_out: list[str]
     changes: list[Change]
     unknown: list[str]
+    not_applied: list[str]
+    alike: list[str]
 
 
 def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStudent]]) -> Done:
@@ -56,7 +58,8 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
     folders = class_folders(request.submissions, request.out, request.earlier)
     request = _of_these(request)
     marking = request.marking or plain(request.assignment, request.steps or choice.step_names(None, choice.CORE))
-    ledger = Ledger(marking.for_class(logins(request.submissions)), kit_version.kit_version())
+    roll = roster.roll(request.submissions)
+    ledger = Ledger(marking.for_class(roll), kit_version.kit_version())
     told: dict[str, bool] = {}
     try:
         with pools.stoppable(), _alone_in(request), progress(len(folders)) as on_student:
@@ -76,7 +79,8 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
         ) from None
     kept = sum(told.get(standing.student, False) for standing in standings if standing.score is not None)
     return Done(standings, kept, left_out(request.submissions), ledger.changes,
-                ledger.unknown(standing.student for standing in standings))  # fmt: skip
+                ledger.unknown(standing.student for standing in standings), list(ledger.marking.not_applied),
+                [roll.shown(group) for group in roll.ambiguous()])  # fmt: skip
 
 
 def _graded(
@@ -104,8 +108,11 @@ def _graded(
 
 def _of_these(request: Request) -> Request:
     """The request with the students who are asked for by their own names. Raises Impossible."""
-    names = logins(request.submissions)
-    roll = Roll(names)
+    roll, names = roster.roll(request.submissions), set(map(readable, roster.folders(request.submissions)))
+    for name in filter(roll.is_ambiguous, request.only):
+        sentence = _("By {name} several people may be meant: {people}. Type: python -m grader class {folder}")
+        people = roll.shown(roll.meant(name))
+        raise Impossible(sentence.format(name=name, people=people, folder=typed(request.submissions)))
     only = tuple(roll.own(name) for name in request.only)
     for name in only:
         if name not in names:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from grader.base.language import gettext as _
 from grader.base.paths import STEP_NAME
-from grader.base.results import AssignmentMark, Report, StepResult
+from grader.base.results import AssignmentMark, Report, StepResult, is_open, leading
 from grader.course.answer_cells import POINTS_CELL
 from grader.course.choice import CORE
 from grader.marks.marking import decision, sentences
@@ -92,6 +92,8 @@ def save(
 def mark(step: StepResult, unread: Sequence[str] = ()) -> Mark:
     """The mark for a graded step; a fault of the grader gives none. What was not read is named where points are
     missing: it may hold the answer."""
+    if is_open(step):  # nothing of it is known but why
+        return ungraded("\n".join([step.message or (told.message if (told := leading(step.checks)) else ""), *unread]))
     comment = "\n".join([reports.as_text(step), *(unread if step.status != "pass" else ())])
     if step.score is None:
         return ungraded(comment)

@@ -30,8 +30,9 @@ from traitlets import Float, Integer, Unicode
 from grader.base import files, language
 from grader.base.language import gettext as _
 from grader.base.limits import Limits
+from grader.base.names import Roll
 from grader.base.paths import ROOT
-from grader.base.results import AssignmentMark, Report, StepResult
+from grader.base.results import AssignmentMark, Report, StepResult, without_open_scores
 from grader.base.untrusted import Unusable
 from grader.classes import gradebook, kit_version, markup
 from grader.classes.gradebook import Mark
@@ -157,7 +158,9 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
             stamp, unclear = moments.moment(told, marking.term.local) if told else None, ""
         except moments.NoMoment:
             stamp, unclear = None, told
-        own = marking.for_class({student: ()})
+        with Gradebook(about["db_url"]) as book:
+            everybody = {each.id: [each.email or ""] for each in book.students}
+        own = marking.for_class(Roll({student: (), **everybody}))
         mark = own.mark(
             student, report, stamp, said_by="nbgrader", unclear=unclear, kit=kit_version.kit_version(), work=work
         )
@@ -278,7 +281,7 @@ class LastReport:
             handed_in = msgspec.json.encode([read.sources, read.problems, read.earlier], order="deterministic")
             digests = [hashlib.sha256(data).hexdigest() for data in (os.fsencode(folder), handed_in)]
             seed = kept_seed(course / SEED_FILE, *digests) if self._seed is None else self._seed
-            return self._grader.grade(read, steps, device=self._device, seed=seed)
+            return without_open_scores(self._grader.grade(read, steps, device=self._device, seed=seed))
         except (GraderError, submissions.NoSubmission, OSError) as error:
             return str(error)
 

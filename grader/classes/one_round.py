@@ -15,18 +15,18 @@ from grader.base import files
 from grader.base.language import gettext as _
 from grader.base.limits import Limits
 from grader.base.paths import step_folder
-from grader.base.results import Graded, Report
+from grader.base.results import Graded, Report, without_open_scores
 from grader.classes import pool as pools
 from grader.classes.roster import Student, file_name, students
+from grader.course import steps as course
 from grader.course import stubs
 from grader.course.submissions import Submission
 from grader.feedback import exports
 from grader.feedback.similarity import HONEST, taken_from_the_kit
 from grader.feedback.standings import Standing, standing
 from grader.marks.ledger import CHANGES, ChangeList, Ledger
-from grader.marks.marking import Marking, marked
+from grader.marks.marking import Marking, as_counted, why_no_mark
 from grader.report import page as pages
-from grader.report.terminal import why_open
 
 REPORTS, PAGES, GRADESCOPE, JUNIT = FOLDERS = ("reports", "pages", "gradescope", "junit")
 ENDINGS = {REPORTS: "json", PAGES: "html", GRADESCOPE: "json", JUNIT: "xml"}
@@ -157,6 +157,7 @@ class Round:
         graded, best, page = attempts.graded, -1.0, ""
         for number, answer in sorted(attempts.done.items()):
             report = msgspec.json.decode(answer.report, type=Report) if answer.report else None
+            report = without_open_scores(report) if report else None
             tried = msgspec.structs.replace(
                 graded, report=report, error=answer.error, attempt=number,
                 grader_failed=bool(answer.error) or answer.grader_failed,
@@ -210,13 +211,19 @@ def _stands(earlier: Graded, graded: Graded, plan: Plan, out: Path) -> bool:
     """Whether what is kept is about this student, what was handed in and all of the steps: anyone may edit a file."""
     if not path(out, PAGES, earlier.file).is_file():
         return False
-    if earlier.report is None or earlier.grader_failed:
+    if earlier.report is None or earlier.grader_failed or _could_now_be_graded(earlier.report):
         return False
     if (earlier.student, earlier.file, earlier.key) != (graded.student, graded.file, graded.key):
         return False
     if earlier.digest != _digest(earlier):
         return False
     return sorted(step.name for step in earlier.report.steps) == sorted(set(plan.steps))
+
+
+def _could_now_be_graded(report: Report) -> bool:
+    """Whether a step was skipped for want of a package that is here by now: the machine decides nothing for good."""
+    skipped = {step.name for step in report.steps if step.without_score}
+    return bool(skipped) and any(step.name in skipped and not step.lacking for step in course.steps())
 
 
 def path(out: Path, kind: str, file: str) -> Path:
@@ -231,17 +238,20 @@ def load(out: Path, file: str) -> Graded | None:
 
 def write_student(out: Path, graded: Graded, page: str = "") -> None:
     """Writes the files about a student, the report last: where it is, the others are."""
-    report = marked(graded.report, graded.mark) if graded.report and graded.mark else graded.report
-    if report and (reason := why_open(report)):
+    report, reason = as_counted(graded), why_no_mark(graded)
+    if report and reason:
         report = msgspec.structs.replace(report, notes=[reason, *report.notes])
-    files.write(path(out, JUNIT, graded.file), exports.junit_xml(graded))
+    made = {JUNIT: exports.junit_xml(graded, reason)}
     if report:
         if report != graded.report or not page:
             page = pages.html(report, every_picture=False, of_class=True)
-        files.write(path(out, PAGES, graded.file), page.encode())
-        files.write(path(out, GRADESCOPE, graded.file), msgspec.json.encode(exports.gradescope(report)))
-    else:
-        for kind in (PAGES, GRADESCOPE):  # of an earlier submission
+        made[PAGES] = page.encode()
+    if report and not reason:  # its results have no way to say that there is no score
+        made[GRADESCOPE] = msgspec.json.encode(exports.gradescope(report))
+    for kind in (JUNIT, PAGES, GRADESCOPE):
+        if kind in made:
+            files.write(path(out, kind, graded.file), made[kind])
+        else:  # of an earlier submission
             path(out, kind, graded.file).unlink(missing_ok=True)
     sealed = msgspec.structs.replace(graded, digest=_digest(graded))
     files.write(path(out, REPORTS, graded.file), msgspec.json.encode(sealed))

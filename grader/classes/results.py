@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
 from grader.base.language import gettext as _
-from grader.base.names import same
+from grader.base.names import rows
 from grader.base.results import Graded
 from grader.classes import roster
 from grader.classes.one_round import REPORTS, Plan
@@ -70,18 +71,18 @@ def read(folder: Path) -> GradedClass:
 
 def marks_of(folder: Path, term: Term) -> dict[str, dict[str, Points]]:
     """The marks of each assignment that was graded into a folder of its own name."""
-    by_student, called = {}, dict[str, str]()  # as a name was written first
+    by_assignment: dict[str, list[Graded]] = {}
     for name in term.assignments:
-        try:
-            entries = read(folder / name).entries
-        except NoResults:
-            continue
-        marked = ((entry.student, entry.mark) for entry in entries)
-        by_student[name] = {
-            called.setdefault(same(student), student): (mark.points, mark.out_of) if mark else (None, 0.0)
-            for student, mark in marked
+        with suppress(NoResults):
+            by_assignment[name] = read(folder / name).entries
+    called = rows({name: [(entry.student, entry.login) for entry in all_of] for name, all_of in by_assignment.items()})
+    return {
+        name: {
+            called[entry.student, entry.login]: (entry.mark.points, entry.mark.out_of) if entry.mark else (None, 0.0)
+            for entry in entries
         }
-    return by_student
+        for name, entries in by_assignment.items()
+    }
 
 
 def totals(term: Term) -> dict[str, Points]:

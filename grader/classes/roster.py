@@ -7,7 +7,8 @@ import errno
 import hashlib
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 from grader.base.downloads import NOT_STUDENTS, BadDownload, Person, left_out, people
 from grader.base.files import walk
 from grader.base.language import gettext as _
+from grader.base.names import Roll
 from grader.base.paths import step_folders, typed
 from grader.course import earlier, lab_log
 from grader.course.submissions import ARCHIVE, Submission, cut, note_left, read, readable
@@ -23,7 +25,7 @@ STEP_FILE = re.compile(r".*step\d{2}_\w+.*\.py|.+\.ipynb", re.IGNORECASE)  # ren
 KNOWN = ("exercises", "submission")  # where a learner's files stand inside what was handed in
 OF_A_KIT = (
     "grader", "steps", "classroom50", "dist", ".venv", ".vscode", "Makefile", "README.md", "README.ko.md", "LICENSE",
-    "conftest.py", "pytest.ini", "requirements.lock", "requirements-lab.lock", "requirements-triton.lock",
+    "conftest.py", "pytest.ini", "requirements",
 )  # fmt: skip
 MAX_NAMED = 3  # of the files of a folder that holds no answer
 DEEPEST = 3  # folders inside a student's own
@@ -69,9 +71,11 @@ def folders(submissions: Path) -> list[str]:
     return everybody
 
 
-def logins(submissions: Path) -> dict[str, list[str]]:
-    """The logins that a learning platform gives for each student, by what the student is called."""
-    return {readable(name): [person.login] if person.login else [] for name, person in people(submissions).items()}
+def roll(submissions: Path) -> Roll:
+    """The students by what they are called, with the names and logins that a learning platform gives."""
+    everybody = {readable(name): person for name, person in people(submissions).items()}
+    bare = {name: person.bare for name, person in everybody.items() if person.bare}
+    return Roll({name: [person.login] for name, person in everybody.items()}, bare)
 
 
 def class_folders(submissions: Path, out: Path, earlier: Sequence[Path]) -> list[str]:
@@ -115,7 +119,7 @@ def students(
     """Each student with what was handed in, read as it is asked for; `before` are the folders of earlier assignments of
     the same class, the last one last. Of several attempts it is the last, with `every_attempt` the others too."""
     everybody = people(submissions)
-    classes = [EarlierClass(folder) for folder in before]
+    classes = [EarlierClass(folder, everybody.values()) for folder in before]
     others = _other_assignments(submissions, [one.folder for one in everybody.values() if one.folder], assignment)
     for name in names:
         person = everybody[name]
@@ -159,18 +163,19 @@ def _inside(folder: Path) -> set[str]:
 
 
 class EarlierClass:
-    """The folder of an earlier assignment, in which the same people are found by what they are called."""
+    """The folder of an earlier assignment, in which those of a `later` one are found by their names, if that is
+    clear in both."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, later: Iterable[Person]) -> None:
         self._path = path
         everybody = list(people(path).values())
-        keys = [person.key for person in everybody]
-        self._people = {member.key: member for member in everybody if keys.count(member.key) == 1}
+        keys, now = Counter(person.key for person in everybody), Counter(person.key for person in later)
+        self._people = {member.key: member for member in everybody if keys[member.key] == 1 and now[member.key] == 1}
 
     def add_to(self, submission: Submission, person: Person, assignment: str) -> None:
         """Adds what this student handed in there; what can't be read there is no answer."""
         own = self._people.get(person.key)
-        if own is None:
+        if own is None or own.is_other(person):
             return
         with suppress(OSError):
             handed_in = read(self._path, own.files) if own.files else _handed_in(self._path / own.folder, assignment)

@@ -135,6 +135,12 @@ def _say_class(done: Done, out: Path) -> None:
     if done.unknown:
         sentence = _("Named in assignments.toml or the tables beside it, but not in the class: {names}.")
         print(sentence.format(names=", ".join(done.unknown)), file=sys.stderr)
+    if done.alike:
+        sentence = _("Names that look alike: {names}. In a table, the login or address says who is meant.")
+        print(sentence.format(names="; ".join(done.alike)), file=sys.stderr)
+    if done.not_applied:
+        sentence = _("Not applied, because several people may be meant: what the tables say of {names}.")
+        print(sentence.format(names=", ".join(done.not_applied)), file=sys.stderr)
     waiting = [standing.student for standing in done.standings if standing.waiting]
     if waiting:
         sentence = _("A second look was asked for, and nobody has answered: {names}.")

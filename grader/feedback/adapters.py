@@ -68,7 +68,7 @@ def prairielearn(report: Report) -> dict[str, Any]:
         return {"gradable": False, "message": reason, "format_errors": [reason]}
     return {
         "gradable": True,
-        "score": min(1.0, round(report.score / report.max_score, 6)) if report.max_score else 0.0,
+        "score": min(1.0, round((report.score or 0.0) / report.max_score, 6)) if report.max_score else 0.0,
         "message": "\n".join(_said(report)),
         "output": "",
         "tests": [_prairielearn_test(step, check) for step in report.steps for check in step.checks],

@@ -6,6 +6,7 @@ learner or a folder's name could have made is shown through `report.plain` and e
 
 from __future__ import annotations
 
+import shlex
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -77,13 +78,12 @@ def html(standings: Sequence[Standing], *, seed: int, submissions: str, nobodys:
     """The whole page, in the language in use. Links to `pages/` beside it; `nobodys` are files of no student."""
     graded = [standing for standing in standings if standing.score is not None]
     common = findings(graded)
-    # What was changed since a round of grading meets another seed, so that there may be several.
-    seeds = sorted({standing.seed for standing in graded if standing.seed is not None} or {seed})
+    seeds = _seeds(standings, seed)
     shown = min(SHOWN, sum(len(finding.students) > 1 for finding in common) or len(common))
     return environment(TEMPLATES).get_template("class.html.j2").render(
         **of_pieces(), facts=_facts(standings, graded), seeds=", ".join(map(str, seeds)),
         sentences=_sentences(graded, common), missing_layers=_missing_layers(graded),
-        again=_("The same run again: {command}", command=f"python -m grader class {submissions} --seed {seed} --again"),
+        again=_again(seeds, f"python -m grader class {submissions}"),
         common=common[:shown], others=common[shown:], unexplained=unexplained(graded), columns=columns(graded),
         tracks=_tracks(graded), labs=labs(standings), bins=bins(graded), concerns=concerns(standings),
         nobodys=nobodys,
@@ -91,6 +91,28 @@ def html(standings: Sequence[Standing], *, seed: int, submissions: str, nobodys:
         link=_link, STATUSES=STATUSES,
         of=_of, of_students=of_students, percent=percent, short=_short, points=_points,
     )  # fmt: skip
+
+
+def _seeds(standings: Sequence[Standing], seed: int) -> dict[int, list[str]]:
+    """The seeds under which somebody was graded, each with its students, the most common first. What was changed since
+    a round of grading, and an open case that was tried again, meets another seed, so that there may be several."""
+    used: dict[int, list[str]] = {}
+    for standing in standings:
+        if standing.seed is not None:
+            used.setdefault(standing.seed, []).append(standing.student)
+    return dict(sorted(used.items(), key=lambda item: -len(item[1]))) or {seed: []}
+
+
+def _again(seeds: dict[int, list[str]], command: str) -> list[str]:
+    """What is typed to have the same run again: for everybody under the commonest seed, then for those under another
+    one."""
+    first, *others = seeds
+    lines = [_("The same run again: {command}", command=f"{command} --seed {first} --again")]
+    for seed in others:
+        whom = " ".join(f"--student {shlex.quote(name)}" for name in seeds[seed])
+        sentence = _("Then, for {students}: {command}")
+        lines.append(sentence.format(students=", ".join(seeds[seed]), command=f"{command} --seed {seed} {whom}"))
+    return lines
 
 
 def findings(graded: Sequence[Standing]) -> list[CommonMistake]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from grader.base.language import gettext as _
+from grader.base.names import alike, told_apart
 from grader.feedback.standings import Standing, StepStanding
 
 
@@ -19,7 +20,7 @@ class Concern:
 
 def concerns(standings: Sequence[Standing]) -> list[Concern]:
     """The reasons that anybody gives, the gravest first; within each, the students in their order."""
-    listed = [Concern(reason, list(_named(standings, about))) for reason, about in _reasons()]
+    listed = [Concern(reason, list(_named(standings, about))) for reason, about in [*_reasons(), _alike(standings)]]
     return [concern for concern in listed if concern.students]
 
 
@@ -51,6 +52,16 @@ def _reasons() -> list[tuple[str, Callable[[Standing], str | None]]]:
          lambda standing: ", ".join(standing.from_kit) or None),
         (_("The code timed out"), _steps(lambda step: step.status == "timeout")),
     ]  # fmt: skip
+
+
+def _alike(standings: Sequence[Standing]) -> tuple[str, Callable[[Standing], str | None]]:
+    """Those whose names look like another one's."""
+    logins = {standing.student: standing.login for standing in standings}
+    groups = {name: group for group in alike(logins) for name in group}
+    return (
+        _("The name looks like another one: in a table, the login or address says who is meant"),
+        lambda standing: ", ".join(told_apart(name, logins[name]) for name in groups.get(standing.student, ())) or None,
+    )
 
 
 def _steps(is_meant: Callable[[StepStanding], bool]) -> Callable[[Standing], str | None]:

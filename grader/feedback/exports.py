@@ -117,14 +117,15 @@ def harmless(cell: str) -> str:
 # --- one student ---
 
 
-def junit_xml(graded: Graded) -> bytes:
-    """The checks of a student as JUnit's XML: a suite a step. No report is one error."""
+def junit_xml(graded: Graded, reason: str = "") -> bytes:
+    """The checks of a student as JUnit's XML: a suite a step. Without a mark, for this `reason`, there is one error."""
     suites = ElementTree.Element("testsuites", name=_xml(graded.student))
-    if graded.report is None:
+    reason = reason or graded.error
+    if reason:
         suite = _suite(suites, "grading", ["error"], 0.0)
         case = ElementTree.SubElement(suite, "testcase", classname="grading", name="grading", time="0")
-        ElementTree.SubElement(case, "error", message=_xml(graded.error), type="error")
-    for step in graded.report.steps if graded.report else ():
+        ElementTree.SubElement(case, "error", message=_xml(reason), type="error")
+    for step in graded.report.steps if graded.report and not reason else ():
         suite = _suite(suites, step.name, [check.status for check in step.checks], step.seconds)
         for check in step.checks:
             _case(suite, step, check)

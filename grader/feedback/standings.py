@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from grader.base.results import Graded, Status, StepResult
-from grader.marks.marking import lateness, marked, unclear
-from grader.report.terminal import why_open
+from grader.marks.marking import as_counted, lateness, why_no_mark
 
 INVALID = re.compile(r"\b(SyntaxError|IndentationError|TabError)\b")  # as Python says of a file that does not parse
 
@@ -84,16 +83,14 @@ class Standing:
 
 def standing(graded: Graded) -> Standing:
     """What the outputs of a class need of one student: with the points that count in the assignment."""
-    report = marked(graded.report, graded.mark) if graded.report and graded.mark else graded.report
+    report, error = as_counted(graded), why_no_mark(graded)
     if report is None:
         return Standing(
-            graded.student, graded.file, None, 0.0, (), graded.error, graded.unread, graded.canvas_id, graded.late,
+            graded.student, graded.file, None, 0.0, (), error, graded.unread, graded.canvas_id, graded.late,
             graded.labs, login=graded.login, grader_failed=graded.grader_failed,
         )  # fmt: skip
     steps = tuple(_step(step) for step in report.steps)
     unread = tuple(report.unread.items())
-    # A mark without these steps would cost points that nobody took.
-    error = why_open(report) or (unclear(graded.mark) if graded.mark else "")
     score = None if error else report.score
     return Standing(
         graded.student, graded.file, score, report.max_score, steps, error, unread, graded.canvas_id, graded.late,

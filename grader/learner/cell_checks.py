@@ -36,7 +36,7 @@ class CheckedSteps:
         self._spoken = spoken
 
     @property
-    def score(self) -> float:
+    def score(self) -> float | None:
         """The points of the steps that were checked."""
         return self.report.score
 

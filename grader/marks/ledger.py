@@ -147,9 +147,10 @@ def marks_csv(students: Iterable[tuple[str, AssignmentMark | None]], clean: Call
         if mark is None:
             rows.append([clean(student), *[""] * 8])
             continue
+        late = "" if mark.points is None else f"{100 * mark.late:g}"
         decided = "; ".join(f"{step.step}: {_cell(step.points)} ({step.reason})" for step in mark.steps if step.reason)
         rows.append([
-            clean(student), _cell(mark.points), _cell(mark.out_of), _cell(mark.earned), f"{100 * mark.late:g}",
+            clean(student), _cell(mark.points), _cell(mark.out_of), _cell(mark.earned), late,
             mark.handed_in, mark.until, clean(mark.extended), clean(decided),
         ])  # fmt: skip
     return files.table(rows)

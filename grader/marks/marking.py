@@ -12,32 +12,45 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from grader.base.language import gettext as _
 from grader.base.names import Roll
 from grader.base.paths import step_folder
-from grader.base.results import AssignmentMark, Report, StepMark, StepResult, TrackResult
+from grader.base.results import (
+    AssignmentMark,
+    Graded,
+    Report,
+    StepMark,
+    StepResult,
+    TrackResult,
+    without_open_scores,
+)
 from grader.course.check_outline import check_file, outline
 from grader.marks import moments, sheets
 from grader.marks.assignments import Assignment, BadTerm, Term, alone
 from grader.marks.sheets import Override, Remark
+from grader.report.terminal import why_open
 
 STAMP = "timestamp.txt"  # what nbgrader puts beside a submission
 SUBMITTED, NBGRADERS = "submitted", ("nbgrader_config.py", "gradebook.db", "source")
 DAY = timedelta(days=1)
 
+Row = TypeVar("Row")
+
 
 @dataclass(frozen=True)
 class Marking:
-    """How one assignment is marked. `kit` and `seed` say what grades, and go into each mark."""
+    """How one assignment is marked. `not_applied`: names in the tables by which several of the class may be meant."""
 
     term: Term
     assignment: Assignment
     overrides: Mapping[tuple[str, str], Override] = field(default_factory=dict)
     times: Mapping[str, datetime] = field(default_factory=dict)
     remarks: Mapping[str, Sequence[Remark]] = field(default_factory=dict)
+    not_applied: tuple[str, ...] = ()
 
     def mark(
         self, student: str, report: Report, handed_in: datetime | None = None, *, said_by: str = "",
@@ -115,15 +128,17 @@ class Marking:
                 )
             )  # fmt: skip
 
-    def for_class(self, names: Mapping[str, Iterable[str]]) -> Marking:
-        """The same, with people called as the class calls them; `names` has the logins of each."""
-        roll = Roll(names)
-        extras = [dataclasses.replace(decided, student=roll.own(decided.student)) for decided in self.term.extras]
+    def for_class(self, roll: Roll) -> Marking:
+        """The same, with people called as the class calls them. What several of them may be meant by is left out."""
+        extras = [dataclasses.replace(decided, student=roll.own(decided.student)) for decided in self.term.extras
+                  if not roll.is_ambiguous(decided.student)]  # fmt: skip
+        named = {decided.student for decided in self.term.extras} | {student for student, _step in self.overrides}
         return dataclasses.replace(
             self, term=dataclasses.replace(self.term, extras=extras),
-            overrides={(roll.own(student), step): decided for (student, step), decided in self.overrides.items()},
-            times={roll.own(student): when for student, when in self.times.items()},
-            remarks={roll.own(student): notes for student, notes in self.remarks.items()},
+            overrides={(roll.own(student), step): decided for (student, step), decided in self.overrides.items()
+                       if not roll.is_ambiguous(student)},
+            times=_own(roll, self.times), remarks=_own(roll, self.remarks),
+            not_applied=tuple(sorted(filter(roll.is_ambiguous, named | self.times.keys() | self.remarks.keys()))),
         )  # fmt: skip
 
     def _share(self, over: timedelta) -> float:
@@ -131,6 +146,11 @@ class Marking:
         if over <= self.assignment.grace or over <= timedelta():
             return 0.0
         return min(math.ceil(over / DAY) * self.assignment.per_day, self.assignment.at_most)
+
+
+def _own(roll: Roll, table: Mapping[str, Row]) -> dict[str, Row]:
+    """The rows of a table by what the class calls each student, without those of which several may be meant."""
+    return {roll.own(student): row for student, row in table.items() if not roll.is_ambiguous(student)}
 
 
 def of(term: Term, name: str) -> Marking:
@@ -179,20 +199,28 @@ def marked(report: Report, mark: AssignmentMark) -> Report:
     what lateness takes. Everything that is made of a report can be made of this one."""
     by_step = {step.step: step for step in mark.steps}
     steps = [_counted(step, by_step[step.name]) for step in report.steps if step.name in by_step]
-    points = mark.points
-    if points is None:  # open: what could be graded, as in the report
-        points = sum(step.score for step in steps if step.score is not None)
-    return msgspec.structs.replace(
-        report, steps=steps, score=points, max_score=mark.out_of,
+    counted = msgspec.structs.replace(
+        report, steps=steps, score=mark.points, max_score=mark.out_of, open=unclear(mark),
         tracks=_totals(report.tracks, steps), notes=[*report.notes, *sentences(mark)],
     )  # fmt: skip
+    return without_open_scores(counted)
+
+
+def as_counted(graded: Graded) -> Report | None:
+    """A student's report with the points that count, from which every output is made; None without one."""
+    return marked(graded.report, graded.mark) if graded.report and graded.mark else graded.report
+
+
+def why_no_mark(graded: Graded) -> str:
+    """Why a student has no mark yet, in a sentence or two; empty if there is one. This alone decides what is open."""
+    report = as_counted(graded)
+    return graded.error if report is None else why_open(report)
 
 
 def sentences(mark: AssignmentMark) -> list[str]:
     """What there is to say about a mark besides its steps."""
     lines = list(mark.remarks)
     until, handed_in = _read(mark.until), _read(mark.handed_in)
-    lines += [unclear(mark)] if mark.unclear else []
     if mark.extended and until:
         lines.append(_("You had time until {until} ({reason}).", until=moments.shown(until), reason=mark.extended))
     if mark.late and until and handed_in:

@@ -141,6 +141,7 @@ def of_pieces() -> dict[str, Any]:
     return {
         "language": language.current(), "as_images": False, "number": reports.number, "coded": coded,
         "marks": {status: mark for status, (mark, _style) in reports.MARKS.items()}, "status_word": reports.status_word,
+        "badge_of": reports.badge_of,
     }  # fmt: skip
 
 
@@ -179,7 +180,7 @@ def _filled(
     return environment().get_template(template).render(
         **of_pieces() | {"as_images": template == "verdict.html.j2"}, report=report,
         title=f"{title}: {reports.plain(report.submission)}" if of_class else title,
-        result=_("{score} of {total}", score=reports.number(report.score), total=reports.number(report.max_score)),
+        result=reports.score_of(report), is_open=bool(reports.why_open(report)),
         again="" if of_class
         else _("To repeat these draws: python -m grader grade --seed {seed}", seed=report.seed),
         facts=_facts(report, of_class),
@@ -187,7 +188,7 @@ def _filled(
         notes=report.notes, unread=reports.unread(report),
         closing=reports.closing(report, of_class=of_class).plain.splitlines(),
         steps=steps, next_hints=given.get(to_do, []),
-        part=100 * report.score / report.max_score if report.max_score else 0.0,
+        part=100 * reports.share(report),
     )  # fmt: skip
 
 

@@ -71,8 +71,8 @@ def terminal(report: Report, command: str = GRADE, further: int = 0, *, every_ch
 
 def as_text(step: StepResult) -> str:
     """One step as lines of text: its result and points, then `detail` if it does not pass."""
-    mark, _style = MARKS[step.status]
-    word = status_word(step.status, step.blocked_by)
+    status, word = badge_of(step)
+    mark, _style = MARKS[status]
     result = f"{mark} {step.name}  {number(step.score)} / {number(step.max_score)}  {word}"
     written = io.StringIO()
     if step.note or step.status not in ("pass", "todo") or parts(step):
@@ -90,7 +90,15 @@ def why_open(report: Report) -> str:
     failed = failed_steps(report)
     reasons = [_("The grader itself failed in {steps}.", steps=", ".join(failed))] if failed else []
     reasons += dict.fromkeys(plain(step.unusable) for step in report.steps if is_open(step) and step.unusable)
-    return " ".join([*reasons, _("There is no mark yet: a person must look.")]) if reasons else ""
+    reasons = [" ".join([*reasons, _("There is no mark yet: a person must look.")])] if reasons else []
+    return " ".join(filter(None, [*reasons, report.open]))
+
+
+def score_of(report: Report) -> str:
+    """The total in words: no number while the mark is open."""
+    if report.score is None or why_open(report):
+        return _("no mark yet")
+    return _("{score} of {total}", score=number(report.score), total=number(report.max_score))
 
 
 def visible(text: str) -> str:
@@ -112,6 +120,11 @@ def escaped(letter: str) -> str:
 def quoted(text: str) -> str:
     """What a learner's code printed or raised: `plain`, and no line of it begins as one of the grader's own does."""
     return OURS.sub(r"\1| ", plain(text))
+
+
+def badge_of(step: StepResult) -> tuple[Status, str]:
+    """The sign and the word for a step: what is open neither passes nor fails."""
+    return ("error", _("no mark yet")) if is_open(step) else (step.status, status_word(step.status, step.blocked_by))
 
 
 def status_word(status: Status, blocked_by: str | None = None) -> str:
@@ -156,10 +169,11 @@ def steps_table(report: Report) -> Table:
     table.add_column(_("points"), justify="right", no_wrap=True)
     table.add_column(_("result"), no_wrap=True)
     for step in report.steps:
-        mark, style = MARKS[step.status]
+        status, word = badge_of(step)
+        mark, style = MARKS[status]
         table.add_row(
             step.name, step.title.partition(":")[0], f"{number(step.score)} / {number(step.max_score)}",
-            Text(f"{mark} {status_word(step.status, step.blocked_by)}", style),
+            Text(f"{mark} {word}", style),
         )  # fmt: skip
     table.add_section()
     for track in several_tracks(report):
@@ -167,7 +181,7 @@ def steps_table(report: Report) -> Table:
     table.add_row(
         "",
         Text(_("score"), "bold"),
-        Text(f"{number(report.score)} / {number(report.max_score)}", "bold"),
+        Text(_("no mark yet") if why_open(report) else f"{number(report.score)} / {number(report.max_score)}", "bold"),
         _bar(report),
     )
     return table
@@ -178,21 +192,26 @@ def several_tracks(report: Report) -> list[TrackResult]:
     return report.tracks if len(report.tracks) > 1 else []
 
 
+def share(report: Report) -> float:
+    """The part of the points that were earned, for a bar; 0 while the mark is open."""
+    return (report.score or 0.0) / report.max_score if report.max_score and not why_open(report) else 0.0
+
+
 def _bar(report: Report) -> Text:
     width = 10
-    full = int(width * report.score / report.max_score) if report.max_score else 0
+    full = int(width * share(report))
     return Text("█" * full, "green").append("░" * (width - full), "dim")
 
 
 def detail(step: StepResult) -> RenderableType:
     """The first failing check of a step in full, how many others fail, and what the code printed."""
-    mark, style = MARKS[step.status]
+    mark, style = MARKS[badge_of(step)[0]]
     shown: list[RenderableType] = []
     failing = failing_checks(step)
     if step.without_score:
         return Text(f"{mark} {step.name}", f"bold {style}").append(f"  {plain(step.message)}", "not bold default")
     check = failing[0] if failing else None
-    if step.note and not check:
+    if (step.note or step.message) and not check:
         shown.append(Text(f"{mark} {step.name}", f"bold {style}"))
     if check:
         shown += [Text(f"{mark} {step.name}", f"bold {style}").append(f"  {check.title}", "bold"), _message(check)]
@@ -213,6 +232,8 @@ def detail(step: StepResult) -> RenderableType:
             shown.append(Padding(Text(sentence, "dim"), (0, 0, 0, 2)))
         if left := parts(step):
             shown.append(Padding(Text(left), (0, 0, 0, 2)))
+    if step.message and not check:
+        shown.append(Padding(Text(plain(step.message)), (0, 0, 0, 2)))
     if step.note:
         shown.append(Padding(Text(plain(step.note)), (0, 0, 0, 2)))
     if step.output:
@@ -332,12 +353,12 @@ def closing(report: Report, command: str = GRADE, *, of_class: bool = False) -> 
         return Text(_("The grader itself failed, so this step has no score. Please report it."), "magenta")
     if following is None:
         everything = _("Everything passes: {score} of {total}.")
-        if report.notes and report.score < report.max_score:  # lateness, or a person, took the rest
+        if report.notes and (report.score or 0.0) < report.max_score:  # lateness, or a person, took the rest
             everything = _("Every check passes; {score} of {total} count.")
         if report.steps and all(step.without_score for step in report.steps):
             everything = _("Nothing could be graded: what is missing here is said above.")
         return Text(everything.format(score=number(report.score), total=number(report.max_score)), "bold green")
-    score = _("{score} of {total}", score=number(report.score), total=number(report.max_score))
+    score = score_of(report)
     name = following.blocked_by or following.name
     todo = _("start with {step}") if report.score == 0 else _("next is {step}")
     if report.score and any(step.name == name and step.status in ("fail", "timeout") for step in report.steps):
