@@ -137,18 +137,11 @@ class Grader:
         ]
         score, max_score = total(results)
         return Report(
-            submission=submission.name,
-            seed=request.seed,
-            oracle=finished.oracle,
-            isolation=finished.isolation,
-            devices=finished.devices,
-            score=score,
-            max_score=max_score,
-            tracks=tracks.totals(results),
-            steps=results,
+            submission=submission.name, seed=request.seed, oracle=finished.oracle, isolation=finished.isolation,
+            devices=finished.devices, score=score, max_score=max_score, tracks=tracks.totals(results), steps=results,
             unread=dict(submission.unread),
             notes=[sentence for step, sentence in submission.taken.items() if step in wanted],
-        )
+        )  # fmt: skip
 
     def _graded(
         self, request: GradeRequest, wanted: list[str], everything: list[str], on_step: Callable[[StepResult], None]

@@ -191,7 +191,7 @@ class Watch:
                     self._note_broken(name)
                     continue
             self.grading, self.since, self.graded = name, time.monotonic(), read
-            self.board.grading, self.board.stopped = boards.Grading(name, self.since), ""
+            self.board.grading, self.board.stopped = boards.InProgress(name, self.since), ""
             background.grade(read, name, self.board.seed)
         if self.grading is None:
             following = self.board.following()

@@ -30,7 +30,7 @@ View = Literal["verdict", "hints", "all", "lesson"]
 
 
 @dataclass
-class Grading:
+class InProgress:
     """The step that is being graded: since when, the check that is asked now and since when, and what the first failing
     one says."""
 
@@ -84,7 +84,7 @@ class Board:
     hints: lessons.Hints | None = None
     address: str = ""
     read: Submission = field(default_factory=lambda: Submission(""))
-    grading: Grading | None = None
+    grading: InProgress | None = None
     stopped: str = ""
     at_of: dict[str, str] = field(default_factory=dict)
 

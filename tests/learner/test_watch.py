@@ -262,9 +262,10 @@ def test_a_stop_ends_it_and_nothing_follows(watch: Watch) -> None:
     assert (watch.board.stopped, watch.grading) == ("", STEP)
 
 
-def test_step_that_came_right_reopens_later_ones(watch: Watch) -> None:
-    """Later steps with work in them are looked at again when an earlier one changes sides; untouched ones are not."""
+def test_step_that_came_right_reopens_what_imports_it(watch: Watch) -> None:
+    """Steps with work that import one are looked at again when it changes sides; untouched ones are not."""
     watch.waiting.clear()
+    watch.board.read.sources["step06_causal_attention"] = ("x", f"from exercises.{STEP} import causal_mask\n")
     for name in watch.board.names:
         watch.board.results[name] = result(name, "fail" if name in (STEP, "step06_causal_attention") else "todo")
     watch.take(StepDone(STEP, result(STEP)))
