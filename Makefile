@@ -82,7 +82,7 @@ begin: .venv/ready ##> learn: Write the stubs of a track into exercises/: TRACK=
 exercises: .venv/ready ##> learn: Write the stubs again; a file you have worked on is left alone
 doctor: .venv/ready ##> learn: What works here, what does not, and how to fix it
 lab: .venv/ready-lab ##> learn: Labs: experiments with your own code (NAME=flash runs one)
-train: .venv/ready-lab ##> learn: Train your own GPT (TEXT=file, SECONDS=120, RESUME=1; TEXT=torch: it learns to write PyTorch)
+train: .venv/ready-lab ##> learn: Train your own GPT (TEXT=file, SECONDS=120, RESUME=1, FROM=kit, BYTES=1; TEXT=torch: it learns to write PyTorch)
 generate: .venv/ready ##> learn: Have the trained GPT go on with a text (TEXT="...", TEMPERATURE=0.8, TOP_K=20)
 gpt2: .venv/ready ##> learn: Load GPT-2's weights into your GPT (TEXT="...", FOLDER=where the files are)
 demo: .venv/ready-lab ##> learn: Tokenise a text and let a small GPT go on with it (TEXT="...", MODEL=mine)

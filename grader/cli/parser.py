@@ -80,15 +80,15 @@ class Parser(argparse.ArgumentParser):
 
     def option(
         self, name: str, convert: Callable[[str], object] = str, *, metavar: str, help: str,
-        default: object = None, several: bool = False, may_be_empty: bool = False,
+        default: object = None, several: bool = False, may_be_empty: bool = False, into: str = "",
     ) -> None:  # fmt: skip
-        """An option with a value. `several`: it may be repeated, and its values are a list. `may_be_empty`: `NAME=` is
-        one."""
+        """An option with a value, kept as `into` (by default its name). `several`: it may be repeated, and its values
+        are a list. `may_be_empty`: `NAME=` is one."""
         self.options[capitals(name)] = name
         if may_be_empty:
             self.may_be_empty.add(name)
         self.add_argument(
-            name, action=_Store, convert=convert, metavar=metavar, help=help, several=several,
+            name, dest=into or None, action=_Store, convert=convert, metavar=metavar, help=help, several=several,
             default=[] if several else default,
         )  # fmt: skip
 
