@@ -78,9 +78,11 @@ def _caret(source: str, error: SyntaxError) -> list[str]:
     line = lines[error.lineno - 1].rstrip()
     before, after = line[: error.offset - 1], line[error.offset - 1 :]
     before = before.lstrip().replace("\t", " " * TAB)
+    if len(before) > MOST:  # each step below looks at all that is left
+        before = "…" + before[-MOST:]
     while _columns(before) > MOST - TAB:
         before = "…" + before[2:]
-    text = before + after.replace("\t", " " * TAB)
+    text = before + after[: MOST + 1].replace("\t", " " * TAB)
     while _columns(text) > MOST:
         text = text[:-2] + "…"
     return [" " * INDENT + text, " " * (INDENT + _columns(before)) + "^"]

@@ -21,7 +21,7 @@ from grader.base.paths import step_folders, typed
 from grader.course import earlier, lab_log
 from grader.course.submissions import ARCHIVE, Submission, cut, note_left, read, readable
 
-STEP_FILE = re.compile(r".*step\d{2}_\w+.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too
+STEP_FILE = re.compile(r"(?:(?!step\d{2}_\w).)*+step\d{2}_\w.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too
 KNOWN = ("exercises", "submission")  # where a learner's files stand inside what was handed in
 OF_A_KIT = (
     "grader", "steps", "classroom50", "dist", ".venv", ".vscode", "Makefile", "README.md", "README.ko.md", "LICENSE",
