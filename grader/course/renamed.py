@@ -13,9 +13,7 @@ from grader.course.answer_cells import defined
 
 # Suffixes added to a name that is taken: step02_softmax-1, step03_attention (1), step04_causal_mask - Copy, … Prefixes
 # are added by platforms: jdoe_LATE_123_456_step02_softmax-1.
-ADDED = re.compile(
-    r"(?:[ _-]|\(\d{1,3}\)|(?<=[ _-])\d{1,3}+|copy|final|new|old|v\d|복사본|사본|최종)*+", re.IGNORECASE
-)
+ADDED = re.compile(r"(?:[ _-]|\(\d{1,3}\)|(?<=[ _-])\d{1,3}+|copy|final|new|old|v\d|복사본|사본|최종)*+", re.IGNORECASE)
 
 
 def step_meant(stem: str, steps: Iterable[str]) -> str | None:

@@ -3,7 +3,6 @@ it, and has to end after a number of steps that grows with their length."""
 
 from __future__ import annotations
 
-import ast
 import importlib
 import pkgutil
 import re
@@ -187,7 +186,14 @@ def too_slow(pattern: re.Pattern[Any], methods: frozenset[str]) -> str | None:
 
 def test_it_finds_what_backtracks() -> None:
     everything = frozenset({"search", "fullmatch"})
-    for bad in (r"(?:[ _-]*(?:copy|\d)|[ _-]+)*", r"(a+)+b", r"(a|a)*b", r"(?m)^from (\([^)]*\)|\n)", r"x*x*y", r".+?-b"):
+    for bad in (
+        r"(?:[ _-]*(?:copy|\d)|[ _-]+)*",
+        r"(a+)+b",
+        r"(a|a)*b",
+        r"(?m)^from (\([^)]*\)|\n)",
+        r"x*x*y",
+        r".+?-b",
+    ):
         assert too_slow(re.compile(bad), everything), bad
     for good in (r"(?:[ _-]|copy)*+", r"a*b", r"\w+"):
         assert too_slow(re.compile(good), frozenset({"fullmatch"})) is None, good
