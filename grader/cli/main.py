@@ -17,7 +17,9 @@ from grader.cli.parser import WORD, BadInput, Misunderstood, Parser, Subcommand,
 
 CALLED = language.TYPED or "python -m grader"
 # A command at the end of a line.
-COMMAND = re.compile(r"(?:python -m grader|attention) ([a-z][a-z0-9-]*)((?: (?:'[^']*'|[^\s']+))*)(?=$|\n)")
+COMMAND = re.compile(
+    r"(?:python -m grader|attention) ([a-z][a-z0-9-]*)((?: (?!python -m grader)(?:'[^']*+'|[^\s']++))*+)(?=$|\n)"
+)
 GRADING = ("grade", "report", "class")
 NOT_OF_MAKE = ("lint",)  # `make lint` is another one
 UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EDQUOT)  # of a stream; what a file can't hold is said where it is written
