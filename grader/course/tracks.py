@@ -18,7 +18,7 @@ from grader.base.results import StepResult, TrackResult, total
 from grader.course.choice import CORE
 
 STEP_IMPORT = re.compile(
-    r"^\s*from (?:solutions\.\w+|exercises)\.(step\d{2}_\w+)(?:\.reference)? import\b", re.MULTILINE
+    r"^[ \t]*+from (?:solutions\.\w+|exercises)\.(step\d{2}_\w+)(?:\.reference)? import\b", re.MULTILINE
 )
 FALLBACK = "en"
 
