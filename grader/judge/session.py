@@ -12,6 +12,7 @@ from grader.checks.backends import LocalBackend
 from grader.checks.trial import run_check
 from grader.judge.fork_memory import HeapTrimmer
 from grader.judge.messages import Channel, Finished, GradeRequest, Ready, StepGraded, Unmet
+from grader.judge.shared_worker import SharedWorker
 from grader.judge.step_run import Answers, StepRun, limits_on, without_running
 from grader.oracle.cache import Remembered
 from grader.oracle.live import Solution, solutions
@@ -27,11 +28,15 @@ class Session:
         self._steps = {step.name: step for step in solutions()}
         self._answers: dict[str, Answers] = {}
         self._heap = HeapTrimmer()
+        self._shared = SharedWorker()
 
     def serve(self) -> None:
         """Answers one request after another."""
         self.channel.send(Ready())
         for request in self.channel:
+            self._shared.belongs_to(request.run)
+            if request.is_over:
+                continue
             with language.use(request.language):
                 self._answer(request)
 
@@ -81,7 +86,8 @@ class Session:
         start = time.perf_counter()
         graded = without_running(step, devices, request)
         if graded is None:
-            graded = StepRun(step, request, self.launcher, self._answers_of(step, request.seed)).graded(devices)
+            answers = self._answers_of(step, request.seed)
+            graded = StepRun(step, request, self.launcher, answers, self._shared).graded(devices)
             graded.result.seconds = round(time.perf_counter() - start, 4)
         return graded
 
