@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import secrets
 import selectors
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +24,7 @@ from grader.course import choice, tracks
 from grader.course.submissions import Submission
 from grader.judge import follow_through
 from grader.judge.launcher import GraderError, Judges, start
-from grader.judge.messages import Broken, Channel, Event, Finished, GradeRequest, Ready, StepGraded, Unmet
+from grader.judge.messages import Asking, Broken, Channel, Event, Finished, GradeRequest, Ready, StepGraded, Unmet
 from grader.sandbox.kernel import LAYERS
 
 
@@ -36,6 +38,10 @@ class BrokenJudge(GraderError):
 
 class NotIsolated(GraderError):
     """What was required is not there: an isolation layer, or a device. One line, with the command to type next."""
+
+
+class Cancelled(GraderError):
+    """The grading was ended by `Grader.cancel`."""
 
 
 class UnknownLayer(ValueError):
@@ -82,19 +88,22 @@ class Grader:
     """Judges kept warm: torch imported once, checks collected once, any number of submissions graded.
 
     `judges` work on one submission in parallel. They come from a `source`, which other graders may share and whose
-    owner closes it; by default the grader starts its own, as `launcher.start` does. Use it as a context manager, or
-    `close` it.
+    owner closes it; by default the grader starts its own, as `launcher.start` does. `plain`: nothing is done to be
+    fast, with the same verdicts: each step gets a process of its own. Use it as a context manager, or `close` it.
     """
 
     def __init__(
         self, judges: int | None = None, limits: Limits | None = None, *,
-        source: Judges | None = None, fork: bool | None = None,
+        source: Judges | None = None, fork: bool | None = None, plain: bool = False,
     ) -> None:  # fmt: skip
         require_fitting_tapes()
+        self._plain, self._runs = plain, itertools.count(1)
         self.limits = limits or Limits()
         self._count = judges or max(1, min(2, os.cpu_count() or 1))
         self._source, self._shared = source or start(fork=fork), source is not None
         self._judges: list[Channel] = []
+        self._on_check: Callable[[Asking], None] | None = None
+        self._cancelled = threading.Event()
 
     def grade(
         self,
@@ -104,34 +113,35 @@ class Grader:
         device: str = "all",
         seed: int | None = None,
         on_step: Callable[[StepResult], None] = lambda result: None,
+        on_check: Callable[[Asking], None] | None = None,
     ) -> Report:
         """Grades the steps and reports; by default the core and every elective that was begun. `on_step` is called with
-        each result as it is done.
+        each result as it is done, `on_check` before each check.
 
-        Raises GraderError when the grader itself fails, NotIsolated when a layer that the limits require is missing.
+        Raises GraderError when the grader itself fails, NotIsolated when a layer that the limits require is missing,
+        and Cancelled.
         """
+        self._on_check = on_check
+        self._cancelled.clear()
         everything = choice.step_names()
         wanted = steps or choice.by_default(submission.sources, submission.problems)
         sources, earlier = follow_through.with_earlier(submission, wanted)
-        request = msgspec.structs.replace(self._request(submission, device, seed), sources=sources)
-        graded, finished = self._graded(request, wanted, everything, on_step)
+        run = 0 if self._plain else next(self._runs)
+        request = msgspec.structs.replace(self._request(submission, device, seed), sources=sources, run=run)
+        try:
+            graded, finished = self._graded(request, wanted, everything, on_step)
+        finally:
+            self._end_run(request)
         results = [
             follow_through.note_earlier(graded[name].result, sources, earlier) for name in everything if name in wanted
         ]
         score, max_score = total(results)
         return Report(
-            submission=submission.name,
-            seed=request.seed,
-            oracle=finished.oracle,
-            isolation=finished.isolation,
-            devices=finished.devices,
-            score=score,
-            max_score=max_score,
-            tracks=tracks.totals(results),
-            steps=results,
+            submission=submission.name, seed=request.seed, oracle=finished.oracle, isolation=finished.isolation,
+            devices=finished.devices, score=score, max_score=max_score, tracks=tracks.totals(results), steps=results,
             unread=dict(submission.unread),
             notes=[sentence for step, sentence in submission.taken.items() if step in wanted],
-        )
+        )  # fmt: skip
 
     def _graded(
         self, request: GradeRequest, wanted: list[str], everything: list[str], on_step: Callable[[StepResult], None]
@@ -153,6 +163,12 @@ class Grader:
         rest = [name for name in wanted if graded[name].undiagnosed]
         again = self._run(request, rest, on_step)[0] if rest else {}
         return graded | {name: each for name, each in again.items() if each.result.status != "error"}, finished
+
+    def _end_run(self, request: GradeRequest) -> None:
+        """Has the judges end what waits for another step of this submission."""
+        for judge in self._judges if request.run else ():
+            with contextlib.suppress(OSError):  # it has died
+                judge.send(msgspec.structs.replace(request, sources={}, is_over=True))
 
     def _follow_through(self, request: GradeRequest, graded: dict[str, StepGraded], wanted: list[str]) -> None:
         """Has each step that imports a wrong or absent one graded again, with references in place of those."""
@@ -182,13 +198,18 @@ class Grader:
 
     def _request(self, submission: Submission, device: str, seed: int | None) -> GradeRequest:
         seed = new_seed() if seed is None else seed
-        return GradeRequest(submission.sources, submission.problems, [], device, seed, current(), self.limits)
+        return GradeRequest(
+            submission.sources, submission.problems, [], device, seed, current(), self.limits,
+            tells=self._on_check is not None,
+        )  # fmt: skip
 
     def _run(
         self, request: GradeRequest, steps: list[str], on_step: Callable[[StepResult], None]
     ) -> tuple[dict[str, StepGraded], Finished]:
         while len(self._judges) < min(self._count, len(steps)):
             self._judges.append(self._source.new())
+        if self._cancelled.is_set():
+            raise self._ended()
         judges = self._judges[: len(steps)]
         graded: dict[str, StepGraded] = {}
         finished: Finished | None = None
@@ -222,10 +243,14 @@ class Grader:
 
     def _event(self, judge: Channel) -> StepGraded | Finished:
         event = judge.receive(Event)
-        while isinstance(event, Ready):
+        while isinstance(event, Ready | Asking):
+            if isinstance(event, Asking) and self._on_check is not None:
+                self._on_check(event)
             event = judge.receive(Event)
         if isinstance(event, StepGraded | Finished):
             return event
+        if self._cancelled.is_set():
+            raise self._ended()
         self.close()
         if isinstance(event, Unmet):
             raise NotIsolated(_not_isolated(event))
@@ -234,16 +259,31 @@ class Grader:
             kind, reason = BrokenJudge, event.reason
         raise kind(_("The judge failed: {reason}").format(reason=reason.strip()))
 
+    def cancel(self) -> None:
+        """Call it from another thread: ends the judges, so that a grading in progress raises Cancelled there. The warm
+        process stays, and the next grading has new judges."""
+        self._cancelled.set()
+        for judge in list(self._judges):
+            self._source.end(judge)
+
+    def _ended(self) -> Cancelled:
+        """Forgets the judges that were ended."""
+        self._close_judges()
+        return Cancelled("cancelled")
+
+    def _close_judges(self) -> None:
+        for judge in self._judges:
+            with contextlib.suppress(OSError):
+                judge.close()
+        self._judges.clear()
+
     def stop(self) -> None:
         """Call it from another thread: ends a grading in progress, which raises GraderError there."""
         self._source.stop()
 
     def close(self) -> None:
         """Ends every process that this grader has started."""
-        for judge in self._judges:
-            with contextlib.suppress(OSError):
-                judge.close()
-        self._judges.clear()
+        self._close_judges()
         if not self._shared:
             self._source.close()
 

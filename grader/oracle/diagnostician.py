@@ -271,7 +271,7 @@ class Diagnostician:
             if again is None:
                 break
             left = [wrong for wrong in matching if self.witness.alike(wrong, again)]
-            matching = left or [wrong for wrong in matching if not self.witness.contradicts(wrong, again)]
+            matching = left or [wrong for wrong in matching if self.witness.repeats(wrong, again)]
             if len(matching) <= 1:
                 break
         return matching
