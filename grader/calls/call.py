@@ -101,10 +101,12 @@ class Load(msgspec.Struct, array_like=True):
     """The first message to a worker: the learner's files, and which of them to import.
 
     `sources` maps a module name to (displayed file name, text). `off_limits` maps a public name to banned families.
-    `public`: of a module that is a reference, the names that others see.
+    `public`: of a module that is a reference, the names that others see. `quick`: what only a failing check asks for is
+    not noted.
     """
 
     module: str
     sources: dict[str, tuple[str, str]]
     off_limits: dict[str, tuple[str, ...]]
     public: dict[str, list[str]] = {}
+    quick: bool = False

@@ -1,19 +1,23 @@
-"""What is shown of a learner's code while a reference stands beside it.
+"""Decides what is shown of failing checks: a smaller case than the check's own, and hardly anything beside a reference.
 
-Any word or number of it could tell what stands in that reference. So nothing that the code chose is shown: only which
-checks fail, which known mistake it is, and of an error its type, where that is one of Python's own, and its line in the
-learner's own file.
+In a process with a reference, any word or number of the learner's code could tell what that reference holds. So nothing
+that the code chose is shown: only which checks fail, which known mistake it is, and of an error its type, if that is
+one of Python's own, and its line in the learner's own file.
 """
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from grader.base.language import gettext as _
 from grader.base.results import CheckResult
 from grader.calls.call import Raised
+from grader.checks import smallest
 from grader.checks.trial import Verdict
+from grader.oracle.live import Solution
+
+Run = Callable[[smallest.Case], Verdict]
 
 TYPES = {name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)}
 
@@ -53,3 +57,29 @@ def _raised(raised: Raised, own: str) -> Iterator[str]:
     source = raised.source.strip()
     if source and source in map(str.strip, own.splitlines()):
         yield f"    {source}"
+
+
+def smaller_cases(step: Solution, verdicts: list[Verdict], run: Run) -> Iterator[tuple[int, str, Verdict]]:
+    """For the first failing check of each public name, by its place, a smaller case that fails as well, as text.
+
+    None where a screen shows what the check gave it, where there was no answer (the code raised, or a module could not
+    be made), and where no smaller case fails in the same way.
+    """
+    names: set[str] = set()
+    for place, verdict in enumerate(verdicts):
+        about = verdict.about or next(reversed(verdict.exchanges), None)
+        if verdict.status != "fail" or verdict.off_limits or about is None or about.name in names:
+            continue
+        names.add(about.name)
+        if not verdict.drawn or smallest.is_shown(about):
+            continue  # the lesson works the case that is not drawn
+        if about.outcome is None or about.outcome.raised or about.outcome.of is not None:
+            continue
+        for case in step.small_cases.get(about.name, ()):
+            small = run(case)
+            if small.status == "timeout":
+                return
+            shown = small.about or next(reversed(small.exchanges), None)
+            if small.status == "fail" and small.by_code == verdict.by_code and shown is not None:
+                yield place, smallest.said(small.message, shown), small
+                break
