@@ -20,7 +20,7 @@ NOT_PERMITTED = ("Operation not permitted", "can't start new thread")  # what Py
 NOT_CONNECTED = ("URLError", "gaierror", "ConnectionError")
 OF_THE_COURSE = re.compile(r"No module named '(?:exercises\.)?(step\d\d\w*)'|No module named 'exercises\.")
 OF_THE_NOTEBOOK = re.compile(r"name '(display|get_ipython|check)' is not defined")  # IPython's own names, and ours
-TOO_MANY = re.compile(r"takes .*positional arguments? but \d+ (was|were) given")
+TOO_MANY = re.compile(r"positional arguments? but \d+ (was|were) given")
 UNKNOWN_NAME = "got an unexpected keyword argument"
 # torch, of a module whose super().__init__() was not called: a layer is set, a call or a mode asked for
 NOT_INITIALISED = re.compile(r"before Module\.__init__\(\) call|no attribute '_(modules|parameters|buffers|\w+_hooks)'")

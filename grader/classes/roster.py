@@ -11,17 +11,19 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from grader.base.downloads import NOT_STUDENTS, BadDownload, Person, left_out, people
 from grader.base.files import walk
 from grader.base.language import gettext as _
+from grader.base.limited import Limited, OverBudget
 from grader.base.names import Roll
 from grader.base.paths import step_folders, typed
 from grader.course import earlier, lab_log
 from grader.course.submissions import ARCHIVE, Submission, cut, note_left, read, readable
 
-STEP_FILE = re.compile(r".*step\d{2}_\w+.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too
+STEP_FILE = re.compile(r"(?:(?!step\d{2}_\w).)*+step\d{2}_\w.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too
 KNOWN = ("exercises", "submission")  # where a learner's files stand inside what was handed in
 OF_A_KIT = (
     "grader", "steps", "classroom50", "dist", ".venv", ".vscode", "Makefile", "README.md", "README.ko.md", "LICENSE",
@@ -114,29 +116,58 @@ def class_folders(submissions: Path, out: Path, earlier: Sequence[Path]) -> list
 
 
 def students(
-    submissions: Path, names: list[str], assignment: str, before: Sequence[Path] = (), *, every_attempt: bool = False
-) -> Iterator[Student]:
+    submissions: Path, names: list[str], assignment: str, before: Sequence[Path] = (), *, attempts: int = 1,
+    reader: Limited | None = None,
+) -> Iterator[Student]:  # fmt: skip
     """Each student with what was handed in, read as it is asked for; `before` are the folders of earlier assignments of
-    the same class, the last one last. Of several attempts it is the last, with `every_attempt` the others too."""
+    the same class, the last one last. Of several attempts so many are read, the last ones.
+
+    Each is read by the `reader`, within a budget of one person; what is over it is a problem of theirs.
+    """
+    own = None if reader else Limited()
+    try:
+        for name in names:
+            try:
+                student: Student = (reader or own or Limited()).call(
+                    one, submissions, name, assignment, before, attempts
+                )
+            except OverBudget as over:
+                problem = _("{folder} can't be read ({reason}).").format(folder=readable(name), reason=over)
+                student = Student(readable(name), file_name(name), Submission(readable(name)), problem)
+            yield student
+    finally:
+        if own:
+            own.close()
+
+
+def one(submissions: Path, name: str, assignment: str, before: Sequence[Path], attempts: int) -> Student:
+    """One student of a class, as `students` has them."""
+    everybody, others, classes = _class(submissions, assignment, tuple(before))
+    person = everybody[name]
+    if person.files:
+        student = _from_download(submissions, person)
+    elif others and _holds_only(submissions / person.folder, others):  # this one was not handed in
+        student = Student(readable(name), file_name(name), Submission(readable(name)))
+    else:
+        student = _last_attempt(submissions, person, assignment, others, attempts)
+    for before_this in classes:
+        for attempt in (student, *student.before):
+            before_this.add_to(attempt.submission, person, assignment)
+    return dataclasses.replace(
+        student, canvas_id=person.canvas_id, late=person.late, login=person.login,
+        handed_in=student.handed_in or person.handed_in,
+        folder=student.folder if person.attempts else submissions / (person.folder or person.name),
+    )  # fmt: skip
+
+
+@lru_cache(1)
+def _class(
+    submissions: Path, assignment: str, before: tuple[Path, ...]
+) -> tuple[dict[str, Person], set[str], list[EarlierClass]]:
+    """Whom the folder names, the other assignments in their folders, and the earlier ones: looked for once."""
     everybody = people(submissions)
-    classes = [EarlierClass(folder, everybody.values()) for folder in before]
-    others = _other_assignments(submissions, [one.folder for one in everybody.values() if one.folder], assignment)
-    for name in names:
-        person = everybody[name]
-        if person.files:
-            student = _from_download(submissions, person)
-        elif others and _holds_only(submissions / person.folder, others):  # this one was not handed in
-            student = Student(readable(name), file_name(name), Submission(readable(name)))
-        else:
-            student = _last_attempt(submissions, person, assignment, others, every_attempt)
-        for one in classes:
-            for attempt in (student, *student.before):
-                one.add_to(attempt.submission, person, assignment)
-        yield dataclasses.replace(
-            student, canvas_id=person.canvas_id, late=person.late, login=person.login, 
-            handed_in=student.handed_in or person.handed_in,
-            folder=student.folder if person.attempts else submissions / (person.folder or person.name),
-        )  # fmt: skip
+    others = _other_assignments(submissions, [each.folder for each in everybody.values() if each.folder], assignment)
+    return everybody, others, [EarlierClass(folder, everybody.values()) for folder in before]
 
 
 def _other_assignments(submissions: Path, names: list[str], assignment: str) -> set[str]:
@@ -183,16 +214,21 @@ class EarlierClass:
 
 
 def _last_attempt(
-    submissions: Path, person: Person, assignment: str, others: Collection[str], every: bool
+    submissions: Path, person: Person, assignment: str, others: Collection[str], attempts: int
 ) -> Student:  # fmt: skip
-    """A student's last attempt; with `every` one, the others as well."""
+    """A student's last attempts, so many of them."""
     folders = person.attempts or {person.folder: person.handed_in}
     read = [
         dataclasses.replace(_from_folder(submissions, person, folder, assignment, others), handed_in=when)
-        for folder, when in (folders if every else dict([list(folders.items())[-1]])).items()
+        for folder, when in list(folders.items())[-attempts:]
     ]
-    for folder in list(folders)[: -len(read)]:
-        read[-1].submission.files[f"{readable(folder.rpartition('/')[2])}/"] = _("an earlier attempt: the last counts")
+    submission = read[-1].submission
+    for name in (f"{readable(folder.rpartition('/')[2])}/" for folder in list(folders)[: -len(read)]):
+        if attempts == 1:
+            submission.files[name] = _("an earlier attempt: the last counts")
+        else:
+            submission.leave(name, _("an earlier attempt: the last {count} are graded", count=attempts))
+    cut(submission)
     return dataclasses.replace(read[-1], before=tuple(read[:-1]))
 
 
