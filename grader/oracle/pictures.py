@@ -46,7 +46,7 @@ def _reference(step: Solution) -> ModuleType:
 def kept(folder: Path) -> bytes:
     """The pictures of a step in each language, as JSON; empty if it has none. Their words are translated when they are
     drawn: only a picture of another text differs from English."""
-    made = {}
+    made: dict[str, dict[str, Picture]] = {}
     for spoken in language.LANGUAGES:
         with language.use(spoken):
             drawn = pictures(folder)
