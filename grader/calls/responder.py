@@ -138,11 +138,11 @@ class Responder:
             is_watched = call.options.device == devices.META and not self.is_trusted
             if self._reads or not (Reads.missed or (outcome.raised and not is_watched)):
                 return outcome
+            put_back(state)
             if (recorded := self._recorded(call)) is None:
                 return outcome
             self._reads = True
             torch.set_rng_state(random_state)
-            put_back(state)
         with Reads.into(recorded[0]):
             return self._made(call, recorded[1])
 
