@@ -71,19 +71,23 @@ def test_what_stands_in_another_cell(grader: Grader, tmp_path: Path) -> None:
 
 
 def test_what_only_a_notebook_has(grader: Grader, tmp_path: Path) -> None:
-    """IPython's own names are not to be defined in the answer cell, but to leave it."""
+    """IPython's own names cost nothing beside the answer; in it they are not to be defined, but to leave it."""
     report = grader.grade(write(tmp_path, cell(f"{RIGHT}\ndisplay(1)\n", "step07_heads")), ["step07_heads"])
+    assert report.steps[0].status == "pass"
+    assert "`display(1)`, raised NameError" in report.notes[0]
+    inside = RIGHT.replace("    return", "    display(1)\n    return")
+    report = grader.grade(write(tmp_path, cell(inside, "step07_heads")), ["step07_heads"])
     messages = "\n".join(check.message for check in report.steps[0].checks)
     assert "`display` only exists in a notebook: move what needs it to another cell." in messages
     assert "put it into this one" not in messages
 
 
 def test_an_earlier_step_that_was_not_handed_in(grader: Grader, tmp_path: Path) -> None:
-    """The reference takes its place, and that is said."""
+    """Nothing that this one asks for is made of it: its import is left out, and that is said."""
     builds = f"from exercises.step06_causal_attention import CausalAttention\n{RIGHT}"
     (tmp_path / "step07_heads.py").write_text(builds)
     report = grader.grade(submissions.read(tmp_path), ["step07_heads"])
-    assert "step06_causal_attention was not handed in" in report.steps[0].note
+    assert "No module named 'exercises.step06_causal_attention'" in report.notes[0]
     assert report.steps[0].status == "pass"
 
 
