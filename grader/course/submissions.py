@@ -13,7 +13,7 @@ from grader.base import files
 from grader.base.language import gettext as _
 from grader.base.paths import STEP_NAME, step_folders
 from grader.base.untrusted import MAX_FILE, MAX_NOTEBOOK, Unusable, as_text, content, damaged, source_text
-from grader.course import answer_cells, lab_log
+from grader.course import answer_cells, lab_log, split_answers
 from grader.course.renamed import by_step, defined_by, imported, own_stem, stem_of
 
 MAX_FILES = 200
@@ -84,6 +84,7 @@ def read(folder: Path, only: Mapping[str, str] | None = None) -> Submission:
     with answer_cells.one_budget():
         reading.renamed()
         reading.notebooks()
+        reading.exports()
         reading.by_definition()
     reading.note_imports()
     reading.note_the_rest()
@@ -191,7 +192,7 @@ class _Reading:
                     submission.files[readable(name)] = _("graded: {steps}", steps=", ".join(sorted(answers)))
                 else:
                     submission.leave(readable(name), _("it has no answer cell"))
-                add_cells(submission, answers, shown)
+                add_cells(submission, answers, shown, others)
                 self.cells |= {f"{readable(name)}[{number}]": source for number, source in others.items()}
             except Unusable as unusable:
                 unusable_notebooks[name] = submission.files[readable(name)] = str(unusable)
@@ -205,6 +206,19 @@ class _Reading:
                 submission.leave(readable(name), problem)
         for name in notebooks[MAX_NOTEBOOKS:]:
             submission.leave(readable(name), _("more than {count} files", count=MAX_NOTEBOOKS))
+
+    def exports(self) -> None:
+        """Notebooks that were exported as `.py` files."""
+        submission = self.submission
+        for name in [name for name in self.listing if MODULE_FILE.fullmatch(name) and name[:-3] in submission.sources]:
+            source = submission.sources[name[:-3]][1]
+            if name[:-3] in self.steps or self._is_imported(name[:-3]) or not split_answers.CELL.search(source):
+                continue
+            answers, others = split_answers.exported(source, self.missing())
+            if answers:
+                del submission.sources[name[:-3]]
+                submission.files[readable(name)] = _("graded: {steps}", steps=", ".join(sorted(answers)))
+                add_cells(submission, answers, self.shown(name), others)
 
     def by_definition(self) -> None:
         """Takes a file or a cell for the one missing step whose functions and classes it defines."""
@@ -353,16 +367,39 @@ def notebook_cells(path: Path) -> list[answer_cells.Cell]:
         raise damaged(path.name) from error
 
 
-def add_cells(submission: Submission, answers: Mapping[str, list[str]], shown: str) -> None:
-    """Adds the answer cells of one notebook, by step, to a submission; `shown` is the notebook's name."""
+def add_cells(
+    submission: Submission, answers: Mapping[str, list[str]], shown: str, others: Mapping[int, str] = {}
+) -> None:
+    """Adds the answer cells of one notebook, by step, to a submission, each with what it lacks from `others`; `shown`
+    is the notebook's name."""
     cells: dict[str, str] = {}
     for step, sources in answers.items():
         try:
             cells[step] = _answer(step, [as_text(source, shown) for source in sources], shown)
         except Unusable as unusable:
             submission.problems.setdefault(step, str(unusable))
+    if others:
+        _complete(submission, cells, shown, others)
     for step, source in answer_cells.with_earlier_names(cells).items():
         _add_answer(submission, step, f"{shown}[{step}]", source)
+
+
+def _complete(submission: Submission, cells: dict[str, str], shown: str, others: Mapping[int, str]) -> None:
+    """Adds to answer cells what other cells define and they lack, and says so."""
+    for step, source in cells.items():
+        if answer_cells.is_untouched(source):
+            continue
+        elsewhere = frozenset().union(*(answer_cells.defined(cell) for name, cell in cells.items() if name != step))
+        try:
+            cells[step], taken = split_answers.completed(step, source, others, elsewhere)
+        except split_answers.Ambiguous as name:
+            sentence = _("{file}: several cells define `{name}`, and the answer cell of {step} does not. Keep one.")
+            submission.problems[step] = sentence.format(file=shown, name=name, step=step)
+            continue
+        if taken:
+            files = ", ".join(f"{shown.partition('/')[2]}[{number}]" for number in taken)
+            sentence = _("{file} is graded with {step}: it defines what the answer cell lacks.", file=files, step=step)
+            submission.taken[step] = sentence
 
 
 def readable(name: str) -> str:

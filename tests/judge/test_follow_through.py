@@ -445,10 +445,11 @@ def test_a_helper_of_a_reference_is_not_there(grader: Grader, monkeypatch: pytes
     with_a_helper(monkeypatch, "\n\nhelper = _helper = 3\n")
     right = next(step for step in steps() if step.name == MULTI).solved()
     for helper in ("helper", "_helper"):
-        source = f"from exercises.{CAUSAL} import {helper}\n" + right
+        source = (
+            f"from exercises.{CAUSAL} import {helper}\n{right}\nif {helper!r} in globals():\n    MultiHeadAttention = 0"
+        )
         report = grader.grade(one_step(MULTI, source), [MULTI], device="cpu")
-        assert report.steps[0].status == "pass"  # nothing uses it
-        assert f"ImportError: cannot import name '{helper}'" in report.notes[0]
+        assert (report.steps[0].status, report.steps[0].references) == ("pass", [CAUSAL])
 
 
 def test_no_way_leads_from_a_public_name_to_a_helper(grader: Grader, monkeypatch: pytest.MonkeyPatch) -> None:
