@@ -124,8 +124,8 @@ triton: .venv/ready ## learn: Add Triton, which step 29 needs (Linux, 300 MB)
 	@$(RUN) doctor
 
 .PHONY: train
-train: .venv/ready-lab ## learn: Train your own GPT (TEXT=file, SECONDS=120, RESUME=1; TEXT=torch: it learns to write PyTorch)
-	@$(RUN) train $(LAB_OPTIONS) $(if $(RESUME),--resume)
+train: .venv/ready-lab ## learn: Train your own GPT (TEXT=file, SECONDS=120, RESUME=1, FROM=kit, BYTES=1; TEXT=torch: it learns to write PyTorch)
+	@$(RUN) train $(LAB_OPTIONS) $(if $(RESUME),--resume) $(if $(FROM),--start $(FROM)) $(if $(BYTES),--bytes)
 
 .PHONY: generate
 generate: .venv/ready ## learn: Have the trained GPT go on with a text (TEXT="...", TEMPERATURE=0.8, TOP_K=20)

@@ -141,14 +141,13 @@ def _watched() -> dict[str, Any]:
     The fallback of an op is called only where its key is included, and nothing else gets slower.
     """
     keys = {place: torch._C._dispatch_key_parse(place) for place in PLACES}
-    everything, libraries = _LIBRARIES
     ops = list(_ops_of_families())
     noted: dict[OpOverload, str] = {}
     for place, families in PLACES.items():
         if place == counters.PLACE:
             counters.rest()
         else:
-            everything.fallback(torch.library.fallthrough_kernel, place)
+            _EVERYTHING.fallback(torch.library.fallthrough_kernel, place)
         for higher_order in _higher_order_ops.values():  # they are implemented in Python and have no fallback
             higher_order.fallthrough(keys[place])
         _HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(keys[place])  # ops registered later
@@ -157,10 +156,9 @@ def _watched() -> dict[str, Any]:
             if its_own.isdisjoint(families):
                 continue
             made = _noting_below(name, op) if place == counters.PLACE else _noting_op(name, op, after)
-            if (its_own, op.namespace) not in libraries:
-                libraries[its_own, op.namespace] = torch.library.Library(op.namespace, "IMPL")
-            libraries[its_own, op.namespace].impl(op, made, place, with_keyset=True)
+            _REGISTERED.setdefault((its_own, op.namespace), []).append((op, made, place))
             noted[op] = name
+    look_for(FAMILIES)
     _watch_kernels(noted)
     for owner, attribute, name in _no_ops():
         setattr(owner, attribute, _noting(getattr(owner, attribute), name))
@@ -186,12 +184,18 @@ def _ops_of_families() -> Iterator[tuple[OpOverload, str, frozenset[str]]]:
             yield op, name, families[name]
 
 
-def look_only_for(families: Collection[str]) -> None:
-    """Looks for no other families any more in this process: each of their ops takes ten times as long where it is
-    looked for, and nearly all code has layer norms and softmaxes."""
-    libraries = _LIBRARIES[1]
-    for its_own, namespace in [key for key in libraries if key[0].isdisjoint(families)]:
-        libraries.pop((its_own, namespace))._destroy()
+def look_for(families: Collection[str]) -> None:
+    """Looks for these families in this process, and for no others: each of their ops takes ten times as long then."""
+    for (its_own, namespace), functions in _REGISTERED.items():
+        library, is_wanted = _LIBRARIES.pop((its_own, namespace), None), not its_own.isdisjoint(families)
+        if library is None and is_wanted:
+            library = torch.library.Library(namespace, "IMPL")
+            for op, function, place in functions:
+                library.impl(op, function, place, with_keyset=True)
+        if is_wanted:
+            _LIBRARIES[its_own, namespace] = library
+        elif library is not None:
+            library._destroy()
 
 
 def _watch_kernels(noted: Mapping[OpOverload, str]) -> None:
@@ -225,8 +229,9 @@ def _no_ops() -> Iterator[tuple[Any, str, str]]:
     yield from ((module, name, "flex_attention") for name in vars(module) if re.search("math_attention|sdpa", name))
 
 
-# Deleting them deregisters their functions. The ops of each set of families have libraries of their own.
-_LIBRARIES: tuple[Any, dict[tuple[frozenset[str], str], Any]] = (torch.library.Library("_", "IMPL"), {})
+_EVERYTHING = torch.library.Library("_", "IMPL")  # deleting a library deregisters its functions
+_REGISTERED: dict[tuple[frozenset[str], str], list[tuple[OpOverload, Callable[..., Any], str]]] = {}
+_LIBRARIES: dict[tuple[frozenset[str], str], Any] = {}  # of the ops of each set of families that is looked for
 
 
 def _noting_op(name: str, op: OpOverload, after: torch._C.DispatchKeySet) -> Callable[..., Any]:

@@ -20,7 +20,7 @@ NOT_PERMITTED = ("Operation not permitted", "can't start new thread")  # what Py
 NOT_CONNECTED = ("URLError", "gaierror", "ConnectionError")
 OF_THE_COURSE = re.compile(r"No module named '(?:exercises\.)?(step\d\d\w*)'|No module named 'exercises\.")
 OF_THE_NOTEBOOK = re.compile(r"name '(display|get_ipython|check)' is not defined")  # IPython's own names, and ours
-TOO_MANY = re.compile(r"takes .*positional arguments? but \d+ (was|were) given")
+TOO_MANY = re.compile(r"positional arguments? but \d+ (was|were) given")
 UNKNOWN_NAME = "got an unexpected keyword argument"
 # torch, of a module whose super().__init__() was not called: a layer is set, a call or a mode asked for
 NOT_INITIALISED = re.compile(r"before Module\.__init__\(\) call|no attribute '_(modules|parameters|buffers|\w+_hooks)'")
@@ -59,7 +59,7 @@ def _described(raised: Raised, shown: str, device: str) -> CheckFailed:
     if raised.type == "NotThere":
         sentence = _("The file must define `{name}`, but does not.")
         if IN_CELL.search(raised.file):
-            sentence = _("The answer cell must define `{name}`, but does not. No other cell is graded.")
+            sentence = _("The answer cell must define `{name}`, but does not, nor does another cell.")
         if raised.message == "not callable":
             sentence = _("{name} exists, but is not a function or a class.")
         if raised.message.startswith(NO_PART):
@@ -166,10 +166,7 @@ def _causes_in_the_file(raised: Raised, message: str) -> Iterator[str]:
         if own := OF_THE_NOTEBOOK.match(message):
             yield _("`{name}` only exists in a notebook: move what needs it to another cell.", name=own[1])
         else:
-            yield _(
-                "Does another cell of the notebook define or import it? Only answer cells are graded: put it into this "
-                "one."
-            )
+            yield _("No other cell of the notebook defines or imports it, or several do: put it into this one.")
     if raised.type == "ModuleNotFoundError":
         of_the_course = OF_THE_COURSE.match(message)
         if of_the_course is None:

@@ -17,7 +17,7 @@ FIRST = {
     "begin": "TRACK", "lab": "NAME", "class": "SUBMISSIONS", "similar": "SUBMISSIONS", "project": "RESULTS",
     "items": "RESULTS", "feedback": "RESULTS",
 } | dict.fromkeys(("watch", "hint", "repro", "lesson", "reset", "solution", "lint", "messages"), "STEP")  # fmt: skip
-COMMAND = re.compile(r"python -m grader ([a-z][a-z0-9-]*)((?: (?:'[^']*'|[^\s']+))*)(?=$|\n)")
+COMMAND = re.compile(r"python -m grader ([a-z][a-z0-9-]*)((?: (?!python -m grader)(?:'[^']*+'|[^\s']++))*+)(?=$|\n)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 

@@ -59,6 +59,11 @@ def _train_line(parser: Parser) -> None:
     _seconds_option(parser)
     parser.option("--steps", integer(1), metavar="N", help=_("So many steps, however long they take."))
     parser.flag("--resume", help=_("Go on from the checkpoint."))
+    parser.option(
+        "--start", one_of("kit"), metavar="kit",
+        help=_("Start from the weights that come with the kit, so that a minute is enough to see it learn a text."),
+    )  # fmt: skip
+    parser.flag("--bytes", help=_("Learn bytes in place of characters, so that the model can read any text."))
     parser.option("--out", Path, metavar="FOLDER", default=Path("dist", "train"), help=_("Where everything goes."))
 
 
