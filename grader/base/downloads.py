@@ -14,7 +14,7 @@ from grader.base.language import gettext as _
 from grader.base.names import look
 
 # How Moodle names the folder of a student: full name, number of the submission, kind.
-MOODLE_FOLDER = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+)\w*", re.DOTALL)
+MOODLE_FOLDER = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]++)\w{0,64}+", re.DOTALL)
 # How it names a file where the teacher's download has no folders: the folder's name in front.
 MOODLE_FILE = re.compile(
     r"(?P<folder>(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+))_(?P<file>.+)", re.DOTALL

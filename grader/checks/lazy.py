@@ -221,6 +221,8 @@ class Queue:
             outcomes = [self._transport.heard(decode_outcome(*answer)) for answer in answers]
         except BadMessage as nonsense:
             raise Odd from nonsense
+        if any(outcome.left_out for outcome in outcomes):
+            raise Odd
         self.imported.update(name for outcome in outcomes for name in outcome.imported)
         return outcomes
 

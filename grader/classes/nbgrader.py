@@ -13,6 +13,7 @@ import warnings
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from traitlets import Float, Integer, Unicode
 
 from grader.base import files, language
 from grader.base.language import gettext as _
+from grader.base.limited import Limited, OverBudget
 from grader.base.limits import Limits
 from grader.base.names import Roll
 from grader.base.paths import ROOT
@@ -254,9 +256,14 @@ class LastReport:
     def __init__(self, seed: int | None, device: str, limits: Limits) -> None:
         self._seed, self._device = seed, device
         self._grader = grader.LazyGrader(limits=limits)
-        self.close = self._grader.close
+        self._reader = Limited()
         self._last: tuple[Path, list[str], Report | str] | None = None
         self.submission = submissions.Submission("")  # the one that was graded last
+
+    def close(self) -> None:
+        """Ends the processes of the grader and of the reader."""
+        self._grader.close()
+        self._reader.close()
 
     def report(
         self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None, has_others: bool
@@ -273,15 +280,19 @@ class LastReport:
         self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None, has_others: bool
     ) -> Report | str:
         try:
-            self.submission = read = submissions.read(course / folder)
+            read = self._reader.call(submissions.read, course / folder)
             if marking is not None:
-                ledger.with_own_earlier(read, (course / folder).parent, marking)
+                within = partial(self._reader.call, submissions.read)
+                ledger.with_own_earlier(read, (course / folder).parent, marking, within)
             elif has_others:
-                earlier.add_siblings(read, course / folder)
+                read = self._reader.call(earlier.with_siblings, read, course / folder)
+            self.submission = read
             handed_in = msgspec.json.encode([read.sources, read.problems, read.earlier], order="deterministic")
             digests = [hashlib.sha256(data).hexdigest() for data in (os.fsencode(folder), handed_in)]
             seed = kept_seed(course / SEED_FILE, *digests) if self._seed is None else self._seed
             return without_open_scores(self._grader.grade(read, steps, device=self._device, seed=seed))
+        except OverBudget as over:
+            return _("{folder} can't be read ({reason}).").format(folder=folder, reason=over)
         except (GraderError, submissions.NoSubmission, OSError) as error:
             return str(error)
 

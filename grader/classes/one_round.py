@@ -6,20 +6,21 @@ import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import msgspec
 
 from grader.base import files
 from grader.base.language import gettext as _
+from grader.base.limited import Limited, OverBudget
 from grader.base.limits import Limits
 from grader.base.paths import step_folder
 from grader.base.results import Graded, Report, without_open_scores
 from grader.classes import pool as pools
 from grader.classes.roster import Student, file_name, students
 from grader.course import steps as course
-from grader.course import stubs
+from grader.course import stubs, submissions
 from grader.course.submissions import Submission
 from grader.feedback import exports
 from grader.feedback.similarity import HONEST, taken_from_the_kit
@@ -97,6 +98,7 @@ class Round:
     files_of: dict[str, dict[str, str]] = field(default_factory=dict)
     found: dict[str, Standing] = field(default_factory=dict)
     waiting: dict[str, Attempts] = field(default_factory=dict)
+    reader: Limited = field(default_factory=Limited)
 
     def grade(self, names: list[str], pool: pools.Pool) -> list[Standing]:
         """Grades what is missing or changed, or everyone when that is asked for, and writes the files about each
@@ -107,7 +109,8 @@ class Round:
         out = self.request.out
         self.changes = ChangeList(out / CHANGES, exports.harmless)
         self.changes.begin(load(out, file.stem) for file in sorted((out / REPORTS).glob("*.json")))
-        with closing(pools.answers(pool, self._tasks(names))) as answers:
+        self.ledger.read = partial(self.reader.call, submissions.read)
+        with closing(self.reader), closing(pools.answers(pool, self._tasks(names))) as answers:
             for name, answer in answers:
                 file, _number, number = name.rpartition("#")
                 attempts = self.waiting[file]
@@ -118,8 +121,11 @@ class Round:
 
     def _tasks(self, names: list[str]) -> Iterator[tuple[str, pools.Task]]:
         request, plan = self.request, self.plan
-        best = self.ledger.marking.assignment.attempts == "best"
-        for student in students(request.submissions, names, plan.assignment, request.earlier, every_attempt=best):
+        assignment = self.ledger.marking.assignment
+        attempts = assignment.attempts_at_most if assignment.attempts == "best" else 1
+        for student in students(
+            request.submissions, names, plan.assignment, request.earlier, attempts=attempts, reader=self.reader
+        ):
             earlier = load(request.out, student.file)
             self.files_of[student.name] = student.submission.files
             if request.only and student.name not in request.only:
@@ -139,7 +145,12 @@ class Round:
                 self._done(earlier, earlier.attempt or len(tries) - 1, kept=True)
             else:
                 graded.key = _key(student, plan, request.limits)
-                graded.from_kit = _from_kit(student.submission, plan.steps)
+                try:
+                    graded.from_kit = self.reader.call(_from_kit, student.submission, plan.steps)
+                except OverBudget as over:
+                    graded.error = str(over)
+                    self._done(graded, len(tries) - 1)
+                    continue
                 self.waiting[student.file] = Attempts(graded, tries)
                 how = plan.steps, plan.device, plan.seed, plan.language, request.limits, plan.kit
                 for number, one in enumerate(tries):

@@ -11,23 +11,25 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from grader.base.downloads import NOT_STUDENTS, BadDownload, Person, left_out, people
 from grader.base.files import walk
 from grader.base.language import gettext as _
+from grader.base.limited import Limited, OverBudget
 from grader.base.names import Roll
-from grader.base.paths import step_folders, typed
-from grader.course import earlier, lab_log
-from grader.course.submissions import ARCHIVE, Submission, cut, note_left, read, readable
+from grader.base.paths import typed
+from grader.course import earlier, lab_log, unread
+from grader.course.submissions import Submission, read, readable
+from grader.course.unread import ARCHIVE, cut, note_left
 
-STEP_FILE = re.compile(r".*step\d{2}_\w+.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too
+STEP_FILE = re.compile(r"(?:(?!step\d{2}_\w).)*+step\d{2}_\w.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too
 KNOWN = ("exercises", "submission")  # where a learner's files stand inside what was handed in
 OF_A_KIT = (
     "grader", "steps", "classroom50", "dist", ".venv", ".vscode", "Makefile", "README.md", "README.ko.md", "LICENSE",
     "conftest.py", "pytest.ini", "requirements",
 )  # fmt: skip
-MAX_NAMED = 3  # of the files of a folder that holds no answer
 DEEPEST = 3  # folders inside a student's own
 NOT_IN_NAMES = re.compile(r'[<>:"/\\|?*%~\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]')
 RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # on Windows, with any ending
@@ -114,29 +116,58 @@ def class_folders(submissions: Path, out: Path, earlier: Sequence[Path]) -> list
 
 
 def students(
-    submissions: Path, names: list[str], assignment: str, before: Sequence[Path] = (), *, every_attempt: bool = False
-) -> Iterator[Student]:
+    submissions: Path, names: list[str], assignment: str, before: Sequence[Path] = (), *, attempts: int = 1,
+    reader: Limited | None = None,
+) -> Iterator[Student]:  # fmt: skip
     """Each student with what was handed in, read as it is asked for; `before` are the folders of earlier assignments of
-    the same class, the last one last. Of several attempts it is the last, with `every_attempt` the others too."""
+    the same class, the last one last. Of several attempts so many are read, the last ones.
+
+    Each is read by the `reader`, within a budget of one person; what is over it is a problem of theirs.
+    """
+    own = None if reader else Limited()
+    try:
+        for name in names:
+            try:
+                student: Student = (reader or own or Limited()).call(
+                    one, submissions, name, assignment, before, attempts
+                )
+            except OverBudget as over:
+                problem = _("{folder} can't be read ({reason}).").format(folder=readable(name), reason=over)
+                student = Student(readable(name), file_name(name), Submission(readable(name)), problem)
+            yield student
+    finally:
+        if own:
+            own.close()
+
+
+def one(submissions: Path, name: str, assignment: str, before: Sequence[Path], attempts: int) -> Student:
+    """One student of a class, as `students` has them."""
+    everybody, others, classes = _class(submissions, assignment, tuple(before))
+    person = everybody[name]
+    if person.files:
+        student = _from_download(submissions, person)
+    elif others and _holds_only(submissions / person.folder, others):  # this one was not handed in
+        student = Student(readable(name), file_name(name), Submission(readable(name)))
+    else:
+        student = _last_attempt(submissions, person, assignment, others, attempts)
+    for before_this in classes:
+        for attempt in (student, *student.before):
+            before_this.add_to(attempt.submission, person, assignment)
+    return dataclasses.replace(
+        student, canvas_id=person.canvas_id, late=person.late, login=person.login,
+        handed_in=student.handed_in or person.handed_in,
+        folder=student.folder if person.attempts else submissions / (person.folder or person.name),
+    )  # fmt: skip
+
+
+@lru_cache(1)
+def _class(
+    submissions: Path, assignment: str, before: tuple[Path, ...]
+) -> tuple[dict[str, Person], set[str], list[EarlierClass]]:
+    """Whom the folder names, the other assignments in their folders, and the earlier ones: looked for once."""
     everybody = people(submissions)
-    classes = [EarlierClass(folder, everybody.values()) for folder in before]
-    others = _other_assignments(submissions, [one.folder for one in everybody.values() if one.folder], assignment)
-    for name in names:
-        person = everybody[name]
-        if person.files:
-            student = _from_download(submissions, person)
-        elif others and _holds_only(submissions / person.folder, others):  # this one was not handed in
-            student = Student(readable(name), file_name(name), Submission(readable(name)))
-        else:
-            student = _last_attempt(submissions, person, assignment, others, every_attempt)
-        for one in classes:
-            for attempt in (student, *student.before):
-                one.add_to(attempt.submission, person, assignment)
-        yield dataclasses.replace(
-            student, canvas_id=person.canvas_id, late=person.late, login=person.login, 
-            handed_in=student.handed_in or person.handed_in,
-            folder=student.folder if person.attempts else submissions / (person.folder or person.name),
-        )  # fmt: skip
+    others = _other_assignments(submissions, [each.folder for each in everybody.values() if each.folder], assignment)
+    return everybody, others, [EarlierClass(folder, everybody.values()) for folder in before]
 
 
 def _other_assignments(submissions: Path, names: list[str], assignment: str) -> set[str]:
@@ -183,16 +214,21 @@ class EarlierClass:
 
 
 def _last_attempt(
-    submissions: Path, person: Person, assignment: str, others: Collection[str], every: bool
+    submissions: Path, person: Person, assignment: str, others: Collection[str], attempts: int
 ) -> Student:  # fmt: skip
-    """A student's last attempt; with `every` one, the others as well."""
+    """A student's last attempts, so many of them."""
     folders = person.attempts or {person.folder: person.handed_in}
     read = [
         dataclasses.replace(_from_folder(submissions, person, folder, assignment, others), handed_in=when)
-        for folder, when in (folders if every else dict([list(folders.items())[-1]])).items()
+        for folder, when in list(folders.items())[-attempts:]
     ]
-    for folder in list(folders)[: -len(read)]:
-        read[-1].submission.files[f"{readable(folder.rpartition('/')[2])}/"] = _("an earlier attempt: the last counts")
+    submission = read[-1].submission
+    for name in (f"{readable(folder.rpartition('/')[2])}/" for folder in list(folders)[: -len(read)]):
+        if attempts == 1:
+            submission.files[name] = _("an earlier attempt: the last counts")
+        else:
+            submission.leave(name, _("an earlier attempt: the last {count} are graded", count=attempts))
+    cut(submission)
     return dataclasses.replace(read[-1], before=tuple(read[:-1]))
 
 
@@ -213,7 +249,7 @@ def _from_folder(
         problem = _("{folder} can't be read ({reason}).").format(folder=name, reason=reason)
     for text in person.texts:
         handed_in.leave(f"{readable(text)}/", _("it is a text that was typed into Moodle"))
-    problem = problem or _without_answer(handed_in)
+    problem = problem or unread.without_answer(handed_in)
     return Student(name, file_name(person.name), handed_in, problem, labs=labs, folder=folder)
 
 
@@ -221,7 +257,7 @@ def _from_download(submissions: Path, person: Person) -> Student:
     """A student of a flat download, of Moodle's too."""
     handed_in = read(submissions, person.files)
     handed_in.name = readable(person.name)
-    return Student(handed_in.name, file_name(person.name), handed_in, _without_answer(handed_in))
+    return Student(handed_in.name, file_name(person.name), handed_in, unread.without_answer(handed_in))
 
 
 def _note_beside(handed_in: Submission, folder: Path, place: Path, others: Collection[str]) -> None:
@@ -265,25 +301,6 @@ def _handed_in(folder: Path, assignment: str) -> Submission:
     if place == folder / assignment:  # as nbgrader keeps them
         earlier.add_siblings(handed_in, place)
     return handed_in
-
-
-def _without_answer(handed_in: Submission) -> str:
-    """Why what holds files and no answer can't be graded: they may well be everything. Else nothing."""
-    if {step.name for step in step_folders()} & (handed_in.sources.keys() | handed_in.problems.keys()):
-        return ""
-    if not handed_in.unread:
-        return ""
-    for file in handed_in.unread:
-        if ARCHIVE.fullmatch(file):
-            sentence = _("{folder} holds an archive and no answer: unpack {file} there.")
-            return sentence.format(folder=handed_in.name, file=file)
-    there = [f"{file} ({reason})" for file, reason in handed_in.unread.items()]
-    files = ", ".join(there[:MAX_NAMED] + ["…"] * (len(there) > MAX_NAMED))
-    sentence = _(
-        "No answer was found in {folder}, only {files}. Put the notebook, or step files with names like "
-        "{step}.py, directly into that folder."
-    )
-    return sentence.format(folder=handed_in.name, files=files, step=step_folders()[0].name)
 
 
 def step_folder(folder: Path, assignment: str) -> Path:

@@ -6,6 +6,7 @@ import itertools
 import time
 
 from grader.base import language
+from grader.base.limited import limit
 from grader.base.limits import Limits
 from grader.calls import devices as known_devices
 from grader.checks.backends import LocalBackend
@@ -18,6 +19,9 @@ from grader.oracle.cache import Remembered
 from grader.oracle.live import Solution, solutions
 from grader.sandbox.cpus import pinned_to_one_cpu
 from grader.sandbox.process import Launcher
+
+# Of a judge's own for one request, whatever was handed in: it compares, draws and parses, and then ends.
+SECONDS, MEMORY = 900, 8 << 30
 
 
 class Session:
@@ -55,6 +59,7 @@ class Session:
             self._prepare(request, ran)
             self.channel.send(Finished(devices, [], "live"))
             return
+        limit(int(SECONDS * request.limits.patience), MEMORY if ran == ["cpu"] else 0)
         self.launcher.begin_run()
         with pinned_to_one_cpu(self.cpu_claims):
             for name in request.steps:
@@ -87,7 +92,8 @@ class Session:
         graded = without_running(step, devices, request)
         if graded is None:
             answers = self._answers_of(step, request.seed)
-            graded = StepRun(step, request, self.launcher, answers, self._shared).graded(devices)
+            tell = self.channel.send if request.tells else None
+            graded = StepRun(step, request, self.launcher, answers, self._shared, tell).graded(devices)
             graded.result.seconds = round(time.perf_counter() - start, 4)
         return graded
 

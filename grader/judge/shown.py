@@ -8,18 +8,33 @@ one of Python's own, and its line in the learner's own file.
 from __future__ import annotations
 
 import builtins
+import re
 from collections.abc import Callable, Iterator
 
 from grader.base.language import gettext as _
 from grader.base.results import CheckResult
+from grader.base.syntax import invalid
 from grader.calls.call import Raised
 from grader.checks import smallest
 from grader.checks.trial import Verdict
+from grader.course.stubs import MAX_STUB
 from grader.oracle.live import Solution
 
 Run = Callable[[smallest.Case], Verdict]
 
+NO_PYTHON = re.compile(r"\b(SyntaxError|IndentationError|TabError)\b")
 TYPES = {name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)}
+
+
+def say_where_it_does_not_parse(results: list[CheckResult], file: str, source: str) -> None:
+    """Once for all checks, as watch mode does."""
+    if len(source) > MAX_STUB or any(result.status != "fail" for result in results):
+        return
+    if sentence := invalid(source, file):
+        for result in results:
+            lines = result.message.splitlines()
+            error = next((place for place, line in enumerate(lines) if NO_PYTHON.search(line)), len(lines))
+            result.message = "\n".join([sentence, *lines[error + 2 :]])  # behind the error and its line: a likely cause
 
 
 def silence(results: list[CheckResult], verdicts: list[Verdict], own: str) -> None:

@@ -23,7 +23,7 @@ from grader.labs import lab as labs
 from grader.report import page as report_page
 
 PROGRESS = re.compile(r"^(\d+)% · ([^·]*?)(?: · (.*))?$")
-REFRESHES = re.compile(r'<meta http-equiv="refresh"[^>]*>')
+REFRESHES = re.compile(r'<meta http-equiv="refresh"[^<>]*>')
 # A lab's page is one of ours, and what it shows was measured by a learner's code: nothing in it runs.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; sandbox"
 MOST_WORDS = 400  # characters of a prediction
