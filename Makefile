@@ -24,36 +24,41 @@ help: ## learn: Show this list (ALL=1: and what only those who maintain the kit 
 	    else if (lines["kit"] != "") print "make help ALL=1 lists what else those who maintain the kit use" }' $(MAKEFILE_LIST)
 	@echo "STEP=4, STEP=1-6,13 or TRACK=positions chooses steps, e.g. make grade STEP=4; KIT_LANG=ko speaks Korean"
 
-.venv/ready: requirements.lock
+.venv/ready: requirements/base.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed; type: make $(or $(MAKECMDGOALS),grade) PYTHON=python3.12"; exit 2; }
 	@echo "Making .venv (once; torch is large)"
 	@$(PYTHON) -m venv .venv
-	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements/base.lock
 	@# So that `python exercises/step08_multi_head.py` finds the package `exercises`. A relative path may be moved.
 	@$(VENV) -c 'import pathlib as p, sysconfig as s; p.Path(s.get_path("purelib"), "exercises.pth").write_text("../../../..\n")'
 	@# As pip does for packages: where Python may write no bytecode, every command would compile the kit again.
 	@$(VENV) -m compileall -q grader || true
 	@touch $@
 
-.venv/ready-instructor: .venv/ready requirements-instructor.lock
+.venv/ready-instructor: .venv/ready requirements/instructor.lock
 	@echo "Adding what instructors need"
-	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-instructor.lock
+	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements/instructor.lock
 	@touch $@
 
-.venv/ready-lab: .venv/ready requirements-lab.lock
+.venv/ready-lab: .venv/ready requirements/lab.lock
 	@echo "Adding what labs draw with"
-	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-lab.lock
+	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements/lab.lock
 	@touch $@
 
-.venv/ready-page: .venv/ready-lab requirements-page.lock
+.venv/ready-page: .venv/ready-lab requirements/page.lock
 	@echo "Adding what the course's page is served with"
-	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-page.lock
+	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements/page.lock
 	@touch $@
 
-.venv/ready-test: .venv/ready-instructor .venv/ready-page .venv/ready-site requirements-test.lock
+.venv/ready-test: .venv/ready-instructor .venv/ready-page .venv/ready-site requirements/test.lock
 	@echo "Adding what the tests need"
-	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-test.lock
+	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements/test.lock
+	@touch $@
+
+.venv/ready-mutate: .venv/ready-test requirements/mutate.lock
+	@echo "Adding what puts small faults into modules"
+	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements/mutate.lock
 	@touch $@
 
 .PHONY: course
@@ -115,7 +120,7 @@ lab: .venv/ready-lab ## learn: Labs: experiments with your own code (NAME=flash 
 
 .PHONY: triton
 triton: .venv/ready ## learn: Add Triton, which step 29 needs (Linux, 300 MB)
-	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-triton.lock
+	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements/triton.lock
 	@$(RUN) doctor
 
 .PHONY: train
@@ -180,9 +185,9 @@ record: .venv/ready ## kit: Record what a learner's copy answers from; `make kit
 kit: .venv/ready ## teach: Build the learner's copy: dist/kit/ and dist/kit.zip (SOLUTIONS=1: make solution works in it)
 	@$(RUN) kit $(CHOICE) $(ASSIGNED) $(if $(SOLUTIONS),--solutions)
 
-.venv/ready-site: .venv/ready-instructor requirements-site.lock
+.venv/ready-site: .venv/ready-instructor requirements/site.lock
 	@echo "Adding what the site is built with"
-	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements-site.lock
+	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements/site.lock
 	@touch $@
 
 .PHONY: site
@@ -250,7 +255,7 @@ fuzz: .venv/ready-test ## kit: Seek bytes that break the decoder of answers, gui
 
 # MODULE=grader/marks/sheets.py TESTS="tests/judge/test_bounds.py tests/marks/test_assignments.py"; it works in a copy.
 .PHONY: mutate
-mutate: .venv/ready-test ## kit: Small faults in a module that its tests have to notice: MODULE=file TESTS="files" (takes long)
+mutate: .venv/ready-mutate ## kit: Small faults in a module that its tests have to notice: MODULE=file TESTS="files" (takes long)
 	@rm -rf dist/mutate && mkdir -p dist/mutate && git ls-files -z | xargs -0 cp --parents -t dist/mutate
 	@ln -s "$(CURDIR)/.venv" dist/mutate/.venv
 	@cd dist/mutate && sed -e 's|MODULE"|$(MODULE)"|' -e 's|TESTS"|$(TESTS)"|' tools/mutate.toml > mutate.toml && \

@@ -1,9 +1,9 @@
-"""`make readme`: the picture of the engine's rooms and floors, drawn from the import contracts in `.importlinter`."""
+"""`make readme`: the picture of the engine's rooms and floors, drawn from the import contracts of pyproject.toml."""
 
 from __future__ import annotations
 
 import ast
-import configparser
+import tomllib
 from html import escape
 
 from grader.base.paths import ROOT
@@ -18,10 +18,9 @@ STYLE = (
 
 def floors() -> list[list[str]]:
     """The rooms of each floor, from the top down."""
-    contracts = configparser.ConfigParser()
-    contracts.read(ROOT / ".importlinter")
-    layers = contracts["importlinter:contract:floors"]["layers"].split("\n")
-    return [[room.strip() for room in layer.split("|")] for layer in layers if layer.strip()]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["id"] == "floors")
+    return [[room.strip() for room in layer.split("|")] for layer in layers]
 
 
 def purpose(room: str) -> str:

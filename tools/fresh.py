@@ -17,7 +17,7 @@ from tools import floors
 
 ROOT = paths.ROOT
 TELLING = 24  # characters from which a line of a solution is told from everyday Python
-SHIPPED = ("exercises", "grader", "docs", "examples", "README.md", "README.ko.md", "CONTRIBUTING.md", "CHANGELOG.md")
+SHIPPED = ("exercises", "grader", "docs", "examples", "README.md", "README.ko.md", ".github", "CHANGELOG.md")
 
 
 def solution_lines(step: course.Step) -> set[str]:

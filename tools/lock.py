@@ -13,6 +13,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+PINS = ROOT / "requirements"
 HEADER = "# Generated from pyproject.toml by `make lock`.\n"
 # A local version label (+cpu) names one machine's build; the pin is for every machine.
 TORCH = "torch==2.13.0"
@@ -31,28 +32,29 @@ def main(python: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     sets = {
-        "requirements.lock": [
+        "base.lock": [
             TORCH,
             *(each for each in project["dependencies"] if each not in [*extras["lab"], *extras["page"]]),
         ],
-        "requirements-lab.lock": extras["lab"],
-        "requirements-page.lock": extras["page"],
-        "requirements-instructor.lock": extras["instructor"],
-        "requirements-site.lock": extras["site"],
-        "requirements-test.lock": [*extras["cluster"], *extras["postgresql"], *extras["test"]],
+        "lab.lock": extras["lab"],
+        "page.lock": extras["page"],
+        "instructor.lock": extras["instructor"],
+        "site.lock": extras["site"],
+        "test.lock": [*extras["cluster"], *extras["postgresql"], *extras["test"]],
+        "mutate.lock": extras["mutate"],
     }
     pinned: list[str] = []
     before = ""
     for file, wanted in sets.items():
         subprocess.run([python, "-m", "pip", "install", "--quiet", *wanted], check=True)
         new = [pin for pin in installed(python) if pin not in pinned]
-        (ROOT / file).write_text(HEADER + before + "\n".join(new) + "\n")
+        (PINS / file).write_text(HEADER + before + "\n".join(new) + "\n")
         pinned += new
         before = f"-r {file}\n"
     # Large, for Linux only, and needed by one step: no other set begins with it.
     subprocess.run([python, "-m", "pip", "install", "--quiet", TRITON], check=True)
     new = [f'{pin}; sys_platform == "linux"' for pin in installed(python) if pin not in pinned]
-    (ROOT / "requirements-triton.lock").write_text(HEADER + "-r requirements.lock\n" + "\n".join(new) + "\n")
+    (PINS / "triton.lock").write_text(HEADER + "-r base.lock\n" + "\n".join(new) + "\n")
 
 
 def ranges() -> str:

@@ -68,7 +68,7 @@ def _written(record: Record) -> int:
 # --- the pages -------------------------------------------------------------------------------------------------------
 
 CONTAINER = """```sh
-podman build -t attention-from-scratch .
+podman build -t attention-from-scratch -f tools/Containerfile .
 podman run --rm --network none --read-only --tmpfs /tmp:rw,nosuid,nodev,size=512m --cap-drop all \\
   --security-opt no-new-privileges --pids-limit 256 --memory 4g --volume "$PWD/submission":/submission:ro,Z \\
   attention-from-scratch grade --submission /submission --require-isolation landlock,seccomp --json - > report.json
@@ -156,10 +156,10 @@ WORDS: dict[str, dict[str, Any]] = {
         "or": " or ",
         "container": "A container around the whole run",
         "container text": (
-            "`Containerfile` makes an image for podman or docker. Inside, the layers above are in force too, as far as "
-            "the container's own rules allow them: user namespaces are mostly refused there, so that `namespaces` is "
-            "missing from the report. Build it once, then give it one submission at a time; the report comes out of "
-            "its "
+            "`tools/Containerfile` makes an image for podman or docker. Inside, the layers above are in force too, as "
+            "far as the container's own rules allow them: user namespaces are mostly refused there, so that "
+            "`namespaces` is missing from the report. Build it once, then give it one submission at a time; the report "
+            "comes out of its "
             "standard output, so that nothing outside has to be writable:\n\n"
             "{commands}\n\n"
             "Where this page was made no container could be started: neither the image nor these lines were tried."
@@ -263,8 +263,8 @@ WORDS: dict[str, dict[str, Any]] = {
         "or": " 또는 ",
         "container": "실행 전체를 감싸는 컨테이너",
         "container text": (
-            "`Containerfile`로 podman이나 docker의 이미지를 만들 수 있습니다. 위의 층들은 컨테이너의 규칙이 허용하는 "
-            "한 그 "
+            "`tools/Containerfile`로 podman이나 docker의 이미지를 만들 수 있습니다. 위의 층들은 컨테이너의 규칙이 "
+            "허용하는 한 그 "
             "안에서도 적용됩니다. 사용자 네임스페이스는 대개 거부되므로 보고서에 `namespaces`가 빠집니다. 이미지는 한 "
             "번만 "
             "만들고, 제출물은 하나씩 넘깁니다. 보고서는 표준 출력으로 나오므로 바깥에 쓸 수 있는 곳이 없어도 "

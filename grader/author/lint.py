@@ -221,7 +221,7 @@ def _in_documents(folder: Path) -> Iterator[str]:
     for entry in untold:
         there = korean.entries.get(entry.name)
         if there is None:
-            yield _("{place} has no Korean text: write a heading ## {name} in the Korean file.").format(
+            yield _("{place} has no Korean text: write an item - {name} · … in the Korean file.").format(
                 place=entry.place, name=entry.name
             )
         elif (len(there.text), bool(there.nudge)) != (len(entry.text), bool(entry.nudge)):
@@ -304,9 +304,9 @@ def _in_misconceptions(step: Solution) -> Iterator[str]:
     undefined: list[str] = []
     for wrong in step.misconceptions:
         if DRAFT.fullmatch(wrong.name) or {wrong.what, wrong.why, wrong.nudge} & set(UNFINISHED):
-            yield _(
-                "{file}: {wrong} is a draft: give it a name, and write the three paragraphs of its docstring."
-            ).format(file=file, wrong=wrong.name)
+            yield _("{file}: {wrong} is a draft: give it a name, and write its three lines of text.").format(
+                file=file, wrong=wrong.name
+            )
         for name in wrong.replaced:
             undefined += _undefined(f"{file}: {wrong.name}", name, public)
         if wrong.caught_by not in checks:
@@ -351,16 +351,7 @@ def _said(error: Exception) -> str:
 
 
 def main(wanted: str = "") -> int:
-    """Prints every mistake in the steps chosen by `wanted`, one line each; returns 1 if there is one. Of one step that
-    has none, prints what other steps know and it does not."""
+    """Prints every mistake in the steps chosen by `wanted`, one line each; returns 1 if there is one."""
     every = problems(wanted)
     print("\n".join(every), end="\n" if every else "", file=sys.stderr)
-    if wanted and not every:
-        from grader.author import neighbours
-
-        names = choice.chosen([wanted], solutions=SOLUTIONS)
-        for folder in (
-            folder for folder in step_folders(SOLUTIONS) if folder.name in names and mistakes.files_of(folder)
-        ):
-            print("\n".join(neighbours.unknown(folder)))
     return 1 if every else 0

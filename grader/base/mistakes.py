@@ -1,7 +1,8 @@
-"""A step's mistakes as its author writes them: `mistakes.md` beside the lesson, or the files of a folder `mistakes/`.
+"""A step's mistakes as their author writes them: `mistakes.md` in its folder, or the files of a folder `mistakes/`.
 
-An entry is a heading, a line of facts, a block of code and three lines of text: what was done, why it is wrong, and a
-nudge. `mistakes.ko.md` has the same headings with the text alone. Reads, and compiles nothing.
+An entry is a heading, three lines of text (what was done, why it is wrong, a nudge), and a list: how the mistake is
+written, in one form or more, and which check refuses it. `mistakes.ko.md` has the same names with the text alone.
+Reads, and compiles nothing.
 """
 
 from __future__ import annotations
@@ -14,12 +15,18 @@ from pathlib import Path
 from grader.base.language import gettext as _
 from grader.base.paths import SOLUTIONS, shown
 
-FENCE = re.compile(r"```(?P<language>\w*)(?: title=\"(?P<title>\w+)\")?")
+FENCE = re.compile(r"```(\w*)")
 NAMES = re.compile(r"`\w+`(?:, `\w+`)*")
+NAME = re.compile(r"[a-z][a-z0-9_]*")  # of a mistake
 CAUGHT_BY = re.compile(r"caught by `(\w+)`")
 SAID_IN = re.compile(r"as `(\w+)` of step (\d+)")
-TOGETHER, LEFT_OUT = "Together", "Left out"  # the headings of the lists of pairs, and of mistakes of other steps
+AS_IN = re.compile(r"As in step (\d+)")  # the heading of a list of mistakes that take their text from that step
+EDIT = re.compile(r"`([^`]+)` → (?:`([^`]+)`|nothing)")
+EDITS = re.compile(rf"{EDIT.pattern}(?:, {EDIT.pattern})*")
+BODY = re.compile(r"body `([^`]+)`")
+TOGETHER = "Together"  # the heading of the list of pairs
 JOINED = " + "  # between the names of a pair
+BETWEEN = " · "  # between what an item of a list says
 KOREAN = ".ko.md"
 
 
@@ -28,8 +35,8 @@ class Unreadable(ValueError):
 
 
 @dataclass(frozen=True)
-class Heading:
-    """What the line above a block says. `said_in`: the mistake and the number of the step that has its text."""
+class FormFacts:
+    """The facts of one form. `said_in`: the mistake and the number of the step that has its text."""
 
     names: tuple[str, ...] = ()
     caught_by: str = ""
@@ -40,10 +47,10 @@ class Heading:
 
 @dataclass(frozen=True)
 class Way:
-    """One way in which a mistake is written: a block of code, and the facts about it."""
+    """One form of a mistake: its code, a `diff` or `python`, and the facts about it."""
 
     name: str
-    facts: Heading
+    facts: FormFacts
     language: str
     code: str
     place: str  # "file:line: heading", for messages
@@ -51,7 +58,7 @@ class Way:
 
 @dataclass
 class Entry:
-    """What stands under one heading. Lines of text that are no nudge: what was done, and why it is wrong."""
+    """A mistake in all its forms. `text`: what was done, and why it is wrong."""
 
     name: str
     place: str
@@ -68,13 +75,20 @@ class Entry:
 
 @dataclass
 class Document:
-    """The files of a step: what its blocks share, its entries, the pairs that are made together, and the mistakes of
-    other steps (a name and a number) that were left out."""
+    """The files of a step: the code that its blocks share, its entries, and the pairs that are made together."""
 
     shared: str = ""
     entries: dict[str, Entry] = field(default_factory=dict)
     together: list[tuple[str, str]] = field(default_factory=list)
-    left_out: set[tuple[str, int]] = field(default_factory=set)
+
+    def add(self, name: str, place: str) -> Entry:
+        """A new entry. Raises Unreadable."""
+        place = f"{place}: {name}"
+        if not all(map(NAME.fullmatch, name.split(JOINED))):
+            raise Unreadable(_("{place} is no name: write it in lower case, like not_scaled.").format(place=place))
+        if name in self.entries:
+            raise Unreadable(_("{place} is there twice: rename one of them.").format(place=place))
+        return self.entries.setdefault(name, Entry(name, place))
 
 
 def files_of(folder: Path, korean: bool = False) -> list[Path]:
@@ -87,10 +101,10 @@ def read(folder: Path, korean: bool = False) -> Document:
     """The mistakes of a step. Raises Unreadable."""
     document = Document()
     for file in files_of(folder, korean):
-        _add(document, file, korean)
-    if not korean:
-        for entry in document.entries.values():
-            _require_whole(entry)
+        if korean:
+            _read_texts(file, document)
+        else:
+            _Reader(file, document).read()
     return document
 
 
@@ -114,104 +128,159 @@ def translations(folder: Path) -> Iterator[tuple[str, str]]:
             yield entry.nudge, there.nudge
 
 
-def _add(document: Document, file: Path, korean: bool) -> None:
-    """Reads one file into the document."""
+def _read_texts(file: Path, document: Document) -> None:
+    """Adds the entries of a translated file: an item for each, with the first line after its name."""
     entry: Entry | None = None
-    facts, pairs = Heading(), ""
-    lines = enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
-    for number, line in lines:
-        if line.startswith("## "):
-            name = line[3:].strip()
-            entry = Entry(name, f"{shown(file)}:{number}: {name}")
-            if name in document.entries:
-                raise Unreadable(_("{place} is there twice: rename one of them.").format(place=entry.place))
-            if name not in (TOGETHER, LEFT_OUT):
-                document.entries[name] = entry
-            facts = Heading()
-        elif line.startswith("```"):
-            block = _block(line, lines, f"{shown(file)}:{number}")
-            if entry is None:
-                document.shared += "\n" * (block.language == "python") + block.code
-            else:
-                _add_way(entry, replace(block, facts=facts))
-        elif entry is not None and line.strip():
-            if entry.name == LEFT_OUT:
-                document.left_out |= {(name, int(step)) for name, step in re.findall(r"`(\w+)` of step (\d+)", line)}
-            elif entry.name == TOGETHER:
-                pairs += f"\n{line}"
-            elif line.startswith("> "):
-                entry.nudge = line[2:].strip()
-            elif line.startswith("Also · ") or not (korean or entry.ways or facts.names):
-                facts = _facts(
-                    line.removeprefix("Also · "), entry.place, entry.ways[0].facts if entry.ways else Heading()
-                )
-            else:
-                entry.text.append(line.strip())
-    document.together += _pairs(pairs)
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        if line.startswith("- "):
+            name, _dot, line = line[2:].partition(BETWEEN)
+            entry = document.add(name.strip(), f"{shown(file)}:{number}")
+        if entry and line.strip():
+            _add_text(entry, line.strip())
 
 
-def _block(first: str, lines: Iterator[tuple[int, str]], place: str) -> Way:
-    """A block of code, from its first line on."""
-    opened = FENCE.fullmatch(first.rstrip())
-    code, line = [], "## "
-    for _number, line in lines:
-        if line.rstrip() == "```" or line.startswith(("## ", "```")):
-            break
-        code.append(line)
-    if opened is None or opened["language"] not in ("diff", "python") or line.rstrip() != "```":
-        raise Unreadable(
-            _("{place}: this block has no end, or its first line is not ```diff or ```python.").format(place=place)
-        )
-    return Way(opened["title"] or "", Heading(), opened["language"], "\n".join(code) + "\n", place)
+def _add_text(entry: Entry, line: str) -> None:
+    if line.startswith("> "):
+        entry.nudge = line[2:].strip()
+    else:
+        entry.text.append(line)
 
 
-def _add_way(entry: Entry, way: Way) -> None:
-    number = len(entry.ways) + 1
-    name = way.name or (entry.name if number == 1 else f"{entry.name}_{number}")
-    entry.ways.append(replace(way, name=name, place=f"{way.place}: {name}"))
+@dataclass
+class _Reader:
+    """Adds the entries of one file to a document."""
 
+    file: Path
+    document: Document
+    usual: FormFacts = FormFacts()  # the title names what an entry is about that says nothing else
+    as_in: int = 0  # the step that has the text of what is listed
+    entry: Entry | None = None
 
-def _facts(line: str, place: str, known: Heading) -> Heading:
-    """The facts in a line, beside those of the first block."""
-    heading = known
-    for part in line.strip().split(" · "):
-        if NAMES.fullmatch(part):
-            heading = replace(heading, names=tuple(re.findall(r"\w+", part)))
-        elif caught := CAUGHT_BY.fullmatch(part):
-            heading = replace(heading, caught_by=caught[1])
-        elif origin := SAID_IN.fullmatch(part):
-            heading = replace(heading, said_in=(origin[1], int(origin[2])))
-        elif part == "misses the point":
-            heading = replace(heading, misses_the_point=True)
-        elif part == "in part":
-            heading = replace(heading, misses_the_point=False)
-        elif part == "draws for itself":
-            heading = replace(heading, own_draws=True)
+    def read(self) -> None:
+        """Reads the whole file. Raises Unreadable."""
+        before = len(self.document.entries)
+        lines = iter(_logical_lines(self.file.read_text(encoding="utf-8")))
+        for number, line in lines:
+            place = f"{shown(self.file)}:{number}"
+            if line.startswith("# "):
+                self.usual = FormFacts(names=tuple(re.findall(r"`(\w+)`", line)))
+            elif line.startswith("## "):
+                self._heading(line[3:].strip(), place)
+            elif line.startswith("```"):
+                self._block(line, lines, place)
+            elif self.entry and line.strip():
+                self._line(self.entry, line, place)
+        for entry in list(self.document.entries.values())[before:]:
+            _require_whole(entry)
+
+    def _heading(self, title: str, place: str) -> None:
+        as_in = AS_IN.fullmatch(title)
+        self.as_in = int(as_in[1]) if as_in else 0
+        listed = as_in or title == TOGETHER
+        self.entry = Entry(title, place) if listed else self.document.add(title, place)
+
+    def _line(self, entry: Entry, line: str, place: str) -> None:
+        """Reads a line that is neither a heading nor code."""
+        if not line.lstrip().startswith("- "):
+            _add_text(entry, line.strip())
+        elif entry.name == TOGETHER:
+            self.document.together += _pairs(line)
+        elif self.as_in and line.startswith("- "):
+            name, _dot, said = line[2:].partition(BETWEEN)
+            self.entry = self.document.add(name, place)
+            _add_form(self.entry, said, replace(self.usual, said_in=(name, self.as_in)), place)
         else:
-            sentence = _(
-                "{place}: “{part}” is no fact: write it like `name` · caught by `test_name` · misses the point."
-            )
-            raise Unreadable(sentence.format(place=place, part=part))
-    return heading
+            self._form(entry, line.lstrip()[2:], place)
+
+    def _form(self, entry: Entry, said: str, place: str) -> None:
+        _add_form(entry, said, entry.ways[0].facts if entry.ways else self.usual, place)
+
+    def _block(self, first: str, lines: Iterator[tuple[int, str]], place: str) -> None:
+        """A block of code, from its first line on: of the item before it, or of a form about which no item says
+        more."""
+        opened = FENCE.fullmatch(first.rstrip())
+        code, line = [], "## "
+        for _number, line in lines:
+            if line.rstrip() == "```" or line.startswith(("## ", "```")):
+                break
+            code.append(line)
+        if opened is None or opened[1] not in ("diff", "python") or line.rstrip() != "```":
+            problem = _("{place}: this block has no end, or its first line is not ```diff or ```python.")
+            raise Unreadable(problem.format(place=place))
+        text = "\n".join(code) + "\n"
+        if self.entry is None:
+            self.document.shared += "\n" * (opened[1] == "python") + text
+            return
+        if not self.entry.ways or self.entry.ways[-1].code:
+            self._form(self.entry, "", place)
+        self.entry.ways[-1] = replace(self.entry.ways[-1], language=opened[1], code=text)
 
 
-def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    """The pairs in a list: each name before the word "with" together with each behind it."""
-    for item in text.split("\n- ")[1:]:
-        firsts, _with, seconds = " ".join(item.split()).partition(" with ")
-        yield from ((one, other) for one in re.findall(r"`(\w+)`", firsts) for other in re.findall(r"`(\w+)`", seconds))
+def _logical_lines(text: str) -> list[tuple[int, str]]:
+    """The numbered lines of a file: an indented line goes on with the item of a list that is above it."""
+    joined: list[tuple[int, str]] = []
+    in_code = in_item = False
+    for number, line in enumerate(text.splitlines(), 1):
+        in_code ^= line.startswith("```")
+        is_item = line.lstrip().startswith("- ") and not in_code
+        if in_item and line.startswith("  ") and not (is_item or in_code):
+            first, before = joined.pop()
+            joined.append((first, f"{before} {line.strip()}"))
+            continue
+        joined.append((number, line))
+        in_item = is_item
+    return joined
+
+
+def _add_form(entry: Entry, said: str, facts: FormFacts, place: str) -> None:
+    """Adds a form of a mistake from an item of a list, which says what differs from `facts`; its code may follow in a
+    block."""
+    code, language, number = "", "diff", len(entry.ways) + 1
+    name = entry.name if number == 1 else f"{entry.name}_{number}"
+    for part in filter(None, said.strip().split(BETWEEN)):
+        if edits := EDITS.fullmatch(part):
+            code = "".join(f"- {old}\n+ {new}\n" for old, new in EDIT.findall(edits[0]))
+        elif body := BODY.fullmatch(part):
+            code, language = f"{body[1]}\n", "python"
+        elif number > 1 and NAME.fullmatch(part):
+            name = part
+        else:
+            facts = _with_fact(facts, part, f"{place}: {name}")
+    entry.ways.append(Way(name, facts, language, code, f"{place}: {name}"))
+
+
+def _with_fact(facts: FormFacts, part: str, place: str) -> FormFacts:
+    if NAMES.fullmatch(part):
+        return replace(facts, names=tuple(re.findall(r"\w+", part)))
+    if caught := CAUGHT_BY.fullmatch(part):
+        return replace(facts, caught_by=caught[1])
+    if origin := SAID_IN.fullmatch(part):
+        return replace(facts, said_in=(origin[1], int(origin[2])))
+    if part in ("misses the point", "in part"):
+        return replace(facts, misses_the_point=part == "misses the point")
+    if part == "draws for itself":
+        return replace(facts, own_draws=True)
+    problem = _("{place}: “{part}” is no fact: write it like `old` → `new` · caught by `test_name` · misses the point.")
+    raise Unreadable(problem.format(place=place, part=part))
+
+
+def _pairs(item: str) -> Iterator[tuple[str, str]]:
+    """The pairs in an item: each name before the word "with" together with each behind it."""
+    firsts, _with, seconds = item.partition(" with ")
+    yield from ((one, other) for one in re.findall(r"`(\w+)`", firsts) for other in re.findall(r"`(\w+)`", seconds))
 
 
 def _require_whole(entry: Entry) -> None:
-    """Raises Unreadable where something is missing."""
-    facts = entry.ways[0].facts if entry.ways else Heading()
-    if not entry.ways:
-        problem = _("{place} has no block of code: write one, ```diff or ```python.")
-    elif not facts.names or not (facts.caught_by or JOINED in entry.name):
+    """Raises Unreadable if something is missing."""
+    facts = entry.ways[0].facts if entry.ways else FormFacts()
+    joined = JOINED in entry.name
+    if not all(way.code for way in entry.ways) or not entry.ways:
+        problem = _("{place} has no code: write `old` → `new` into its list, or a block, ```diff or ```python.")
+    elif not facts.names or not (facts.caught_by or joined):
         problem = _(
-            "{place}: under the heading, say what is wrong and which check refuses it: `name` · caught by `test_name`."
+            "{place}: in its list, say what is wrong and which check refuses it: `name` · caught by `test_name`."
         )
-    elif facts.said_in is None and JOINED not in entry.name and not (len(entry.text) == 2 and entry.nudge):
+    elif facts.said_in is None and not joined and not (len(entry.text) == 2 and entry.nudge):
         problem = _("{place} needs three lines: what was done, why it is wrong, and after > a nudge.")
     else:
         return

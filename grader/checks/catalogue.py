@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-# The paragraphs of a draft, in place of which an author writes what was done, why it is wrong, and a nudge.
+# The lines of a draft, in place of which an author writes what was done, why it is wrong, and a nudge.
 UNFINISHED = ("Say here what was done.", "Say here why it is wrong.", "What question would lead there?")
 
 

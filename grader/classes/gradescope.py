@@ -29,7 +29,7 @@ from grader.marks.marking import Marking
 from grader.report.terminal import why_open
 
 SCRIPTS = {"setup.sh": "gradescope_setup.sh", "run_autograder": "gradescope_run.sh"}
-PARTS = ("grader/**/*", "solutions/**/*", "requirements.lock", "LICENSE")
+PARTS = ("grader/**/*", "solutions/**/*", "requirements/base.lock", "LICENSE")
 TEMPLATES = Path(__file__).parent / "templates"
 CHOSEN = "steps.txt"  # beside them: the steps that are graded
 NAMED = "assignment.txt"  # and the assignment of `assignments.toml`, where there is one

@@ -25,7 +25,7 @@ STEP_FILE = re.compile(r".*step\d{2}_\w+.*\.py|.+\.ipynb", re.IGNORECASE)  # ren
 KNOWN = ("exercises", "submission")  # where a learner's files stand inside what was handed in
 OF_A_KIT = (
     "grader", "steps", "classroom50", "dist", ".venv", ".vscode", "Makefile", "README.md", "README.ko.md", "LICENSE",
-    "conftest.py", "pytest.ini", "requirements.lock", "requirements-lab.lock", "requirements-triton.lock",
+    "conftest.py", "pytest.ini", "requirements",
 )  # fmt: skip
 MAX_NAMED = 3  # of the files of a folder that holds no answer
 DEEPEST = 3  # folders inside a student's own

@@ -49,7 +49,7 @@ def _show_course(
         if (missing.name or "").partition(".")[0] not in ("starlette", "uvicorn"):
             raise
         sentence = _("The page needs packages that are not here. Type: {command}")
-        raise BadInput(sentence.format(command=f"{sys.executable} -m pip install -r requirements-page.lock")) from None
+        raise BadInput(sentence.format(command=f"{sys.executable} -m pip install -r requirements/page.lock")) from None
     course.run(folder, start, device, required, names, place=f"/step/{int(start[4:6])}" if start else place)
 
 

@@ -54,15 +54,15 @@ def write(cluster: Cluster, entries: Sequence[Graded], sources: Mapping[str, Map
     lines = {line for path in every for line in path.read_text(encoding="utf-8").splitlines()}
     names = (NAME.format(number=number) for number in itertools.count(1))
     name = next(name for name in names if f"## {name}" not in lines)
-    text = "\n".join((*UNFINISHED[:2], f"> {UNFINISHED[2]}"))
-    _append(file, f"## {name}\n{draft(source, cluster)}{text}\n")
-    _append(file.with_suffix(".ko.md"), f"## {name}\n{text}\n")
+    what, why, nudge = UNFINISHED
+    _append(file, f"\n## {name}\n{what}\n{why}\n> {nudge}\n{draft(source, cluster)}")
+    _append(file.with_suffix(".ko.md"), f"- {name} · {what}\n  {why}\n  > {nudge}\n")
     return Draft(name, file, int(cluster.step[4:6]))
 
 
 def _append(file: Path, entry: str) -> None:
-    there = file.read_text(encoding="utf-8").rstrip("\n") + "\n\n" if file.is_file() else ""
-    files.write(file, there + entry)
+    there = file.read_text(encoding="utf-8").rstrip("\n") + "\n" if file.is_file() else ""
+    files.write(file, (there + entry).lstrip("\n"))
 
 
 def draft(source: str, cluster: Cluster) -> str:
@@ -79,7 +79,7 @@ def draft(source: str, cluster: Cluster) -> str:
         raise NoDraft(_("The file of the student defines no {name} of its own.").format(name=public))
     inside = textwrap.indent(f"{body}\n\nreturn {public}", "    ")
     block = f"def made():\n{inside}\n\n\n{public} = made()"
-    return f"`{public}` · caught by `{cluster.told.name}`\n```python\n{block}\n```\n"
+    return f"- `{public}` · caught by `{cluster.told.name}`\n```python\n{block}\n```\n"
 
 
 def _source(cluster: Cluster, entries: Iterable[Graded], sources: Mapping[str, Mapping[str, str]]) -> str:

@@ -230,6 +230,6 @@ def require_matplotlib() -> None:
     except ModuleNotFoundError:
         raise parts.Stop(
             _("Labs draw with matplotlib, which is not here. Type: {command}").format(
-                command=f"{sys.executable} -m pip install -r requirements-lab.lock"
+                command=f"{sys.executable} -m pip install -r requirements/lab.lock"
             )
         ) from None

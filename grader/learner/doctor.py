@@ -97,7 +97,7 @@ def examine(folder: Path, looking_at: Callable[[str], None] = lambda what: None)
     """Examines everything that grading needs; torch is imported, and code graded, in separate processes."""
     yield python()
     looking_at(_("packages"))
-    yield packages(paths.ROOT / "requirements.lock")
+    yield packages(paths.ROOT / "requirements/base.lock")
     yield exercises(folder)
     yield temporary_folder()
     looking_at("torch")
@@ -178,7 +178,7 @@ def packages(lock: Path) -> Examined:
     try:
         lines = lock.read_text(encoding="utf-8").splitlines()
     except OSError:
-        return Examined(what, "limited", _("requirements.lock is missing: there is nothing to compare with"))
+        return Examined(what, "limited", _("requirements/base.lock is missing: there is nothing to compare with"))
     pins = [line.split("==") for line in lines if "==" in line and not line.startswith("#")]
     installed = {name: _installed(name) for name, _version in pins}
     missing = [name for name, version in installed.items() if version is None]
@@ -270,7 +270,7 @@ def kernels() -> Examined:
     if asked.returncode or not version:
         reason = (asked.stderr.strip().splitlines() or ["?"])[-1]
         says = _("its interpreter fails ({reason})", reason=reason)
-        return Examined("triton", "limited", says, f"{sys.executable} -m pip install -r requirements-triton.lock")
+        return Examined("triton", "limited", says, f"{sys.executable} -m pip install -r requirements/triton.lock")
     return Examined("triton", "works", _("{version}, its interpreter runs kernels", version=version))
 
 
@@ -344,4 +344,4 @@ def _installed(name: str) -> str | None:
 
 
 def _install() -> str:
-    return f"{sys.executable} -m pip install -r requirements.lock"
+    return f"{sys.executable} -m pip install -r requirements/base.lock"

@@ -45,10 +45,10 @@ def page(spoken: str, whole: bool = False, of: list[Solution] | None = None) -> 
 
 
 def _documents(step: Solution, spoken: str) -> str:
-    """A step's documents under one heading; empty where it has none."""
+    """A step's documents below one heading, or nothing."""
     texts = [file.read_text(encoding="utf-8") for file in mistakes.files_of(step.folder, korean=spoken == "ko")]
-    entries = "\n".join(re.sub(r"^# .*\n+", "", text).rstrip("\n") + "\n" for text in texts)
-    return f"## {step.number}. {_(step.title)}\n\n" + re.sub(r"^## ", "### ", entries, flags=re.M) if texts else ""
+    parts = (re.sub(r"\A#(?= )|^##(?= )", r"##\g<0>", text.rstrip("\n") + "\n", flags=re.M) for text in texts)
+    return f"## {step.number}. {_(step.title)}\n\n" + "\n".join(parts) if texts else ""
 
 
 def _section(step: Solution, columns: tuple[str, ...]) -> str:

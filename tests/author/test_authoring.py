@@ -94,28 +94,33 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     ),
     "no mistakes": (lost("mistakes.md"), "mistakes.md is missing: write it."),
     "one name in two files": (in_two_files, "keys_against_queries is there twice"),
-    "a block without an end": (put("mistakes.md", "\n```\nThe keys", "\nThe keys"), "this block has no end"),
+    "a block without an end": (put("mistakes.md", "\n```\n\n## ", "\n\n## "), "this block has no end"),
     "a block of another kind": (
         put("mistakes.md", "```diff", "```text"),
         "its first line is not ```diff or ```python.",
     ),
-    "no block": (put("mistakes.md", "```diff\n- query @ key\n+ key @ query\n```\n", ""), "has no block of code"),
-    "no line of facts": (
-        put("mistakes.md", "`dot_product_scores` · caught by", "Caught by"),
-        "is no fact: write it like",
+    "no code": (put("mistakes.md", " · `query @ key` → `key @ query`", ""), "has no code"),
+    "no facts": (
+        put("mistakes.md", "`dot_product_scores` · `query @ key`", "`query @ key`"),
+        "say what is wrong and which check refuses it",
     ),
+    "a name in capitals": (put("mistakes.md", "## keys_against", "## KeysAgainst"), "write it in lower case"),
+    "half an edit": (put("mistakes.md", "→ `key @ query`", "→"), "is no fact: write it like `old` → `new`"),
     "a fact that is none": (
         put("mistakes.md", "caught by", "refused by"),
         "“refused by `test_scores_by_hand`” is no fact",
     ),
     "words that the reference lacks": (
-        put("mistakes.md", "- query @ key", "- query * key"),
+        put("mistakes.md", "`query @ key` →", "`query * key` →"),
         "there is no “query * key”",
     ),
-    "code that is no Python": (put("mistakes.md", "+ key @ query", "+ key @ ("), "its code can't be run: SyntaxError"),
-    "no Korean text": (put("mistakes.ko.md", "## keys_against_queries\n", ""), "has no Korean text"),
-    "Korean of nothing": (put("mistakes.ko.md", "## ", "## no_mistake\n\n## "), "there is no such mistake in English"),
-    "a Korean line too few": (put("mistakes.ko.md", "\n> ", "\n"), "has other lines than the English text"),
+    "code that is no Python": (
+        put("mistakes.md", "→ `key @ query`", "→ `key @ (`"),
+        "its code can't be run: SyntaxError",
+    ),
+    "no Korean text": (put("mistakes.ko.md", "- keys_against_queries · ", ""), "has no Korean text"),
+    "Korean of nothing": (put("mistakes.ko.md", "- ", "- no_mistake\n- "), "there is no such mistake in English"),
+    "a Korean line too few": (put("mistakes.ko.md", "  > ", "  "), "has other lines than the English text"),
     "a pair of what is not there": (with_pair("`no_mistake` with `not_scaled`"), "a pair names no_mistake"),
     "no variants": (lost("variants.py"), "variants.py is missing"),
     "no Korean lesson": (lost("lesson.ko.md"), "lesson.ko.md is missing"),
@@ -180,7 +185,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     ),
     "caught by no check": (put("mistakes.md", "caught by `test_", "caught by `tset_"), "there is no such check"),
     "replaces what is not there": (
-        put("mistakes.md", "`dot_product_scores` ·", "`dot_product` ·"),
+        put("mistakes.md", "- `dot_product_scores` · `query", "- `dot_product` · `query"),
         "names dot_product, which the reference does not define",
     ),
     "two lines": (
@@ -218,12 +223,12 @@ def test_mistakes_in_a_folder(step: Path) -> None:
     """They come in the order of the names that they replace, whichever file they are in; pairs may be of any."""
     before = Solution(paths.SOLUTIONS / "core" / MODEL).misconceptions
     (step / "mistakes").mkdir()
-    for language_of in ("md", "ko.md"):
+    for language_of, heading in (("md", "## not_scaled\n"), ("ko.md", "- not_scaled ")):
         text = (step / f"mistakes.{language_of}").read_text(encoding="utf-8")
-        first, second = text.split("## not_scaled\n")
+        first, second = text.split(heading)
         (step / f"mistakes.{language_of}").unlink()
         (step / "mistakes" / f"z.{language_of}").write_text(first, encoding="utf-8")
-        (step / "mistakes" / f"a.{language_of}").write_text(f"## not_scaled\n{second}", encoding="utf-8")
+        (step / "mistakes" / f"a.{language_of}").write_text(f"{heading}{second}", encoding="utf-8")
     pairs = "## Together\n- `not_scaled`,\n  `divided_by_width` with `key_not_transposed`\n"
     (step / "mistakes" / "pairs.md").write_text(pairs, encoding="utf-8")
     assert lint.problems("13") == []
@@ -238,9 +243,70 @@ def test_mistakes_in_a_folder(step: Path) -> None:
     assert all(set(pair.replaced) == {"scaled_scores", "dot_product_scores"} for pair in made.pairs)
 
 
+COMPACT = """# What learners get wrong in `scaled_scores`
+
+```python
+def halved(x):
+    return x / 2
+```
+
+## halved_again
+What was done.
+Why it is wrong.
+> A nudge?
+- `dot_product_scores` · `query @ key` → `key`, `(d)` →
+  `(d + 1)` · caught by `test_a` · misses the point
+- in_another_form · `/ math.sqrt(d)` → nothing · in part
+```diff
+- d
++ e
+```
+
+## As in step 1
+- not_scaled · body `return query` · caught by `test_b`
+  - not_scaled_at_all · caught by `test_c`
+```diff
+- a
+  b
+```
+- scaled_once · `a` → `b` ·
+  caught by `test_b` · as `scaled` of step 1
+
+## Together
+- `not_scaled`,
+  `halved_again` with `scaled_once`
+"""
+
+
+def test_a_compact_list_is_read_whole(tmp_path: Path) -> None:
+    """An item says what differs from the one before it; a line that is indented goes on with it."""
+    (tmp_path / "mistakes.md").write_text(COMPACT, encoding="utf-8")
+    document = mistakes.read(tmp_path)
+    assert document.shared == "\ndef halved(x):\n    return x / 2\n"
+    assert document.together == [("not_scaled", "scaled_once"), ("halved_again", "scaled_once")]
+    forms = [form for entry in document.entries.values() for form in entry.ways]
+    own, usual = ("dot_product_scores",), ("scaled_scores",)
+    assert [(form.name, form.code, form.facts.names, form.facts.caught_by) for form in forms] == [
+        ("halved_again", "- query @ key\n+ key\n- (d)\n+ (d + 1)\n", own, "test_a"),
+        ("in_another_form", "- / math.sqrt(d)\n+ \n", own, "test_a"),
+        ("halved_again_3", "- d\n+ e\n", own, "test_a"),
+        ("not_scaled", "return query\n", usual, "test_b"),
+        ("not_scaled_at_all", "- a\n  b\n", usual, "test_c"),
+        ("scaled_once", "- a\n+ b\n", usual, "test_b"),
+    ]
+    assert [form.facts.misses_the_point for form in forms[:3]] == [True, False, True]
+    assert [form.facts.said_in for form in forms[3:]] == [("not_scaled", 1), ("not_scaled", 1), ("scaled", 1)]
+    assert document.entries["halved_again"].said == ("What was done.", "Why it is wrong.", "A nudge?")
+    (tmp_path / "mistakes.ko.md").write_text("# -\n\n- halved_again · A · b.\n  C.\n  > D?\n- bare\n")
+    korean = mistakes.read(tmp_path, korean=True).entries
+    assert {name: entry.said for name, entry in korean.items()} == {
+        "halved_again": ("A · b.", "C.", "D?"), "bare": ("", "", ""),
+    }  # fmt: skip
+
+
 def test_a_mistake_is_compiled_when_it_is_asked(step: Path) -> None:
     """Reading a catalogue runs none of it: only the one whose answer is wanted."""
-    put("mistakes.md", "+ key @ query", "+ key @ (")(step)
+    put("mistakes.md", "→ `key @ query`", "→ `key @ (`")(step)
     broken, whole = Solution(step).misconceptions[:2]
     assert callable(whole.replaced["dot_product_scores"])
     assert broken.replaced.keys() == {"dot_product_scores"}

@@ -96,54 +96,54 @@ MISTAKES = """
 # Wrong ways
 
 ## not_divided
-`softmax` · caught by `test_arrays`
+Not divided.
+Rows must sum to 1.
+> Divide.
+- `softmax` · caught by `test_arrays`
 ```python
 def softmax(x):
     return np.exp(x - x.max(axis=-1, keepdims=True))
 ```
-Not divided.
-Rows must sum to 1.
-> Divide.
 
 ## a_tensor
-`softmax` · caught by `test_arrays`
+A tensor.
+An array is due.
+> Stay in NumPy.
+- `softmax` · caught by `test_arrays`
 ```python
 def softmax(x):
     return torch.softmax(torch.from_numpy(x.copy()), -1)
 ```
-A tensor.
-An array is due.
-> Stay in NumPy.
 
 ## all_at_once
-`row_sums` · caught by `test_memory`
+All at once.
+Too much memory.
+> Go row by row.
+- `row_sums` · caught by `test_memory`
 ```python
 def row_sums(x):
     return np.exp(x @ x.T).sum(-1)
 ```
-All at once.
-Too much memory.
-> Go row by row.
 
 ## entry_left_out
-`summary` · caught by `test_summary`
+Left out.
+An entry is missing.
+> Add it.
+- `summary` · caught by `test_summary`
 ```python
 def summary(x):
     return {"largest": x.max(), "count": 2**70 + x.numel()}
 ```
-Left out.
-An entry is missing.
-> Add it.
 
 ## counted_wrong
-`summary` · caught by `test_summary`
+Miscounted.
+The count is off.
+> Count again.
+- `summary` · caught by `test_summary`
 ```python
 def summary(x):
     return {"largest": x.max(), "count": 2**70, "rows": (x.sum(-1), x.numpy() * 2)}
 ```
-Miscounted.
-The count is off.
-> Count again.
 """
 # How each wrong way is written by somebody else, and the check that refuses it with this sentence.
 THEIRS = {

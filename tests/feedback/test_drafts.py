@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from grader.author import lint
-from grader.base import paths
+from grader.base import mistakes, paths
 from grader.checks.catalogue import UNFINISHED
 from grader.course import steps as course
 from grader.feedback import drafts, excision, items
@@ -66,7 +66,10 @@ def test_a_draft_holds_all_that_it_needs(tmp_path: Path, monkeypatch: pytest.Mon
     assert (written.name, written.number) == ("draft_1", 4)
     before, own = file.read_text(encoding="utf-8").split("\n## draft_1\n")
     assert before == "# Mistakes\n\n## one\n"
-    assert own.startswith("`masked_softmax` · caught by `test_hard`\n```python\n")
+    what, why, nudge = UNFINISHED
+    assert own.startswith(
+        f"{what}\n{why}\n> {nudge}\n- `masked_softmax` · caught by `test_hard`\n```python\ndef made():\n"
+    )
     for line in (
         "import torch",
         "import torch.nn.functional as F",
@@ -84,7 +87,8 @@ def test_a_draft_holds_all_that_it_needs(tmp_path: Path, monkeypatch: pytest.Mon
     reference = importlib.import_module(f"solutions.core.{STEP}.reference")
     (made,) = WrongWays(folder, reference).single
     assert callable(made.replaced["masked_softmax"])
-    assert "## draft_1" in (folder / "mistakes.ko.md").read_text(encoding="utf-8")
+    korean = mistakes.read(folder, korean=True).entries["draft_1"]
+    assert korean.said == tuple(UNFINISHED)
     # In a folder it goes to the file of its public name, and its name is in none of the files.
     (folder / "mistakes").mkdir()
     file.rename(folder / "mistakes" / "causal_mask.md")

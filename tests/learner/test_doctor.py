@@ -77,7 +77,7 @@ def test_triton(monkeypatch: pytest.MonkeyPatch) -> None:
         finding = doctor.kernels()
         assert finding.state == state
         assert said in finding.says
-    assert "requirements-triton.lock" in finding.fix
+    assert "requirements/triton.lock" in finding.fix
 
 
 def test_grader_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_grader_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_packages(tmp_path: Path) -> None:
     """A missing package breaks grading, another version does not; a local label (+cpu) is the same version."""
-    lock = tmp_path / "requirements.lock"
+    lock = tmp_path / "base.lock"
     assert doctor.packages(lock).state == "limited"
     lock.write_text("# Generated\nrich==0.0.1\n")
     assert doctor.packages(lock).state == "limited"
@@ -103,7 +103,7 @@ def test_packages(tmp_path: Path) -> None:
     finding = doctor.packages(lock)
     assert finding.state == "broken"
     assert "no-such-package-anywhere" in finding.says
-    assert doctor.packages(paths.ROOT / "requirements.lock").state == "works"
+    assert doctor.packages(paths.ROOT / "requirements/base.lock").state == "works"
 
 
 def test_exercises(tmp_path: Path) -> None:

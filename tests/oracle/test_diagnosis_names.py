@@ -237,7 +237,7 @@ STRANGERS = {
         "        if self.held is not None:\n"
         "            key, value = torch.cat((self.held[0], key), 2), torch.cat((self.held[1], value), 2)\n"
         "        self.held, self.length = (key, value), key.shape[2]\n        return self.held\n",
-        {"FullTooEarly"},
+        {"full_too_early"},
     ),
     "short texts refused, and what is right rounded otherwise": (
         "step25_window",

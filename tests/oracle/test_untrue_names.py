@@ -108,7 +108,7 @@ def test_room_that_is_left_is_no_head_too_many(grader: Grader) -> None:
         (".new_empty(", ".new_zeros("), ("    n_rep, past =", "    n_rep, _all ="),
         ("    if cache is not None:\n", "    past = cache.length if cache else 0\n    if cache:\n"),
     )  # fmt: skip
-    assert named(step) == {"EmptyPlacesToo"}
+    assert named(step) == {"empty_places_too"}
 
 
 def whole_numbers(step: Solution) -> Iterator[tuple[str, Callable[..., Any]]]:

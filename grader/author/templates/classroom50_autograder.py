@@ -22,7 +22,7 @@ def run(*arguments: str, in_folder: Path = KIT) -> int:
 
 
 REPORT.unlink(missing_ok=True)
-if run("pip", "install", "--quiet", "-r", "requirements.lock"):
+if run("pip", "install", "--quiet", "-r", "requirements/base.lock"):
     sys.exit(1)
 run("grader", "grade", "--submission", str(SUBMISSION), "--json", str(REPORT))
 if not REPORT.is_file():  # an infrastructure error, and not a zero

@@ -16,7 +16,7 @@ if [ -z "$python" ]; then
   python=python3.11
 fi
 "$python" -m venv "$autograder/venv"
-"$autograder/venv/bin/python" -m pip install --no-cache-dir -r "$kit/requirements.lock"
+"$autograder/venv/bin/python" -m pip install --no-cache-dir -r "$kit/requirements/base.lock"
 
 # Where the kernel has no Landlock, a learner's process has at least no right to read what belongs to somebody else.
 chown -R 65533 "$kit/solutions"
