@@ -15,7 +15,7 @@ from grader.base.paths import ROOT, step_folders
 from grader.course import submissions
 from grader.judge.grader import Grader
 
-MODULES = 14  # in one folder
+MODULES = 15  # in one folder
 MODULE_LINES = 400
 CATALOGUE_LINES = 640  # of misconceptions in one file
 FUNCTION_LINES = 40

@@ -149,21 +149,21 @@ def _drawn_wrong(draw: random.Random, steps: list[Solution], without: Without) -
         for misconception in draw.sample(step.misconceptions, len(step.misconceptions)):
             name, made = next(iter(misconception.replaced.items()))
             if step.wrong_ways is not None:
-                written = _edited(step.wrong_ways, misconception.name)
+                written = edited(step.wrong_ways, misconception.name)
             else:
-                written = _written(made, name, vars(step.reference)) if len(misconception.replaced) == 1 else None
+                written = written_as(made, name, vars(step.reference)) if len(misconception.replaced) == 1 else None
             if written:
                 yield wrong(step, misconception.name, f"{step.solved()}\n\n{written}\n", without)
                 break
 
 
-def _edited(ways: WrongWays, name: str) -> str | None:
+def edited(ways: WrongWays, name: str) -> str | None:
     """The text of a misconception that needs nothing else."""
     way = next(way for entry in ways.document.entries.values() for way in entry.ways if way.name == name)
     return ways.text(way) if way.language == "diff" and len(way.facts.names) == 1 else None
 
 
-def _written(made: Any, name: str, there: dict[str, Any]) -> str | None:
+def written_as(made: Any, name: str, there: dict[str, Any]) -> str | None:
     """The source of a function or class under this name; None where it uses what is not `there`."""
     names = vars(sys.modules[made.__module__])
     if names.get(getattr(made, "__name__", "")) is not made:  # an object, or made inside another function

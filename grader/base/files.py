@@ -59,8 +59,19 @@ def decoded(file: Path, kind: type[Kind]) -> Kind | None:
 
 
 def holds_any(folder: Path) -> bool:
-    """Whether there is a file anywhere in a folder, a hidden one too."""
-    return any(names for _place, _folders, names in os.walk(folder))
+    """Whether there is a file anywhere in a folder, a hidden one too, or more than can be looked at."""
+    waiting, count = [str(folder)], 0
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as listing:
+                for entry in listing:
+                    count += 1
+                    if count > MAX_WALKED or not entry.is_dir(follow_symlinks=False):
+                        return True
+                    waiting.append(entry.path)
+        except OSError:  # a path that is too long, or a folder that may not be read
+            return True
+    return False
 
 
 def write(path: Path, content: str | bytes, *, private: bool = False) -> None:

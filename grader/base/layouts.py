@@ -20,7 +20,7 @@ from grader.base.language import gettext as _
 from grader.base.names import look
 
 # How Moodle names the folder of a student: full name, number of the submission, kind.
-MOODLE_FOLDER = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+)\w*", re.DOTALL)
+MOODLE_FOLDER = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]++)\w{0,64}+", re.DOTALL)
 # How it names a file where the teacher's download has no folders: the folder's name in front.
 MOODLE_FILE = re.compile(
     r"(?P<folder>(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+))_(?P<file>.+)", re.DOTALL
@@ -38,7 +38,7 @@ BLACKBOARD_FILE = re.compile(
     r"(?P<title>[^/]+?)_(?P<login>[^_]+)_attempt_(?P<time>\d{4}-\d\d-\d\d-\d\d-\d\d-\d\d)(?:_(?P<file>.+)|\.txt)",
     re.DOTALL,
 )
-BLACKBOARD_NAME = re.compile(r"(?:Name|이름):[ \t]*([^\n(]*\S)[ \t]*\(([^\n()]+)\)[ \t]*\r?\n")
+BLACKBOARD_NAMES = ("Name:", "이름:")  # the first line of that text: `Name: Ada Lovelace (ada)`
 # Brightspace: a folder an attempt, with two numbers, who and when.
 BRIGHTSPACE_FOLDER = re.compile(
     r"(?P<numbers>\d+-\d+) ?- (?P<name>[^\n]+?) ?- (?P<time>[A-Z][a-z]{2,8}\.? \d{1,2}, \d{4} \d{1,2}:?\d\d [AP]M)"
@@ -51,7 +51,7 @@ INBOUND = re.compile(r"(?P<student>[^+]+)\+[^+]+\+(?P<time>\d{4}-\d\d-\d\d \d\d:
 ATTEMPT = re.compile(r"(?:attempt|try|version|제출|시도)[ _-]*(\d+)", re.IGNORECASE)
 # Where each file is one student's: what a copy of Drive's, or a platform, adds to a name.
 COPY_OF = re.compile(r"(?:copy of |copia de |kopie van |사본 - |사본_)", re.IGNORECASE)
-ALONE = re.compile(r"[^.].*\.(?:ipynb|py|zip)", re.IGNORECASE | re.DOTALL)
+ALONE = (".ipynb", ".py", ".zip")
 STEP = re.compile(r"step\d\d(?:_[a-z0-9]+)*", re.IGNORECASE)
 AROUND = " \t_-+()[]"  # what stands between the parts of a file's name
 NOT_STUDENTS = ("__MACOSX", "__pycache__", ".git", ".DS_Store", "Thumbs.db", "desktop.ini")  # made by programs
@@ -216,9 +216,11 @@ def from_blackboard(submissions: Path, listing: list[str]) -> list[Person]:
 def _named_by_blackboard(file: Path, login: str) -> str:
     """The full name, where the text that Blackboard puts beside an attempt says it of this login."""
     with suppress(OSError), file.open("rb") as text:
-        match = BLACKBOARD_NAME.match(text.read(MAX_ABOUT).decode("utf-8-sig", "replace"))
-        if match and look(match[2]) == look(login):
-            return match[1]
+        line = text.readline(MAX_ABOUT).decode("utf-8-sig", "replace").strip()
+        name, _bracket, named = line.rstrip(")").rpartition("(")
+        for begins in BLACKBOARD_NAMES:
+            if name.startswith(begins) and look(named) == look(login):
+                return name.removeprefix(begins).strip()
     return ""
 
 
@@ -297,7 +299,7 @@ def from_files(listing: list[str]) -> list[Person]:
     a file is left without a name: then they are one student's.
     """
     stems = {}
-    for file in filter(ALONE.fullmatch, listing):
+    for file in (name for name in listing if name[0] != "." and name.lower().endswith(ALONE)):
         stem = COPY_OF.sub("", file.rpartition(".")[0])
         stems[file] = STEP.sub("", stem).strip(AROUND)
     several = len(set(stems.values())) > 1

@@ -5,10 +5,15 @@ from __future__ import annotations
 import ast
 import symtable
 import threading
+import time
 import unicodedata
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from grader.base.language import gettext as _
+from grader.base.limited import SECONDS, OverBudget
 
 INDENT = 4  # columns before the line of source
 MOST = 72  # columns of a line that are shown
@@ -17,12 +22,39 @@ TAB = 4
 UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)  # the errors that parsing raises
 
 _parsing = threading.Lock()
+_left: ContextVar[list[float] | None] = ContextVar("left", default=None)
+
+
+@contextmanager
+def budget(seconds: float = SECONDS) -> Iterator[None]:
+    """Inside the block parsing takes at most so many seconds of the processor in all, and one text more. What is beyond
+    it raises OverBudget."""
+    token = _left.set([seconds])
+    try:
+        yield
+    finally:
+        _left.reset(token)
+
+
+@contextmanager
+def _metered() -> Iterator[None]:
+    left = _left.get()
+    if left is None:
+        yield
+        return
+    if left[0] <= 0:
+        raise OverBudget(_("Parsing it took more than {seconds} s of the processor.", seconds=SECONDS))
+    start = time.thread_time()
+    try:
+        yield
+    finally:
+        left[0] -= time.thread_time() - start
 
 
 def parsed(source: str | bytes, name: str = "<unknown>") -> ast.Module:
     """What `ast.parse` gives, and raises, without warnings about odd escapes in strings. Python 3.11 counts the depth
     of a tree for all threads together: of two that parse at once, one may get a SystemError."""
-    with _parsing, warnings.catch_warnings():
+    with _parsing, _metered(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(source, name)
 
@@ -78,9 +110,11 @@ def _caret(source: str, error: SyntaxError) -> list[str]:
     line = lines[error.lineno - 1].rstrip()
     before, after = line[: error.offset - 1], line[error.offset - 1 :]
     before = before.lstrip().replace("\t", " " * TAB)
+    if len(before) > MOST:  # each step below looks at all that is left
+        before = "…" + before[-MOST:]
     while _columns(before) > MOST - TAB:
         before = "…" + before[2:]
-    text = before + after.replace("\t", " " * TAB)
+    text = before + after[: MOST + 1].replace("\t", " " * TAB)
     while _columns(text) > MOST:
         text = text[:-2] + "…"
     return [" " * INDENT + text, " " * (INDENT + _columns(before)) + "^"]

@@ -18,25 +18,21 @@ import torch
 import torch._decomp.decompositions
 import torch._refs.nn.functional
 import torch._refs.special
-from torch import Tensor, nn
+from torch import nn
 from torch._higher_order_ops import flex_attention
 from torch._ops import (
     _HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS,
-    HigherOrderOperator,
     OpOverload,
-    OpOverloadPacket,
     _higher_order_ops,
 )
 from torch.ao.nn import quantizable
 from torch.distributions.transforms import SoftmaxTransform
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
-from torch.utils import _python_dispatch
 
 from grader.calls import counters
 from grader.calls.counters import REDISPATCH, EveryOp
 from grader.calls.memory import in_place_of
-from grader.calls.values import leaves
 
 FAMILIES: dict[str, re.Pattern[str]] = {
     "softmax": re.compile(r"[sS]oft(max|min)"),
@@ -145,14 +141,13 @@ def _watched() -> dict[str, Any]:
     The fallback of an op is called only where its key is included, and nothing else gets slower.
     """
     keys = {place: torch._C._dispatch_key_parse(place) for place in PLACES}
-    everything, libraries = _LIBRARIES
     ops = list(_ops_of_families())
     noted: dict[OpOverload, str] = {}
     for place, families in PLACES.items():
         if place == counters.PLACE:
             counters.rest()
         else:
-            everything.fallback(torch.library.fallthrough_kernel, place)
+            _EVERYTHING.fallback(torch.library.fallthrough_kernel, place)
         for higher_order in _higher_order_ops.values():  # they are implemented in Python and have no fallback
             higher_order.fallthrough(keys[place])
         _HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(keys[place])  # ops registered later
@@ -161,10 +156,9 @@ def _watched() -> dict[str, Any]:
             if its_own.isdisjoint(families):
                 continue
             made = _noting_below(name, op) if place == counters.PLACE else _noting_op(name, op, after)
-            if (its_own, op.namespace) not in libraries:
-                libraries[its_own, op.namespace] = torch.library.Library(op.namespace, "IMPL")
-            libraries[its_own, op.namespace].impl(op, made, place, with_keyset=True)
+            _REGISTERED.setdefault((its_own, op.namespace), []).append((op, made, place))
             noted[op] = name
+    look_for(FAMILIES)
     _watch_kernels(noted)
     for owner, attribute, name in _no_ops():
         setattr(owner, attribute, _noting(getattr(owner, attribute), name))
@@ -190,12 +184,18 @@ def _ops_of_families() -> Iterator[tuple[OpOverload, str, frozenset[str]]]:
             yield op, name, families[name]
 
 
-def look_only_for(families: Collection[str]) -> None:
-    """Looks for no other families any more in this process: each of their ops takes ten times as long where it is
-    looked for, and nearly all code has layer norms and softmaxes."""
-    libraries = _LIBRARIES[1]
-    for its_own, namespace in [key for key in libraries if key[0].isdisjoint(families)]:
-        libraries.pop((its_own, namespace))._destroy()
+def look_for(families: Collection[str]) -> None:
+    """Looks for these families in this process, and for no others: each of their ops takes ten times as long then."""
+    for (its_own, namespace), functions in _REGISTERED.items():
+        library, is_wanted = _LIBRARIES.pop((its_own, namespace), None), not its_own.isdisjoint(families)
+        if library is None and is_wanted:
+            library = torch.library.Library(namespace, "IMPL")
+            for op, function, place in functions:
+                library.impl(op, function, place, with_keyset=True)
+        if is_wanted:
+            _LIBRARIES[its_own, namespace] = library
+        elif library is not None:
+            library._destroy()
 
 
 def _watch_kernels(noted: Mapping[OpOverload, str]) -> None:
@@ -229,8 +229,9 @@ def _no_ops() -> Iterator[tuple[Any, str, str]]:
     yield from ((module, name, "flex_attention") for name in vars(module) if re.search("math_attention|sdpa", name))
 
 
-# Deleting them deregisters their functions. The ops of each set of families have libraries of their own.
-_LIBRARIES: tuple[Any, dict[tuple[frozenset[str], str], Any]] = (torch.library.Library("_", "IMPL"), {})
+_EVERYTHING = torch.library.Library("_", "IMPL")  # deleting a library deregisters its functions
+_REGISTERED: dict[tuple[frozenset[str], str], list[tuple[OpOverload, Callable[..., Any], str]]] = {}
+_LIBRARIES: dict[tuple[frozenset[str], str], Any] = {}  # of the ops of each set of families that is looked for
 
 
 def _noting_op(name: str, op: OpOverload, after: torch._C.DispatchKeySet) -> Callable[..., Any]:
@@ -335,66 +336,3 @@ class _Ops(EveryOp):
 
     def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
         self._names.add(f"torch.{op.__name__.partition('.')[0]}")
-
-
-class FunctionNames(TorchFunctionMode):
-    """Records the name of every torch function, method, op and higher-order op called from Python inside the block; of
-    what switches this off, by a name of torch's own, `hidden` has the name."""
-
-    hidden: set[str] = set()
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: set[str] = set()
-        FunctionNames.hidden = set()
-        self._made: dict[int, str] = {}  # which of them gave the object of this id
-        self._known: dict[Any, str] = {}  # the recorded names of functions seen before, "" for none
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        try:
-            name = self._known[func]
-        except (KeyError, TypeError):
-            name = self._noted_as(func)
-        result = func(*args, **kwargs) if kwargs else func(*args)
-        if name:
-            self.names.add(name)
-            for made in result if isinstance(result, tuple) else (result,):
-                self._made[id(made)] = name
-        return result
-
-    def makers(self, value: Any) -> list[str]:
-        """Which of them gave each tensor of a value: "" where none did, as of an argument or of what was kept."""
-        return [self._made.get(id(leaf), "") for leaf in leaves(value) if isinstance(leaf, Tensor)]
-
-    def _noted_as(self, func: Callable[..., Any]) -> str:
-        name = getattr(func, "__name__", None) or str(func)
-        noted = "" if name in IGNORED or not _is_torchs_own(func) else str(name.partition(".")[0])
-        if isinstance(func, PLAIN):  # a learner's object may claim to equal any of them
-            self._known[func] = noted
-        return noted
-
-
-def _noted_switch(switch: Callable[[], Any]) -> Callable[[], Any]:
-    def noting() -> Any:
-        FunctionNames.hidden.add(switch.__name__)
-        return switch()
-
-    return noting
-
-
-# Before a learner's file can import the originals.
-torch._C.DisableTorchFunction = _noted_switch(torch._C.DisableTorchFunction)
-_python_dispatch._disable_current_modes = _noted_switch(_python_dispatch._disable_current_modes)
-
-
-def _is_torchs_own(func: Callable[..., Any]) -> bool:
-    """Whether a function is torch's, and not another that has the name of one."""
-    if isinstance(func, OpOverload | OpOverloadPacket | HigherOrderOperator):
-        namespace = getattr(func, "namespace", None) or str(func).partition(".")[0]
-        return namespace in (*NAMESPACES, "prims", "higher_order")
-    if isinstance(func, kinds.FunctionType):  # with the very names of a module of torch's
-        module = sys.modules.get(str(func.__globals__.get("__name__")))
-        return str(module and module.__name__).startswith("torch.") and vars(module) is func.__globals__
-    return isinstance(func, PLAIN) and not str(getattr(func, "__module__", None)).startswith("_")

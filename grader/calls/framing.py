@@ -7,6 +7,8 @@ import struct
 MAX_HEADER = 1 << 20  # bytes
 MAX_PAYLOAD = 1 << 28  # bytes
 
+NEXT_STEP = (b"", b"")  # header and payload of the message by which a judge asks whether a worker can take another step
+
 PREFIX = struct.Struct("<IQ")  # header bytes, payload bytes
 
 

@@ -15,10 +15,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
 from grader.calls import counters
-from grader.calls.builtins import BuiltIns, FunctionNames
+from grader.calls.builtins import BuiltIns
 from grader.calls.call import Measure, Options, Outcome
 from grader.calls.counters import KernelLaunches, LargestStorage, MatrixProducts, Narrowed, SavedForBackward
 from grader.calls.memory import PeakMemory, UncompiledMode
+from grader.calls.reads import FunctionNames, Reads, Watched
 
 
 class Circumstances(ExitStack):
@@ -34,8 +35,8 @@ class Circumstances(ExitStack):
     ) -> None:  # fmt: skip
         super().__init__()
         self._options, self._built_ins = options, built_ins
-        on_meta = options.device == "meta" and not trusted
-        self._functions = FunctionNames() if options.functions or on_meta else None
+        on_meta = options.device == "meta" and (not trusted or Reads.record is not None)
+        self._functions = (Watched if on_meta else FunctionNames)() if options.functions or on_meta else None
         self._narrowed = Narrowed() if wide and not trusted else None
         makers: dict[Measure, Callable[[], Any]] = {
             "largest": LargestStorage,

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from msgspec.structs import replace
 from torch import Tensor, nn
 
-from grader.calls.builtins import FunctionNames
+from grader.calls import devices
 from grader.calls.call import MAX_NAMES, Call
+from grader.calls.reads import Reads, Record, Watched
 from grader.calls.transfer import Inputs, materialised
-from grader.calls.values import leaves
+from grader.calls.values import HandleId, leaves, mapped
 
 LONGEST = 1024
 # Functions that look at values, as code may do only where there are some: beside them both calls use the same.
@@ -37,11 +38,15 @@ class Work:
 
     names: set[str]
     makers: list[str]
+    hidden: list[str] = field(default_factory=list)  # what kept the names of others from being recorded
 
     def may_replace(self, other: Work) -> bool:
         """Whether the other call did this work, and beside it looked at values: its result has to come from the same
         functions."""
         return self.names <= other.names and other.names - self.names <= LOOKS and self.makers == other.makers
+
+
+Recorded = tuple[Record, Work] | None
 
 
 class Twins:
@@ -73,23 +78,54 @@ class Twins:
                 value.data = value.data.to(dtypes[name])
         return twin
 
-    def differing(self, call: Call, target: Any, handles: Mapping[int, Any], given: list[int], used: Work) -> list[str]:
+    def recorded(self, call: Call, target: Any, handles: Mapping[int, Any], is_own: Callable[[str], bool]) -> Recorded:
+        """The same call on the CPU, to a `target` or to the twin of its module: its work, and the values that it read.
+        None where there is no twin, and where the call raises."""
+        here = replace(call, args=mapped(call.args, _filled), kwargs=mapped(call.kwargs, _filled))
+        here.options = replace(call.options, device="cpu", gradients=False, made_on_meta=False)
+        random_state = torch.get_rng_state()
+        try:
+            given = [leaf.number for leaf in leaves(call.args) if isinstance(leaf, HandleId)]
+            for number in (call.handle, *given):
+                if number is not None and number not in self._modules:
+                    self._modules[number] = _on_cpu(handles[number])
+            twins = self._twins_of(call, given, handles)
+            target = twins[call.handle] if call.handle is not None and call.name == "__call__" else target
+            if target is None:
+                return None
+            with Reads.into(Record(is_own)) as record:
+                work = _work(target, Inputs(here, twins))
+            record.is_complete = True
+            return record, work
+        except BaseException:  # the called code may raise anything
+            return None
+        finally:
+            torch.set_rng_state(random_state)
+
+    def _twins_of(self, call: Call, given: list[int], handles: Mapping[int, Any]) -> dict[int, Any]:
+        numbers = [number for number in (call.handle, *given) if number is not None]
+        return {number: self._twin(number, handles[number]) for number in numbers}
+
+    def differing(
+        self, call: Call, target: Any, handles: Mapping[int, Any], given: list[int], used: Work, before: Work | None
+    ) -> list[str]:
         """The torch functions that only one of two calls used: this one on `meta`, which did this work, and the same
-        call on the CPU, to a `target` or to the twin of its module. None where there is no twin, where the other call
-        raises, and where its work includes this one's, or is included in it, perhaps when it is made again.
+        call on the CPU, to a `target` or to the twin of its module; `before` is its work where it was made before. None
+        where there is no twin, where the other call raises, and where its work includes this one's, or is included in
+        it, perhaps when it is made again.
         """
         if any(max(leaf.shape, default=0) > LONGEST for leaf in leaves(call.args) if isinstance(leaf, Tensor)):
             return []
         here = replace(call, options=replace(call.options, device="cpu", gradients=False))
         random_state = torch.get_rng_state()
         try:
-            numbers = [number for number in (call.handle, *given) if number is not None]
-            twins = {number: self._twin(number, handles[number]) for number in numbers}
+            twins = self._twins_of(call, given, handles)
             target = twins.get(call.handle) if call.handle is not None and call.name == "__call__" else target
             if target is None or None in twins.values():
                 return []
-            inputs = Inputs(here, twins)
-            work = _work(target, inputs)
+            work = before or _work(target, Inputs(here, twins))
+            if work.hidden:  # what was called then is not known
+                return work.hidden
             # What was made before may be kept, a mask or a table: then the call does less when it is made again.
             if work.names <= used.names or used.may_replace(work):
                 return []
@@ -102,7 +138,51 @@ class Twins:
         return sorted(work.names ^ used.names)[:MAX_NAMES]
 
 
+def reaches_meta(call: Call) -> bool:
+    """Whether a call of the author's code is made on `meta`, or is given its name."""
+    if not call.is_authors:
+        return False
+    named = any(leaf == devices.META for leaf in leaves((call.args, call.kwargs)) if isinstance(leaf, str))
+    return named or call.options.made_on_meta or call.options.device == devices.META
+
+
+def state_of(module: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """The attributes of a module and of its parts, to be put back by `put_back`; containers as they are now."""
+    parts = module.modules() if isinstance(module, nn.Module) else ()
+    return [(vars(part), {name: _now(value) for name, value in vars(part).items()}) for part in parts]
+
+
+def put_back(state: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
+    """Undoes what a call did to the attributes of a module."""
+    for attributes, before in state:
+        attributes.clear()
+        attributes.update(before)
+
+
+def _now(value: Any) -> Any:
+    return value.copy() if type(value) in (dict, list, set) else value
+
+
+def _on_cpu(module: nn.Module) -> nn.Module:
+    """A copy of a module on `meta`, with any values: of a trusted one no copy was kept."""
+    twin = copy.deepcopy(module).to_empty(device="cpu")
+    for tensor in (*twin.parameters(), *twin.buffers()):
+        tensor.data = _filled(tensor.data.to("meta"))
+    return twin
+
+
+def _filled(leaf: Any) -> Any:
+    """A tensor with values in place of one on `meta`: a call with many tokens is given shapes alone."""
+    if isinstance(leaf, str) and leaf == devices.META:
+        return devices.CPU
+    if not isinstance(leaf, Tensor) or not leaf.is_meta:
+        return leaf
+    if leaf.is_floating_point():
+        return torch.randn(leaf.shape, dtype=leaf.dtype)
+    return torch.full(leaf.shape, leaf.dtype == torch.bool, dtype=leaf.dtype)
+
+
 def _work(target: Any, inputs: Inputs) -> Work:
-    with FunctionNames() as functions:
+    with Watched() as functions:
         result = materialised(target(*inputs.args, **inputs.kwargs))
-    return Work(functions.names, functions.makers(result))
+    return Work(functions.names, functions.makers(result), sorted(functions.hidden))

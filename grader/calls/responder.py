@@ -17,11 +17,12 @@ from torch import Tensor, nn
 from torch.autograd.graph import _engine_run_backward
 
 from grader.calls import devices, modules
-from grader.calls.builtins import IN_ANY_FORM, TAKEN_APART, BuiltIns, FunctionNames, banned
+from grader.calls.builtins import IN_ANY_FORM, TAKEN_APART, BuiltIns, banned
 from grader.calls.call import Call, Outcome, Raised
 from grader.calls.memory import ResultBefore
 from grader.calls.modes import Circumstances
-from grader.calls.on_meta import Twins, Work
+from grader.calls.on_meta import Recorded, Twins, Work, put_back, reaches_meta, state_of
+from grader.calls.reads import FunctionNames, Reads
 from grader.calls.transfer import PLAIN, Inputs, NotThere, described, materialised, travelling
 from grader.calls.values import HandleId, Placed, leaves
 
@@ -57,6 +58,7 @@ class Responder:
         self._loading = BuiltIns(())
         self._seed: int | None = None  # of the check
         self._answered = 0  # calls since it began
+        self._reads = False  # the code reads values on `meta`
         self._last: list[str] = []  # the families off limits in the call that was answered last
 
     def begin_check(self, seed: int) -> None:
@@ -125,6 +127,33 @@ class Responder:
         return self._respond(due(call))
 
     def _respond(self, call: Call) -> Outcome:
+        """Makes a call; on `meta` once more where it reads a value, with what the same call reads on the CPU."""
+        if not reaches_meta(call):
+            return self._made(call)
+        recorded = self._recorded(call) if self._reads else None
+        if recorded is None:
+            Reads.missed = False
+            random_state, state = torch.get_rng_state(), state_of(self.handles.get(call.handle or 0))
+            outcome = self._made(call)
+            is_watched = call.options.device == devices.META and not self.is_trusted
+            if self._reads or not (Reads.missed or (outcome.raised and not is_watched)):
+                return outcome
+            if (recorded := self._recorded(call)) is None:
+                return outcome
+            self._reads = True
+            torch.set_rng_state(random_state)
+            put_back(state)
+        with Reads.into(recorded[0]):
+            return self._made(call, recorded[1])
+
+    def _recorded(self, call: Call) -> Recorded:
+        try:
+            target = None if call.handle is not None and call.name == "__call__" else self._target(call)
+        except NotThere:
+            return None
+        return self._twins.recorded(call, target, self.handles, self.is_own) if call.is_authors else None
+
+    def _made(self, call: Call, before: Work | None = None) -> Outcome:
         outcome = Outcome()
         inputs = Inputs(call, self.handles)
         name = call.name if call.handle is None else self.made_by.get(call.handle, call.name)
@@ -147,7 +176,7 @@ class Responder:
                 outcome.raised = self.describe(error)
         circumstances.note(outcome, result)
         if outcome.raised is None and call.options.device == "meta" and not isinstance(result, nn.Module):
-            outcome.elsewhere = self._elsewhere(call, inputs.handle_numbers, circumstances.functions, result)
+            outcome.elsewhere = self._elsewhere(call, inputs.handle_numbers, circumstances.functions, result, before)
         outcome.modified = inputs.modified()
         if outcome.raised is None:
             try:
@@ -165,13 +194,16 @@ class Responder:
             outcome.off_limits = banned(built_ins.names | self._between.names | self._taken_apart, self._last)
         return outcome
 
-    def _elsewhere(self, call: Call, given: list[int], used: FunctionNames | None, result: Any) -> list[str]:
+    def _elsewhere(
+        self, call: Call, given: list[int], used: FunctionNames | None, result: Any, before: Work | None
+    ) -> list[str]:
         if self.is_trusted or used is None:
             return []
         if hidden := sorted(FunctionNames.hidden):  # what was called then is not known
             return hidden
         function = self.names.get(call.name) if call.handle is None else None
-        return self._twins.differing(call, function, self.handles, given, Work(used.names, used.makers(result)))
+        work = Work(used.names, used.makers(result))
+        return self._twins.differing(call, function, self.handles, given, work, before)
 
     def _kept(self, made: Any, number: int, name: str) -> HandleId:
         self.handles[number] = made

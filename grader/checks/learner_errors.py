@@ -20,7 +20,7 @@ NOT_PERMITTED = ("Operation not permitted", "can't start new thread")  # what Py
 NOT_CONNECTED = ("URLError", "gaierror", "ConnectionError")
 OF_THE_COURSE = re.compile(r"No module named '(?:exercises\.)?(step\d\d\w*)'|No module named 'exercises\.")
 OF_THE_NOTEBOOK = re.compile(r"name '(display|get_ipython|check)' is not defined")  # IPython's own names, and ours
-TOO_MANY = re.compile(r"takes .*positional arguments? but \d+ (was|were) given")
+TOO_MANY = re.compile(r"positional arguments? but \d+ (was|were) given")
 UNKNOWN_NAME = "got an unexpected keyword argument"
 # torch, of a module whose super().__init__() was not called: a layer is set, a call or a mode asked for
 NOT_INITIALISED = re.compile(r"before Module\.__init__\(\) call|no attribute '_(modules|parameters|buffers|\w+_hooks)'")
@@ -31,6 +31,7 @@ NO_PART = "no part "  # the responder's words, before the path
 MOST_NAMES = 5  # of functions in a message
 MAX_SEARCHED = 2000  # characters of a message, which the learner's code controls
 MAX_COMPARED = 200  # names that a missing parameter is compared with: each comparison takes time
+NO_CUDA = re.compile(r"not compiled with CUDA|no NVIDIA driver|No CUDA GPUs|CUDA is not available|CUDA driver")
 NO_INPUT = "EOF when reading a line"
 WRITTEN_OVER = "modified by an inplace operation"  # torch, of a tensor that a backward pass still needs
 
@@ -118,6 +119,8 @@ def _causes(raised: Raised, device: str) -> Iterator[str]:
             "`inplace=True` or a method whose name ends in `_`. Create a new tensor instead; pieces can be "
             "collected in a list and joined with `torch.cat`."
         )
+    if raised.line and NO_CUDA.search(message):
+        yield _("The device 'cuda' is hard-coded, and there is none here. Use the device of an input: `x.device`.")
     if raised.type == "BdbQuit" or (raised.type == "EOFError" and NO_INPUT in message):
         yield _(
             "The grader runs your code without a keyboard. `make repro` runs the failing call in a process of your "
@@ -125,8 +128,8 @@ def _causes(raised: Raised, device: str) -> Iterator[str]:
         )
     if device == "meta":
         yield _(
-            "The device `meta` has shapes but no values: creating a tensor on another device, or looking at "
-            "values, fails there."
+            "The device `meta` has shapes but no values: creating a tensor on another device fails there, and so does "
+            "looking at values that the same code doesn't look at on the CPU."
         )
 
 

@@ -20,7 +20,7 @@ from grader.base.paths import STEP_NAME, typed
 from grader.course.submissions import ARCHIVE, readable
 from grader.marks.register import NONE, Enrolled, Register
 
-STEP_FILE = re.compile(r".*step\d{2}_\w+.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too
+STEP_FILE = re.compile(r"(?:(?!step\d{2}_\w).)*+step\d{2}_\w.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too
 KNOWN = ("exercises", "submission")  # where a learner's files stand inside what was handed in
 SUBMITTED = "submitted"  # in a course of nbgrader's
 

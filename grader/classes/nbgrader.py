@@ -13,6 +13,7 @@ import warnings
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,9 @@ from nbgrader.preprocessors import AssignLatePenalties, Execute, NbGraderPreproc
 from sqlalchemy.exc import SQLAlchemyError
 from traitlets import Float, Integer, Unicode
 
-from grader.base import files, language
+from grader.base import language
 from grader.base.language import gettext as _
+from grader.base.limited import Limited, OverBudget
 from grader.base.limits import Limits
 from grader.base.names import Roll
 from grader.base.paths import ROOT
@@ -36,6 +38,7 @@ from grader.base.results import AssignmentMark, Report, StepResult, without_open
 from grader.base.untrusted import Unusable
 from grader.classes import gradebook, kit_version, markup
 from grader.classes.gradebook import Mark
+from grader.classes.seeds import kept_seed
 from grader.course import earlier, submissions
 from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA, Cell, one_budget
 from grader.judge import grader
@@ -255,9 +258,14 @@ class LastReport:
     def __init__(self, seed: int | None, device: str, limits: Limits) -> None:
         self._seed, self._device = seed, device
         self._grader = grader.LazyGrader(limits=limits)
-        self.close = self._grader.close
+        self._reader = Limited()
         self._last: tuple[Path, list[str], Report | str] | None = None
         self.submission = submissions.Submission("")  # the one that was graded last
+
+    def close(self) -> None:
+        """Ends the processes of the grader and of the reader."""
+        self._grader.close()
+        self._reader.close()
 
     def report(
         self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None, has_others: bool
@@ -274,38 +282,21 @@ class LastReport:
         self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None, has_others: bool
     ) -> Report | str:
         try:
-            self.submission = read = submissions.read(course / folder)
+            read = self._reader.call(submissions.read, course / folder)
             if marking is not None:
-                ledger.with_own_earlier(read, (course / folder).parent, marking)
+                within = partial(self._reader.call, submissions.read)
+                ledger.with_own_earlier(read, (course / folder).parent, marking, within)
             elif has_others:
-                earlier.add_siblings(read, course / folder)
+                read = self._reader.call(earlier.with_siblings, read, course / folder)
+            self.submission = read
             handed_in = msgspec.json.encode([read.sources, read.problems, read.earlier], order="deterministic")
             digests = [hashlib.sha256(data).hexdigest() for data in (os.fsencode(folder), handed_in)]
             seed = kept_seed(course / SEED_FILE, *digests) if self._seed is None else self._seed
             return without_open_scores(self._grader.grade(read, steps, device=self._device, seed=seed))
+        except OverBudget as over:
+            return _("{folder} can't be read ({reason}).").format(folder=folder, reason=over)
         except (GraderError, submissions.NoSubmission, OSError) as error:
             return str(error)
-
-
-def kept_seed(file: Path, folder: str = "", digest: str = "") -> int:
-    """The seed in a file, which is made when it is not there, for its owner alone. Raises GraderError, OSError.
-
-    Below it is a line for each submission that was graded under it: digests of its folder's name and of its files. One
-    that comes back changed meets a new seed, as do all from then on: its author may have read what was drawn.
-    """
-    lines = (
-        file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else [str(grader.new_seed())]
-    )
-    if not lines or not lines[0].strip().isdecimal():
-        raise GraderError(_("{file} holds no seed. Delete it, and a new one will be created.").format(file=file))
-    seeds = [line for line in lines[1:] if line.startswith(f"{folder} ")]
-    if seeds and seeds != [f"{folder} {digest}"]:
-        lines, seeds = [str(grader.new_seed())], []
-    if digest and not seeds:
-        lines.append(f"{folder} {digest}")
-    if not seeds:
-        files.write(file, "".join(f"{line}\n" for line in lines), private=True)
-    return int(lines[0])
 
 
 def _mark(report: Report | str, step: str) -> Mark:

@@ -7,20 +7,21 @@ import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import msgspec
 
 from grader.base import files
 from grader.base.language import gettext as _
+from grader.base.limited import Limited, OverBudget
 from grader.base.limits import Limits
 from grader.base.paths import step_folder
 from grader.base.results import Graded, Report, without_open_scores
 from grader.classes import pool as pools
 from grader.classes.roster import Student, file_name, students
 from grader.course import steps as course
-from grader.course import stubs
+from grader.course import stubs, submissions
 from grader.course.submissions import Submission
 from grader.feedback import exports
 from grader.feedback.similarity import HONEST, taken_from_the_kit
@@ -103,6 +104,7 @@ class Round:
     given: dict[str, str] = field(default_factory=dict)  # the files that everybody was given
     found: dict[str, Standing] = field(default_factory=dict)
     waiting: dict[str, Attempts] = field(default_factory=dict)
+    reader: Limited = field(default_factory=Limited)
 
     def grade(self, names: list[str], pool: pools.Pool) -> list[Standing]:
         """Grades what is missing or changed, or everyone when that is asked for, and writes the files about each
@@ -113,7 +115,8 @@ class Round:
         out = self.request.out
         self.changes = ChangeList(out / CHANGES, exports.harmless)
         self.changes.begin(load(out, file.stem) for file in sorted((out / REPORTS).glob("*.json")))
-        with closing(pools.answers(pool, self._tasks(names))) as answers:
+        self.ledger.read = partial(self.reader.call, submissions.read)
+        with closing(self.reader), closing(pools.answers(pool, self._tasks(names))) as answers:
             for name, answer in answers:
                 file, _number, number = name.rpartition("#")
                 attempts = self.waiting[file]
@@ -124,9 +127,11 @@ class Round:
 
     def _tasks(self, names: list[str]) -> Iterator[tuple[str, pools.Task]]:
         request, plan = self.request, self.plan
-        best = self.ledger.marking.assignment.attempts == "best"
+        assignment = self.ledger.marking.assignment
+        attempts = assignment.attempts_at_most if assignment.attempts == "best" else 1
         for student in students(
-            request.submissions, names, plan.assignment, request.earlier, every_attempt=best, register=request.register
+            request.submissions, names, plan.assignment, request.earlier, attempts=attempts, reader=self.reader,
+            register=request.register,
         ):  # fmt: skip
             earlier = load(request.out, student.file)
             self.files_of[student.name] = student.submission.files
@@ -135,17 +140,14 @@ class Round:
             if of_another_section or request.only and student.name not in request.only:
                 self._leave(student, earlier)
                 continue
-            absence = self.ledger.absence(student.name, request.register) if student.is_absent else None
-            if absence:
-                student = dataclasses.replace(student, problem="" if absence.is_zero else absence.why)
+            student, absence = self._by_rule(student)
             again = request.again or bool(request.only)
             tries = [*student.before, student]
             for number, one in enumerate(tries):
                 facts = (one.folder, one.submission, earlier, one.handed_in)
-                self.ledger.expect(f"{student.file}#{number}", *facts, absence.why if absence else "")
+                self.ledger.expect(f"{student.file}#{number}", *facts, absence)
             key = _key(student, of_its_round(plan, None if again else earlier), request.limits)
-            graded = _ungraded(student, key)
-            graded.absence = absence.why if absence else ""
+            graded = _ungraded(student, key, absence)
             if student.problem and not student.before:
                 self._done(graded, len(tries) - 1)
             elif earlier and not again and _stands(earlier, graded, plan, request.out):
@@ -153,11 +155,23 @@ class Round:
                 self._done(earlier, earlier.attempt or len(tries) - 1, kept=True)
             else:
                 graded.key = _key(student, plan, request.limits)
-                graded.from_kit = _from_kit(student.submission, plan.steps)
+                try:
+                    graded.from_kit = self.reader.call(_from_kit, student.submission, plan.steps)
+                except OverBudget as over:
+                    graded.error = str(over)
+                    self._done(graded, len(tries) - 1)
+                    continue
                 self.waiting[student.file] = Attempts(graded, tries)
                 how = plan.steps, plan.device, plan.seed, plan.language, request.limits, plan.kit
                 for number, one in enumerate(tries):
                     yield f"{student.file}#{number}", pools.Task(one.submission, *how)
+
+    def _by_rule(self, student: Student) -> tuple[Student, str]:
+        """Somebody whom only the roster names as the rules have it: graded as nothing, or not graded, and why."""
+        if not student.is_absent:
+            return student, ""
+        absence = self.ledger.absence(student.name, self.request.register)
+        return dataclasses.replace(student, problem="" if absence.is_zero else absence.why), absence.why
 
     def _leave(self, student: Student, earlier: Graded | None) -> None:
         """Leaves a student as they stand: this run is about others."""
@@ -195,11 +209,11 @@ class Round:
             self.on_student(graded, kept)
 
 
-def _ungraded(student: Student, key: str) -> Graded:
+def _ungraded(student: Student, key: str, absence: str = "") -> Graded:
     return Graded(
         student=student.name, file=student.file, key=key, error=student.problem, canvas_id=student.canvas_id,
         late=student.late, labs=student.labs, login=student.login, moodle_id=student.moodle_id, back=student.back,
-        section=student.section, stranger=student.stranger, files=student.submission.files,
+        section=student.section, absence=absence, stranger=student.stranger, files=student.submission.files,
         unread=tuple(student.submission.unread.items()) if student.problem else (),
     )  # fmt: skip
 

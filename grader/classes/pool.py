@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from grader.base import language
+from grader.base import language, syntax
 from grader.base.language import gettext as _
+from grader.base.limited import OverBudget
 from grader.base.limits import Limits
 from grader.base.results import Report, failed_steps
 from grader.classes import kit_version
@@ -140,11 +141,11 @@ def grade(task: Task) -> TaskResult:
                 refused=True,
             )
         try:
-            with GRADERS.one(task.limits) as grader:
+            with GRADERS.one(task.limits) as grader, syntax.budget():
                 report = grader.grade(task.submission, task.steps, device=task.device, seed=task.seed)
         except NotIsolated as refused:
             return TaskResult(error=str(refused), refused=True)
-        except (GraderError, OSError) as error:
+        except (GraderError, OverBudget, OSError) as error:
             return TaskResult(error=str(error))
         return TaskResult(msgspec.json.encode(report), _page(report), grader_failed=bool(failed_steps(report)))
 

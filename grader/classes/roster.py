@@ -11,11 +11,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from grader.base.files import walk
 from grader.base.language import gettext as _
 from grader.base.layouts import NOT_STUDENTS, Attempt, Person
+from grader.base.limited import Limited, OverBudget
 from grader.base.paths import step_folders
 from grader.classes.class_list import KNOWN, STEP_FILE, people
 from grader.classes.unpack import MAX_PACKED, NotUnpacked, unpacked
@@ -61,35 +63,64 @@ class Student:
 
 
 def students(
-    submissions: Path, names: Iterable[str], assignment: str, before: Sequence[Path] = (), *,
-    every_attempt: bool = False, register: Register = NONE,
+    submissions: Path, names: Iterable[str], assignment: str, before: Sequence[Path] = (), *, attempts: int = 1,
+    reader: Limited | None = None, register: Register = NONE,
 ) -> Iterator[Student]:  # fmt: skip
     """Each student with what was handed in, read as it is asked for; `before` are the folders of earlier assignments of
-    the same class, the last one last. Of several attempts it is the last, with `every_attempt` the others too."""
+    the same class, the last one last. Of several attempts so many are read, the last ones.
+
+    Each is read by the `reader`, within a budget of one person; what is over it is a problem of theirs.
+    """
+    own = None if reader else Limited()
+    try:
+        for name in names:
+            try:
+                student: Student = (reader or own or Limited()).call(
+                    one, submissions, name, assignment, tuple(before), attempts, register
+                )
+            except OverBudget as over:
+                problem = _("{folder} can't be read ({reason}).").format(folder=readable(name), reason=over)
+                student = Student(readable(name), file_name(name), Submission(readable(name)), problem)
+            yield student
+    finally:
+        if own:
+            own.close()
+
+
+def one(
+    submissions: Path, name: str, assignment: str, before: tuple[Path, ...], attempts: int, register: Register
+) -> Student:  # fmt: skip
+    """One student of a class, as `students` has them."""
+    everybody, others, classes, given = _class(submissions, assignment, before, register)
+    person = everybody[name]
+    if person.missing:
+        student = Student(readable(name), file_name(name), Submission(readable(name)), person.missing)
+    elif person.folder and others and _holds_only(submissions / person.folder, others):  # this one was not handed in
+        student = Student(readable(name), file_name(name), Submission(readable(name)))
+    else:
+        student = _last_attempt(submissions, person, assignment, others, attempts)
+    for attempt in (student, *student.before):
+        given.note(attempt)
+        for before_this in classes:
+            before_this.add_to(attempt.submission, person, assignment)
+    return dataclasses.replace(
+        student, canvas_id=person.canvas_id, late=person.late, login=person.login, moodle_id=person.moodle_id,
+        back=person.back, section=person.section, is_absent=person.is_absent, stranger=register.lacks(name),
+        handed_in=student.handed_in or person.handed_in,
+        folder=student.folder if person.attempts else submissions / (person.folder or person.name),
+    )  # fmt: skip
+
+
+@lru_cache(1)
+def _class(
+    submissions: Path, assignment: str, before: tuple[Path, ...], register: Register
+) -> tuple[dict[str, Person], set[str], list[EarlierClass], Given]:
+    """Whom the folder names, the other assignments in their folders, the earlier ones, and what everybody was given:
+    looked for once."""
     everybody = people(submissions, register)
-    classes = [EarlierClass(path, people(path, register), everybody.values()) for path in before]
-    others = _other_assignments(submissions, [one.folder for one in everybody.values() if one.folder], assignment)
-    given = given_to_all(submissions, everybody.values())
-    for name in names:
-        person = everybody[name]
-        if person.missing:
-            student = Student(readable(name), file_name(name), Submission(readable(name)), person.missing)
-        elif (
-            person.folder and others and _holds_only(submissions / person.folder, others)
-        ):  # this one was not handed in
-            student = Student(readable(name), file_name(name), Submission(readable(name)))
-        else:
-            student = _last_attempt(submissions, person, assignment, others, every_attempt)
-        for attempt in (student, *student.before):
-            given.note(attempt)
-            for one in classes:
-                one.add_to(attempt.submission, person, assignment)
-        yield dataclasses.replace(
-            student, canvas_id=person.canvas_id, late=person.late, login=person.login, moodle_id=person.moodle_id,
-            back=person.back, section=person.section, is_absent=person.is_absent, stranger=register.lacks(name),
-            handed_in=student.handed_in or person.handed_in,
-            folder=student.folder if person.attempts else submissions / (person.folder or person.name),
-        )  # fmt: skip
+    others = _other_assignments(submissions, [each.folder for each in everybody.values() if each.folder], assignment)
+    classes = [EarlierClass(folder, people(folder, register), everybody.values()) for folder in before]
+    return everybody, others, classes, given_to_all(submissions, everybody.values())
 
 
 def _other_assignments(submissions: Path, names: list[str], assignment: str) -> set[str]:
@@ -136,20 +167,26 @@ class EarlierClass:
 
 
 def _last_attempt(
-    submissions: Path, person: Person, assignment: str, others: Collection[str], every: bool
+    submissions: Path, person: Person, assignment: str, others: Collection[str], count: int
 ) -> Student:  # fmt: skip
-    """A student's last attempt; with `every` one, the others as well."""
+    """A student's last attempts, so many of them."""
     attempts = person.attempts or [Attempt(person.folder, person.files, person.handed_in)]
     read = []
-    for attempt in attempts if every else attempts[-1:]:
+    for attempt in attempts[-count:]:
         if attempt.files:
-            one = _from_download(submissions, person, attempt.files, assignment)
+            student = _from_download(submissions, person, attempt.files, assignment)
         else:
-            one = _from_folder(submissions, person, attempt.folder, assignment, others)
-        read.append(dataclasses.replace(one, handed_in=attempt.handed_in))
+            student = _from_folder(submissions, person, attempt.folder, assignment, others)
+        read.append(dataclasses.replace(student, handed_in=attempt.handed_in))
+    submission = read[-1].submission
     for attempt in attempts[: -len(read)]:
-        named = [f"{attempt.folder.rpartition('/')[2]}/"] if attempt.folder else list(attempt.files.values())
-        read[-1].submission.files |= dict.fromkeys(map(readable, named), _("an earlier attempt: the last counts"))
+        for name in [f"{attempt.folder.rpartition('/')[2]}/"] if attempt.folder else attempt.files.values():
+            if count == 1:
+                submission.files[readable(name)] = _("an earlier attempt: the last counts")
+            else:
+                sentence = _("an earlier attempt: the last {count} are graded", count=count)
+                submission.leave(readable(name), sentence)
+    cut(submission)
     return dataclasses.replace(read[-1], before=tuple(read[:-1]))
 
 
@@ -192,7 +229,7 @@ def _with_unpacked(handed_in: Submission, archives: Mapping[str, Path], assignme
         if not _without_answer(handed_in) or not shown.lower().endswith(".zip") or shown not in handed_in.unread:
             continue
         try:
-            with unpacked(archive) as folder:
+            with unpacked(archive, shown) as folder:
                 inside = read(step_folder(folder, assignment))
                 _note_beside(inside, folder, step_folder(folder, assignment), ())
         except (NotUnpacked, NoSubmission, OSError) as problem:

@@ -27,12 +27,13 @@ class NotUnpacked(Exception):
 
 
 @contextmanager
-def unpacked(archive: Path) -> Iterator[Path]:
-    """A folder with what an archive holds, until it has been read. Links and devices are left out. Raises
-    NotUnpacked."""
+def unpacked(archive: Path, shown: str) -> Iterator[Path]:
+    """A folder with what an archive holds, called as messages call the archive, until it has been read. Links and
+    devices are left out. Raises NotUnpacked."""
     with tempfile.TemporaryDirectory(prefix="unpacked-") as name:
-        folder = Path(name)
+        folder = Path(name) / Path(shown).name
         try:
+            folder.mkdir()
             if archive.is_symlink() or not archive.is_file():
                 raise NotUnpacked(_("it is a link"))
             with zipfile.ZipFile(archive) as packed:

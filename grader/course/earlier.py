@@ -24,6 +24,12 @@ def add_siblings(submission: Submission, folder: Path) -> None:
             submission.add_earlier(read(other), readable(other.name))
 
 
+def with_siblings(submission: Submission, folder: Path) -> Submission:
+    """The submission, with those steps added."""
+    add_siblings(submission, folder)
+    return submission
+
+
 def _siblings(folder: Path) -> Iterator[Path]:
     """The folders beside this one, the one that counts most last; links are not followed."""
     with os.scandir(folder.parent) as listing:

@@ -24,7 +24,7 @@ from grader.base.paths import SOLUTIONS, step_folder
 from grader.course import formulas, stubs
 
 HINTS_HEADING = re.compile(r"^##\s+(?:Hints|힌트)\s*$", re.MULTILINE)
-PICTURE = re.compile(r"^!\[[^\]]+\]\(picture:\w+\)\n+", re.MULTILINE)  # a line that a page draws
+PICTURE = re.compile(r"^!\[[^\]\n]++\]\(picture:\w+\)\n+", re.MULTILINE)  # a line that a page draws
 NUMBERED = re.compile(r"^\d+\.\s+", re.MULTILINE)
 REMEMBERED = Path(".kit") / "hints.json"
 BACKUPS = ".backup"

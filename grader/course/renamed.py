@@ -13,9 +13,7 @@ from grader.course.answer_cells import defined
 
 # Suffixes added to a name that is taken: step02_softmax-1, step03_attention (1), step04_causal_mask - Copy, … Prefixes
 # are added by platforms: jdoe_LATE_123_456_step02_softmax-1.
-ADDED = re.compile(
-    r"(?:[ _-]*(?:\(\d{1,3}\)|[ _-]\d{1,3}|copy|final|new|old|v\d|복사본|사본|최종)|[ _-]+)*", re.IGNORECASE
-)
+ADDED = re.compile(r"(?:[ _-]|\(\d{1,3}\)|(?<=[ _-])\d{1,3}+|copy|final|new|old|v\d|복사본|사본|최종)*+", re.IGNORECASE)
 
 
 def step_meant(stem: str, steps: Iterable[str]) -> str | None:
@@ -44,8 +42,9 @@ def by_step(names: Iterable[str], steps: Iterable[str]) -> dict[str, list[str]]:
 
 
 TEXT = re.compile(r"[^.]+|.+\.(txt|text|md|py|py3|pyw)|.+\.(py|ipynb)\.\w+", re.IGNORECASE)  # what may hold Python
-FROM = re.compile(r"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)", re.MULTILINE)
-IMPORT = re.compile(r"^[ \t]*import[ \t]+([^\n#]+)|import_module\(\s*[\"']([\w.]+)", re.MULTILINE)
+FROM = re.compile(r"^[ \t]*+from[ \t]++([.\w]++)[ \t]++import[ \t]++(\(?)", re.MULTILINE)
+IMPORT = re.compile(r"^[ \t]*+import[ \t]++([^\n#]+)|import_module\(\s*+[\"']([\w.]+)", re.MULTILINE)
+WORD = re.compile(r"\w+")
 PACKAGES = (".", "exercises")  # what stands for the submission itself
 
 
@@ -63,9 +62,16 @@ def own_stem(name: str) -> str:
 @lru_cache(512)
 def imported(source: str) -> frozenset[str]:
     """The modules that a text imports, by the last part of their names; it need not be valid Python."""
-    stems = set()
-    for module, names in FROM.findall(source):
-        stems |= set(re.findall(r"\w+", names)) if module in PACKAGES else {module.rpartition(".")[2]}
+    stems, end = set(), 0
+    last = source.rfind(")")
+    while statement := FROM.search(source, end):
+        # Each text is looked at once: a parenthesis that is never closed would otherwise be looked for at each import.
+        end = statement.end()
+        close = ")" if statement[2] and end < last else "\n"
+        stop = source.find(close, end)
+        names = source[end : stop if stop >= 0 else None]
+        end += len(names)
+        stems |= set(WORD.findall(names)) if statement[1] in PACKAGES else {statement[1].rpartition(".")[2]}
     for modules in IMPORT.findall(source):
         stems |= {part.split()[0].rpartition(".")[2] for part in "".join(modules).split(",") if part.split()}
     return frozenset(stems)

@@ -19,7 +19,7 @@ from grader.course.choice import CORE, TEXTS
 from grader.course.stubs import is_untouched
 
 STEP_IMPORT = re.compile(
-    r"^\s*from (?:solutions\.\w+|exercises)\.(step\d{2}_\w+)(?:\.reference)? import\b", re.MULTILINE
+    r"^[ \t]*+from (?:solutions\.\w+|exercises)\.(step\d{2}_\w+)(?:\.reference)? import\b", re.MULTILINE
 )
 FALLBACK = "en"
 

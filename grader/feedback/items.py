@@ -20,7 +20,7 @@ from grader.feedback.exports import harmless
 
 ENOUGH = 5  # who began a step, for a share or a correlation to say anything
 LOW = 0.1  # discrimination below which a check hardly tells strong work from weak
-FILE = re.compile(r"\bat line \d+ of \S.*?\.py|\S+/step\d\d_\w+\.py(?::\d+)?|\bline \d+\b")
+FILE = re.compile(r"\bat line \d+ of \S.{0,200}?\.py|(?<!\S)\S+/step\d\d_\w+\.py(?::\d+)?|\bline \d+\b")
 ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
 

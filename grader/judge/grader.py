@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import secrets
 import selectors
@@ -82,15 +83,16 @@ class Grader:
     """Judges kept warm: torch imported once, checks collected once, any number of submissions graded.
 
     `judges` work on one submission in parallel. They come from a `source`, which other graders may share and whose
-    owner closes it; by default the grader starts its own, as `launcher.start` does. Use it as a context manager, or
-    `close` it.
+    owner closes it; by default the grader starts its own, as `launcher.start` does. `plain`: nothing is done to be
+    fast, with the same verdicts: each step gets a process of its own. Use it as a context manager, or `close` it.
     """
 
     def __init__(
         self, judges: int | None = None, limits: Limits | None = None, *,
-        source: Judges | None = None, fork: bool | None = None,
+        source: Judges | None = None, fork: bool | None = None, plain: bool = False,
     ) -> None:  # fmt: skip
         require_fitting_tapes()
+        self._plain, self._runs = plain, itertools.count(1)
         self.limits = limits or Limits()
         self._count = judges or max(1, min(2, os.cpu_count() or 1))
         self._source, self._shared = source or start(fork=fork), source is not None
@@ -113,8 +115,12 @@ class Grader:
         everything = choice.step_names()
         wanted = steps or choice.by_default(submission.sources, submission.problems)
         sources, earlier = follow_through.with_earlier(submission, wanted)
-        request = msgspec.structs.replace(self._request(submission, device, seed), sources=sources)
-        graded, finished = self._graded(request, wanted, everything, on_step)
+        run = 0 if self._plain else next(self._runs)
+        request = msgspec.structs.replace(self._request(submission, device, seed), sources=sources, run=run)
+        try:
+            graded, finished = self._graded(request, wanted, everything, on_step)
+        finally:
+            self._end_run(request)
         results = [
             follow_through.note_earlier(graded[name].result, sources, earlier) for name in everything if name in wanted
         ]
@@ -153,6 +159,12 @@ class Grader:
         rest = [name for name in wanted if graded[name].undiagnosed]
         again = self._run(request, rest, on_step)[0] if rest else {}
         return graded | {name: each for name, each in again.items() if each.result.status != "error"}, finished
+
+    def _end_run(self, request: GradeRequest) -> None:
+        """Has the judges end what waits for another step of this submission."""
+        for judge in self._judges if request.run else ():
+            with contextlib.suppress(OSError):  # it has died
+                judge.send(msgspec.structs.replace(request, sources={}, is_over=True))
 
     def _follow_through(self, request: GradeRequest, graded: dict[str, StepGraded], wanted: list[str]) -> None:
         """Has each step that imports a wrong or absent one graded again, with references in place of those."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from grader.base.paths import STEP_NAME
 from grader.base.syntax import tree_of
@@ -63,10 +64,15 @@ class Outline:
             self._made_of[name] |= spoken
 
 
+@lru_cache(256)  # the same files are asked for with each step
+def _outline(source: str) -> Outline:
+    return Outline(source)
+
+
 def imported_names(step: str, sources: Sources, of: str = ALL) -> dict[str, set[str]]:
     """What the file of a step takes from other steps, itself or through what it takes: the names by step, with ALL
     where a whole module is imported. `of`: only what is taken for this name of it."""
-    outlines = {step: Outline(sources[step][1])} if step in sources else {}
+    outlines = {step: _outline(sources[step][1])} if step in sources else {}
     names: set[Name] = set()
     waiting: list[Name] = [(step, of)]
     while waiting:
@@ -76,7 +82,7 @@ def imported_names(step: str, sources: Sources, of: str = ALL) -> dict[str, set[
         names.add((module, name))
         if module not in sources:
             continue
-        outline = outlines.get(module) or outlines.setdefault(module, Outline(sources[module][1]))
+        outline = outlines.get(module) or outlines.setdefault(module, _outline(sources[module][1]))
         own, others = outline.needs(name)
         waiting += [(module, each) for each in own]
         waiting += [other for other in others if other[0] in sources or STEP_NAME.fullmatch(other[0])]

@@ -33,6 +33,8 @@ class GradeRequest(msgspec.Struct):
     references: dict[str, list[str]] = {}
     reproduce: bool = False
     in_order: bool = False
+    run: int = 0  # the number of the submission's run in which its steps may share a worker; 0: none may
+    is_over: bool = False  # this run is, and nothing is answered
     prepare: bool = False  # nothing is graded: the reference answers what the checks will ask under this seed
 
 

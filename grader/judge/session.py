@@ -6,17 +6,22 @@ import itertools
 import time
 
 from grader.base import language
+from grader.base.limited import limit
 from grader.base.limits import Limits
 from grader.calls import devices as known_devices
 from grader.checks.backends import LocalBackend
 from grader.checks.trial import run_check
 from grader.judge.fork_memory import HeapTrimmer
 from grader.judge.messages import Channel, Finished, GradeRequest, Ready, StepGraded, Unmet
+from grader.judge.shared_worker import SharedWorker
 from grader.judge.step_run import Answers, StepRun, limits_on, without_running
 from grader.oracle.cache import Remembered
 from grader.oracle.live import Solution, solutions
 from grader.sandbox.cpus import pinned_to_one_cpu
 from grader.sandbox.process import Launcher
+
+# Of a judge's own for one request, whatever was handed in: it compares, draws and parses, and then ends.
+SECONDS, MEMORY = 900, 8 << 30
 
 
 class Session:
@@ -27,11 +32,15 @@ class Session:
         self._steps = {step.name: step for step in solutions()}
         self._answers: dict[str, Answers] = {}
         self._heap = HeapTrimmer()
+        self._shared = SharedWorker()
 
     def serve(self) -> None:
         """Answers one request after another."""
         self.channel.send(Ready())
         for request in self.channel:
+            self._shared.belongs_to(request.run)
+            if request.is_over:
+                continue
             with language.use(request.language):
                 self._answer(request)
 
@@ -50,6 +59,7 @@ class Session:
             self._prepare(request, ran)
             self.channel.send(Finished(devices, [], "live"))
             return
+        limit(int(SECONDS * request.limits.patience), MEMORY if ran == ["cpu"] else 0)
         self.launcher.begin_run()
         with pinned_to_one_cpu(self.cpu_claims):
             for name in request.steps:
@@ -81,7 +91,8 @@ class Session:
         start = time.perf_counter()
         graded = without_running(step, devices, request)
         if graded is None:
-            graded = StepRun(step, request, self.launcher, self._answers_of(step, request.seed)).graded(devices)
+            answers = self._answers_of(step, request.seed)
+            graded = StepRun(step, request, self.launcher, answers, self._shared).graded(devices)
             graded.result.seconds = round(time.perf_counter() - start, 4)
         return graded
 

@@ -28,6 +28,7 @@ from grader.judge import quiet, small_cases
 from grader.judge.follow_through import with_stock
 from grader.judge.imported_names import imported_steps
 from grader.judge.messages import GradeRequest, StepGraded
+from grader.judge.shared_worker import SharedWorker
 from grader.judge.worker_backend import WorkerBackend
 from grader.oracle.diagnostician import Diagnostician, explained, name_of, nudge_of
 from grader.oracle.live import Solution
@@ -74,8 +75,11 @@ def limits_on(device: str, limits: Limits) -> Limits:
 class StepRun:
     """Runs the checks of one step on each device and collects the results."""
 
-    def __init__(self, step: Solution, request: GradeRequest, launcher: Launcher, answers: Answers) -> None:
-        self._step, self._launcher, self._answers = step, launcher, answers
+    def __init__(
+        self, step: Solution, request: GradeRequest, launcher: Launcher, answers: Answers,
+        shared: SharedWorker | None = None,
+    ) -> None:  # fmt: skip
+        self._step, self._launcher, self._answers, self._shared = step, launcher, answers, shared
         self._limits = request.limits.of_step(step.deadline)
         self._request = request
         self._undiagnosed = False
@@ -135,7 +139,7 @@ class StepRun:
     def _run_on(self, device: str, devices: int) -> None:
         kernels = any(name.startswith("triton") for name in self._step.required)
         limits = limits_on(device, self._limits)
-        student = WorkerBackend(self._launcher, self._load, limits, runs_kernels=kernels)
+        student = WorkerBackend(self._launcher, self._load, limits, runs_kernels=kernels, shared=self._shared)
         try:
             run = DeviceRun(self._step, student, self._answers, device, shows_values=not self._load.public)
             results = run.results(devices)
@@ -154,6 +158,8 @@ class StepRun:
             self._results += results
             self._imported.update(student.imported)
             self._odd |= student.odd
+            if all(result.status == "pass" for result in results):
+                student.hand_on()
         finally:
             student.close()
 

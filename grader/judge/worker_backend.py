@@ -14,6 +14,7 @@ from grader.calls.codec import decode_outcome, encode_call, encode_load
 from grader.calls.framing import BadMessage
 from grader.checks.learner_errors import NOT_PERMITTED, learners_error
 from grader.checks.trial import ours_failed
+from grader.judge.shared_worker import SharedWorker
 from grader.sandbox.process import Launcher, NoAnswer, Worker
 
 # How a process ends that has written where it should not: at once, or when its memory is next looked after.
@@ -28,8 +29,12 @@ class WorkerBackend:
     A public name whose call hung or died is not called again: its further checks fail at once, for the same reason.
     """
 
-    def __init__(self, launcher: Launcher, load: Load, limits: Limits, *, runs_kernels: bool = False) -> None:
+    def __init__(
+        self, launcher: Launcher, load: Load, limits: Limits, *, runs_kernels: bool = False,
+        shared: SharedWorker | None = None,
+    ) -> None:  # fmt: skip
         self._launcher, self._load, self._limits, self._runs_kernels = launcher, load, limits, runs_kernels
+        self._shared = shared or SharedWorker()
         self._worker: Worker | None = None
         self._started = 0
         self._seconds = 0.0
@@ -82,6 +87,12 @@ class WorkerBackend:
             self._end()
         self._lost.clear()
 
+    def hand_on(self) -> None:
+        """Leaves the worker to the next step of the submission, where it can take that: every check has passed."""
+        clean = self._worker is not None and self._started == 1 and not self._lost and not self.odd
+        if clean and self._worker and self._shared.keep(self._worker, self._launcher, self._load, self._limits):
+            self._worker = None
+
     def _start(self) -> Worker:
         if "" in self._lost:  # the file itself can't be imported
             raise self._lost[""]
@@ -90,7 +101,8 @@ class WorkerBackend:
                 _("The code ended its own process {count} times and is not run again.", count=MAX_WORKERS)
             )
         try:
-            worker = self._worker = Worker(self._launcher.launch(self._limits))
+            shared = self._shared.take(self._launcher, self._load, self._limits) if not self._started else None
+            worker = self._worker = shared or Worker(self._launcher.launch(self._limits))
         except Exception as error:  # no learner's code has run yet
             raise CheckFailed(
                 _("The grader could not start a process for the code: {error}", error=error), "error"

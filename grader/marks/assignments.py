@@ -24,7 +24,7 @@ STAND_INS = ("reference", "own")
 TOP = ("title", "timezone", "contact", "late_days", "assignments", "extensions", "accommodations", "excused")
 OF_AN_ASSIGNMENT = (
     "title", "steps", "tracks", "extra", "electives", "weights", "opens", "due", "grace", "late", "stand_ins", "weight",
-    "attempts",
+    "attempts", "attempts_at_most",
 )  # fmt: skip
 ATTEMPTS = ("last", "best")
 OF_ELECTIVES = ("count", "steps", "points")
@@ -93,7 +93,7 @@ class Assignment:
 
     `per_day` is the share of the points that each begun day costs, `at_most` all days together. `weight` is what the
     assignment counts in the term. `stand_ins`: what takes the place of an earlier step that is not part of it.
-    `attempts`: which of several counts, the last or the best.
+    `attempts`: which of several counts, the last or the best, of so many `attempts_at_most`, the last ones.
     """
 
     name: str
@@ -109,6 +109,7 @@ class Assignment:
     stand_ins: str = "reference"
     weight: float = 1.0
     attempts: str = ATTEMPTS[0]
+    attempts_at_most: int = 10
     electives: Electives = Electives()
 
     @property
@@ -258,6 +259,7 @@ class _Reader:
             name=name, title=self.text(table, "title", place, name),
             steps=tuple(step for step in steps if step not in {*extra, *electives.steps}), extra=tuple(extra),
             electives=electives, attempts=self.choice(table, "attempts", place, ATTEMPTS),
+            attempts_at_most=max(1, int(self.number(table, "attempts_at_most", place, 10.0, 1000.0))),
             weights=self.weights(table, {*steps, *extra} - {*electives.steps}, place), opens=opens, due=due,
             grace=self.duration(table, "grace", place),
             per_day=self.number(late, "per_day", f"{place}.late", 0.0, 100.0) / 100,

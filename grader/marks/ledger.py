@@ -16,6 +16,7 @@ import msgspec
 
 from grader.base import files
 from grader.base.language import gettext as _
+from grader.base.limited import OverBudget
 from grader.base.results import AssignmentMark, Graded, MarkChange, Report, StepResult
 from grader.course import steps as course
 from grader.course import submissions
@@ -51,6 +52,7 @@ class Ledger:
     kit: str = ""
     facts: dict[str, Facts] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
+    read: Callable[[Path], Submission] = submissions.read
 
     @cached_property
     def when(self) -> str:
@@ -72,8 +74,8 @@ class Ledger:
         if self.marking.assignment.stand_ins != "own":
             handed_in.earlier.clear()
         if not folder.is_symlink():
-            with contextlib.suppress(OSError):  # what is wrong with a folder is said where it is read
-                with_own_earlier(handed_in, folder, self.marking)
+            with contextlib.suppress(OSError, OverBudget):  # what is wrong with a folder is said where it is read
+                with_own_earlier(handed_in, folder, self.marking, self.read)
                 if not told and marks.is_nbgraders(folder / name):
                     told, said_by = marks.stamp(folder / name), "nbgrader"
         try:
@@ -138,7 +140,9 @@ def digests(submission: Submission) -> dict[str, str]:
     return {name: marks.digest(source) for name, (_file, source) in submission.sources.items()}
 
 
-def with_own_earlier(submission: Submission, folder: Path, marking: Marking) -> None:
+def with_own_earlier(
+    submission: Submission, folder: Path, marking: Marking, read: Callable[[Path], Submission] = submissions.read
+) -> None:  # fmt: skip
     """Adds what the student handed in with earlier assignments, which lie beside this one in their folder.
 
     Only where the assignment says `stand_ins = "own"`; where two hold a step, the later one counts.
@@ -148,7 +152,7 @@ def with_own_earlier(submission: Submission, folder: Path, marking: Marking) -> 
     for earlier in marking.term.before(marking.assignment.name):
         place = folder / earlier.name
         if place.is_dir() and not place.is_symlink():
-            submission.add_earlier(submissions.read(place), earlier.title)
+            submission.add_earlier(read(place), earlier.title)
 
 
 def marks_csv(students: Iterable[tuple[str, AssignmentMark | None]], clean: Callable[[str], str] = str) -> str:

@@ -36,7 +36,6 @@ COLUMNS: dict[str, Sequence[str]] = {
     "excused": ("excused", "면제"),
     "group": ("group", "team", "모둠명", "조"),
 }  # fmt: skip
-OF_CANVAS = re.compile(r"(?P<title>.+) \((?P<id>\d+)\)", re.DOTALL)  # a column for an assignment
 NOBODYS = ("points possible", "student, test", "test student", "student, test (read only)")  # rows of Canvas's own
 SPACES = re.compile(r"[;,|]")
 
@@ -69,6 +68,9 @@ class Register:
     columns: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
 
+    def __hash__(self) -> int:  # of what is compared: what was read with one is kept for an equal one
+        return hash((tuple(self.people.values()), tuple(self.groups.items()), self.columns, self.order))
+
     @property
     def roll(self) -> Roll:
         """By which name or login each is known."""
@@ -86,8 +88,7 @@ class Register:
         """The column that Canvas has for an assignment, so that its import makes no new one; the name where it has
         none."""
         for column in self.columns:
-            match = OF_CANVAS.fullmatch(column)
-            if match and look(match["title"]) in (look(assignment), look(title)):
+            if look(column.rpartition(" (")[0]) in (look(assignment), look(title)):
                 return column
         return assignment
 
@@ -111,11 +112,17 @@ def read(folder: Path, local: tzinfo = UTC, roster: Path | None = None, assignme
     return Register(people, groups, columns, tuple(people))
 
 
+def _is_canvas_column(name: str) -> bool:
+    """Whether Canvas has the column for an assignment: `Scores (4711)`."""
+    title, _bracket, number = name.rpartition(" (")
+    return bool(title) and number[-1:] == ")" and number[:-1].isdecimal()
+
+
 def _people(file: Path, text: str, local: tzinfo) -> tuple[dict[str, Enrolled], tuple[str, ...]]:
     people: dict[str, Enrolled] = {}
     columns = tuple[str, ...]()
     for line, row in _rows(file, text):
-        columns = tuple(filter(OF_CANVAS.fullmatch, row))
+        columns = tuple(filter(_is_canvas_column, row))
         entry = _entry(file, line, row, local)
         if entry is None:
             continue

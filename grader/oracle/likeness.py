@@ -31,7 +31,7 @@ DIMENSIONS = re.compile(
 )
 # What the responder says about a tensor on another device: where it was made is the mistake, and not which op met it
 # first, or with how many leading dimensions of size 1.
-STRAY = re.compile(r"(on the same device, but )\w+ (got one on meta and one of shape \()(?:1, )*([\d, ]*?),?\)")
+STRAY = re.compile(r"(on the same device, but )\w+ (got one on meta and one of shape \()(?:1, )*+([\d, ]*?),?\)")
 VARIABLE = re.compile(r"(variable) '\w+'")  # everybody calls theirs something else
 
 

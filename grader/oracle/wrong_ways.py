@@ -27,7 +27,8 @@ from grader.base.mistakes import Unreadable, Way
 from grader.base.paths import shown
 from grader.checks.catalogue import Misconception, paired
 
-OWN = re.compile(r"^### BEGIN SOLUTION$.*?^### END SOLUTION$", re.MULTILINE | re.DOTALL)  # regions that no stub has
+# Regions that no stub has.
+OWN = re.compile(r"^### BEGIN SOLUTION$(?:\n(?!### (?:BEGIN|END) SOLUTION$)[^\n]*+)*+\n### END SOLUTION$", re.MULTILINE)
 AT_HAND = {"math": math, "torch": torch, "nn": nn, "F": functional, "Tensor": Tensor}  # what a block need not import
 
 

@@ -15,7 +15,7 @@ from grader.report.page import environment, formatted
 from grader.report.pictures import Bars, Matrices, Picture, Sheet, Slider, Still, Stream, WeightedSum, drawn
 from grader.report.svg import on_white
 
-PLACE = re.compile(r"^!\[(?P<caption>[^\]]+)\]\(picture:(?P<name>\w+)\)\n", re.MULTILINE)
+PLACE = re.compile(r"^!\[(?P<caption>[^\]\n]++)\]\(picture:(?P<name>\w+)\)\n", re.MULTILINE)
 
 # A picture in characters right above the place of a drawn one.
 IN_CHARACTERS = re.compile(r"^```\n(?:(?!```).*\n)*```\n\s*\Z", re.MULTILINE)

@@ -28,8 +28,8 @@ from grader.base.results import (
 )  # fmt: skip
 
 CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f]|{OBEYED.pattern}")
-COMMAND = re.compile(r"^(\s*)(::|##\[)", re.MULTILINE)  # a runner of workflows obeys it
-OURS = re.compile(r"^(\s*)(?=[✓✗◷↷])", re.MULTILINE)  # what a line of the grader's own begins with
+COMMAND = re.compile(r"^([^\S\n]*+)(::|##\[)", re.MULTILINE)  # a runner of workflows obeys it
+OURS = re.compile(r"^([^\S\n]*+)(?=[✓✗◷↷])", re.MULTILINE)  # what a line of the grader's own begins with
 LABEL = re.compile(r"^(\S+)( {2,})(?=\S)")
 OUTPUT_LINES = 10
 TABLE_COLUMNS = 4  # of a matrix whose numbers are shown next to the expected ones, within 80 columns

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from grader.base.limits import Limits
 from grader.sandbox import kernel, namespaces
-from grader.sandbox.process import LAYERS_EVERYWHERE
+from grader.sandbox.process import LAYERS_EVERYWHERE, SLACK_SECONDS
 
 
 def restrict(
@@ -64,7 +64,7 @@ def _limit_resources(limits: Limits) -> None:
     except ImportError:  # Windows has none; deadlines still hold
         return
     bounds = {
-        resource.RLIMIT_CPU: int(limits.step_seconds) + 5,
+        resource.RLIMIT_CPU: int(limits.step_seconds) + SLACK_SECONDS,
         resource.RLIMIT_FSIZE: limits.file_size,
         resource.RLIMIT_NOFILE: 1024 if limits.accelerator else limits.open_files,  # a GPU driver opens many
         resource.RLIMIT_CORE: 0,

@@ -18,9 +18,18 @@ from grader.calls.framing import BadMessage
 from grader.sandbox import scratch
 from grader.sandbox.commands import Command, Reply
 from grader.sandbox.cpus import allowed
-from grader.sandbox.process import FAULTS_KEPT, LAYERS_EVERYWHERE, Launcher, Process, SandboxError, TooMuchWritten
+from grader.sandbox.process import (
+    FAULTS_KEPT,
+    LAYERS_EVERYWHERE,
+    Launcher,
+    Process,
+    SandboxError,
+    TooMuchWritten,
+    Used,
+)
 
 GRACE = 2  # times the seconds of a call: how far a deadline is extended while the worker waits for a CPU
+PAGE = os.sysconf("SC_PAGE_SIZE")
 LOOK_EVERY = 0.25  # seconds between two checks of how much a worker has written
 
 
@@ -115,10 +124,11 @@ class ForkedProcess:
         self._unread = bytearray()
         self._said = ""
         self._looked = time.monotonic()
-        self._grace = 0.0
+        self._grace = self._starved_before = 0.0
+        self.layers: tuple[str, ...] = ()
         self._allowed = limits.call_seconds
         self._over: int | None = None
-        self._closed = False
+        self._closed = self._rests = False
         self._handle = _handle_of(pid)
         channel.setblocking(False)
         os.set_blocking(output, False)
@@ -132,6 +142,9 @@ class ForkedProcess:
             if self._unread or self._channel.recv(1, socket.MSG_PEEK):
                 raise BadMessage("more answers than calls")
             raise EOFError
+        if self._rests and self._handle is not None:
+            signal.pidfd_send_signal(self._handle, signal.SIGCONT)
+            self._rests = False
         self._signal(signal.SIGCONT)
         rest = memoryview(data)
         while rest:
@@ -161,6 +174,29 @@ class ForkedProcess:
         size the kernel keeps, it goes on: stopping it would only make grading slower."""
         self._signal(signal.SIGSTOP)
 
+    def used(self) -> Used | None:
+        """What it has used so far."""
+        try:
+            ran, _waited, _times = self._schedule()
+            pages = int(Path(f"/proc/{self._pid}/statm").read_text(encoding="ascii").split()[0])
+        except (OSError, ValueError, IndexError):  # not every kernel records it
+            return None
+        return Used(ran / 1e9, pages * PAGE)
+
+    def rest(self) -> None:
+        """Stops it until the next `send`."""
+        if self._handle is None:
+            raise OSError("it can't be stopped")
+        signal.pidfd_send_signal(self._handle, signal.SIGSTOP)
+        self._rests = True
+
+    def resume(self) -> None:
+        """Pins it anew, and drops what it was granted for another step's waiting."""
+        if numbers := allowed():
+            os.sched_setaffinity(self._pid, numbers)
+        self._grace, self._starved_before = 0.0, 0.0
+        self._starved_before = self._starved()
+
     def _signal(self, number: signal.Signals) -> None:
         if self._handle is not None and self._folder:
             with contextlib.suppress(OSError):  # it has ended
@@ -178,10 +214,14 @@ class ForkedProcess:
 
     def _starved(self) -> float:
         try:
-            _ran, waited, _times = Path(f"/proc/{self._pid}/schedstat").read_text(encoding="ascii").split()
+            _ran, waited, _times = self._schedule()
         except (OSError, ValueError):  # not every kernel records it
             return 0.0
-        return int(waited) / 1e9
+        return waited / 1e9 - self._starved_before
+
+    def _schedule(self) -> list[int]:
+        text = Path(f"/proc/{self._pid}/schedstat").read_text(encoding="ascii")
+        return [int(number) for number in text.split()]
 
     def _wait(self, deadline: float, writing: bool = False) -> None:
         left = self._left(deadline)

@@ -39,12 +39,19 @@ class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.references = _sealed({name: sources.pop(name) for name in public}, public) if public else {}
         self.sources: Mapping[str, tuple[str, str]] = sources
         self.asked: dict[str, bool] = {}  # and whether that was reported
+        self._loaded_before = frozenset(sys.modules)
 
     def newly_asked(self) -> list[str]:
         """The steps that imports have asked for since this was called last."""
         names = [name for name, reported in self.asked.items() if not reported]
         self.asked.update(dict.fromkeys(names, True))
         return names
+
+    def forget(self) -> None:
+        """Takes the modules of the submission out of this process."""
+        own = (name for name in sys.modules if name.partition(".")[0] == PACKAGE or name in self.sources)
+        for name in [name for name in own if name not in self._loaded_before]:
+            del sys.modules[name]
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None

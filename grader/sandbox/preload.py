@@ -23,7 +23,10 @@ NOT_BELOW_PYTHON = (
     "convolution", "convolution_backward", "cummax", "cummin", "linspace", "logcumsumexp", "logspace",
     "masked_scatter_backward",
 )  # fmt: skip
-OURS_ON_META = ("relu", "native_layer_norm")  # what torch has for them runs half a millisecond of Python
+OURS_ON_META = (
+    "relu", "native_layer_norm",  # what torch has for them runs half a millisecond of Python
+    "_local_scalar_dense", "nonzero",  # what torch has for them refuses
+)  # fmt: skip
 
 
 def load_torch() -> None:
@@ -166,6 +169,8 @@ def meta_below_python() -> None:
     from torch import _meta_registrations as registered
     from torch._decomp import global_decomposition_table
 
+    from grader.calls import reads
+
     registered._meta_lib_dont_use_me_use_register_meta._destroy()
     library = registered._meta_lib_dont_use_me_use_register_meta = torch.library.Library("aten", "IMPL", "Meta")
     for kind in ("meta", "post_autograd", "pre_autograd"):
@@ -173,6 +178,8 @@ def meta_below_python() -> None:
             if isinstance(op, torch._ops.OpOverload) and op.namespace == "aten" and not _has_meta(op):
                 with contextlib.suppress(RuntimeError):  # in torch 2.6 some are registered a second time: they stay
                     library.impl(op, function)
+    library.impl(torch.ops.aten._local_scalar_dense.default, reads.item_on_meta)
+    library.impl(torch.ops.aten.nonzero.default, reads.nonzero_on_meta)
     library.impl(torch.ops.aten.relu.default, _relu_on_meta)
     library.impl(torch.ops.aten.native_layer_norm.default, _layer_norm_on_meta)
 

@@ -10,16 +10,20 @@ import os
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
 
 from grader.base.limits import Limits
-from grader.calls.framing import PREFIX, BadMessage, frame, frame_sizes
+from grader.calls.framing import NEXT_STEP, PREFIX, BadMessage, frame, frame_sizes
 
 FAULT_LINE = re.compile(r'File "([^"\n]{1,200})", line (\d{1,7}) in ([\w<>.]{1,100})')
 FAULTS_KEPT = 16 << 10
 LAYERS_EVERYWHERE = ("process", "limits")
+SLACK_SECONDS = 5  # of a processor, which the kernel grants a process beyond the seconds of a step
+SLACK_SHARE = 32  # of its memory: one part may be in use when a step takes a process over
+RENEWAL_SECONDS = 5.0  # to leave a step and look at what is left of it
 SET_UP_SECONDS = 60.0  # to start a worker: never counted against a learner's code
 
 
@@ -44,8 +48,18 @@ class TooMuchWritten(Exception):
     """A worker has used up its disk quota."""
 
 
+@dataclass(frozen=True)
+class Used:
+    """Processor seconds, and the bytes of its address space."""
+
+    seconds: float
+    space: int
+
+
 class Process(Protocol):
     """A started worker, however it was started."""
+
+    layers: tuple[str, ...]  # in force for it
 
     def send(self, data: bytes, deadline: float) -> None:
         """Sends all of `data`.
@@ -75,6 +89,15 @@ class Process(Protocol):
     def dismiss(self) -> None:
         """Like `kill`, without waiting."""
 
+    def used(self) -> Used | None:
+        """What it has used so far; None where the system doesn't tell, or it has ended."""
+
+    def rest(self) -> None:
+        """Stops it until the next `send`, wherever its files are: another step may follow."""
+
+    def resume(self) -> None:
+        """Starts a step as a new process does: pinned as this process is, with nothing printed."""
+
     def ended(self) -> int | None:
         """Waits for a process whose channel has closed. Returns its wait status, None when unknown."""
 
@@ -102,7 +125,12 @@ class Launcher:
         return tuple(name for name in self.promised(limits) if all(name in layers for layers in self._had))
 
     def _note(self, process: Process) -> None:
-        self._had.append((*LAYERS_EVERYWHERE, *await_set_up(process)))
+        process.layers = (*LAYERS_EVERYWHERE, *await_set_up(process))
+        self._had.append(process.layers)
+
+    def note_again(self, process: Process) -> None:
+        """Counts a worker that takes another step among those of this run."""
+        self._had.append(process.layers)
 
 
 class Worker:
@@ -110,6 +138,24 @@ class Worker:
 
     def __init__(self, process: Process) -> None:
         self.process = process
+        self._at_first = process.used()
+
+    def can_go_on(self, limits: Limits) -> bool:
+        """Whether a step that it takes over has the time and the memory of a new process: no limit of its process is
+        reached sooner than those of the step."""
+        now = self.process.used()
+        if now is None or self._at_first is None:
+            return False
+        return now.seconds < SLACK_SECONDS and now.space - self._at_first.space < limits.memory // SLACK_SHARE
+
+    def renewed(self) -> bool:
+        """Has it leave its step. Returns whether nothing of that step is left that would reach the next one."""
+        try:
+            self.process.resume()
+            header, _payload = self.exchange(frame(*NEXT_STEP), RENEWAL_SECONDS)
+            return msgspec.msgpack.decode(header, type=bool) and not self.process.printed()
+        except (NoAnswer, BadMessage, OSError, msgspec.MsgspecError):
+            return False
 
     def exchange(self, data: bytes, seconds: float) -> tuple[bytes, bytes]:
         """Sends a frame and waits for the answer's header and payload.

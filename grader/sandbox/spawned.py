@@ -53,6 +53,7 @@ class SpawnedProcess:
     def __init__(self, root: str, limits: Limits) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="kit-", ignore_cleanup_errors=True)
         self._limits = limits
+        self.layers: tuple[str, ...] = ()
         start = (
             "import sys; root, folder, limits = sys.argv[1:]; sys.path.insert(0, root)\n"
             "from grader.sandbox import worker; worker.main(root, folder, limits)"
@@ -121,6 +122,16 @@ class SpawnedProcess:
     def pause(self) -> None:
         """Stops it until the next `send`."""
         self._signal("SIGSTOP")
+
+    def used(self) -> None:
+        """Each step gets a process of its own: not every system tells what one has used."""
+
+    def rest(self) -> None:
+        """Stops it."""
+        self.pause()
+
+    def resume(self) -> None:
+        """Goes on with the next `send`."""
 
     def _signal(self, name: str) -> None:
         """Sends a signal that not every system has, to a process that is not waited for yet."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import gc
 import importlib
 import io
 import os
@@ -28,13 +29,14 @@ from grader.base.limits import Limits
 from grader.calls import builtins
 from grader.calls.call import Call, Options, Outcome, Raised
 from grader.calls.codec import decode_call_later, decode_load, decode_outcome, encode_call, encode_outcome
-from grader.calls.framing import PREFIX
+from grader.calls.framing import NEXT_STEP, PREFIX, frame
+from grader.calls.leftovers import Surroundings
 from grader.calls.responder import Responder
 from grader.sandbox.environment import NO_TERMINAL
 from grader.sandbox.importer import PACKAGE, BesideImporter, SubmissionImporter
 
 setprofile, settrace = sys.setprofile, sys.settrace
-INTERNALS = re.compile(r"\s*\(Triggered internally at .*\)")  # what torch says about its own source
+INTERNALS = re.compile(r"(?<!\s)\s*+\(Triggered internally at [^()\n]{0,300}\)")  # what torch says about its own source
 
 
 def serve(requests: BinaryIO, answers: BinaryIO, faults: int) -> None:
@@ -43,15 +45,26 @@ def serve(requests: BinaryIO, answers: BinaryIO, faults: int) -> None:
     if hasattr(faulthandler, "register"):
         # With this signal the judge asks where a call that timed out is, and reads the stack from `faults`.
         faulthandler.register(signal.SIGUSR1, file=faults, all_threads=False, chain=False)
+    surroundings, finders = Surroundings(), list(sys.meta_path)
+    while _serve_step(requests, answers):
+        sys.meta_path[:] = finders
+        gc.collect()  # what the step made may have finalisers, or hold a mode open
+        _send(answers, frame(msgspec.msgpack.encode(surroundings.restored()), b""))
+
+
+def _serve_step(requests: BinaryIO, answers: BinaryIO) -> bool:
+    """Loads a step and answers calls to it. Returns whether another step of the same submission follows."""
     first = _read_frame(requests)
     if first is None:
-        return
+        return False
     load = decode_load(first[0])
     del first  # it holds the text of references
     importer = SubmissionImporter(load.sources, load.public)
     responder, outcome = _loaded(importer, load.module, load.off_limits)
     _send(answers, _encoded(outcome))
-    _answer(requests, answers, responder, importer)
+    follows = _answer(requests, answers, responder, importer)
+    importer.forget()
+    return follows
 
 
 def rehearse() -> None:
@@ -76,19 +89,22 @@ def rehearse() -> None:
             answers = io.BytesIO()
             _answer(io.BytesIO(encode_call(call)), answers, responder)
             answers.seek(0)
-            if frame := _read_frame(answers):
-                decode_outcome(*frame)
+            if message := _read_frame(answers):
+                decode_outcome(*message)
 
 
 def _answer(
     requests: BinaryIO, answers: BinaryIO, responder: Responder, importer: SubmissionImporter | None = None
-) -> None:
+) -> bool:
+    """Answers calls until the channel is closed, or an empty message says that another step follows."""
     with responder.watching():
-        while (frame := _read_frame(requests)) is not None:
+        while (message := _read_frame(requests)) is not None:
+            if message == NEXT_STEP:
+                return True
             if not (importer and importer.references):  # beside them nobody may set one
                 setprofile(None)  # what follows is none of the learner's business
                 settrace(None)
-            call, due = decode_call_later(*frame)
+            call, due = decode_call_later(*message)
             outcome = responder.respond(call, due=due)
             outcome.imported = importer.newly_asked() if importer else []
             data = _encoded(outcome)
@@ -96,6 +112,7 @@ def _answer(
                 outcome.off_limits = sorted({*outcome.off_limits, *late})
                 data = _encoded(outcome)
             _send(answers, data)
+    return False
 
 
 def _loaded(
@@ -106,7 +123,7 @@ def _loaded(
     _warn_of_lines_in(filenames)
     sys.breakpointhook = _Breakpoint()
     names: dict[str, object] = {}
-    builtins.look_only_for({family for families in off_limits.values() for family in families})
+    builtins.look_for({family for families in off_limits.values() for family in families})
     responder = Responder(names, off_limits, filenames.__contains__)
     outcome = Outcome()
     with responder.loading():

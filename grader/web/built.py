@@ -94,5 +94,7 @@ def sentence() -> str:
 
 
 def split(text: str) -> list[str]:
-    """The words of a text, as many as a picture shows; those of the first sentence where there are none."""
-    return [word[:LONGEST] for word in re.findall(r"\S+", text)][:MOST_WORDS] or split(sentence())
+    """The first words of a text, as many as a picture shows, long ones cut with an ellipsis; those of the first
+    sentence if there are none."""
+    words = re.findall(r"\S+", text)[:MOST_WORDS]
+    return [word if len(word) <= LONGEST else f"{word[: LONGEST - 1]}…" for word in words] or split(sentence())

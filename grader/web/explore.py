@@ -22,11 +22,57 @@ MOST_WRITTEN = 400  # tokens of one stream
 TEXTS = (
     N_("Each row is a token that attends, each column a token attended to. Arrow keys move, + and − zoom."),
     N_("Ctrl with the wheel zooms too, and what is enlarged can be dragged."),
+    N_("Another model: {name}"),
+    N_("Attention's output"),
+    N_("Clicking a head shows its path."),
     N_("Computing: {percent}"),
+    N_("Context"),
+    N_("Each box is a step: a click leads to its lesson. Blue is above 0, orange below."),
     N_("Expected here: {tokens}"),
+    N_("Embedding"),
     N_("Heads"),
+    N_("Heads merged"),
+    N_("Key"),
+    N_("Keep as a file"),
+    N_("Kept as {file}"),
+    N_("Last norm"),
+    N_("Layer norm"),
     N_("Layer {layer}, head {head}"),
-    N_("Left out, as the model has never seen them: {characters}"),
+    N_("Logits"),
+    N_("MLP"),
+    N_("Mask"),
+    N_("Position"),
+    N_("Query"),
+    N_("Reading the parameters … {seconds} s"),
+    N_("Reading your steps 1 to 12 … {seconds} s"),
+    N_("Residual stream"),
+    N_("Scores"),
+    N_("Starting the process in which your GPT runs … {seconds} s"),
+    N_("Stream plus attention"),
+    N_("Stream after the layer"),
+    N_("Texts to try"),
+    N_("The model has no token for {lost} of the {typed} characters and leaves them out: {characters}"),
+    N_("The parts do not add up to the logit here, so take them as an estimate."),
+    N_("The path of {token} through layer {layer}, head {head}"),
+    N_("To train one that reads any text, type: make train BYTES=1"),
+    N_("Token"),
+    N_("Value"),
+    N_("Weights"),
+    N_("What adds to {token}: its logit is {sum} above the mean of all tokens"),
+    N_("What is drawn is about the rest alone."),
+    N_(
+        "Without positions the model still knows a little about order: under the causal mask the first token sees "
+        "one key and the last one all of them."
+    ),
+    N_("The lab on positions measures how much."),
+    N_("biases"),
+    N_("first {count} of {all}"),
+    N_("head {head}"),
+    N_("layer {layer}"),
+    N_("step {step}"),
+    N_("the kit's"),
+    N_("the reference's"),
+    N_("your code"),
     N_("Look inside your GPT"),
     N_("Loss on this text: {before} as it is, {after} with the change. Largest change in this head: {most}."),
     N_("Next token"),
@@ -44,7 +90,7 @@ TEXTS = (
     N_("Type a text"),
     N_("What if"),
     N_("Generate"),
-    N_("Your GPT is being loaded …"),
+    N_("Your GPT is being loaded … {seconds} s"),
     N_("Your code: steps {steps}."),
     N_("Zoom in"),
     N_("Zoom out"),
@@ -81,7 +127,7 @@ def routes(gpt: GPTProcess) -> list[Route]:
             return Response(await run_in_threadpool(_framed, gpt, question), media_type="application/octet-stream")
 
     async def done(_request: Request) -> Response:
-        return JSONResponse({"done": gpt.done})
+        return JSONResponse({"stage": gpt.stage, "done": gpt.done})
 
     async def write(request: Request) -> Response:
         return StreamingResponse(_written(gpt, await request.json()), media_type="application/x-ndjson")

@@ -39,17 +39,17 @@ class GPTProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._made_of: object = None
         self.starts = 0
-        self.done = 0.0  # of the answer that is computed
+        self.stage, self.done = "", 0.0  # what is being done for the answer, and which part of it is done
 
     def ask(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         """The answer and what comes with it. Raises GPTSilent."""
         with self._lock:
+            self.stage, self.done = "", 0.0
             process = self._current()
             try:
                 assert process.stdin is not None
                 process.stdin.write(json.dumps(question).encode() + b"\n")
                 process.stdin.flush()
-                self.done = 0.0
                 header, body = self._answer(process)
             except TimeoutError:
                 self._end()
@@ -74,6 +74,7 @@ class GPTProcess:
         made_of = tuple((file.name, file.stat().st_mtime_ns) for file in files if file.is_file())
         if self._process is None or self._process.poll() is not None or made_of != self._made_of:
             self._end()
+            self.stage = "start"
             command = [
                 sys.executable, "-m", MODULE,
                 str(self.folder.resolve()), ",".join(right), language.current(), self.device,
@@ -99,7 +100,7 @@ class GPTProcess:
                 body += self._read(process, deadline)
             header = json.loads(body[:end])
             del body[: end + 1]
-            self.done = header.get("done", 1.0)
+            self.stage, self.done = header.get("stage", self.stage), header.get("done", 1.0)
         while len(body) < header["bytes"]:
             body += self._read(process, deadline)
         return header, bytes(body)

@@ -18,11 +18,12 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from grader.base import language, paths
+from grader.base.language import gettext as _
 from grader.labs import lab as labs
 from grader.report import page as report_page
 
 PROGRESS = re.compile(r"^(\d+)% · ([^·]*?)(?: · (.*))?$")
-REFRESHES = re.compile(r'<meta http-equiv="refresh"[^>]*>')
+REFRESHES = re.compile(r'<meta http-equiv="refresh"[^<>]*>')
 # A lab's page is one of ours, and what it shows was measured by a learner's code: nothing in it runs.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; sandbox"
 MOST_WORDS = 400  # characters of a prediction
@@ -88,7 +89,7 @@ class LabRoutes:
         with self._lock:
             if self.running is not None:
                 return JSONResponse({"running": self.running}, 409)
-            self.running = {"name": lab.name, "done": 0, "left": "", "what": "", "failed": ""}
+            self.running = {"name": lab.name, "done": None, "left": "", "what": _("Starting the lab …"), "failed": ""}
         threading.Thread(target=self._run, args=(lab.name, prediction, seconds), daemon=True).start()
         return JSONResponse({"running": self.running})
 
@@ -127,7 +128,7 @@ class LabRoutes:
         if found:
             self.running |= {"done": int(found[1]), "left": found[2].strip(), "what": found[3] or ""}
         else:
-            self.running |= {"what": line}
+            self.running |= {"done": None, "left": "", "what": line}  # before it measures, it grades what it needs
         self._tell(self.running | {"result": _version(self._page(self.running["name"]))})
 
     def _page(self, name: str) -> Path:

@@ -20,8 +20,9 @@ from torch.overrides import handle_torch_function
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from grader.calls.builtins import FAMILIES, PLACES, BuiltIns, FunctionNames, banned
+from grader.calls.builtins import FAMILIES, PLACES, BuiltIns, banned
 from grader.calls.call import Call, Options
+from grader.calls.reads import FunctionNames
 from grader.calls.responder import Responder
 
 X = torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(0))

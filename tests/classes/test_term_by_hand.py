@@ -18,7 +18,7 @@ from grader.classes.one_round import load
 from grader.feedback import table
 from grader.marks import absence, marking, register
 from grader.marks.assignments import BadTerm, read
-from tests.cheap import NAMES, RIGHT, AtOnce, asked, rows, run  # a fixture
+from tests.cheap import NAMES, RIGHT, AtOnce, asked, cheaply, rows, run  # noqa: F401  # a fixture
 from tests.twenty import put
 
 pytestmark = pytest.mark.usefixtures("cheaply")

@@ -16,6 +16,7 @@ from grader.labs import parts
 from solutions.capstone.lab_common import model, pieces, programs, stories, training
 from solutions.capstone.lab_gpt2 import gpt2
 from solutions.capstone.lab_train import train
+from solutions.capstone.lab_writing import generate
 
 SMALL = {"block_size": 24, "n_layer": 2, "n_head": 2, "n_embd": 32, "batch_size": 8}
 
@@ -55,6 +56,43 @@ def test_pieces_by_hand() -> None:
     words = pieces.learn("ab ab ab ab ab", 2)
     assert words.tokens == [" ", "a", "b", "ab", " ab"]
     assert words.encode("ab abb") == [3, 4, 2]
+
+
+@pytest.mark.parametrize("spoken", language.LANGUAGES)
+def test_bytes_read_any_text(spoken: str) -> None:
+    told = stories.text(spoken, 50)
+    words = pieces.learn_bytes(told, 60)
+    for text in (told, "안녕, Mina 😀\n\t€", "\ud800"):
+        assert words.decode(words.encode(text)) == text.encode("utf-8", "replace").decode()
+        assert words.unknown(text) == []
+    assert len(words.tokens) == 256 + 60
+    assert words.spelled(words.encode("é")[0]) == "\ufffdC3"
+    again = pieces.read({"pieces": words.tokens, "bytes": True})
+    assert again.encode(told) == words.encode(told)
+
+
+def test_a_character_is_told_when_it_is_whole() -> None:
+    words = pieces.learn_bytes("a", 0)
+    ids = words.encode("안녕")
+    told = list(generate.spelled(words.decode, ids[:2], ids[2:]))
+    assert told == ["안", "", "", "녕"]
+
+
+def test_the_kits_weights_are_gone_on_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A text like the stories has a low loss from the first step; what the kit has no token for is named."""
+    own = "Ada had a brown shoe. Ada put the shoe in the box. Otto asked Ada: where is the shoe? €\n" * 40
+    words = ("train", "--text", own, "--steps", "10", "--out", str(tmp_path), "--model", "kit")
+    assert run(*words, "--from", "kit") == 0
+    assert "no token for them: €" in capsys.readouterr().out
+    _tensors, kept = training.read(tmp_path / "checkpoint.safetensors")
+    assert kept["progress"]["curve"][-1][2] < 1.5
+    for more in (("--resume", "--from", "kit"), ("--bytes", "--from", "kit"), ("--resume", "--bytes")):
+        with pytest.raises(command_line.BadInput, match="Type: make train"):
+            run(*words, *more)
+    assert run(*words, "--bytes") == 0
+    _tensors, kept = training.read(tmp_path / "checkpoint.safetensors")
+    assert kept["bytes"] and kept["pieces"][:256] == [chr(byte) for byte in range(256)]
+    assert run(*words, "--resume") == 0
 
 
 def test_korean_particles_fit() -> None:

@@ -106,6 +106,51 @@ def test_a_silenced_head_is_told_and_the_text_grows(page: tuple[str, Tab]) -> No
     assert not any(one.endswith("/data/explore/next") for one in tab.requests)
 
 
+def test_the_path_of_a_token_leads_to_its_steps(page: tuple[str, Tab]) -> None:
+    tab = typed(page)
+    tab.until("document.querySelectorAll('.flow-box').length === 19")
+    links = tab.value("[...document.querySelectorAll('.flow-box')].map((one) => one.getAttribute('href'))")
+    assert {"/step/1", "/step/4", "/step/9", "/step/12"} <= set(links)
+    before = tab.value("document.querySelector('.look-flow h2').textContent")
+    tab.value("[...document.querySelectorAll('button.flow-part')].find((one) => one.ariaPressed === 'false').click()")
+    tab.until(f"document.querySelector('.look-flow h2').textContent !== {before!r}")
+    assert tab.value("Number(document.querySelector('#explore').dataset.flowed)") < 2000
+
+
+def test_no_old_map_is_left_for_a_text_that_can_not_be_read(page: tuple[str, Tab]) -> None:
+    tab = typed(page)
+    shown = "getComputedStyle(document.querySelector('.look-body')).display !== 'none'"
+    texts = "[...document.querySelectorAll('.look-offers[open] button')]"
+    assert tab.value(shown)
+    for unreadable in ("", "€€€"):
+        tab.value(TYPE.format(text=unreadable))
+        tab.until(f"!({shown}) && {texts}.length >= 4")  # three texts, and at least one more model
+    tab.value(f"{texts}[0].click()")
+    tab.until(f"{shown} && {READY}")
+
+
+def test_positions_switched_off_say_what_is_left_of_order(page: tuple[str, Tab]) -> None:
+    tab = typed(page)
+    tab.value(SWITCH.format(place=1))
+    tab.until("document.querySelector('.look a[href=\"/lab/positions\"]').checkVisibility()")
+    tab.value(SWITCH.format(place=1))
+    tab.until("!document.querySelector('.look a[href=\"/lab/positions\"]').checkVisibility()")
+
+
+def test_a_head_is_kept_as_one_file(page: tuple[str, Tab]) -> None:
+    """The file that is offered refers to nothing outside itself."""
+    tab = typed(page)
+    tab.value(
+        "window.kept = null;"
+        "URL.createObjectURL = (blob) => { blob.text().then((text) => { window.kept = text; }); return '#'; }"
+    )
+    tab.value("document.querySelector('.look-one > button').click()")
+    tab.until("window.kept")
+    kept = tab.value("window.kept")
+    assert "data:image/png" in kept and "<script" not in kept and "http" not in kept
+    assert TEXTS[page[0]][0] in kept
+
+
 def test_a_long_map_is_enlarged_and_moved(page: tuple[str, Tab]) -> None:
     """By button, by key, by Ctrl and the wheel; dragged with the mouse."""
     spoken, tab = page

@@ -1,9 +1,19 @@
 // Look inside your own GPT: a text, what each head attends to, what is expected next; and both again with one thing changed.
 import { el, t } from "./kit.js";
 import { arcs, decoded, HeadMap, shown, thumb } from "./explore_map.js";
+import { Flow } from "./explore_flow.js";
+import { keep } from "./explore_keep.js";
 import { Next, percent } from "./explore_next.js";
 
-const [TYPING, WRITTEN, DROPPED] = [40, 60, 0.2]; // milliseconds after the last key; tokens; a part of the weights
+const [TYPING, FLOWING, WRITTEN, DROPPED] = [40, 30, 60, 0.2]; // milliseconds after the last key or move; tokens; a part of the weights
+
+// What is said while one waits, by what the process does.
+const STAGES = {
+  start: (values) => t("Starting the process in which your GPT runs … {seconds} s", values),
+  code: (values) => t("Reading your steps 1 to 12 … {seconds} s", values),
+  weights: (values) => t("Reading the parameters … {seconds} s", values),
+  compute: (values) => t("Computing: {percent}", values),
+};
 
 export const mount = (root) => new Explore(root);
 
@@ -29,6 +39,16 @@ async function ask(what, question, signal) {
 const step = (event, columns) => ({ ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns })[event.key] ?? 0;
 const signed = (part) => (Math.abs(part) < 0.0005 ? "0 %" : `${part < 0 ? "−" : "+"}${percent(Math.abs(part))}`);
 
+// Whether a text is another one, so that the token chosen in it means nothing any more: the tokens up to the chosen one
+// have changed, or less than half of the longer text is left.
+function isReplaced(before, after, chosen) {
+  const most = Math.min(before.length, after.length);
+  let [first, last] = [0, 0];
+  while (first < most && before[first] === after[first]) first++;
+  while (last < most - first && before.at(-1 - last) === after.at(-1 - last)) last++;
+  return first <= chosen || first + last < Math.max(before.length, after.length) / 2;
+}
+
 class Explore {
   constructor(root) {
     // chosen: the head that it began with; cell: [query, key] that is looked at; changes: what each switch changes in a view
@@ -39,9 +59,12 @@ class Explore {
 
   // --- what stands on the page ---
   #build() {
-    this.weights = el("select", { id: "look-weights", onchange: () => { this.chosen = this.asked = null; this.#refresh(this.#model().sample); } });
+    this.weights = el("select", { id: "look-weights", onchange: () => { this.chosen = this.asked = null; this.#refresh(this.#model().samples[0]); } });
     this.text = el("textarea", { id: "look-text", rows: 2, maxlength: 16000, spellcheck: "false", oninput: () => this.#soon("typing", TYPING, () => this.#refresh()) });
     this.note = el("p", { class: "look-note", role: "status" });
+    this.offers = el("details", { class: "look-offers" });
+    this.why = el("p", { class: "look-quiet", hidden: true }, t("Without positions the model still knows a little about order: under the causal mask the first token sees one key and the last one all of them."), " ",
+      el("a", { href: "/lab/positions" }, t("The lab on positions measures how much.")));
     this.whose = el("details", { class: "look-whose" });
     this.write = el("button", { type: "button", class: "primary", onclick: () => this.#write() }, t("Generate"));
     this.written = el("div", { class: "look-written", "aria-live": "off" });
@@ -56,20 +79,23 @@ class Explore {
     this.part = el("span", { class: "look-quiet" });
     const zoom = (label, name, factor) => el("button", { type: "button", "aria-label": name, title: name, onclick: () => this.#zoom(factor) }, label);
     this.zooms = [zoom("−", t("Zoom out"), 2), zoom("+", t("Zoom in"), 0.5)];
+    this.kept = el("button", { type: "button", onclick: () => this.#say(t("Kept as {file}", { file: keep(this) })) }, t("Keep as a file"));
     const next = el("section", { class: "look-next" });
+    const flow = el("section", { class: "look-flow" });
+    this.flow = new Flow(flow, (layer, head) => this.#choose(layer, head));
     this.next = new Next(next, (text) => this.#refresh(this.text.value + text), () => this.looks.length && this.next.draw(this.looks));
-    this.root.classList.add("look");
+    this.root.classList.add("look", "loading", "blank");
     this.root.replaceChildren(
       el("header", { class: "look-top" }, el("h1", {}, t("Look inside your GPT")),
         el("p", { class: "look-pick" }, el("label", { for: "look-weights" }, t("parameters")), this.weights), this.whose),
       el("label", { for: "look-text", class: "look-label" }, t("Type a text")),
-      el("div", { class: "look-typed" }, this.text, this.write), this.note, this.written,
-      el("div", { class: "look-strip" }, this.line, this.arcs), this.told, this.whatIf,
+      el("div", { class: "look-typed" }, this.text, this.write), this.note, this.offers, this.written,
+      el("div", { class: "look-strip" }, this.line, this.arcs), this.told, this.whatIf, this.why,
       (this.body = el("div", { class: "look-body" },
         el("section", { class: "look-all" }, el("h2", {}, t("Heads")), this.heads, el("button", { type: "button", onclick: () => this.#silenceEach() }, t("Silence each head in turn"))),
-        el("section", { class: "look-one" }, el("div", { class: "look-title" }, this.title, this.part, ...this.zooms), this.maps,
+        el("section", { class: "look-one" }, el("div", { class: "look-title" }, this.title, this.part, ...this.zooms), this.maps, this.kept,
           el("p", { class: "look-quiet" }, t("Each row is a token that attends, each column a token attended to. Arrow keys move, + and − zoom."), " ", t("Ctrl with the wheel zooms too, and what is enlarged can be dragged."))),
-        next)));
+        next)), flow);
     this.line.addEventListener("pointerover", ({ target }) => target.dataset.place && this.#at([Number(target.dataset.place), null]));
     new ResizeObserver(() => this.#draw()).observe(this.maps);
     const again = () => this.looks.length && this.#drawAll(); // in the other colours
@@ -78,9 +104,10 @@ class Explore {
   }
 
   async #begin() {
-    this.#say(t("Your GPT is being loaded …"));
-    this.about = await ask("about", {}).catch((error) => this.#say(error.message, true));
+    this.#say(t("Your GPT is being loaded … {seconds} s", { seconds: 0 }));
+    this.about = await this.#busy(ask("about", {})).catch((error) => this.#say(error.message, true));
     if (!this.about) return;
+    this.root.classList.remove("loading");
     const asked = new URLSearchParams(location.search);
     this.weights.replaceChildren(...this.about.weights.map((one) => el("option", { value: one.name }, this.#nameOf(one))));
     const known = (name) => this.about.weights.some((one) => one.name === name);
@@ -88,7 +115,7 @@ class Explore {
     this.asked = asked.get("head")?.split(".").map(Number);
     this.#drawWhose();
     this.#drawChanges();
-    this.#refresh(asked.get("text") ?? this.#model().sample);
+    this.#refresh(asked.get("text") ?? this.#model().samples[0]);
   }
 
   #nameOf({ name, steps }) {
@@ -133,6 +160,7 @@ class Explore {
 
   #switch(name, change) {
     const place = [...this.whatIf.children].indexOf(document.activeElement);
+    this.why.hidden = !("positions" in this.changes) === (name !== "positions"); // it is said while the switch is on
     if (name in this.changes) delete this.changes[name];
     else this.changes[name] = change;
     this.#drawChanges();
@@ -150,6 +178,8 @@ class Explore {
     this.text.value = text;
     this.asking?.abort();
     this.effects = null;
+    this.#drawOffers(!text.trim());
+    if (!text.trim()) return this.#blank(t("Type a text"));
     const { signal } = (this.asking = new AbortController());
     const views = this.#views();
     const began = performance.now();
@@ -170,8 +200,9 @@ class Explore {
       }
       this.looks = looks;
     } catch (error) {
-      if (error.name !== "AbortError") this.#say(error.message, true);
-      return;
+      if (error.name === "AbortError") return;
+      this.#blank(error.message, true);
+      return this.#drawOffers(true);
     }
     if (this.about.start !== this.looks[0].start) { // a step has changed on disk, and so has whose code answers
       this.about = await ask("about", {});
@@ -188,12 +219,38 @@ class Explore {
     return { n, values: decoded(body) };
   }
 
-  #tellAbout({ cut, unknown, agrees }) {
+  // Nothing can be drawn: what stood there is taken away, so that no old map is taken for this text's.
+  #blank(sentence, isWrong = false) {
+    Object.assign(this, { looks: [], tokens: null, cell: null });
+    this.root.classList.add("blank");
+    this.#say(sentence, isWrong);
+  }
+
+  // Texts to try, and the other models: open when the text can't be read as it is.
+  #drawOffers(isOpen) {
+    const others = this.about.weights.filter((one) => one.name !== this.weights.value);
+    const button = (label, onclick) => el("button", { type: "button", onclick }, label);
+    this.offers.open = isOpen;
+    this.offers.replaceChildren(el("summary", {}, t("Texts to try")),
+      ...this.#model().samples.map((sample) => button(sample, () => this.#refresh(sample))),
+      ...(isOpen ? others.map((one) => button(t("Another model: {name}", { name: this.#nameOf(one) }), () => {
+        this.weights.value = one.name;
+        this.chosen = this.asked = null;
+        this.#refresh();
+      })) : []));
+  }
+
+  #tellAbout({ cut, unknown, agrees, lost, typed }) {
+    const isDoubtful = lost > 0.1 * typed;
+    this.root.classList.toggle("doubtful", isDoubtful);
+    if (isDoubtful) this.#drawOffers(true);
     this.#say([
       cut && t("The model sees the last {count} tokens; the {cut} before them are left out.", { count: this.#model().block, cut }),
-      unknown.length && t("Left out, as the model has never seen them: {characters}", { characters: unknown.join(" ") }),
+      lost && t("The model has no token for {lost} of the {typed} characters and leaves them out: {characters}", { lost, typed, characters: unknown.join(" ") }),
+      isDoubtful && t("What is drawn is about the rest alone."),
+      isDoubtful && t("To train one that reads any text, type: make train BYTES=1"),
       !agrees && t("These weights do not reproduce what step 9's attention returned."),
-    ].filter(Boolean).join(" "));
+    ].filter(Boolean).join(" "), isDoubtful);
   }
 
   #say(sentence, isWrong = false) {
@@ -215,8 +272,8 @@ class Explore {
   #drawAll() {
     const [look] = this.looks;
     const last = look.tokens.length - 1;
-    const isOther = this.tokens?.slice(0, Math.max(...(this.cell ?? [])) + 1).some((token, place) => token !== look.tokens[place]);
-    if (isOther || this.cell?.[0] === this.last) this.cell = [last, null];
+    this.root.classList.remove("blank");
+    if (isReplaced(this.tokens ?? [], look.tokens, Math.max(...(this.cell ?? [-1]))) || this.cell?.[0] === this.last) this.cell = [last, null];
     Object.assign(this, { last, tokens: look.tokens });
     this.chips = look.tokens.map((token, place) => el("span", { "data-place": place, role: "option", id: `look-token-${place}` }, shown(token)));
     this.line.replaceChildren(...this.chips);
@@ -310,7 +367,20 @@ class Explore {
     });
     this.line.setAttribute("aria-activedescendant", query < 0 ? "" : `look-token-${query}`);
     arcs(this.arcs, this.chips, query, rows);
+    this.#soon("flowing", FLOWING, () => this.#drawFlow(query < 0 ? n - 1 : query));
     this.told.replaceChildren(...this.#sentences(first, second, query, rows).map((sentence) => el("span", {}, sentence)));
+  }
+
+  async #drawFlow(index) {
+    const [layer, head, view] = [this.layer, this.head, this.#views().at(-1)];
+    const question = JSON.stringify([view, layer, head, index]);
+    if (question === this.flowed || !this.looks.length) return;
+    this.flowed = question;
+    const began = performance.now();
+    const answer = await ask("flow", { view, layer, head, index }).catch((error) => error.name !== "AbortError" && this.#say(error.message, true));
+    if (!answer || question !== this.flowed) return;
+    this.flow.draw(answer, { layer, head, token: this.looks[0].tokens[index], tokens: this.looks.at(-1).tokens });
+    this.root.dataset.flowed = Math.round(performance.now() - began);
   }
 
   #sentences(first, second, query, rows) {
@@ -412,9 +482,11 @@ class Explore {
   // What takes long says how far it is.
   async #busy(work) {
     let isBusy = true;
+    const began = performance.now();
     const tell = async () => {
-      const { done } = await (await fetch("/data/explore/done")).json();
-      if (isBusy && done < 1) this.#say(t("Computing: {percent}", { percent: percent(done) }));
+      const { stage, done } = await (await fetch("/data/explore/done")).json();
+      const seconds = Math.round((performance.now() - began) / 1000);
+      if (isBusy && done < 1) this.#say((STAGES[stage] ?? STAGES.compute)({ percent: percent(done), seconds }));
     };
     const timer = setInterval(tell, 500);
     try {

@@ -63,7 +63,7 @@ export class LabPlace {
     event.preventDefault();
     const chosen = new FormData(this.form);
     document.body.dataset.tab = "right";
-    this.running = { done: 0, left: "", what: "" };
+    this.running = { done: null, left: "", what: "" };
     this.show(this.running);
     await post(`/do/lab/${this.name}`, { prediction: chosen.get("words") || chosen.get("prediction") || "", seconds: chosen.get("seconds") }).catch((error) => {
       this.running = null;
@@ -71,13 +71,14 @@ export class LabPlace {
     });
   }
 
-  show({ done = 0, left = "", what = "", failed = "", result }) {
+  // `done` is null while nothing is measured yet: the bar moves without a figure.
+  show({ done = null, left = "", what = "", failed = "", result }) {
     this.form.querySelector("button").disabled = Boolean(this.running);
     this.progress.replaceChildren(...(this.running ? [
-      el("progress", { max: 100, value: done, "aria-label": t("Progress") }), el("span", {}, `${done} %`),
+      el("progress", { max: 100, value: done, "aria-label": t("Progress") }), done != null && el("span", {}, `${done} %`),
       el("span", { class: "small" }, [left, what].filter(Boolean).join(" · ")),
       el("button", { type: "button", onclick: () => post(`/do/lab-stop/${this.name}`) }, t("Stop")),
-    ] : failed ? [icon("fail"), el("p", {}, failed)] : []));
+    ].filter(Boolean) : failed ? [icon("fail"), el("p", {}, failed)] : []));
     if (result && result !== this.result) {
       this.result = result;
       this.page.replaceChildren(el("iframe", { src: `/lab-result/${this.name}?at=${result}#prediction`, title: t("What was measured"), sandbox: "" }));

@@ -21,6 +21,7 @@ from . import own
 PACKAGE = "exercises"
 GPT_STEP = "step12_gpt"
 NAMES = {
+    "step01_scores": ("scaled_scores",), "step02_softmax": ("softmax",),
     "step03_attention": ("attention",), "step04_causal_mask": ("causal_mask",), "step05_dropout": ("dropout",),
     "step07_heads": ("split_heads", "merge_heads"), "step10_flash": ("flash_attention",),
     GPT_STEP: ("GPT", "generate"),
@@ -36,6 +37,8 @@ class Code:
     faults: dict[str, str]
     GPT: Any
     generate: Callable[..., Any]
+    scaled_scores: Callable[..., Any]
+    softmax: Callable[..., Any]
     attention: Callable[..., Any]
     causal_mask: Callable[..., Any]
     dropout: Callable[..., Any]

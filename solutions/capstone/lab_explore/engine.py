@@ -15,7 +15,7 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,13 +29,15 @@ from grader.base.language import gettext as _
 from grader.calls import devices
 from grader.labs import parts
 
-from . import code, weights
+from ..lab_writing import generate
+from . import code, flow, weights
 
 MOST_KEPT = 256 << 20  # bytes of weights that are kept for the next question
 THUMB = 48  # places a side of the small map of a head
 SHOWN = 80  # next tokens that are told by name; the others by their logits alone
 TOP = 3  # of what was expected at each place
 FLASH_BLOCK = 16
+MOST_UNKNOWN = 20  # characters that are named
 AGREE = 1e-3
 WIDE = 512  # from this width on more threads help; half of the processors, since waiting for a busy one costs most
 FAR = 4  # tokens back from which a look is one into the past and not at a neighbour
@@ -65,7 +67,8 @@ class Look(msgspec.Struct):
     ids: list[int]
     cut: int  # tokens before those that fit
     maps: Tensor  # (layers, H, T, T), half precision
-    inputs: list[Tensor]  # of each block: (1, T, D)
+    streams: list[Tensor]  # the residual stream before each block, and after the last: (1, T, D)
+    attended: list[tuple[Tensor, Tensor]]  # of each layer: the merged heads, and the output of `attn`, both (T, D)
     logits: Tensor  # (T, vocabulary)
     guesses: list[tuple[int, float]]  # after each layer, the likeliest next token
     agrees: bool  # whether the maps give what the model's own attention returned
@@ -74,12 +77,15 @@ class Look(msgspec.Struct):
 
     @property
     def nbytes(self) -> int:
-        return self.maps.nbytes + self.logits.nbytes + sum(x.nbytes for x in self.inputs)
+        return (
+            self.maps.nbytes + self.logits.nbytes + sum(x.nbytes for x in self.streams)
+            + sum(merged.nbytes + out.nbytes for merged, out in self.attended)
+        )  # fmt: skip
 
 
 class Engine:
     """Answers questions about views on one device; models and the last looks are kept, what was seen on the CPU.
-    `tell` hears which part of a forward pass is done.
+    `tell` hears what is being done (`code`, `weights`, `compute`), and which part of it is done.
 
     Raises Stop where the device is not there.
     """
@@ -89,12 +95,13 @@ class Engine:
         folder: Path,
         right: frozenset[str],
         device: str = "cpu",
-        tell: Callable[[float], None] = lambda _done: None,
+        tell: Callable[[str, float], None] = lambda _stage, _done: None,
     ) -> None:
         if not devices.is_there(device):
             said = _("There is no {device} device here. Type: python -m grader {command} --device cpu")
             raise parts.Stop(said.format(device=device, command="explore"))
         self.folder, self.device, self.tell = folder, device, tell
+        tell("code", 0.0)
         self.codes = {"yours": code.chosen(folder, right)}
         self._weights: dict[tuple[str, float], weights.Weights] = {}
         self._models: dict[tuple[Any, ...], nn.Module] = {}
@@ -114,6 +121,7 @@ class Engine:
             self._weights = {other: held for other, held in self._weights.items() if other[0] != name}
             self._models = {other: held for other, held in self._models.items() if other[0][0] != name}
             self._looks.clear()
+            self.tell("weights", 0.0)
             self._weights[key] = weights.read(name)
         return self._weights[key]
 
@@ -135,7 +143,7 @@ class Engine:
         read = self.read(view.weights)
         ids = read.words.encode(view.text)
         if not ids:
-            raise parts.Stop(_("Type another text: the model knows no character of this one."))
+            raise parts.Stop(_("The model can read no character of this text."))
         kept = ids[-read.sizes[1] :]
         return kept, len(ids) - len(kept)
 
@@ -157,7 +165,8 @@ class Engine:
             raise parts.Stop(_("The blocks do not call their submodule `attn`, so no weights can be read."))
         guesses = self._guesses(model, watched.streams)
         maps = torch.stack(watched.maps)
-        found = Look(ids, cut, maps, watched.inputs, logits, guesses, watched.agrees, seconds)
+        streams = [stream.cpu() for stream in watched.streams]
+        found = Look(ids, cut, maps, streams, watched.attended, logits, guesses, watched.agrees, seconds)
         self._keep(view, found)
         return found
 
@@ -171,7 +180,8 @@ class Engine:
         """What the head would make of the stream after each layer, at the last place."""
         norm, head = model.get_submodule("ln_f"), model.get_submodule("lm_head")
         with parts.blamed_on(self.folder):
-            chances = torch.softmax(head(norm(torch.stack(streams))).float(), -1)  # (layers, vocabulary)
+            last = torch.stack([stream[0, -1] for stream in streams[1:]])  # (layers, D)
+            chances = torch.softmax(head(norm(last)).float(), -1)  # (layers, vocabulary)
         return [(int(token), float(chance)) for chance, token in zip(*chances.cpu().max(-1))]
 
     def about(self) -> dict[str, Any]:
@@ -202,6 +212,7 @@ class Engine:
 
     def _answer(self, view: View, look: Look) -> tuple[dict[str, Any], bytes]:
         words = self.read(view.weights).words
+        unknown = set(words.unknown(view.text))
         largest, order = look.logits[-1].sort(descending=True)
         whole = look.logits.logsumexp(-1, keepdim=True)  # (T, 1)
         top, expected = look.logits.topk(min(TOP, look.logits.shape[-1]), dim=-1)
@@ -212,15 +223,16 @@ class Engine:
         side = min(THUMB, len(look.ids))
         small = F.adaptive_max_pool2d(look.maps.float(), side).clamp(0, 1).mul(255).byte()
         header = {
-            "tokens": [words.decode([token]) for token in look.ids], "cut": look.cut, "agrees": look.agrees,
-            "unknown": words.unknown(view.text)[:20], "clearest": _clearest(look.maps), "side": side,
+            "tokens": [words.spelled(token) for token in look.ids], "cut": look.cut, "agrees": look.agrees,
+            "unknown": sorted(unknown)[:MOST_UNKNOWN], "clearest": _clearest(look.maps), "side": side,
+            "lost": sum(character in unknown for character in view.text), "typed": len(view.text),
             "seconds": look.seconds,
-            "next": [words.decode([token]) for token in order[:SHOWN].tolist()], "ids": order[:SHOWN].tolist(),
+            "next": [words.spelled(token) for token in order[:SHOWN].tolist()], "ids": order[:SHOWN].tolist(),
             "expected": [
-                [(words.decode([int(token)]), round(float(chance), 4)) for token, chance in zip(*row)]
+                [(words.spelled(int(token)), round(float(chance), 4)) for token, chance in zip(*row)]
                 for row in zip(expected, top)
             ],
-            "guesses": [(words.decode([token]), chance) for token, chance in look.guesses],
+            "guesses": [(words.spelled(token), chance) for token, chance in look.guesses],
             "loss": [round(value, 4) for value in loss.flatten().tolist()],
         }  # fmt: skip
         return header, largest.numpy().tobytes() + small.numpy().tobytes()
@@ -244,15 +256,24 @@ class Engine:
         effects = []
         for head in range(heads):
             silenced = msgspec.structs.replace(view, silenced=(*view.silenced, (layer, head)))
-            changed = Watched(self.code(view.code), heads).changing(model, silenced)
-            with parts.blamed_on(self.folder), torch.no_grad(), changed:
+            with parts.blamed_on(self.folder), torch.no_grad(), self.changed(model, silenced):
                 torch.manual_seed(view.seed)
-                x = look.inputs[layer].to(self.device)
+                x = look.streams[layer].to(self.device)
                 for block in blocks[layer:]:
                     x = block(x)
                 logits = model.get_submodule("lm_head")(model.get_submodule("ln_f")(x[:, -1]))[0].float().cpu()
             effects.append(round(float(logits.softmax(-1)[likeliest] - before), 4))
         return {"effects": effects}, b""
+
+    def flow(
+        self, view: View, layer: int, head: int, index: int, wanted: int | None = None
+    ) -> tuple[dict[str, Any], bytes]:
+        """The path of one token through one layer. Raises Stop."""
+        return flow.flow(self, view, layer, head, index, wanted), b""
+
+    def changed(self, model: nn.Module, view: View) -> AbstractContextManager[None]:
+        """The model with what the view changes, until the context ends."""
+        return Watched(self.code(view.code), self.read(view.weights).sizes[3]).changing(model, view)
 
     def following(
         self, view: View, ids: list[int], temperature: float, top_k: int, top_p: float
@@ -261,15 +282,15 @@ class Engine:
         model, read = self.model(view), self.read(view.weights)
         held = torch.tensor([ids or self.ids(view)[0]], device=self.device)
         torch.manual_seed(view.seed + held.shape[1])
-        watched = Watched(self.code(view.code), read.sizes[3])
-        with parts.blamed_on(self.folder), torch.no_grad(), watched.changing(model, view):
+        with parts.blamed_on(self.folder), torch.no_grad(), self.changed(model, view):
             hook = model.register_forward_hook(partial(_nucleus, temperature, top_k, top_p))
             try:
                 held = self.code(view.code).generate(model, held, 1, temperature, top_k or None)
             finally:
                 hook.remove()
         drawn = held[0].tolist()
-        return {"ids": drawn[-read.sizes[1] :], "text": read.words.decode(drawn[-1:])}, b""
+        (text,) = generate.spelled(read.words.decode, drawn[:-1], drawn[-1:])
+        return {"ids": drawn[-read.sizes[1] :], "text": text}, b""
 
 
 def _nucleus(temperature: float, top_k: int, top_p: float, _model: nn.Module, _inputs: Any, output: Any) -> Any:
@@ -289,11 +310,13 @@ def _nucleus(temperature: float, top_k: int, top_p: float, _model: nn.Module, _i
 class Watched:
     """A model whose attention is read, or made of other parts."""
 
-    def __init__(self, made_of: code.Code, heads: int, tell: Callable[[float], None] = lambda _done: None) -> None:
+    def __init__(
+        self, made_of: code.Code, heads: int, tell: Callable[[str, float], None] = lambda _stage, _done: None
+    ) -> None:
         self.code, self.heads, self.tell = made_of, heads, tell
         self.maps: list[Tensor] = []
-        self.inputs: list[Tensor] = []
         self.streams: list[Tensor] = []
+        self.attended: list[tuple[Tensor, Tensor]] = []
         self.agrees = True
 
     @contextmanager
@@ -342,8 +365,9 @@ class Watched:
             context = weights.matmul(value)
         elif view.flash and self.code.flash_attention is not None:
             context = self.code.flash_attention(query, key, value, is_causal=view.mask, block_size=FLASH_BLOCK)
-        self.maps.append(weights[0].half().cpu())
-        out: Tensor = self.code.dropout(attn.c_proj(self.code.merge_heads(context)), view.dropout, attn.training)
+        merged = self.code.merge_heads(context)
+        out: Tensor = self.code.dropout(attn.c_proj(merged), view.dropout, attn.training)
+        self._note_attention(weights, merged, out)
         return out
 
     def _note_weights(self, seen: Seen, attn: Any, inputs: Any, named: dict[str, Any], output: Tensor) -> None:
@@ -357,12 +381,17 @@ class Watched:
         if projected is None:
             projected = F.linear(merged, attn.c_proj.weight, attn.c_proj.bias)
         self.agrees &= _agree(merged, given) and _agree(projected, output)
+        self._note_attention(weights, merged, output)
+
+    def _note_attention(self, weights: Tensor, merged: Tensor, output: Tensor) -> None:
         self.maps.append(weights[0].half().cpu())
+        self.attended.append((merged[0].cpu(), output[0].cpu()))
 
     def _note_stream(self, done: float, _block: nn.Module, inputs: Any, named: dict[str, Any], output: Tensor) -> None:
-        self.inputs.append(_first(inputs, named).cpu())
-        self.streams.append(output[0, -1])
-        self.tell(done)
+        if not self.streams:
+            self.streams.append(_first(inputs, named))
+        self.streams.append(output)
+        self.tell("compute", done)
 
     def _heads_of(self, attn: Any, x: Tensor, made: Tensor | None = None) -> list[Tensor]:
         """Query, key and value of every head: each (B, H, T, d)."""

@@ -8,7 +8,19 @@ from torch import Tensor
 
 from ..lab_common.model import GPT, generate
 
-__all__ = ["GPT", "attention", "causal_mask", "dropout", "generate", "merge_heads", "split_heads"]
+__all__ = [
+    "GPT", "attention", "causal_mask", "dropout", "generate", "merge_heads", "scaled_scores", "softmax", "split_heads",
+]  # fmt: skip
+
+
+def scaled_scores(query: Tensor, key: Tensor) -> Tensor:
+    """(..., T_q, d), (..., T_k, d) -> (..., T_q, T_k)"""
+    return torch.einsum("...qd,...kd->...qk", query, key) * query.shape[-1] ** -0.5
+
+
+def softmax(x: Tensor, dim: int = -1) -> Tensor:
+    """The same shape; each slice along `dim` sums to 1."""
+    return torch.softmax(x, dim)
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:

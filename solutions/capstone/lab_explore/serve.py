@@ -31,6 +31,8 @@ def answer(engine: Engine, asked: dict[str, Any]) -> tuple[dict[str, Any], bytes
         return engine.looked(view)
     if asked["ask"] == "each":
         return engine.each(view, asked["layer"])
+    if asked["ask"] == "flow":
+        return engine.flow(view, asked["layer"], asked["head"], asked["index"], asked.get("wanted"))
     if asked["ask"] == "layer":
         return engine.layer(view, asked["layer"])
     return engine.following(view, asked["ids"], asked["temperature"], asked["top_k"], asked["top_p"])
@@ -44,8 +46,8 @@ def main(folder: str, right: str, spoken: str, device: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         engine: Engine | None = None
 
-        def tell(done: float) -> None:
-            out.write(json.dumps({"done": done}).encode() + b"\n")
+        def tell(stage: str, done: float) -> None:
+            out.write(json.dumps({"stage": stage, "done": done}).encode() + b"\n")
             out.flush()
 
         for line in sys.stdin.buffer:

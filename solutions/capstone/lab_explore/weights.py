@@ -16,16 +16,30 @@ from grader.base.language import gettext as _
 from grader.labs.parts import Stop
 
 from ..lab_common import model as kits_own
-from ..lab_common import programs, training
-from ..lab_common.pieces import Pieces
+from ..lab_common import pieces, programs, training
+from ..lab_common.pieces import spelled
 from ..lab_gpt2 import gpt2
 
+# Texts to look at, by the name of a checkpoint. The first one of a language is shown at first: in it order decides, so
+# that without positions the model no longer knows in which of two places the ball was last.
 SAMPLES = {
-    "kit-en": "Mina had a red ball. Mina put the ball in the box. Jun asked Mina: where is the ball? Mina said: the "
-    "ball is in the",
-    "kit-ko": "민아는 빨간 공을 찾았습니다. 민아는 공을 상자에 넣었습니다. 준서는 민아에게 물었습니다. 공은 어디에 "
-    "있어? 민아는 말했습니다. 공은",
-    "gpt2": "The keys to the old cabinet are on the table. Ada took the",
+    "kit-en": (
+        "Mina had a red ball. Mina put the ball in the bag. Later Jun took the ball out of the bag and put it in the "
+        "box. Jun asked Mina: where is the ball? Mina said: the ball is in the",
+        "Theo had a golden key. Theo hid it in the cellar. Then the wind was strong. They looked in the",
+        "One day Nora found a blue hat. Nora put the hat in the drawer. Otto asked Nora:",
+    ),
+    "kit-ko": (
+        "민아는 빨간 공을 가지고 있었습니다. 민아는 공을 가방에 넣었습니다. 나중에 준서가 가방에서 공을 꺼내 상자에 "
+        "넣었습니다. 준서는 민아에게 물었습니다. 공은 어디에 있어? 민아는 말했습니다. 공은",
+        "유나는 파란 컵을 가지고 있었습니다. 유나는 컵을 바구니에 넣었습니다. 두 사람이 바구니를 보니",
+        "어느 날 하늘은 커다란 열쇠를 찾았습니다. 하늘은 열쇠를 서랍에 숨겼습니다. 유나는 하늘에게",
+    ),
+    "gpt2": (
+        "The keys to the old cabinet are on the table. Ada took the",
+        "When Mary and John went to the store, John gave a drink to",
+        "The Eiffel Tower is in the city of",
+    ),
 }
 SEED = 1  # of the parameters before training, where the checkpoint doesn't say
 
@@ -36,6 +50,7 @@ class Vocabulary(Protocol):
     def encode(self, text: str) -> list[int]: ...
     def decode(self, ids: list[int]) -> str: ...
     def unknown(self, text: str) -> list[str]: ...
+    def spelled(self, token: int) -> str: ...
 
 
 class BytePairs:
@@ -53,8 +68,12 @@ class BytePairs:
         return self.encoding.decode(ids, errors="replace")
 
     def unknown(self, text: str) -> list[str]:
-        """Nothing is."""
+        """An empty list: every character has its bytes."""
         return []
+
+    def spelled(self, token: int) -> str:
+        """The text of one token."""
+        return spelled(self.encoding.decode_single_token_bytes(token))
 
 
 @dataclass(frozen=True)
@@ -66,7 +85,7 @@ class Weights:
     words: Vocabulary
     tensors: dict[str, Tensor]
     about: dict[str, Any]
-    sample: str
+    samples: tuple[str, ...]
 
     def fill(self, model: nn.Module, trained: bool) -> None:
         """Copies the parameters in, or draws those before training. Raises Stop where they don't fit."""
@@ -99,12 +118,14 @@ def described(name: str) -> dict[str, Any]:
     """What a page is told of a checkpoint; GPT-2's parameters, some 500 MB, are not read for it. Raises Stop."""
     with _worded(name) as file:
         if name == "gpt2":
-            sizes, steps, sample = gpt2.read_sizes(file.parent), 0, SAMPLES[name]
+            sizes, steps, samples = gpt2.read_sizes(file.parent), 0, SAMPLES[name]
         else:
             found = read(name)
             steps = found.about.get("progress", {}).get("step", found.about.get("steps", 0))
-            sizes, sample = found.sizes, found.sample
-    return {"name": name, "steps": steps, "sample": sample, "block": sizes[1], "layers": sizes[2], "heads": sizes[3]}
+            sizes, samples = found.sizes, found.samples
+    return {
+        "name": name, "steps": steps, "samples": samples, "block": sizes[1], "layers": sizes[2], "heads": sizes[3],
+    }  # fmt: skip
 
 
 def read(name: str) -> Weights:
@@ -115,8 +136,9 @@ def read(name: str) -> Weights:
             sizes, tensors = gpt2.read_sizes(file.parent), gpt2.read_weights(file.parent)
             return Weights(name, sizes, words, tensors, {}, SAMPLES[name])
         tensors, about = training.read(file)
-        sizes, pieces = training.Shape(**about["shape"]).sizes, Pieces(about["pieces"])
-        return Weights(name, sizes, pieces, tensors, about, SAMPLES.get(name) or str(about.get("start") or ""))
+        sizes, words = training.Shape(**about["shape"]).sizes, pieces.read(about)
+        samples = SAMPLES.get(name) or tuple(filter(None, [str(about.get("start") or "")]))
+        return Weights(name, sizes, words, tensors, about, samples)
 
 
 @contextmanager

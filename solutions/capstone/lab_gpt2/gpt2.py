@@ -62,14 +62,9 @@ def run(given: argparse.Namespace) -> int:
             raise parts.Stop(_("The text is empty. Type: make gpt2 TEXT='{words}'").format(words=PROMPT))
         say.print()
         say.print(visible(text), style="bold", end="")
-        said = text
-        drawn = []
-        for token in generate.drawn(gpt, model.to(given.device), ids, given):
-            drawn.append(token)
-            now = encoding.decode(ids + drawn)
-            if not now.endswith("\ufffd"):  # a token may end within a character: it is shown when it is whole
-                say.print(visible(now[len(said) :]), end="", soft_wrap=True)
-                said = now
+        tokens = generate.drawn(gpt, model.to(given.device), ids, given)
+        for added in generate.spelled(encoding.decode, ids, tokens):
+            say.print(visible(added), end="", soft_wrap=True)
     say.print()
     return 0
 

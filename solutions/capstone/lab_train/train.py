@@ -36,6 +36,8 @@ SAMPLE_SHARE = 12  # or, where a sample takes long, so many times as long as it 
 SAMPLE_TOKENS, TEMPERATURE, TOP_K = 60, 0.8, 20
 START = 12  # tokens of the text that `make generate` goes on from by default
 LINE_SECONDS = 10.0
+GENTLE = 1e-3  # the learning rate for weights that know something already
+MOST_UNKNOWN = 20
 REFRESH = 10  # seconds after which the page loads itself again while the run goes on
 STEP_28 = "step28_training"
 NEEDS = (*programs.GPT_NEEDS, parts.Need(STEP_28, ("make_optimizer", "train_step"), optional=True))
@@ -74,23 +76,24 @@ class Training:
         """The checkpoint, with all that goes on from it needs to know."""
         start = source.PROMPT if self.is_code else self.words.decode(self.run.training[:START].tolist())
         about = {"pieces": self.words.tokens, "bigram": self.bigram, "seed": self.seed, "start": start}
-        self.run.save(self.checkpoint, about | {"text": self.asked, "language": self.spoken})
+        about |= {"text": self.asked, "language": self.spoken, "bytes": isinstance(self.words, pieces.BytePieces)}
+        self.run.save(self.checkpoint, about)
 
     def sample(self) -> None:
         """What it writes now; the run's own random state stays as it is."""
         if self.is_code:
-            written = self._drawn(source.START, source.SAMPLES, source.SAMPLE_TOKENS, source.TEMPERATURE)
+            start = self.words.encode(source.START)
+            written = self._drawn(start, source.SAMPLES, source.SAMPLE_TOKENS, source.TEMPERATURE)
             share = sum(map(source.parses, written)) / len(written)
             self.run.progress.parsing.append((self.run.progress.step, share))
         else:
-            first = self.words.tokens[int(self.run.training[0])]
-            written = self._drawn(first, 1, SAMPLE_TOKENS, TEMPERATURE)
+            written = self._drawn(self.run.training[:1].tolist(), 1, SAMPLE_TOKENS, TEMPERATURE)
         shown = re.sub(r"\n{3,}", "\n\n", written[0]).strip()
         self.run.progress.samples.append((self.run.progress.step, shown))
 
-    def _drawn(self, start: str, count: int, tokens: int, temperature: float) -> list[str]:
-        """So many texts that go on from `start`."""
-        held = torch.tensor([self.words.encode(start)] * count, device=self.run.device)
+    def _drawn(self, start: list[int], count: int, tokens: int, temperature: float) -> list[str]:
+        """So many texts that go on from these ids."""
+        held = torch.tensor([start] * count, device=self.run.device)
         with torch.random.fork_rng():
             torch.manual_seed(self.seed)
             ids = self.gpt.generate(self.run.model, held, tokens, temperature, TOP_K)
@@ -311,16 +314,14 @@ def _begun(given: argparse.Namespace, gathered: dict[str, parts.StepCode]) -> Tr
     checkpoint, spoken = given.out / programs.CHECKPOINT.name, language.current()
     asked = None if given.text is None else _whole(given.text)
     if not given.resume:
-        text = _text(asked, spoken)
-        is_code = asked == source.TEXT
-        words = pieces.learn(text, source.MERGES) if is_code else pieces.learn(text)
-        shape = source.shape(len(words.tokens)) if is_code else None
-        trained = prepare(words, text, gathered, given.out, given.seed, given.device, shape, asked, spoken)
+        trained = _new(given, gathered, asked, spoken)
         _keep(checkpoint)
         return trained
+    if given.start or given.bytes:
+        raise parts.Stop(_("The checkpoint has its own weights and tokens. Type: make train RESUME=1"))
     try:
         kept = training.read(checkpoint)[1]
-        words = pieces.Pieces(kept["pieces"])
+        words = pieces.read(kept)
         shape = training.Shape(**kept["shape"])
         asked, spoken = asked or kept.get("text"), kept.get("language", spoken)
         text = _text(asked, spoken)
@@ -331,6 +332,35 @@ def _begun(given: argparse.Namespace, gathered: dict[str, parts.StepCode]) -> Tr
     except (training.Unfit, KeyError, TypeError) as error:
         sentence = _("{file} can't be gone on from ({reason}). Type: make train")
         raise parts.Stop(sentence.format(file=checkpoint, reason=error)) from None
+    return trained
+
+
+def _new(given: argparse.Namespace, gathered: dict[str, parts.StepCode], asked: str | None, spoken: str) -> Training:
+    """A run at its first step: from drawn weights, or from those of the checkpoint that comes with the kit. Raises
+    Stop."""
+    text, is_code = _text(asked, spoken), asked == source.TEXT
+    if given.start:
+        return _from_kit(given, gathered, text, asked, spoken)
+    learn = pieces.learn_bytes if given.bytes else pieces.learn
+    words = learn(text, source.MERGES) if is_code else learn(text)
+    shape = source.shape(len(words.tokens)) if is_code else None
+    return prepare(words, text, gathered, given.out, given.seed, given.device, shape, asked, spoken)
+
+
+def _from_kit(
+    given: argparse.Namespace, gathered: dict[str, parts.StepCode], text: str, asked: str | None, spoken: str
+) -> Training:
+    """A run that starts from the kit's weights, with their tokens and sizes. Raises Stop."""
+    if given.bytes or asked == source.TEXT:
+        raise parts.Stop(_("The kit's weights have tokens of their own, of stories. Type: make train FROM=kit"))
+    tensors, kept = training.read(programs.shipped(programs.language_of(text, spoken)))
+    words = pieces.read(kept)
+    if unknown := words.unknown(text):
+        sentence = _("Left out, as the kit's model has no token for them: {characters}")
+        screens.console().print(sentence.format(characters=visible(" ".join(unknown[:MOST_UNKNOWN]))))
+    shape = training.Shape(**kept["shape"] | {"learning_rate": GENTLE})
+    trained = prepare(words, text, gathered, given.out, given.seed, given.device, shape, asked, spoken)
+    training.load_parameters(trained.run.model, tensors)
     return trained
 
 

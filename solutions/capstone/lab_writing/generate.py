@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,9 @@ from grader.labs import parts
 from grader.report import console as screens
 from grader.report.terminal import visible
 
-from ..lab_common import programs, training
-from ..lab_common.pieces import Pieces
+from ..lab_common import pieces, programs, training
 
+PARTIAL = "\ufffd"  # what a part of a character is decoded as
 KNOWN = 0.5  # the part of a text's letters that a checkpoint of one's own must know to be taken
 PROMPTS = {
     "en": "Mina had a red ball. Mina put the ball in the",
@@ -32,7 +32,7 @@ def run(given: argparse.Namespace) -> int:
     say = screens.console()
     text = lab_command.text_of(given.text) or ""
     file, tensors, kept = _checkpoint(given.checkpoint, text)
-    words, shape = Pieces(kept["pieces"]), training.Shape(**kept["shape"])
+    words, shape = pieces.read(kept), training.Shape(**kept["shape"])
     say.print(said_of(file, kept), soft_wrap=True)
     found = lab_command.gathered(programs.GPT_NEEDS, given)
     gpt = found["step12_gpt"]
@@ -51,8 +51,8 @@ def run(given: argparse.Namespace) -> int:
             )) from None  # fmt: skip
         say.print()
         say.print(visible(words.decode(ids)), style="bold", end="")
-        for token in drawn(gpt, model.to(given.device), ids, given):
-            say.print(visible(words.tokens[token]), end="", soft_wrap=True)
+        for text in spelled(words.decode, ids, drawn(gpt, model.to(given.device), ids, given)):
+            say.print(visible(text), end="", soft_wrap=True)
     say.print()
     return 0
 
@@ -67,7 +67,7 @@ def _checkpoint(given: Path | None, text: str) -> tuple[Path, dict[str, Tensor],
         try:
             tensors, kept = training.read(file)
             training.Shape(**kept["shape"])
-            known = 1 - len(Pieces(kept["pieces"]).unknown(text)) / max(len(set(text)), 1)
+            known = 1 - len(pieces.read(kept).unknown(text)) / max(len(set(text)), 1)
         except (OSError, training.Unfit, KeyError, TypeError) as error:
             sentence = _("{file} is not a checkpoint of make train ({reason}). Type: make train")
             raise parts.Stop(sentence.format(file=file, reason=getattr(error, "strerror", None) or error)) from None
@@ -90,12 +90,22 @@ def said_of(file: Path, kept: dict[str, object]) -> str:
     return _("Parameters: {file}").format(file=file)
 
 
-def prompt(text: str, words: Pieces) -> list[int]:
+def prompt(text: str, words: pieces.Pieces) -> list[int]:
     """The ids that it goes on from. Raises Stop where nothing of the text is known."""
     ids = words.encode(text)
     if not ids:
         raise parts.Stop(_("It knows no character of this text. Type: make generate"))
     return ids
+
+
+def spelled(decode: Callable[[list[int]], str], ids: list[int], tokens: Iterable[int]) -> Iterator[str]:
+    """The text that each token adds to that of `ids`; a part of a character waits until it is whole."""
+    ids, told = list(ids), decode(ids).rstrip(PARTIAL)
+    for token in tokens:
+        ids.append(token)
+        text = decode(ids).rstrip(PARTIAL)
+        yield text[len(told) :]
+        told = text
 
 
 def drawn(gpt: parts.StepCode, model: nn.Module, ids: list[int], given: argparse.Namespace) -> Iterator[int]:

@@ -38,7 +38,7 @@ def measure(bench: Bench, checkpoint: Path | None = None) -> None:
     file = checkpoint or (own if own.is_file() else programs.shipped(programs.language_of(text, language.current())))
     try:
         tensors, kept = training.read(file)
-        words, shape = pieces.Pieces(kept["pieces"]), training.Shape(**kept["shape"])
+        words, shape = pieces.read(kept), training.Shape(**kept["shape"])
         model = bench.part("step12_gpt").GPT(*shape.sizes).to(bench.device).eval()
         training.load_parameters(model, tensors)
     except (OSError, training.Unfit, KeyError, TypeError) as error:

@@ -20,7 +20,7 @@ def built(own: ModuleType, words: list[str]) -> Picture:
     """The likeliest next tokens."""
     language = programs.language_of(" ".join(words), "en")
     tensors, kept = training.read(programs.shipped(language))
-    cut = pieces.Pieces(kept["pieces"])
+    cut = pieces.read(kept)
     model = own.GPT(*training.Shape(**kept["shape"]).sizes).eval()
     training.load_parameters(model, tensors)
     logits, _loss = model(torch.tensor([cut.encode(" ".join(words))[-model.block_size :]]))

@@ -17,7 +17,7 @@ SHOWN, TOP_K = 8, 3
 def pictures(reference: ModuleType) -> dict[str, Picture]:
     """By name."""
     tensors, kept = training.read(programs.shipped("en"))
-    words = pieces.Pieces(kept["pieces"])
+    words = pieces.read(kept)
     model = reference.GPT(*training.Shape(**kept["shape"]).sizes).eval()
     training.load_parameters(model, tensors)
     logits, _loss = model(torch.tensor([words.encode(TEXT)[-model.block_size :]]))

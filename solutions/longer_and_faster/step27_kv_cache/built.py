@@ -21,7 +21,7 @@ WRITTEN = 10
 def built(own: ModuleType, words: list[str]) -> Picture:
     """What was written, and what it took."""
     tensors, kept = training.read(programs.shipped(programs.language_of(" ".join(words), "en")))
-    cut = pieces.Pieces(kept["pieces"])
+    cut = pieces.read(kept)
     model = own.CachedGPT(*training.Shape(**kept["shape"]).sizes).eval()
     training.load_parameters(model, tensors)
     start = torch.tensor([cut.encode(" ".join(words))[-(model.block_size - WRITTEN) :]])

@@ -1,0 +1,108 @@
+"""Compares the state of a process before and after a step: what one leaves behind must not reach the next.
+
+Two steps of one submission may run in one process. Honest code can change how later code computes, by a default dtype,
+a hook or a function of torch's that it replaces; then the process is not used again. Code that hides what it changed
+could as well have changed it in the next step: both are of one author.
+"""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import gc
+import math
+import operator
+import os
+import random
+import signal
+import sys
+import threading
+import types
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.modules.module as hooks
+from torch import nn
+from torch.optim import optimizer
+
+# Modules whose functions a file may replace, for itself and for all that runs after it.
+OWNERS = (
+    "torch", "torch._C", "torch._tensor", "torch.autograd", "torch.autograd.function", "torch.autograd.grad_mode",
+    "torch.linalg", "torch.nn", "torch.nn.functional", "torch.nn.init", "torch.nn.parameter", "torch.special",
+    "torch.optim", "math", "random", "operator", "functools", "itertools", "collections", "copy", "dataclasses",
+    "inspect", "time", "types", "typing", "numpy", "numpy.linalg", "numpy.random",
+)  # fmt: skip
+CLASSES = (torch.Tensor, nn.Parameter, torch.autograd.Function, torch.optim.Optimizer)
+SIGNALS = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGALRM", "SIGPROF", "SIGVTALRM") if hasattr(signal, name)
+]
+SUBNORMAL = 1e-40
+
+
+class Surroundings:
+    """The state of this process when it was made, before any of a learner's code has run."""
+
+    def __init__(self) -> None:
+        self._owners = [(names, tuple(names.values())) for names in _namespaces()]
+        self._state = _state()
+        self._torch = torch.get_rng_state()
+
+    def restored(self) -> bool:
+        """Restarts the random streams. Returns whether everything else is as it was.
+
+        NumPy's streams are a module of their own: a process that has loaded it since isn't as it was.
+        """
+        torch.set_rng_state(self._torch)
+        random.seed()
+        return self._state == _state() and all(_same(names, values) for names, values in self._owners)
+
+
+def _same(names: Mapping[str, Any], values: tuple[Any, ...]) -> bool:
+    return len(names) == len(values) and all(map(operator.is_, names.values(), values))
+
+
+def _namespaces() -> Iterator[Mapping[str, Any]]:
+    yield vars(builtins)
+    for name in [*OWNERS, *(name for name in sys.modules if name.startswith("grader.calls."))]:
+        if isinstance(module := sys.modules.get(name), types.ModuleType):
+            yield vars(module)
+    yield from (vars(kind) for kind in CLASSES)
+    for module in [sys.modules[name] for name in sys.modules if name.startswith("torch.nn.modules.")]:
+        for value in list(vars(module).values()):
+            if isinstance(value, type) and value.__module__ == module.__name__:
+                yield vars(value)
+
+
+def _state() -> list[Any]:
+    return [*_of_torch(), *_of_python()]
+
+
+def _of_torch() -> list[Any]:
+    c: Any = torch._C
+    return [
+        torch.get_default_dtype(), str(torch.get_default_device()), torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(), torch.get_num_threads(), torch.are_deterministic_algorithms_enabled(),
+        torch.is_anomaly_enabled(), torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"),
+        torch.is_autocast_cache_enabled(), c._len_torch_function_stack(), c._len_torch_dispatch_stack(),
+        c._get_mkldnn_enabled(), c._get_flash_sdp_enabled(), c._get_math_sdp_enabled(),
+        c._get_mem_efficient_sdp_enabled(),
+        c._autograd._top_saved_tensors_default_hooks(True) is None, torch.ones(()).mul(SUBNORMAL).mul(1.0).item() > 0,
+        c._autograd._profiler_enabled(), repr(torch._tensor_str.PRINT_OPTS),
+        *(len(hooked) for name, hooked in vars(hooks).items() if "_global_" in name and isinstance(hooked, dict)),
+        len(optimizer._global_optimizer_pre_hooks), len(optimizer._global_optimizer_post_hooks),
+    ]  # fmt: skip
+
+
+def _of_python() -> list[Any]:
+    timers: Callable[[int], Any] = getattr(signal, "getitimer", lambda which: None)
+    return [
+        threading.active_count(), sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile(),
+        sys.getrecursionlimit(), sys.stdout, sys.stderr, sys.excepthook, sys.displayhook, list(sys.path),
+        list(sys.path_hooks), set(sys.modules), gc.isenabled(), gc.get_threshold(), list(gc.callbacks),
+        list(warnings.filters), warnings.warn, dict(os.environ), atexit._ncallbacks(), np.geterr(), np.geterrcall(),
+        [signal.getsignal(number) for number in SIGNALS], [timers(which) for which in range(3)], math.pi,
+        repr(np.get_printoptions()),
+    ]  # fmt: skip

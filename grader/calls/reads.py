@@ -1,0 +1,299 @@
+"""The torch functions that a call uses, and the values that it reads on `meta`, where there are none.
+
+A call that reads a value on `meta` is made on the CPU first, and its reads are recorded in order; then it is made on
+`meta`, and each read gets what the same line read there. Printing a tensor reads nothing: a short text takes its place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import types as kinds
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
+from torch.overrides import TorchFunctionMode
+from torch.utils import _python_dispatch
+
+from grader.calls import counters, devices
+from grader.calls.builtins import IGNORED, NAMESPACES, PLAIN
+from grader.calls.values import leaves
+
+REFUSAL = "Tensor.item() cannot be called on meta tensors"  # torch's own words
+FOREIGN = "<foreign>"  # in place of the name of a function that is not torch's
+WRITTEN_IN_C = (
+    kinds.BuiltinFunctionType, kinds.MethodDescriptorType, kinds.MethodWrapperType, kinds.WrapperDescriptorType,
+    kinds.GetSetDescriptorType, kinds.ClassMethodDescriptorType,
+)  # fmt: skip
+NOT_AUTHORS = ("torch", "numpy", "grader")
+Key = tuple[Any, ...]
+
+
+@dataclass
+class Record:
+    """The values that a call read on the CPU, in order, each with the line and the function that read it."""
+
+    is_own: Callable[[str], bool]
+    entries: list[tuple[Key, Any]] = field(default_factory=list)
+    position: int = 0
+    is_complete: bool = False  # the call on the CPU is over
+
+    def key(self, kind: str, tensor: Tensor) -> Key:
+        """Identifies a read: what was read, of which tensor, in which line of the author's and by which function."""
+        frame = sys._getframe(1)
+        while frame.f_back is not None and not self._is_authors(frame):
+            frame = frame.f_back
+        site = (frame.f_code.co_filename, frame.f_lineno)
+        return kind, site, Watched.calling, tuple(tensor.shape), tensor.dtype
+
+    def _is_authors(self, frame: kinds.FrameType) -> bool:
+        root = str(frame.f_globals.get("__name__")).partition(".")[0]
+        return root not in NOT_AUTHORS and self.is_own(frame.f_code.co_filename)
+
+    def take(self, key: Key) -> Any:
+        """The value of the next read of this kind; what only the call on the CPU read is passed over. Raises
+        LookupError."""
+        for position in range(self.position, len(self.entries)):
+            if self.entries[position][0] == key:
+                self.position = position + 1
+                return self.entries[position][1]
+        raise LookupError
+
+
+class Reads:
+    """The record in use, and whether a value was read without one."""
+
+    record: ClassVar[Record | None] = None
+    missed: ClassVar[bool] = False
+
+    @classmethod
+    @contextlib.contextmanager
+    def into(cls, record: Record) -> Iterator[Record]:
+        """Records reads on the CPU inside the block; answers those on `meta` once the record is complete."""
+        _note_reads()
+        was_included = counters.is_included(counters.KEY)
+        cls.record = record
+        counters.include(counters.KEY, True)
+        try:
+            yield record
+        finally:
+            counters.include(counters.KEY, was_included)
+            cls.record = None
+
+    @classmethod
+    def value(cls, kind: str, tensor: Tensor) -> Any:
+        """The value that a tensor on `meta` has on the CPU. Raises RuntimeError where nothing was recorded."""
+        if cls.record is None or not cls.record.is_complete:
+            cls.missed = True
+            raise RuntimeError(REFUSAL)
+        try:
+            return cls.record.take(cls.record.key(kind, tensor))
+        except LookupError:
+            raise RuntimeError(REFUSAL) from None
+
+    @classmethod
+    def note(cls, kind: str, tensor: Tensor, value: Any) -> None:
+        """A tensor that has values was read: recorded, or passed over where the same is read again beside `meta`."""
+        if cls.record is None:
+            return
+        key = cls.record.key(kind, tensor)
+        if not cls.record.is_complete:
+            cls.record.entries.append((key, value))
+        else:
+            with contextlib.suppress(LookupError):
+                cls.record.take(key)
+
+
+class FunctionNames(TorchFunctionMode):
+    """Records the name of every torch function, method, op and higher-order op called from Python inside the block; of
+    what switches this off, by a name of torch's own, `hidden` has the name."""
+
+    hidden: set[str] = set()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        FunctionNames.hidden = set()
+        self._inside: Any = None  # the function not of torch's that is being called
+        self._made: dict[int, str] = {}  # which of them gave the object of this id
+        # The recorded names of functions seen before: "" for none, None for those that are `answered`.
+        self._known: dict[Any, str | None] = {}
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        try:
+            name = self._known[func]
+        except (KeyError, TypeError):
+            name = self._noted_as(func)
+        if name is None:
+            return self.answered(func, args, kwargs or {})
+        if name is FOREIGN:
+            return self._entered(func, args, kwargs or {})
+        result = func(*args, **kwargs) if kwargs else func(*args)
+        if name:
+            self.names.add(name)
+            for made in result if isinstance(result, tuple) else (result,):
+                self._made[id(made)] = name
+        return result
+
+    def _entered(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of a function that is not torch's; what it calls itself is seen as well."""
+        if func is self._inside:  # it asks for the mode by itself, and would for ever
+            FunctionNames.hidden.add(FOREIGN)
+            return func(*args, **kwargs)
+        before, self._inside = self._inside, func
+        try:
+            with self:
+                return func(*args, **kwargs)
+        finally:
+            self._inside = before
+
+    def answered(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of a function that is answered in another way."""
+        raise NotImplementedError
+
+    def makers(self, value: Any) -> list[str]:
+        """Which of them gave each tensor of a value: "" where none did, as of an argument or of what was kept."""
+        return [self._made.get(id(leaf), "") for leaf in leaves(value) if isinstance(leaf, Tensor)]
+
+    def _noted_as(self, func: Callable[..., Any]) -> str:
+        name = getattr(func, "__name__", None) or str(func)
+        if _is_torchs_own(func):
+            noted = "" if name in IGNORED else str(name.partition(".")[0])
+        else:
+            noted = "" if isinstance(func, WRITTEN_IN_C) else FOREIGN
+        if isinstance(func, PLAIN):  # a learner's object may claim to equal any of them
+            self._known[func] = noted
+        return noted
+
+
+def _noted_switch(switch: Callable[[], Any]) -> Callable[[], Any]:
+    def noting() -> Any:
+        FunctionNames.hidden.add(switch.__name__)
+        return switch()
+
+    return noting
+
+
+# Before a learner's file can import the originals.
+torch._C.DisableTorchFunction = _noted_switch(torch._C.DisableTorchFunction)
+_python_dispatch._disable_current_modes = _noted_switch(_python_dispatch._disable_current_modes)
+
+
+def _is_torchs_own(func: Callable[..., Any]) -> bool:
+    """Whether a function is torch's, and not another that has the name of one."""
+    if isinstance(func, OpOverload | OpOverloadPacket | HigherOrderOperator):
+        namespace = getattr(func, "namespace", None) or str(func).partition(".")[0]
+        return namespace in (*NAMESPACES, "prims", "higher_order")
+    if isinstance(func, kinds.FunctionType):  # with the very names of a module of torch's
+        module = sys.modules.get(str(func.__globals__.get("__name__")))
+        return str(module and module.__name__).startswith("torch.") and vars(module) is func.__globals__
+    return isinstance(func, PLAIN) and not str(getattr(func, "__module__", None)).startswith("_")
+
+
+class Watched(FunctionNames):
+    """Records the torch functions of a call on `meta`, or of the same call on the CPU. What shows a tensor is answered
+    without torch, and what copies one from `meta` by the record."""
+
+    calling: ClassVar[str] = ""  # the torch function that is being called
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known.update(dict.fromkeys((*SHOWING, *COPYING, *COMPARING)))
+
+    def answered(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of a function that shows or copies a tensor."""
+        tensor = args[0] if args else None
+        if not isinstance(func, PLAIN) or type(tensor) not in devices.tensor_types():
+            return func(*args, **kwargs)
+        assert isinstance(tensor, Tensor)
+        if func in SHOWING:
+            return _shown(tensor, *args[1:])
+        if func in COMPARING:
+            return self._compared(func, args, kwargs)
+        if func is Tensor.to and not any(_is_cpu(value) for value in (*args[1:], *kwargs.values())):
+            self.names.add("to")
+            made = func(*args, **kwargs)
+            self._made[id(made)] = "to"
+            return made
+        if not tensor.is_meta:
+            copied = func(*args, **kwargs)
+            Reads.note("copy", tensor, tensor.detach().clone())
+            return copied
+        if Reads.record is None:
+            Reads.missed = True
+            return func(*args, **kwargs)
+        return func(Reads.value("copy", tensor), *args[1:], **kwargs)
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if Reads.record is not None:  # a read inside a function is told from one of the author's own
+            Watched.calling = str(getattr(func, "__name__", ""))
+            if func is torch.tensor:  # it reads the numbers in a list past the dispatcher
+                for leaf in leaves(args):
+                    if isinstance(leaf, Tensor) and not leaf.is_meta and leaf.numel() == 1:
+                        leaf.item()
+        return super().__torch_function__(func, types, args, kwargs)
+
+    @staticmethod
+    def _compared(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if args[0].is_meta:
+            return Reads.value("equal", args[0])
+        same = func(*args, **kwargs)
+        Reads.note("equal", args[0], same)
+        return same
+
+
+SHOWING = (Tensor.__repr__, Tensor.__format__)
+COPYING = (Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.cpu, Tensor.to)
+COMPARING = (Tensor.equal, torch.equal)
+
+
+def _shown(tensor: Tensor, spec: str = "") -> str:
+    if spec and tensor.dim() == 0:
+        return str(tensor.detach().item().__format__(spec))
+    return object.__format__(tensor, spec) if spec else f"tensor(..., size={tuple(tensor.shape)})"
+
+
+def _is_cpu(value: Any) -> bool:
+    return isinstance(value, str | torch.device | Tensor) and str(getattr(value, "device", value)) == devices.CPU
+
+
+@functools.cache
+def _note_reads() -> list[Any]:
+    """Registers what notes reads on the CPU; returns the libraries, whose deletion would undo it."""
+    counters.let_pass()
+    library = torch.library.Library("aten", "IMPL")
+    for op, kind, kept in (
+        (torch.ops.aten._local_scalar_dense.default, "item", lambda value: value),
+        (torch.ops.aten.nonzero.default, "nonzero", lambda value: tuple(value.shape)),
+    ):
+        library.impl(op, _noting(op, kind, kept), counters.PLACE, with_keyset=True)
+    return [library]
+
+
+def _noting(op: Any, kind: str, kept: Callable[[Any], Any]) -> Callable[..., Any]:
+    def noting(keys: Any, tensor: Tensor) -> Any:
+        value = counters.run(op, keys, (tensor,), {})
+        if Reads.record is not None and not tensor.is_meta:
+            Reads.note(kind, tensor, kept(value))
+        return value
+
+    return noting
+
+
+def item_on_meta(tensor: Tensor) -> Any:
+    """The kernel of `item` on `meta`."""
+    return Reads.value("item", tensor)
+
+
+def nonzero_on_meta(tensor: Tensor) -> Tensor:
+    """The kernel of `nonzero` on `meta`: as many rows as there are on the CPU."""
+    return torch.empty(Reads.value("nonzero", tensor), dtype=torch.int64, device="meta")

@@ -1,0 +1,123 @@
+"""One worker for the steps of a submission: a judge hands it from one right step to the next.
+
+A process per step costs as much as the calls of some. It is handed on only when nothing can be left of the step before:
+its checks all passed, its file uses nothing that reaches beyond its own names, it printed nothing, the process looks as
+it did at first, and has its time and memory. In all other cases the next step gets a new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import unicodedata
+
+from grader.base.limits import Limits
+from grader.calls.call import Load
+from grader.sandbox.process import Launcher, Worker
+
+# Strings and comments, but for strings that hold code: what is left of a file are its names.
+PROSE = re.compile(
+    r"(?i:\b(?:[fb]|rf|fr|br|rb)(?=[\"']))?"
+    r"(\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')|#[^\n]*",
+    re.DOTALL,
+)
+IMPORTS = re.compile(r"(?:^|[;:])[ \t]*(?:from[ \t]+([\w.]+)[ \t]+)?import\b[ \t]*(\([^)]*\)|[^\n;]*)", re.MULTILINE)
+STEP = re.compile(r"(?:exercises\.)?(step\d{2}_\w+)$")
+# What an exercise needs of Python and torch: none of them does anything by being imported.
+ORDINARY = {
+    "__future__", "abc", "collections", "collections.abc", "copy", "dataclasses", "enum", "exercises", "functools",
+    "itertools", "math", "numbers", "numpy", "operator", "torch", "torch.nn", "torch.nn.functional", "torch.nn.init",
+    "typing", "typing_extensions",
+}  # fmt: skip
+# Names by which code reaches beyond itself: the interpreter, other modules' names, files, and torch's switches.
+FAR_REACHING = re.compile(
+    r"(?<![.\w])((?:set|get)attr(?!\s*\(\s*self\s*,)|delattr|exec|eval|compile|globals|locals|vars|open|input|breakpoint|exit|quit|help"
+    r"|print)\b"
+    r"|\b__(?!(init|call|len|getitem|iter|next|repr|name|all|future|post_init|annotations)__\b)\w+__"
+    r"|\.(_C|_VF|ops|backends|library|jit|overrides|utils|hub|serialization|multiprocessing|distributed|random|testing"
+    r"|profiler|cuda|mps|accelerator|compiler|fx|func|export|package|monitor|futures|graph|anomaly_mode|grad_mode"
+    r"|save|load|from_file|share_memory_?|fromfile|tofile|memmap|loadtxt|savetxt|ctypeslib|lib|seterr|seterrcall"
+    r"|seed|use_\w+|enable_\w+|disable_\w+|setflags|setbufsize|modules|parallel|quantized|intrinsic)\b"
+    r"|\b(set_\w+|\w*manual_seed\w*|register_(?!buffer\b|parameter\b)\w+)|\b(torch|nn|F)\._"
+)
+
+
+def is_ordinary(source: str) -> tuple[bool, set[str]]:
+    """Whether a file, read as text, does nothing that could outlast its own names, and the modules that it imports.
+    Rather too few are than too many."""
+    text = PROSE.sub(lambda found: found[0] if found[0][0] in "fFrR" else "", unicodedata.normalize("NFKC", source))
+    modules, names = set[str](), [text]
+    for module, imported in IMPORTS.findall(text):
+        parts = [part.split()[0] for part in imported.strip("() \t\n").split(",") if part.strip()]
+        modules.update([module] if module else parts)
+        names += [f".{part}" for part in parts] if module else []
+    known = all(module in ORDINARY or STEP.match(module) for module in modules)
+    return known and not any(map(FAR_REACHING.search, names)), modules
+
+
+class SharedWorker:
+    """The worker that waits for the next step of one submission, if any."""
+
+    def __init__(self) -> None:
+        self._run = 0
+        self._ordinary: dict[str, tuple[bool, set[str]]] = {}
+        self._waiting: tuple[tuple[object, ...], Worker] | None = None
+
+    def belongs_to(self, run: int) -> None:
+        """What follows is for this run of a submission; 0: for one without any. Another one's worker is ended."""
+        if run != self._run or not run:
+            self.end()
+            self._ordinary.clear()
+        self._run = run
+
+    def take(self, launcher: Launcher, load: Load, limits: Limits) -> Worker | None:
+        """The waiting worker, when it can take this step over as a new one would."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is None:
+            return None
+        key, worker = waiting
+        with contextlib.suppress(OSError):
+            if key == self._key(launcher, load, limits) and worker.renewed():
+                launcher.note_again(worker.process)
+                return worker
+        worker.close()
+        return None
+
+    def keep(self, worker: Worker, launcher: Launcher, load: Load, limits: Limits) -> bool:
+        """Keeps the worker of a step whose checks all passed, when another step may follow in it."""
+        if not self._run or load.public or limits.accelerator or worker.process.printed():
+            return False
+        if not self._leaves_nothing(load) or not worker.can_go_on(limits):
+            return False
+        try:
+            worker.process.rest()
+        except OSError:
+            return False
+        self.end()
+        self._waiting = self._key(launcher, load, limits), worker
+        return True
+
+    def end(self) -> None:
+        """Ends the waiting worker."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting[1].close()
+
+    def _leaves_nothing(self, load: Load) -> bool:
+        """Whether the step's file and all that it imports of the submission are ordinary."""
+        seen, waiting = set[str](), [load.module]
+        while waiting:
+            name = waiting.pop()
+            if name in seen or name not in load.sources:
+                continue
+            seen.add(name)
+            if name not in self._ordinary:
+                self._ordinary[name] = is_ordinary(load.sources[name][1])
+            ordinary, modules = self._ordinary[name]
+            if not ordinary:
+                return False
+            waiting += [module.rpartition(".")[2] for module in modules]
+        return True
+
+    def _key(self, launcher: Launcher, load: Load, limits: Limits) -> tuple[object, ...]:
+        return self._run, launcher, load.sources, limits, load.public

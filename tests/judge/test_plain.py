@@ -1,0 +1,91 @@
+"""What makes grading fast changes no verdict: with it and without it, the same report."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from grader.base.paths import ROOT
+from grader.course import choice, submissions
+from grader.course.submissions import Submission
+from grader.judge.grader import Grader
+from grader.oracle.live import Solution, solutions
+from tests import hostile
+from tests.hostile import PATIENT
+from tests.whole import THOROUGH, WHOLE, sample
+from tools.soak import edited, written_as
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each step has a process of its own anyway")
+EXAMPLES = sorted((ROOT / "examples" / "course" / "submissions").iterdir())
+
+
+@pytest.fixture(scope="module")
+def graders() -> Iterator[tuple[Grader, Grader]]:
+    """One that does all to be fast, and one that does nothing."""
+    with Grader(1, PATIENT) as fast, Grader(1, PATIENT, plain=True) as plain:
+        yield fast, plain
+
+
+def verdicts(grader: Grader, read: Submission, steps: list[str], seed: int) -> object:
+    """The report as JSON, but for the seconds that steps took."""
+    report = grader.grade(read, steps, device="cpu", seed=seed)
+    for step in report.steps:
+        step.seconds = 0.0
+    return msgspec.json.decode(msgspec.json.encode(report))
+
+
+def same(graders: tuple[Grader, Grader], read: Submission, steps: list[str]) -> None:
+    """Fails unless both say the same, under a new seed and under one seen before."""
+    fast, plain = graders
+    for seed in (11, 11, 12):
+        assert verdicts(fast, read, steps, seed) == verdicts(plain, read, steps, seed)
+
+
+@pytest.mark.parametrize("first", [0, *([6, 12, 18, 24] if THOROUGH else [])])
+def test_references(graders: tuple[Grader, Grader], solved: Path, first: int) -> None:
+    same(graders, submissions.read(solved), choice.step_names()[first : first + 6])
+
+
+@pytest.mark.parametrize("folder", sample(EXAMPLES, 5), ids=lambda folder: folder.name)
+def test_examples(graders: tuple[Grader, Grader], folder: Path) -> None:
+    """Submissions of a class, right, wrong, half done and hostile."""
+    same(graders, submissions.read(folder), choice.step_names(None, choice.CORE)[: None if THOROUGH else 4])
+
+
+@pytest.mark.parametrize("kind", ["variants", "mistakes"])
+def test_other_ways(graders: tuple[Grader, Grader], kind: str) -> None:
+    """Right and wrong ways of a function in the place of the reference's."""
+    sources = {step.name: step.solved() for step in solutions()}
+    for step in sample([step for step in solutions() if not step.lacking], 14):
+        ways = list(ways_of(step, kind))
+        for text in ways if WHOLE else ways[:1]:
+            there = sources | {step.name: f"{step.solved()}\n\n{text}\n"}
+            read = Submission("other", {name: (f"{name}.py", source) for name, source in there.items()})
+            same(graders, read, [step.name])
+
+
+def ways_of(step: Solution, kind: str) -> Iterator[str]:
+    """The sources of a step's variants or mistakes, where they need no name that a submission does not have."""
+    for way in step.variants if kind == "variants" else step.misconceptions:
+        (name, made), *more = way.replaced.items()
+        written = None
+        if kind == "mistakes" and step.wrong_ways is not None:
+            written = edited(step.wrong_ways, way.name)
+        elif not more:
+            written = written_as(made, name, vars(step.reference))
+        if written:
+            yield written
+
+
+@pytest.mark.parametrize("attack", sample(hostile.attacks(), 60), ids=lambda attack: attack.name)
+def test_attacks(graders: tuple[Grader, Grader], attack: hostile.Attack) -> None:
+    """Those of `make security`: of each its status, since some say another number every time."""
+    fast, plain = graders
+    read = hostile.one_file(attack.step, attack.source)
+    reports = [grader.grade(read, [attack.step], device="cpu", seed=3) for grader in (fast, plain)]
+    statuses = [[(check.name, check.status, check.points) for check in report.steps[0].checks] for report in reports]
+    assert statuses[0] == statuses[1]
