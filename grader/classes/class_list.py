@@ -17,7 +17,8 @@ from grader.base.language import gettext as _
 from grader.base.layouts import ATTEMPT, NOT_STUDENTS, BadDownload, Person, may_be_folder
 from grader.base.names import Roll, look
 from grader.base.paths import STEP_NAME, typed
-from grader.course.submissions import ARCHIVE, readable
+from grader.course.submissions import readable
+from grader.course.unread import ARCHIVE
 from grader.marks.register import NONE, Enrolled, Register
 
 STEP_FILE = re.compile(r"(?:(?!step\d{2}_\w).)*+step\d{2}_\w.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too

@@ -18,18 +18,17 @@ from grader.base.files import walk
 from grader.base.language import gettext as _
 from grader.base.layouts import NOT_STUDENTS, Attempt, Person
 from grader.base.limited import Limited, OverBudget
-from grader.base.paths import step_folders
 from grader.classes.class_list import KNOWN, STEP_FILE, people
 from grader.classes.unpack import MAX_PACKED, NotUnpacked, unpacked
-from grader.course import earlier, lab_log
-from grader.course.submissions import ARCHIVE, NoSubmission, Submission, cut, note_left, read, readable
+from grader.course import earlier, lab_log, unread
+from grader.course.submissions import NoSubmission, Submission, read, readable
+from grader.course.unread import cut, note_left
 from grader.marks.register import NONE, Register
 
 OF_A_KIT = (
     "grader", "steps", "classroom50", "dist", ".venv", ".vscode", "Makefile", "README.md", "README.ko.md", "LICENSE",
     "conftest.py", "pytest.ini", "requirements",
 )  # fmt: skip
-MAX_NAMED = 3  # of the files of a folder that holds no answer
 DEEPEST = 3  # folders inside a student's own
 NOT_IN_NAMES = re.compile(r'[<>:"/\\|?*%~\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]')
 RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # on Windows, with any ending
@@ -209,7 +208,7 @@ def _from_folder(
         problem = _("{folder} can't be read ({reason}).").format(folder=name, reason=reason)
     for text in person.texts:
         handed_in.leave(f"{readable(text)}/", _("it is a text that was typed into Moodle"))
-    problem = problem or _without_answer(handed_in)
+    problem = problem or unread.without_answer(handed_in)
     return Student(name, file_name(person.name), handed_in, problem, labs=labs, folder=folder)
 
 
@@ -219,14 +218,14 @@ def _from_download(submissions: Path, person: Person, files: Mapping[str, str], 
     handed_in.name = readable(person.name)
     archives = {readable(own): submissions / file for own, file in files.items()}
     handed_in = _with_unpacked(handed_in, archives, assignment)
-    return Student(handed_in.name, file_name(person.name), handed_in, _without_answer(handed_in))
+    return Student(handed_in.name, file_name(person.name), handed_in, unread.without_answer(handed_in))
 
 
 def _with_unpacked(handed_in: Submission, archives: Mapping[str, Path], assignment: str) -> Submission:
     """What was handed in; where it has no answer but one in a zip file, what that holds. Two of them are open."""
     found = {}
     for shown, archive in archives.items():
-        if not _without_answer(handed_in) or not shown.lower().endswith(".zip") or shown not in handed_in.unread:
+        if not unread.without_answer(handed_in) or not shown.lower().endswith(".zip") or shown not in handed_in.unread:
             continue
         try:
             with unpacked(archive, shown) as folder:
@@ -235,7 +234,7 @@ def _with_unpacked(handed_in: Submission, archives: Mapping[str, Path], assignme
         except (NotUnpacked, NoSubmission, OSError) as problem:
             handed_in.leave(shown, _("it can't be unpacked ({reason})", reason=problem))
             continue
-        if not _without_answer(inside) and inside.files:
+        if not unread.without_answer(inside) and inside.files:
             found[shown] = inside
     if len(found) != 1:
         return handed_in
@@ -343,25 +342,6 @@ def _handed_in(folder: Path, assignment: str) -> Submission:
     if place == folder / assignment:  # as nbgrader keeps them
         earlier.add_siblings(handed_in, place)
     return handed_in
-
-
-def _without_answer(handed_in: Submission) -> str:
-    """Why what holds files and no answer can't be graded: they may well be everything. Else nothing."""
-    if {step.name for step in step_folders()} & (handed_in.sources.keys() | handed_in.problems.keys()):
-        return ""
-    if not handed_in.unread:
-        return ""
-    for file in handed_in.unread:
-        if ARCHIVE.fullmatch(file):
-            sentence = _("{folder} holds an archive and no answer: unpack {file} there.")
-            return sentence.format(folder=handed_in.name, file=file)
-    there = [f"{file} ({reason})" for file, reason in handed_in.unread.items()]
-    files = ", ".join(there[:MAX_NAMED] + ["…"] * (len(there) > MAX_NAMED))
-    sentence = _(
-        "No answer was found in {folder}, only {files}. Put the notebook, or step files with names like "
-        "{step}.py, directly into that folder."
-    )
-    return sentence.format(folder=handed_in.name, files=files, step=step_folders()[0].name)
 
 
 def step_folder(folder: Path, assignment: str) -> Path:
