@@ -18,7 +18,7 @@ from torch.autograd.graph import _engine_run_backward
 
 from grader.calls import devices, modules
 from grader.calls.builtins import IN_ANY_FORM, TAKEN_APART, BuiltIns, banned
-from grader.calls.call import Call, Outcome, Raised
+from grader.calls.call import Call, LeftOut, Outcome, Raised
 from grader.calls.memory import ResultBefore
 from grader.calls.modes import Circumstances
 from grader.calls.on_meta import Recorded, Twins, Work, put_back, reaches_meta, state_of
@@ -35,7 +35,8 @@ class Responder:
 
     `names` are the public names of the module. `off_limits` maps a public name to the families banned in it; without
     any, nothing is watched unless a call requests it. Where it is None, as for a reference, the code is trusted, and
-    calls on `meta` are not repeated on the CPU. `is_own` tells whether a file name is the author's.
+    calls on `meta` are not repeated on the CPU. `is_own` tells whether a file name is the author's, `left_out` which
+    line at the top level failed that would have bound a name.
     """
 
     def __init__(
@@ -43,11 +44,15 @@ class Responder:
         names: Mapping[str, Any],
         off_limits: Mapping[str, tuple[str, ...]] | None = None,
         is_own: Callable[[str], bool] = lambda filename: True,
+        left_out: Callable[[str], LeftOut | None] = lambda name: None,
+        *,
+        is_quick: bool = False,
     ) -> None:
         self.names = names
         self.off_limits = off_limits or {}
         self.is_trusted = off_limits is None
-        self.is_own = is_own
+        self.is_own, self.left_out = is_own, left_out
+        self._notes_narrowed = not (self.is_trusted or is_quick)
         self.handles: dict[int, Any] = {}
         self.made_by: dict[int, str] = {}
         self._twins = Twins()
@@ -138,11 +143,11 @@ class Responder:
             is_watched = call.options.device == devices.META and not self.is_trusted
             if self._reads or not (Reads.missed or (outcome.raised and not is_watched)):
                 return outcome
+            put_back(state)
             if (recorded := self._recorded(call)) is None:
                 return outcome
             self._reads = True
             torch.set_rng_state(random_state)
-            put_back(state)
         with Reads.into(recorded[0]):
             return self._made(call, recorded[1])
 
@@ -160,7 +165,7 @@ class Responder:
         built_ins = self._watched(name)
         result = None
         called = [self.handles.get(number or 0) for number in (call.handle, *inputs.handle_numbers)]
-        with (circumstances := Circumstances(call.options, built_ins, called, inputs.wide, self.is_trusted)):
+        with (circumstances := Circumstances(call.options, built_ins, called, self._narrows(inputs), self.is_trusted)):
             try:
                 target = self._target(call)
                 if not self.is_trusted:
@@ -215,7 +220,7 @@ class Responder:
     def _target(self, call: Call) -> Callable[..., Any]:
         if call.handle is None:
             if call.name not in self.names:
-                raise NotThere("undefined")
+                raise NotThere("undefined", call.name)
             target = self.names[call.name]
             if not callable(target):
                 raise NotThere("not callable")
@@ -231,6 +236,9 @@ class Responder:
         if not isinstance(module, nn.Module):
             raise NotThere("no module")
         return modules.method(module, call.name)
+
+    def _narrows(self, inputs: Inputs) -> bool:
+        return self._notes_narrowed and inputs.wide
 
     def _families(self, name: str, handles: list[int]) -> list[str]:
         names = {name, *(self.made_by.get(number, "") for number in handles)}
@@ -287,7 +295,10 @@ class Responder:
 
     def describe(self, error: BaseException) -> Raised:
         """Describes an error of the called code, and where in its author's own file it arose."""
-        return described(error, self.is_own, self.names.get("__file__"))
+        raised = described(error, self.is_own, self.names.get("__file__"))
+        if isinstance(error, NameError | NotThere) and type(error.name) is str:
+            raised.left_out = self.left_out(error.name)
+        return raised
 
 
 def cotangents(outputs: list[Tensor]) -> Iterator[Tensor]:

@@ -9,7 +9,7 @@ import os
 import secrets
 import selectors
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -26,6 +26,8 @@ from grader.judge import follow_through
 from grader.judge.launcher import GraderError, Judges, start
 from grader.judge.messages import Asking, Broken, Channel, Event, Finished, GradeRequest, Ready, StepGraded, Unmet
 from grader.sandbox.kernel import LAYERS
+
+MAX_NOTES = 12  # lines that were left out, named one by one
 
 
 class UnfitCopy(GraderError):
@@ -103,7 +105,7 @@ class Grader:
         self._source, self._shared = source or start(fork=fork), source is not None
         self._judges: list[Channel] = []
         self._on_check: Callable[[Asking], None] | None = None
-        self._cancelled = threading.Event()
+        self._state, self._cancelled, self._is_grading = threading.Lock(), threading.Event(), False
 
     def grade(
         self,
@@ -122,7 +124,9 @@ class Grader:
         and Cancelled.
         """
         self._on_check = on_check
-        self._cancelled.clear()
+        with self._state:
+            self._cancelled.clear()
+            self._is_grading = True
         everything = choice.step_names()
         wanted = steps or choice.by_default(submission.sources, submission.problems)
         sources, earlier = follow_through.with_earlier(submission, wanted)
@@ -131,6 +135,7 @@ class Grader:
         try:
             graded, finished = self._graded(request, wanted, everything, on_step)
         finally:
+            self._is_grading = False
             self._end_run(request)
         results = [
             follow_through.note_earlier(graded[name].result, sources, earlier) for name in everything if name in wanted
@@ -140,7 +145,7 @@ class Grader:
             submission=submission.name, seed=request.seed, oracle=finished.oracle, isolation=finished.isolation,
             devices=finished.devices, score=score, max_score=max_score, tracks=tracks.totals(results), steps=results,
             unread=dict(submission.unread),
-            notes=[sentence for step, sentence in submission.taken.items() if step in wanted],
+            notes=[*_taken(submission, wanted), *_left_out(graded[name] for name in everything if name in wanted)],
         )  # fmt: skip
 
     def _graded(
@@ -208,7 +213,7 @@ class Grader:
     ) -> tuple[dict[str, StepGraded], Finished]:
         while len(self._judges) < min(self._count, len(steps)):
             self._judges.append(self._source.new())
-        if self._cancelled.is_set():
+        if self._is_grading and self._cancelled.is_set():
             raise self._ended()
         judges = self._judges[: len(steps)]
         graded: dict[str, StepGraded] = {}
@@ -249,7 +254,7 @@ class Grader:
             event = judge.receive(Event)
         if isinstance(event, StepGraded | Finished):
             return event
-        if self._cancelled.is_set():
+        if self._is_grading and self._cancelled.is_set():
             raise self._ended()
         self.close()
         if isinstance(event, Unmet):
@@ -262,9 +267,11 @@ class Grader:
     def cancel(self) -> None:
         """Call it from another thread: ends the judges, so that a grading in progress raises Cancelled there. The warm
         process stays, and the next grading has new judges."""
-        self._cancelled.set()
-        for judge in list(self._judges):
-            self._source.end(judge)
+        with self._state:
+            if self._is_grading:
+                self._cancelled.set()
+                for judge in list(self._judges):
+                    self._source.end(judge)
 
     def _ended(self) -> Cancelled:
         """Forgets the judges that were ended."""
@@ -315,6 +322,19 @@ class LazyGrader:
         if self._grader is not None:
             self._grader.close()
             self._grader = None
+
+
+def _taken(submission: Submission, wanted: list[str]) -> list[str]:
+    return [sentence for step, sentence in submission.taken.items() if step in wanted]
+
+
+def _left_out(graded: Iterable[StepGraded]) -> list[str]:
+    """A note for each line at the top level that was left out: several steps may import the file."""
+    sentences = list(dict.fromkeys(sentence for each in graded for sentence in each.left_out))
+    more = (
+        [_("{count} more lines were left out.", count=len(sentences) - MAX_NOTES)] if len(sentences) > MAX_NOTES else []
+    )
+    return sentences[:MAX_NOTES] + more
 
 
 def _both(one: Finished, other: Finished) -> Finished:
