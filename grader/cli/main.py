@@ -41,6 +41,9 @@ def main() -> int:
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     speak(sys.stdout)
     speak(sys.stderr)
+    for size in ("COLUMNS", "LINES"):  # a terminal of no size is one of unknown size
+        if os.environ.get(size, "").strip("0 ") == "":
+            os.environ.pop(size, None)
     words = _without_language(sys.argv[1:]) or ["--help"]
     if language.TYPED == "make" or any(map(is_named, words)):
         language.respell = as_typed
