@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
+from msgspec.structs import replace
 from torch import Tensor
 
 from grader.base.language import N_
+from grader.calls.call import Call, Outcome
 from grader.calls.values import HandleId, leaves, numbers_of
-from grader.checks.backends import Exchange
+from grader.checks.backends import Backend, Exchange, Oracle
 from grader.checks.catalogue import Misconception
-from grader.checks.trial import Verdict
+from grader.checks.trial import Verdict, run_check
 
 ROOM = 1e-3  # relative: how near two numbers are that are said to be the same
 FEWEST = 2  # numbers that must tell
@@ -79,6 +81,7 @@ PROBES = {
         N_("Each entry has an answer of its own."), WHICH,
     ),
 }  # fmt: skip
+REPEATED = ("random_answer", "answer_depends_on_earlier_calls")
 Found = tuple[str, tuple[tuple[str, str], ...]]  # a probe's name, and its words
 
 
@@ -104,6 +107,8 @@ def _numbers(verdict: Verdict) -> Iterator[tuple[Tensor, Tensor]]:
         given, wanted = _as_numbers(one), _as_numbers(other)
         if given is None or wanted is None or not given.numel() or given.ndim != wanted.ndim:
             continue
+        if not bool(given.isfinite().all() and wanted.isfinite().all()):
+            continue
         if given.shape != wanted.shape or not torch.allclose(given, wanted, rtol=ROOM, atol=1e-9, equal_nan=True):
             yield given, wanted
 
@@ -122,8 +127,6 @@ def _relations(mine: Tensor, right: Tensor, about: Exchange | None) -> Iterator[
             if _same(mine, part) and mine.numel() >= FEWEST:
                 yield "rows_short", ()
         yield from _exchanged(mine, right)
-        return
-    if not bool(mine.isfinite().all() and right.isfinite().all()):
         return
     yield from _places(mine, right)
     yield from _scales(mine, right, about)
@@ -202,18 +205,44 @@ def _sizes(about: Exchange) -> dict[str, float]:
         tensor = numbers_of(argument)
         if tensor is not None:
             for dim in range(1, tensor.ndim + 1):
-                sizes[N_("shape[-{dim}] of argument {place}").format(dim=dim, place=place + 1)] = float(
-                    tensor.shape[-dim]
-                )
+                sizes[f"args[{place}].shape[-{dim}]"] = float(tensor.shape[-dim])
         elif isinstance(argument, int) and not isinstance(argument, bool) and argument > 1:
-            sizes[N_("argument {place}").format(place=place + 1)] = float(argument)
+            sizes[f"args[{place}]"] = float(argument)
     return sizes
 
 
-def named(found: Found, function: str) -> Misconception:
-    """What was found, as a diagnosis of a public name."""
-    name, words = found
-    return Misconception(name, "", {function: None}, *PROBES[name], words={"function": function, **dict(words)})
+class Failing(NamedTuple):
+    """A failing check without a name, and the public name whose answer failed it."""
+
+    function: str
+    check: Callable[..., None]
+    verdict: Verdict
+
+
+def diagnoses(
+    failing: list[Failing], student: Backend, oracle: Oracle, seeds: tuple[int, int], device: str, shows_values: bool
+) -> dict[str, list[Misconception]]:
+    """What probes say of failing checks, by name. The second seed is that of one more draw. Unless values are shown,
+    nothing is said that relates an answer to the right one."""
+    said: dict[str, list[Misconception]] = {}
+    for function in dict.fromkeys(each.function for each in failing):
+        related = [each for each in failing if each.function == function]
+        check = related[0].check
+
+        def again(check: Callable[..., None] = check) -> Verdict:
+            return run_check(check, student, oracle, seed=seeds[1], device=device)
+
+        told = agreed([each.verdict for each in related], again) if shows_values else None
+        if told is None and (name := unrepeatable(check, student, oracle, seeds[0], device)):
+            told = name, ()
+        if told is not None:
+            name = told[0]
+            words = {"function": function, **dict(told[1])}
+            diagnosis = Misconception(name, "", {function: None}, *PROBES[name], words=words)
+            said |= {
+                each.check.__name__: [diagnosis] for each in related if name in REPEATED or holds_in(told, each.verdict)
+            }
+    return said
 
 
 def agreed(verdicts: list[Verdict], again: Callable[[], Verdict | None]) -> Found | None:
@@ -227,6 +256,57 @@ def agreed(verdicts: list[Verdict], again: Callable[[], Verdict | None]) -> Foun
     return next((each for each in every[0] if all(each in other for other in every)), None)
 
 
-def takes_objects(exchange: Exchange) -> bool:
-    """Whether a call is given objects that it may change, as an optimizer or a cache."""
-    return any(isinstance(leaf, HandleId) for leaf in leaves((exchange.call.args, exchange.call.kwargs)))
+def holds_in(told: Found, verdict: Verdict) -> bool:
+    """Whether what was found holds in a verdict, as far as it can be looked at."""
+    found = found_in(verdict)
+    return found is None or told in found
+
+
+class Twice:
+    """A backend that makes each call of the author's code twice, and once more with a seed if the answers differ."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self.differing: dict[str, str] = {}  # by the public name or method called last, what was found
+
+    def begin_check(self, seed: int) -> None:
+        """Like the backend's."""
+        self._backend.begin_check(seed)
+
+    def ask(self, call: Call) -> Outcome:
+        """The first answer."""
+        outcome = self._backend.ask(call)
+        given = [*leaves(call.args), *leaves(call.kwargs), *leaves(outcome.value)]
+        if not call.is_authors or outcome.raised or any(isinstance(leaf, HandleId) for leaf in given):
+            return outcome  # what it may change, as a cache, differs rightly
+        if not self._alike(outcome, self._backend.ask(replace(call, first=()))):
+            seeded = replace(call, first=(), options=replace(call.options, seed=1))
+            seed_tells = self._alike(self._backend.ask(seeded), self._backend.ask(seeded))
+            self.differing[call.name] = "random_answer" if seed_tells else "answer_depends_on_earlier_calls"
+        return outcome
+
+    @staticmethod
+    def _alike(one: Outcome, other: Outcome) -> bool:
+        """Whether two answers are the same, as far as they have the same shapes."""
+        if one.raised or other.raised:
+            return True
+        pairs = zip(leaves(one.value), leaves(other.value), strict=False)
+        numbers = [(_as_numbers(mine), _as_numbers(theirs)) for mine, theirs in pairs]
+        return all(
+            mine is None or theirs is None or mine.shape != theirs.shape or torch.allclose(mine, theirs, equal_nan=True)
+            for mine, theirs in numbers
+        )
+
+
+def unrepeatable(check: Callable[..., None], student: Backend, oracle: Oracle, seed: int, device: str) -> str:
+    """Whether a call of a failing check is random, or changed by an earlier one, in which right code is neither: the
+    name of the probe, or nothing. Only where there is a reference to ask."""
+    right = oracle.again()
+    if right is None:
+        return ""
+    of_student, of_reference = Twice(student), Twice(right)
+    run_check(check, of_student, oracle, seed=seed, device=device)
+    if not of_student.differing:
+        return ""
+    run_check(check, of_reference, oracle, seed=seed, device=device)
+    return next((found for name, found in of_student.differing.items() if name not in of_reference.differing), "")
