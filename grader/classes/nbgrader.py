@@ -110,7 +110,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         return nb, resources
 
     def _drawings(self, about: Any) -> set[str]:
-        """The drawings of the lessons, as the notebook was released; none where it is not there any more."""
+        """The drawings of the lessons, as the notebook was released; none if it is not there any more."""
         place = self._converter.coursedir
         for folder in (place.release_directory, place.source_directory):
             file = Path(place.format_path(folder, ".", about["assignment"])) / f"{about['notebook']}.ipynb"
@@ -119,7 +119,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         return set()
 
     def _report(self, about: Any, steps: list[str], marking: marks.Marking | None) -> Report | str:
-        """The report on the student's submission, or why there is none."""
+        """The report on the student's submission, or the reason why there is none."""
         converter = self._converter
         if not hasattr(converter, "attention_desk"):
             required = grader.required_layers(self.require_isolation) if self.require_isolation else ()
@@ -137,7 +137,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         return report
 
     def _marking(self, about: Any) -> marks.Marking | None:
-        """How the assignment is marked, where `assignments.toml` has it. Raises BadTerm."""
+        """The marking of the assignment, if `assignments.toml` has it. Raises BadTerm."""
         if not self.assignments:
             return None
         try:
@@ -178,7 +178,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         return getattr(self.parent, "parent", None) or self
 
     def _folder(self, about: Any) -> Path:
-        """Where the submission is, from the root of the course."""
+        """The folder of the submission, relative to the root of the course."""
         directory = self._converter.coursedir
         return Path(directory.format_path(directory.submitted_directory, about["student"], about["assignment"]))
 
@@ -189,7 +189,7 @@ class SaveMarks(SaveAutoGrades):  # type: ignore[misc]  # nbgrader carries no ty
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         """Writes the marks into the gradebook, also those of answers that were handed in under another notebook's name.
 
-        Cells with tests that are not the kit's were not run: a person must look. So must one where the notebook was
+        Cells with tests that are not the kit's were not run: a person must look. So must one if the notebook was
         rebuilt: a written answer that was not found may yet be there.
         """
         nb, resources = super().preprocess(nb, resources)
@@ -270,9 +270,10 @@ class LastReport:
     def report(
         self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None, has_others: bool
     ) -> Report | str:
-        """The report on a submission, or why there is none; asked again, as for its next notebook, the same one.
+        """The report on a submission, or the reason why there is none; the same one when asked again, as for its next
+        notebook.
 
-        `has_others`: beside its folder stand those of the student's other assignments, and nobody else's.
+        `has_others`: next to its folder are those of the student's other assignments, and nobody else's.
         """
         if self._last is None or self._last[:2] != (folder, steps):
             self._last = (folder, steps, self._graded(course, folder, steps, marking, has_others))
@@ -300,7 +301,7 @@ class LastReport:
 
 
 def _mark(report: Report | str, step: str) -> Mark:
-    """The mark for a step, out of the report, or out of the reason why there is none."""
+    """The mark for a step, from the report, or from the reason why there is none."""
     if isinstance(report, str):
         return gradebook.ungraded(report)
     return gradebook.mark(_result(report, step), [*report.notes, *reports.unread(report)])
@@ -311,7 +312,7 @@ def _result(report: Report, step: str) -> StepResult:
 
 
 def _outputs(mark: Mark, report: Report | str, step: str, max_score: float) -> list[NotebookNode]:
-    """What shows a mark: first the number that nbgrader reads, then the report."""
+    """The outputs of a cell: first the number that nbgrader reads, then the report."""
     data = {"text/plain": mark.comment}
     if isinstance(report, Report):
         data["text/html"] = page.fragment(msgspec.structs.replace(report, steps=[_result(report, step)]))
