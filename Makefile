@@ -2,20 +2,20 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv/bin/python
-RUN := KIT_MAKE=1 $(VENV) -m grader
-LAB_OPTIONS = $(if $(TEXT),--text "$(TEXT)") $(if $(DEVICE),--device $(DEVICE)) $(if $(SEED),--seed $(SEED)) \
-  $(if $(SECONDS),--seconds $(SECONDS)) $(if $(MODEL),--model $(MODEL))
-DRAWING = $(if $(TOKENS),--tokens $(TOKENS)) $(if $(TEMPERATURE),--temperature $(TEMPERATURE)) $(if $(TOP_K),--top-k $(TOP_K))
-CHOICE = $(if $(STEP),--step $(STEP)) $(if $(TRACK),--track $(TRACK))
-ASSIGNED = $(if $(ASSIGNMENT),--assignment $(ASSIGNMENT))
+RUN := KIT_TYPED=make $(VENV) -m grader
+# What was typed behind the command, STEP=4 and the like, as words for a shell.
+NAMES = $(strip $(foreach name,$(filter-out ALL PYTHON VENV KIT_%,$(.VARIABLES)),$(if $(filter command,$(firstword \
+  $(origin $(name)))),$(name))))
+TYPED = $(foreach name,$(NAMES),'$(name)=$(subst ','\'',$($(name)))')
+COMMANDS := $(shell sed -n 's/^\([a-z0-9-]*\):.*\#\#> .*/\1/p' $(firstword $(MAKEFILE_LIST)))
+.PHONY: $(COMMANDS) $(shell sed -n 's/^\([a-z0-9-]*\):.*\#\# .*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 .DEFAULT_GOAL := help
 
-.PHONY: help
 help: ## learn: Show this list (ALL=1: and what only those who maintain the kit need)
-	@awk -F ':.*## ' -v all="$(ALL)" ' \
+	@awk -F ':.*##>? ' -v all="$(ALL)" ' \
 	  function show(heading, group) { if (lines[group] != "") printf "%s%s", heading, lines[group] } \
-	  /^[a-z0-9-]+:.*## [a-z]+: / { \
+	  /^[a-z0-9-]+:.*##>? [a-z]+: / { \
 	    group = text = $$2; sub(/:.*/, "", group); sub(/^[a-z]+: /, "", text); \
 	    lines[group] = lines[group] sprintf("  make %-15s %s\n", $$1, text) } \
 	  END { show("Learn, every day\n", "daily"); show("Learn\n", "learn"); show("Teach\n", "teach"); \
@@ -61,200 +61,94 @@ help: ## learn: Show this list (ALL=1: and what only those who maintain the kit 
 	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements/mutate.lock
 	@touch $@
 
-.PHONY: course
-course: .venv/ready-page ## daily: Open the course in the browser: lessons, labs, and each save's verdict (STEP=4 opens there)
-	@$(RUN) course $(STEP) $(if $(DEVICE),--device $(DEVICE))
+.venv/ready-site: .venv/ready-instructor requirements/site.lock
+	@echo "Adding what the site is built with"
+	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements/site.lock
+	@touch $@
 
-.PHONY: explore
-explore: .venv/ready-page ## daily: Look inside your own GPT: what each head attends to, and why it says what it says
-	@$(RUN) explore $(if $(DEVICE),--device $(DEVICE))
+# --- the commands of `python -m grader`: what is typed here goes there as it is, `make grade STEP=4` ---
+course: .venv/ready-page ##> daily: Open the course in the browser: lessons, labs, and each save's verdict (STEP=4 opens there)
+explore: .venv/ready-page ##> daily: Look inside your own GPT: what each head attends to, and why it says what it says
+grade: .venv/ready ##> daily: Grade your exercises
+report: .venv/ready ##> learn: Grade, and open the report as a page in the browser
+watch: $(if $(PAGE),.venv/ready-page,.venv/ready) ##> daily: Grade each save as it happens (STEP=4 begins there, PAGE=1 shows it in the browser)
+hint: .venv/ready ##> daily: One hint more for the current step, or for STEP=4
+lesson: $(if $(PAGE),.venv/ready-page,.venv/ready) ##> daily: Read the lesson of the current step, or of STEP=4 (PAGE=1: in the browser, pictures drawn)
+solution: .venv/ready ##> daily: After green: the reference and other right ways, with what they trade: STEP=4
+repro: .venv/ready ##> learn: Run the failing call in a process of your own, where breakpoint() works: STEP=4
+reset: .venv/ready ##> learn: Back to the stub, your work kept beside it: STEP=4
+tracks: .venv/ready ##> learn: List the tracks: what each needs and how far you are
+begin: .venv/ready ##> learn: Write the stubs of a track into exercises/: TRACK=positions
+exercises: .venv/ready ##> learn: Write the stubs again; a file you have worked on is left alone
+doctor: .venv/ready ##> learn: What works here, what does not, and how to fix it
+lab: .venv/ready-lab ##> learn: Labs: experiments with your own code (NAME=flash runs one)
+train: .venv/ready-lab ##> learn: Train your own GPT (TEXT=file, SECONDS=120, RESUME=1, FROM=kit, BYTES=1; TEXT=torch: it learns to write PyTorch)
+generate: .venv/ready ##> learn: Have the trained GPT go on with a text (TEXT="...", TEMPERATURE=0.8, TOP_K=20)
+gpt2: .venv/ready ##> learn: Load GPT-2's weights into your GPT (TEXT="...", FOLDER=where the files are)
+demo: .venv/ready-lab ##> learn: Tokenise a text and let a small GPT go on with it (TEXT="...", MODEL=mine)
+class: .venv/ready ##> teach: Grade a class, one folder per student: SUBMISSIONS=examples/course/submissions (ASSIGNMENT=scores)
+term: .venv/ready ##> teach: Check assignments.toml, and put the marks of all its assignments into one table
+project: .venv/ready ##> teach: What to project tomorrow, without names, and for staff the code beside it (RESULTS=dist/class)
+items: .venv/ready ##> teach: How each check did in a class, and wrong answers without a name (RESULTS=dist/class, DRAFT=1)
+similar: .venv/ready ##> teach: Pairs of submissions more alike than chance: SUBMISSIONS=folder (KNOWN=last-year, RESULTS=dist/class)
+feedback: .venv/ready ##> teach: The students' pages as a zip file for Moodle or Canvas (RESULTS=dist/class, TO=canvas)
+gradescope: .venv/ready ##> teach: Build the autograder for Gradescope: dist/gradescope.zip
+convert: .venv/ready ##> teach: A report as Otter, PrairieLearn or Gradescope read it: REPORT=report.json TO=otter
+release: .venv/ready-instructor ##> teach: Build a course for nbgrader: dist/nbgrader/ (KIT_LANG=ko for Korean)
+kit: .venv/ready ##> teach: Build the learner's copy: dist/kit/ and dist/kit.zip (SOLUTIONS=1: make solution works in it)
+messages: .venv/ready-test ##> make: Collect new sentences for translation (STEP=13: those of one step)
+site: .venv/ready-site ##> make: Build the site, in both languages: dist/site/index.html
+record: .venv/ready ##> kit: Record what a learner's copy answers from; `make kit` does it for itself
+release-kit: .venv/ready-test ##> kit: Build what is released: the kit's zip, a wheel, the instructor's bundle: dist/release/
+$(COMMANDS):
+	@$(RUN) $@ $(TYPED)
 
-.PHONY: grade
-grade: .venv/ready ## daily: Grade your exercises
-	@$(RUN) grade $(CHOICE)
-
-.PHONY: report
-report: .venv/ready ## learn: Grade, and open the report as a page in the browser
-	@mkdir -p dist
-	@$(RUN) grade $(CHOICE) --html dist/report.html --open
-
-.PHONY: watch
-watch: $(if $(PAGE),.venv/ready-page,.venv/ready) ## daily: Grade each save as it happens (STEP=4 begins there, PAGE=1 shows it in the browser)
-	@$(RUN) watch $(STEP) $(if $(TRACK),--track $(TRACK)) $(if $(PAGE),--page)
-
-.PHONY: hint
-hint: .venv/ready ## daily: One hint more for the current step, or for STEP=4
-	@$(RUN) hint $(STEP)
-
-.PHONY: repro
-repro: .venv/ready ## learn: Run the failing call in a process of your own, where breakpoint() works: STEP=4
-	@$(RUN) repro $(STEP)
-
-.PHONY: lesson
-lesson: $(if $(PAGE),.venv/ready-page,.venv/ready) ## daily: Read the lesson of the current step, or of STEP=4 (PAGE=1: in the browser, pictures drawn)
-	@$(RUN) $(if $(PAGE),course,lesson) $(STEP)
-
-.PHONY: solution
-solution: .venv/ready ## daily: After green: the reference and other right ways, with what they trade: STEP=4
-	@$(RUN) solution $(STEP)
-
-.PHONY: reset
-reset: .venv/ready ## learn: Back to the stub, your work kept beside it: STEP=4
-	@$(RUN) reset $(STEP)
-
-.PHONY: tracks
-tracks: .venv/ready ## learn: List the tracks: what each needs and how far you are
-	@$(RUN) tracks
-
-.PHONY: begin
-begin: .venv/ready ## learn: Write the stubs of a track into exercises/: TRACK=positions
-	@$(RUN) begin $(CHOICE)
-
-.PHONY: doctor
-doctor: .venv/ready ## learn: What works here, what does not, and how to fix it
-	@$(RUN) doctor
-
-.PHONY: lab
-lab: .venv/ready-lab ## learn: Labs: experiments with your own code (NAME=flash runs one)
-	@$(RUN) lab $(NAME) $(LAB_OPTIONS) $(if $(PREDICT),--predict "$(PREDICT)") $(if $(LOG),--log $(LOG))
-
-.PHONY: triton
 triton: .venv/ready ## learn: Add Triton, which step 29 needs (Linux, 300 MB)
 	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements/triton.lock
 	@$(RUN) doctor
 
-.PHONY: train
-train: .venv/ready-lab ## learn: Train your own GPT (TEXT=file, SECONDS=120, RESUME=1, FROM=kit, BYTES=1; TEXT=torch: it learns to write PyTorch)
-	@$(RUN) train $(LAB_OPTIONS) $(if $(RESUME),--resume) $(if $(FROM),--start $(FROM)) $(if $(BYTES),--bytes)
-
-.PHONY: generate
-generate: .venv/ready ## learn: Have the trained GPT go on with a text (TEXT="...", TEMPERATURE=0.8, TOP_K=20)
-	@$(RUN) generate $(LAB_OPTIONS) $(DRAWING)
-
-.PHONY: gpt2
-gpt2: .venv/ready ## learn: Load GPT-2's weights into your GPT (TEXT="...", FOLDER=where the files are)
-	@$(RUN) gpt2 $(LAB_OPTIONS) $(DRAWING) $(if $(FOLDER),--folder "$(FOLDER)")
-
-.PHONY: demo
-demo: .venv/ready-lab ## learn: Tokenise a text and let a small GPT go on with it (TEXT="...", MODEL=mine)
-	@$(RUN) lab generate --predict "" $(LAB_OPTIONS)
-
-.PHONY: test
 test: .venv/ready-test ## make: Run the kit's own tests: few seeds, a sample of the attacks
 	@$(VENV) -m pytest -q -p no:cacheprovider -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: prove
 prove: .venv/ready-test ## make: Prove one step while you write it: STEP=4
 	@$(RUN) lint $(STEP)
 	@$(VENV) -c "from grader.author import regime_table; regime_table.show('$(STEP)')"
 	@KIT_ONLY=$(STEP) $(VENV) -m pytest -q -p no:cacheprovider -o python_files=truth.py tests/solutions/test_course.py solutions
 
-.PHONY: check
 check: export KIT_WHOLE ?= 1
 check: .venv/ready-test lint fresh docs test ## make: Everything that must hold before a change lands
 
-.PHONY: lint
 lint: .venv/ready-test ## make: Format, lint, types, and which room imports which
 	@$(VENV) -m ruff format --check .
 	@$(VENV) -m ruff check .
 	@$(VENV) -m mypy
 	@.venv/bin/lint-imports --no-cache 2>&1 | sed -n '/^Contracts/,$$p'; exit $${PIPESTATUS[0]}
 
-.PHONY: fresh
 fresh: .venv/ready-test ## make: Nothing generated is stale, and nothing of a reference stands outside solutions/
 	@$(VENV) -m tools.fresh
 
-.PHONY: exercises
-exercises: .venv/ready ## learn: Write the stubs again; a file you have worked on is left alone
-	@$(RUN) exercises
-
-.PHONY: messages
-messages: .venv/ready-test ## make: Collect new sentences for translation (STEP=13: those of one step)
-	@$(RUN) messages $(STEP)
-
-.PHONY: readme
 readme: .venv/ready-test ## make: Update what is generated in the READMEs and docs/
 	@$(VENV) -m tools.floors
 	@$(VENV) -c "from grader.author import pages; pages.write()"
 
-.PHONY: record
-record: .venv/ready ## kit: Record what a learner's copy answers from; `make kit` does it for itself
-	@$(RUN) record $(CHOICE)
-
-.PHONY: kit
-kit: .venv/ready ## teach: Build the learner's copy: dist/kit/ and dist/kit.zip (SOLUTIONS=1: make solution works in it)
-	@$(RUN) kit $(CHOICE) $(ASSIGNED) $(if $(SOLUTIONS),--solutions)
-
-.venv/ready-site: .venv/ready-instructor requirements/site.lock
-	@echo "Adding what the site is built with"
-	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements/site.lock
-	@touch $@
-
-.PHONY: site
-site: .venv/ready-site ## make: Build the site, in both languages: dist/site/index.html
-	@$(RUN) site
-
-.PHONY: release-kit
-release-kit: .venv/ready-test ## kit: Build what is released: the kit's zip, a wheel, the instructor's bundle: dist/release/
-	@$(RUN) release-kit
-
-.PHONY: first-day
 first-day: .venv/ready-test ## kit: The wheel as a learner gets it: installed, started, wrong and right, with times (WHEEL=file)
 	@$(VENV) -m tools.first_day $(WHEEL)
 
-.PHONY: release
-release: .venv/ready-instructor ## teach: Build a course for nbgrader: dist/nbgrader/ (KIT_LANG=ko for Korean)
-	@$(RUN) release $(CHOICE) $(ASSIGNED)
-
-.PHONY: class
-class: .venv/ready ## teach: Grade a class, one folder per student: SUBMISSIONS=examples/course/submissions (ASSIGNMENT=scores)
-	@$(RUN) class $(if $(SUBMISSIONS),"$(SUBMISSIONS)") $(CHOICE) $(ASSIGNED)
-
-.PHONY: term
-term: .venv/ready ## teach: Check assignments.toml, and put the marks of all its assignments into one table
-	@$(RUN) term
-
-.PHONY: project
-project: .venv/ready ## teach: What to project tomorrow, without names, and for staff the code beside it (RESULTS=dist/class)
-	@$(RUN) project $(if $(RESULTS),"$(RESULTS)")
-
-.PHONY: items
-items: .venv/ready ## teach: How each check did in a class, and wrong answers without a name (RESULTS=dist/class, DRAFT=1)
-	@$(RUN) items $(if $(RESULTS),"$(RESULTS)") $(if $(DRAFT),--draft $(DRAFT))
-
-.PHONY: similar
-similar: .venv/ready ## teach: Pairs of submissions more alike than chance: SUBMISSIONS=folder (KNOWN=last-year, RESULTS=dist/class)
-	@$(RUN) similar $(if $(SUBMISSIONS),"$(SUBMISSIONS)") $(if $(KNOWN),--known "$(KNOWN)") \
-	  $(if $(RESULTS),--results "$(RESULTS)") $(CHOICE) $(ASSIGNED)
-
-.PHONY: feedback
-feedback: .venv/ready ## teach: The students' pages as a zip file for Moodle or Canvas (RESULTS=dist/class, TO=canvas)
-	@$(RUN) feedback $(if $(RESULTS),"$(RESULTS)") $(if $(TO),--to $(TO))
-
-.PHONY: gradescope
-gradescope: .venv/ready ## teach: Build the autograder for Gradescope: dist/gradescope.zip
-	@$(RUN) gradescope $(CHOICE) $(ASSIGNED)
-
-.PHONY: docs
 docs: .venv/ready-test ## make: Build the pages made of code and of recorded runs: dist/docs/
 	@$(VENV) -m grader.publish.mistakes_page
 	@$(VENV) -m tools.security_page pages
 	@echo "dist/docs/ has the catalogue of mistakes and what isolation was shown to hold, in English and Korean"
 
-.PHONY: security
 security: .venv/ready-test ## kit: Every attack against every set of layers, and dist/docs/security.md from it (ATTACKS="..." for some)
 	@$(VENV) -m tools.security_page $(ATTACKS)
 
-.PHONY: soak
 soak: .venv/ready-test ## kit: 500 submissions, right, wrong and hostile, through one warm grader (COUNT=500; FULL=1: a full disk)
 	@$(VENV) -m tools.soak $(COUNT) $(if $(FULL),--nearly-full)
 
-.PHONY: fuzz
 fuzz: .venv/ready-test ## kit: Seek bytes that break the decoder of answers, guided by coverage (EXAMPLES=20000)
 	@KIT_FUZZ=$(or $(EXAMPLES),20000) $(VENV) -m pytest -q tests/calls/test_messages.py -k guided
 
 # MODULE=grader/marks/sheets.py TESTS="tests/judge/test_bounds.py tests/marks/test_assignments.py"; it works in a copy.
-.PHONY: mutate
 mutate: .venv/ready-mutate ## kit: Small faults in a module that its tests have to notice: MODULE=file TESTS="files" (takes long)
 	@rm -rf dist/mutate && mkdir -p dist/mutate && git ls-files -z | xargs -0 cp --parents -t dist/mutate
 	@ln -s "$(CURDIR)/.venv" dist/mutate/.venv
@@ -262,40 +156,31 @@ mutate: .venv/ready-mutate ## kit: Small faults in a module that its tests have 
 	  .venv/bin/cosmic-ray init mutate.toml session.sqlite && .venv/bin/cosmic-ray exec mutate.toml session.sqlite && \
 	  .venv/bin/cr-report session.sqlite --surviving-only --show-diff
 
-.PHONY: bench-grade
 bench-grade: .venv/ready ## kit: How fast grading is, as ratios to importing torch
 	@$(VENV) -m tools.bench_grade
 
-.PHONY: bench-class
 bench-class: .venv/ready-instructor ## kit: A class through nbgrader and through this kit, side by side (takes minutes)
 	@$(VENV) -m tools.bench_class
 
-.PHONY: bench-watch
 bench-watch: .venv/ready ## kit: How soon a save has its verdict, as a ratio to importing torch
 	@$(VENV) -m tools.bench_watch
 
-.PHONY: bench-explore
 bench-explore: .venv/ready-test ## kit: How soon a typed text is seen inside a GPT, as a ratio to a plain forward pass
 	@$(VENV) -m tools.bench_explore
 
-.PHONY: screenshots
 screenshots: .venv/ready-test ## kit: The pictures of the README, from real runs
 	@$(VENV) -m tools.screenshots
 
-.PHONY: format
 format: .venv/ready-test ## make: Format the code
 	@$(VENV) -m ruff format .
 	@$(VENV) -m ruff check --fix .
 
-.PHONY: lock
 lock: ## kit: Pin anew what pip picks today
 	@tools=$$(mktemp -d) && $(PYTHON) -m venv $$tools && $(PYTHON) tools/lock.py $$tools/bin/python && rm -r $$tools
 
-.PHONY: bench-diagnosis
 bench-diagnosis: .venv/ready ## kit: How many wrong ways are named, under 50 seeds (takes minutes; STEP=step04 for one)
 	@$(VENV) -m tools.bench_diagnosis 50 $(STEP)
 
 # It takes the Python of the machine, whose torch has CUDA; .venv has one that may not.
-.PHONY: cuda
 cuda: $(if $(filter cpu,$(DEVICE)),.venv/ready-lab) ## kit: On a GPU: what no CPU can show, in 8 minutes (DEVICE=cpu tries its parts)
 	@$(if $(filter cpu,$(DEVICE)),$(VENV),$(PYTHON)) -m tools.cuda $(if $(DEVICE),--device $(DEVICE)) $(if $(filter cpu,$(DEVICE)),--quick)

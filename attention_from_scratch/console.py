@@ -7,7 +7,6 @@ that a course folder stays what it was when the package is updated.
 from __future__ import annotations
 
 import os
-import re
 import runpy
 import sys
 import zipfile
@@ -18,21 +17,6 @@ KIT = Path(__file__).with_name("kit.zip")
 TOP = "attention-from-scratch/"  # the folder in kit.zip
 WORK = "exercises/"  # the learner's own files, which are never written over
 LANGUAGES = ("en", "ko")
-
-# `attention grade STEP=4` is `make grade STEP=4`: what each command does with the words that make takes.
-OPTION = {name: f"--{name.lower().replace('_', '-')}" for name in (
-    "STEP", "TRACK", "TEXT", "DEVICE", "SEED", "SECONDS", "MODEL", "PREDICT", "TOKENS", "TEMPERATURE", "TOP_K",
-    "FOLDER", "LOG",
-)}  # fmt: skip
-POSITION = {
-    "course": "STEP", "watch": "STEP", "hint": "STEP", "repro": "STEP", "lesson": "STEP", "reset": "STEP",
-    "solution": "STEP", "lab": "NAME", "begin": "TRACK",
-}  # fmt: skip
-FLAG = {"RESUME": "--resume", "PAGE": "--page"}
-SHORT = {
-    "report": ("grade", "--html", "report.html", "--open"),
-    "demo": ("lab", "generate", "--predict", ""),
-}
 
 SAID = {
     "en": {
@@ -45,7 +29,6 @@ SAID = {
         "empty": "This package was installed from a clone and brings no course; in the clone itself, `attention grade` "
         "works. For a course, type there: make release-kit, and install the wheel in dist/release/.",
         "nowhere": "There is no course in this folder. Type: attention start my-course",
-        "word": "{command} takes no {word}. Type: attention {command} --help",
         "language": "The languages are en and ko, not {word}. Type: attention start FOLDER --lang ko",
     },
     "ko": {
@@ -59,7 +42,6 @@ SAID = {
         "`attention grade`를 바로 쓸 수 있습니다. 강의를 만들려면 클론에서 다음을 입력하고 dist/release/의 휠을 "
         "설치하세요: make release-kit",
         "nowhere": "이 폴더에는 강의가 없습니다. 다음을 입력하세요: attention start my-course",
-        "word": "{command}에는 {word}를 쓸 수 없습니다. 다음을 입력하세요: attention {command} --help",
         "language": "언어는 en과 ko이며 {word}는 없습니다. 다음을 입력하세요: attention start 폴더 --lang ko",
     },
 }  # fmt: skip
@@ -88,7 +70,7 @@ def main() -> int:
                 print(said("usage"))
                 return 0
             raise NotPossible(said("nowhere"))
-        return run(root, translated(words))
+        return run(root, words)
     except NotPossible as refusal:
         print(refusal, file=sys.stderr)
         return 2
@@ -150,33 +132,10 @@ def course() -> Path | None:
     return next((each for each in (here, *here.parents) if is_course(each) or is_course(each, "solutions")), None)
 
 
-def translated(words: list[str]) -> list[str]:
-    """`grade STEP=4` as the kit's own command line has it. Raises NotPossible."""
-    command, *rest = words
-    begun = [*SHORT.get(command, (command,))]
-    for word in rest:
-        name, is_set, value = word.partition("=")
-        if not is_set or not re.fullmatch(r"[A-Z_]+", name):
-            begun.append(word)
-        elif name == "KIT_LANG":
-            os.environ[name] = value
-        elif POSITION.get(command) == name:
-            begun.insert(1, value)
-        elif name in FLAG:
-            begun += [FLAG[name]] if value else []
-        elif name in OPTION:
-            begun += [OPTION[name], value]
-        else:
-            raise NotPossible(said("word", command=command, word=word))
-    if command == "lesson" and FLAG["PAGE"] in begun:
-        return ["course", *(word for word in begun[1:] if word != FLAG["PAGE"])]
-    return begun
-
-
 def run(root: Path, words: list[str]) -> int:
     """Runs the course's own command line in its folder. Returns its exit code."""
     os.chdir(root)
-    os.environ["KIT_TYPED"] = "attention"  # its messages say `attention grade` where they would say `make grade`
+    os.environ["KIT_TYPED"] = "attention"  # its messages say so, where they would say `make`
     sys.path.insert(0, str(root))
     sys.argv = ["attention", *words]
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from collections.abc import Iterator
@@ -57,7 +58,9 @@ def pytest_configure() -> None:
     """One thread, as in a judge: small tensors are only slowed by more.
 
     And an interrupt that ends what is started here: a shell has what it runs behind ignore it, and that is handed on.
+    And Triton's interpreter, where Triton is installed: it reads this when a test first imports it.
     """
+    os.environ.setdefault("TRITON_INTERPRET", "1")
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -125,9 +125,16 @@ def learners_makefile(makefile: str) -> str:
         target = TARGET.search(re.sub(r"^\..*", "", paragraph, flags=re.MULTILINE)) or TARGET.match(paragraph)
         if target is None:
             kept.append(paragraph.partition("\n")[2] if number == 0 else paragraph)
+        elif "##>" in paragraph:  # the commands, one a line
+            kept.append("\n".join(line for line in paragraph.splitlines() if _is_learners(line)))
         elif target[1] in TARGETS:
             kept.append(paragraph)
     return "\n\n".join(kept).replace("\n\n", "\n", 1) + "\n"
+
+
+def _is_learners(line: str) -> bool:
+    target = TARGET.match(line)
+    return target is None or target[1] in TARGETS
 
 
 def _copy_step(step: steps.Step, folder: Path, *, handed_out: bool) -> None:

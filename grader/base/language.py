@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -28,9 +28,11 @@ DEVICE = re.compile(r"[a-z][a-z0-9_]*")  # how torch names devices; which of the
 CATALOGUES = ROOT / "grader" / "locale"
 ENGINE, STEPS = "engine", "steps"
 
-# What is typed before the name of a command. The console script of the wheel sets it to its own name.
-TYPED = os.environ.get("KIT_TYPED", "make")
+# What was typed before the name of the command: `make`, `attention`, or nothing of these.
+TYPED = os.environ.get("KIT_TYPED", "")
 COMMAND = r"\bpython -m grader |\bmake (?=[a-z]+[0-9]?\b(?: [A-Z]+=|[\s.,;:)’”\"]|$))"
+
+respell: Callable[[str], str] = str  # spells options as they were typed; the command line sets it
 
 _language: ContextVar[str] = ContextVar("language", default="en")
 
@@ -88,7 +90,7 @@ def gettext(message: str, /, **values: object) -> str:
 
 def typed(message: str) -> str:
     """A message with its commands as they are typed here: `attention grade` in a course made by the wheel."""
-    return message if TYPED == "make" else re.sub(COMMAND, f"{TYPED} ", message)
+    return respell(re.sub(COMMAND, "attention ", message) if TYPED == "attention" else message)
 
 
 def N_(message: str) -> str:  # noqa: N802  # gettext's own name for it

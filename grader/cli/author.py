@@ -37,7 +37,7 @@ def _lint(given: Namespace) -> int:
 
 
 def _messages_line(parser: Parser) -> None:
-    parser.argument("STEPS", help=_("Only these steps: 4, step04, a name, 1-6 or 1-6,13."))
+    parser.argument("STEP", into="steps", help=_("Only these steps: 4, step04, a name, 1-6 or 1-6,13."))
     parser.flag("--check", help=_("Change nothing; say what is missing or stale, and exit with 1 if anything is."))
 
 

@@ -97,7 +97,7 @@ def spoken(words: Sequence[str]) -> str:
     """The language of messages outside a command, also if the command line is invalid: that of --lang, else the
     system's."""
     asked = [after for word, after in itertools.pairwise(words) if word == "--lang"]
-    asked += [word.partition("=")[2] for word in words if word.startswith("--lang=")]
+    asked += [word.partition("=")[2] for word in words if word.startswith(("--lang=", "LANG="))]
     for wanted in (*asked, None):
         with contextlib.suppress(language.UnknownLanguage):
             return language.choose(wanted)
@@ -248,6 +248,14 @@ def said_of_steps() -> bool:
         print(refusal, file=sys.stderr)
         return True
     return False
+
+
+def make_folder(folder: Path, instead: str) -> None:
+    """Makes a folder and those above it; `instead` is the command to type if it can't be made. Raises BadInput."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(folder, error, instead) from None
 
 
 def unwritable(file: Path | str, error: OSError, instead: str) -> BadInput:

@@ -44,9 +44,14 @@ def _drawing_options(parser: Parser) -> None:
 
 def _lab_line(parser: Parser) -> None:
     parser.argument("NAME", help=_("The lab; without it, the list of them."))
+    _demo_line(parser)
+
+
+def _demo_line(parser: Parser) -> None:
     _common_options(parser)
     _seconds_option(parser)
-    parser.option("--predict", metavar="WORDS", help=_("Your prediction: a number or words; empty for none."))
+    predicted = _("Your prediction: a number or words; empty for none.")
+    parser.option("--predict", metavar="WORDS", help=predicted, may_be_empty=True)
     parser.option("--out", Path, metavar="FOLDER", default=Path("dist", "lab"), help=_("Where the page goes."))
     parser.option(
         "--log", one_of("on", "off"), metavar="on|off",
@@ -60,7 +65,7 @@ def _train_line(parser: Parser) -> None:
     parser.option("--steps", integer(1), metavar="N", help=_("So many steps, however long they take."))
     parser.flag("--resume", help=_("Go on from the checkpoint."))
     parser.option(
-        "--start", one_of("kit"), metavar="kit",
+        "--from", one_of("kit"), metavar="kit", into="start",
         help=_("Start from the weights that come with the kit, so that a minute is enough to see it learn a text."),
     )  # fmt: skip
     parser.flag("--bytes", help=_("Learn bytes in place of characters, so that the model can read any text."))
@@ -88,7 +93,7 @@ def _runs(command: str, module: str) -> Callable[[Namespace], int]:
 
     def run(given: Namespace) -> int:
         if "out" in given:
-            _require_out(given.out, command)
+            common.make_folder(given.out, f"{command} --out OTHER")
         import torch
 
         from grader.labs import parts
@@ -104,11 +109,9 @@ def _runs(command: str, module: str) -> Callable[[Namespace], int]:
     return run
 
 
-def _require_out(folder: Path, command: str) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise common.unwritable(folder, error, f"{command} --out OTHER") from None
+def _demo(given: Namespace) -> int:
+    given.name, given.predict = "generate", given.predict or ""
+    return _runs("demo", "grader.labs.command")(given)
 
 
 def _one_device(wanted: str, command: str) -> str:
@@ -130,6 +133,9 @@ COMMANDS = [
     Subcommand(
         "generate", N_("Have the trained GPT go on with a text."), _generate_line,
         _runs("generate", f"{CAPSTONE}_writing.generate"),
+    ),
+    Subcommand(
+        "demo", N_("Tokenise a text and let a small GPT go on with it."), _demo_line, _demo,
     ),
     Subcommand(
         "gpt2", N_("Load GPT-2's weights into your GPT and go on with a text."), _gpt2_line,

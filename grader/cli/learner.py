@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 
 from grader.base import language, paths
 from grader.base.language import gettext as _
-from grader.cli import common, watch
+from grader.cli import common, completion, watch
 from grader.cli.common import EXERCISES, N_
 from grader.cli.parser import BadInput, Parser, Subcommand
 
 if TYPE_CHECKING:
     from grader.base.results import Report
     from grader.course.submissions import Submission
+
+REPORT = Path("dist", "report.html")
 
 # --- grade -----------------------------------------------------------------------------------------------------------
 
@@ -75,6 +77,13 @@ def _grade(given: Namespace) -> None:
         console.show(report, _again(given.submission), further, every_check=given.v)
     if given.html is not None:
         _write_page(report, given, to_stdout)
+
+
+def _report(given: Namespace) -> None:
+    given.html, given.open = given.html or REPORT, True
+    if given.html == REPORT:
+        common.make_folder(REPORT.parent, "report --html OTHER.html")
+    _grade(given)
 
 
 def _for_an_editor(report: Report, folder: Path) -> None:
@@ -241,7 +250,16 @@ def _repro(given: Namespace) -> None:
     repro.run(given.submission, name, device=device, seed=given.seed, runs=not given.write_only)
 
 
+def _lesson_line(parser: Parser) -> None:
+    _step_line(parser)
+    parser.flag("--page", help=_("In the browser, with the pictures drawn."))
+
+
 def _lesson(given: Namespace) -> None:
+    if given.page:
+        given.device, given.step_name = "cpu", given.step_name or given.step
+        watch.COURSE.run(given)
+        return
     name = _current(given, "lesson")
     from grader.course import lessons
     from grader.report import console
@@ -315,9 +333,10 @@ COMMANDS = [
             "The exit code is 0 whether the submission passes or not (--json says which), and 2 if nothing was graded."
         ),
     ),
+    Subcommand("report", N_("Grade, and open the report as a page in the browser."), _grade_line, _report),
     watch.WATCH,
     Subcommand("hint", N_("Give one more hint for a step."), _step_line, _hint),
-    Subcommand("lesson", N_("Show the lesson of a step."), _step_line, _lesson),
+    Subcommand("lesson", N_("Show the lesson of a step."), _lesson_line, _lesson),
     Subcommand("repro", N_("Run the first failing call of a step in a process of your own."), _repro_line, _repro),
     Subcommand("solution", N_("Show the reference and other right ways of a step that passes."), _step_line, _solution),
     Subcommand("reset", N_("Put the stub of a step back; your work is kept beside it, dated."), _step_line, _reset),
@@ -331,4 +350,5 @@ COMMANDS = [
         "doctor", N_("Say what works here, what does not, and how to fix it."), _submission_line, _doctor,
         in_any_language=True,
     ),
+    *completion.COMMANDS,
 ]  # fmt: skip

@@ -5,18 +5,23 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 
 from grader import __version__
 from grader.base import language
 from grader.base.language import gettext as _
-from grader.cli.as_make import as_make
 from grader.cli.common import HAS_SOLUTIONS, N_, said_of_steps, speak, spoken
-from grader.cli.parser import BadInput, Misunderstood, Parser, Subcommand, page
+from grader.cli.parser import WORD, BadInput, Misunderstood, Parser, Subcommand, capitals, page, refusal
 
-CALLED = language.typed("python -m grader ").strip()
-GRADING = ("grade", "class")
+CALLED = language.TYPED or "python -m grader"
+# A command at the end of a line.
+COMMAND = re.compile(
+    r"(?:python -m grader|attention) ([a-z][a-z0-9-]*)((?: (?!python -m grader)(?:'[^']*+'|[^\s']++))*+)(?=$|\n)"
+)
+GRADING = ("grade", "report", "class")
+NOT_OF_MAKE = ("lint",)  # `make lint` is another one
 UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EDQUOT)  # of a stream; what a file can't hold is said where it is written
 GROUPS = {
     "learner": N_("Commands"),
@@ -36,7 +41,9 @@ def main() -> int:
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     speak(sys.stdout)
     speak(sys.stderr)
-    words = sys.argv[1:] or ["--help"]
+    words = _without_language(sys.argv[1:]) or ["--help"]
+    if language.TYPED == "make" or any(map(WORD.fullmatch, words)):
+        language.respell = as_typed
     with language.use(spoken(words)):
         try:
             code = _run(words)
@@ -52,6 +59,28 @@ def main() -> int:
             print(sentence.format(reason=error.strerror), file=sys.stderr)
             return 2
         return code
+
+
+def _without_language(words: list[str]) -> list[str]:
+    """The words without `KIT_LANG=ko`, which is set for this process."""
+    for word in words:
+        if word.startswith("KIT_LANG="):
+            os.environ["KIT_LANG"] = word.partition("=")[2]
+    return [word for word in words if not word.startswith("KIT_LANG=")]
+
+
+def as_typed(sentence: str) -> str:
+    """The sentence with its commands as NAME=value: `make hint STEP=4` for `python -m grader hint 4`."""
+
+    def spelled(found: re.Match[str]) -> str:
+        name, words = found[1], re.findall(r"'[^']*'|\S+", found[2])
+        command = next((command for command in every_command() if command.name == name), None)
+        if command is None or name in NOT_OF_MAKE:
+            return found[0]
+        named = ["HELP=1"] if words == ["--help"] else parser_of(command).as_names(words)
+        return found[0] if named is None else " ".join([CALLED, name, *named])
+
+    return COMMAND.sub(spelled, sentence)
 
 
 def _discard_output() -> None:
@@ -71,8 +100,8 @@ def run(words: Sequence[str]) -> int:
         return 0
     command = _find(words[0])
     parser = parser_of(command)
-    if "--help" in words:
-        print(parser.format_help())
+    if "--help" in words or "HELP=1" in words:
+        print(_in_capitals(parser.format_help(in_capitals=language.respell is as_typed), command.name))
         return 0
     given = parser.understand(words[1:])
     with language.use(_language(command, parser.typed(given), getattr(given, "lang", None))):
@@ -122,7 +151,7 @@ def overview() -> str:
 def _find(name: str) -> Subcommand:
     """The command of this name; groups are imported until it is found. Raises Misunderstood."""
     names: list[str] = []
-    for command in _every_command():
+    for command in every_command():
         if command.name == name:
             return command
         names.append(command.name)
@@ -133,7 +162,8 @@ def _find(name: str) -> Subcommand:
     raise Misunderstood(sentence.format(name=name, others=", ".join(close)))
 
 
-def _every_command() -> Iterator[Subcommand]:
+def every_command() -> Iterator[Subcommand]:
+    """The commands of all groups; a group is imported once its commands are asked for."""
     for group in GROUPS:
         yield from commands(group)
 
@@ -143,24 +173,33 @@ def _run(words: list[str]) -> int:
     try:
         return run(words)
     except Misunderstood as problem:
-        is_command = any(command.name == words[0] for command in _every_command())
-        command = f"{CALLED} {words[0] if is_command else 'grade'} --help"
-        print(as_make(_("{problem} Type: {command}").format(problem=problem, command=command)), file=sys.stderr)
+        is_command = any(command.name == words[0] for command in every_command())
+        instead = refusal(problem, f"{words[0] if is_command else 'grade'} --help")
+        print(language.typed(str(instead)), file=sys.stderr)
         return 2
-    except BadInput as refusal:
+    except BadInput as refused:
         # A command may have been put into the sentence.
-        print(as_make(language.typed(str(refusal))), file=sys.stderr)
+        print(_in_capitals(language.typed(str(refused)), words[0]), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         sentence = _("Stopped. Nothing was graded. Type: make grade")
         if words[0] not in GRADING:
             sentence = _("Stopped. Type: {command}").format(command=f"{CALLED} {words[0]}")
-        print(as_make(sentence), file=sys.stderr)
+        print(language.typed(sentence), file=sys.stderr)
         return 130
     except Exception as error:
         if _is_of_a_stream(error) or not _said(error):
             raise
         return 2
+
+
+def _in_capitals(sentence: str, name: str) -> str:
+    """The sentence with the options of this command as NAME, where they are typed so."""
+    command = next((command for command in every_command() if command.name == name), None)
+    if command is None or language.respell is not as_typed:
+        return sentence
+    options = "|".join(map(re.escape, parser_of(command).options.values()))
+    return re.sub(rf"(?<![\w-])(?:{options})(?![\w-])", lambda option: capitals(option[0]), sentence)
 
 
 def _is_of_a_stream(error: Exception) -> bool:

@@ -1,5 +1,7 @@
 """One command's line, read by argparse: options, arguments and --help, each sentence of it ours and translated.
 
+`STEP=4` and `--step 4` are two spellings of one option: its name in capitals, with `_` for `-`. An argument is typed by
+its name (`SUBMISSIONS=folder`) or by position, a flag as `RESUME=1`. An empty value (`STEP=`) leaves the word out.
 argparse's error messages are English, without a hook to change them. So it is configured to accept everything: an
 option may lack its value, a flag has none, nothing is required, and no word is rejected. Errors are found here.
 """
@@ -7,7 +9,9 @@ option may lack its value, a flag has none, nothing is required, and no word is 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,6 +23,7 @@ from grader.base.language import gettext as _
 MISSING = object()  # marks a missing value: the option was the last word, or another option follows
 MOST_COLUMNS = 100
 INDENT = 2
+WORD = re.compile(r"([A-Z][A-Z_]*)=(.*)", re.DOTALL)  # NAME=value
 
 Number = TypeVar("Number", int, float)
 
@@ -66,22 +71,31 @@ class Parser(argparse.ArgumentParser):
         self.summary = summary
         self.arguments: list[_Argument] = []
         self.flags: set[str] = set()
+        self.options: dict[str, str] = {}  # by their names in capitals
+        self.may_be_empty: set[str] = set()
+        self.named: dict[str, str] = {}  # arguments of the line that is read, by name
+        self.in_capitals: set[str] = set()  # its options that were typed as NAME=value
 
     # --- declaring ---
 
     def option(
         self, name: str, convert: Callable[[str], object] = str, *, metavar: str, help: str,
-        default: object = None, several: bool = False,
+        default: object = None, several: bool = False, may_be_empty: bool = False, into: str = "",
     ) -> None:  # fmt: skip
-        """An option with a value; `several`: it may be repeated, and its values are a list."""
+        """An option with a value, kept as `into` (by default its name). `several`: it may be repeated, and its values
+        are a list. `may_be_empty`: `NAME=` is one."""
+        self.options[capitals(name)] = name
+        if may_be_empty:
+            self.may_be_empty.add(name)
         self.add_argument(
-            name, action=_Store, convert=convert, metavar=metavar, help=help, several=several,
+            name, dest=into or None, action=_Store, convert=convert, metavar=metavar, help=help, several=several,
             default=[] if several else default,
         )  # fmt: skip
 
     def flag(self, name: str, *, help: str) -> None:
         """An option without a value."""
         self.flags.add(name)
+        self.options[capitals(name)] = name
         self.add_argument(name, action="store_true", help=help)
 
     def argument(self, name: str, *, help: str, into: str = "", required: bool = False) -> None:
@@ -98,7 +112,8 @@ class Parser(argparse.ArgumentParser):
             name, equals, _value = word.partition("=")
             if equals and name in self.flags:
                 raise Misunderstood(_("The option {option} takes no value.").format(option=name))
-        given, others = self.parse_known_args(head)
+        pairs = itertools.pairwise(["", *head])  # the word before may be an option, and this one its value
+        given, others = self.parse_known_args([word for pair in pairs for word in self._dashed(*pair)])
         unknown = next((word for word in others if word.startswith("-") and word != "-"), None)
         if unknown is not None:
             raise Misunderstood(_("There is no option {option}.").format(option=unknown.partition("=")[0]))
@@ -110,13 +125,56 @@ class Parser(argparse.ArgumentParser):
         raise Misunderstood(message)
 
     def _take(self, words: list[str], given: argparse.Namespace) -> None:
-        """Assigns the words to the arguments, in order."""
-        for place, argument in enumerate(self.arguments):
-            if argument.required and (place >= len(words) or not words[place]):
+        """Assigns the words to the arguments that were not typed by name, in order."""
+        for argument in self.arguments:
+            value = self.named.get(argument.name) or (words.pop(0) if words else None)
+            if argument.required and not value:
                 raise Misunderstood(_("The argument {name} is missing.").format(name=argument.name))
-            setattr(given, argument.into, words[place] if place < len(words) else None)
-        if further := words[len(self.arguments) :]:
-            raise Misunderstood(_("Unexpected arguments: {arguments}.").format(arguments=" ".join(further)))
+            setattr(given, argument.into, value)
+        if words:
+            raise Misunderstood(_("Unexpected arguments: {arguments}.").format(arguments=" ".join(words)))
+
+    def _dashed(self, before: str, word: str) -> list[str]:
+        """`--step=4` for `STEP=4`, nothing for an argument, which is noted; another word as it is. Raises
+        Misunderstood."""
+        found = WORD.fullmatch(word)
+        if found is None or (before.startswith("-") and before not in self.flags and "=" not in before):
+            return [word]
+        name, value = found.groups()
+        option = self.options.get(name)
+        if any(argument.name == name for argument in self.arguments):
+            self.named[name] = value
+            return []
+        if option is None:
+            raise Misunderstood(_("There is no option {option}.").format(option=name))
+        self.in_capitals.add(option)
+        if option in self.flags:
+            return [option] if value not in ("", "0") else []
+        return [f"{option}={value}"] if value or option in self.may_be_empty else []
+
+    def spelled(self, option: str) -> str:
+        """An option as it was typed: `--step` or `STEP`."""
+        return capitals(option) if option in self.in_capitals else option
+
+    def as_names(self, words: Sequence[str]) -> list[str] | None:
+        """The words of a line with options and arguments as NAME=value; None if they are no line of this command."""
+        left, spelled = list(words), []
+        arguments = [argument.name for argument in self.arguments]
+        while left:
+            option, equals, value = left.pop(0).partition("=")
+            if option in self.flags:
+                spelled.append(f"{capitals(option)}=1")
+            elif option in self.options.values():
+                if not equals and not left:
+                    return None
+                spelled.append(f"{capitals(option)}={value if equals else left.pop(0)}")
+            elif WORD.fullmatch(option + equals + value):
+                spelled.append(option + equals + value)
+            elif arguments and not option.startswith("-"):
+                spelled.append(f"{arguments.pop(0)}={option}{equals}{value}")
+            else:
+                return None
+        return spelled
 
     def typed(self, given: argparse.Namespace) -> str:
         """The arguments that have to be typed again with the command, each after a space."""
@@ -124,16 +182,16 @@ class Parser(argparse.ArgumentParser):
 
     # --- --help ---
 
-    def format_help(self) -> str:
-        """The whole text of --help."""
+    def format_help(self, *, in_capitals: bool = False) -> str:
+        """The whole text of --help; `in_capitals`: options are shown as NAME=value."""
         names = [argument.name if argument.required else f"[{argument.name}]" for argument in self.arguments]
         required = _("[required]")
         arguments = [
             (argument.name, f"{argument.help} {required}" if argument.required else argument.help)
             for argument in self.arguments
         ]
-        options = [(_invocation(action), _described(action)) for action in self._actions]
-        options.append(("--help", _("Show this message and exit.")))
+        options = [(_invocation(action, in_capitals), _described(action)) for action in self._actions]
+        options.append(("HELP=1" if in_capitals else "--help", _("Show this message and exit.")))
         usage = " ".join([_("Usage:"), self.prog, "[OPTIONS]", *names])
         return "\n".join(page(usage, self.summary, [(_("Arguments"), arguments), (_("Options"), options)]))
 
@@ -155,10 +213,11 @@ class _Store(argparse.Action):
         self.convert, self.several = convert, several
 
     def __call__(
-        self, _parser: argparse.ArgumentParser, given: argparse.Namespace, value: object, _option: str | None = None
+        self, parser: argparse.ArgumentParser, given: argparse.Namespace, value: object, _option: str | None = None
     ) -> None:
         """Raises Misunderstood where the value is missing or unfit."""
-        option = self.option_strings[0]
+        assert isinstance(parser, Parser)
+        option = parser.spelled(self.option_strings[0])
         if value is MISSING or (not value and self.convert is Path):  # Path("") would be the current folder
             raise Misunderstood(_("The option {option} needs a value.").format(option=option))
         try:
@@ -247,8 +306,15 @@ def wrapped(text: str, width: int) -> list[str]:
     return lines
 
 
-def _invocation(action: argparse.Action) -> str:
-    """`--seed N`."""
+def capitals(option: str) -> str:
+    """`TOP_K` for `--top-k`."""
+    return option.lstrip("-").upper().replace("-", "_")
+
+
+def _invocation(action: argparse.Action, in_capitals: bool) -> str:
+    """`--seed N`, or `SEED=N`."""
+    if in_capitals:
+        return f"{capitals(action.option_strings[0])}={action.metavar or 1}"
     return " ".join([action.option_strings[0], *([str(action.metavar)] if action.metavar else [])])
 
 

@@ -30,7 +30,7 @@ from grader.report import lesson_page
 from grader.report.page import TEMPLATES as PICTURES
 from grader.report.pictures import Picture
 
-DOCUMENTS = ("instructor", "design", "security", "torch_in_the_sandbox", "benchmarks", "cuda")
+DOCUMENTS = ["tour", "instructor", "writing-checks", "design", "security", "torch_in_the_sandbox", "benchmarks", "cuda"]
 TEMPLATES = Path(__file__).parent / "templates"
 # mkdocs-material would fetch this from another machine, at every page.
 SHIM = "https://unpkg.com/iframe-worker/shim"

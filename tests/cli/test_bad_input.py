@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from grader.base import files, untrusted
+from grader.base import files, language, untrusted
 from grader.base.paths import ROOT
 from grader.classes import results
-from grader.cli import as_make, common, instructor, main
+from grader.cli import common, instructor, main
 from grader.cli.parser import BadInput
 from grader.course import lab_log, submissions
 from grader.feedback import adapters
@@ -190,18 +190,20 @@ def test_an_assignment_that_no_file_describes_is_said(monkeypatch: pytest.Monkey
         ("No. Type: python -m grader grade --step step01_scores", "No. Type: make grade STEP=step01_scores"),
         ("Type: python -m grader hint step01_scores", "Type: make hint STEP=step01_scores"),
         ("Type: python -m grader begin --track positions", "Type: make begin TRACK=positions"),
-        ("Invalid --seconds: x. Type: python -m grader train --help", "Invalid SECONDS: x. Type: make help"),
+        ("Type: python -m grader train --help", "Type: make train HELP=1"),
+        ("Type: python -m grader train --resume --text 'a b'", "Type: make train RESUME=1 TEXT='a b'"),
+        ("Type: python -m grader lint 4", "Type: python -m grader lint 4"),
         ("Type: python -m grader class 'a b' --step 1", "Type: make class SUBMISSIONS='a b' STEP=1"),
         ("Type: python -m grader kit --folder OTHER", "Type: make kit FOLDER=OTHER"),
-        ("Type: python -m grader grade --submission FOLDER", "Type: python -m grader grade --submission FOLDER"),
+        ("Type: python -m grader grade --submission FOLDER", "Type: make grade SUBMISSION=FOLDER"),
         ("Type: make grade", "Type: make grade"),
     ],
 )  # fmt: skip
 def test_a_command_as_make_has_it(monkeypatch: pytest.MonkeyPatch, sentence: str, says: str) -> None:
-    """What `make` can't say stays as it was."""
-    assert as_make.as_make(sentence) == sentence
-    monkeypatch.setattr(as_make, "IS_MAKE", True)
-    assert as_make.as_make(sentence) == says
+    """`make lint` is another one; what is no command stays as it was."""
+    assert language.typed(sentence) == sentence
+    monkeypatch.setattr(main, "CALLED", "make")
+    assert main.as_typed(sentence) == says
 
 
 @pytest.mark.parametrize(
@@ -210,10 +212,12 @@ def test_a_command_as_make_has_it(monkeypatch: pytest.MonkeyPatch, sentence: str
         ("begin --track position", "Type: make begin TRACK=positions"),
         ("hint 99", "Type: make hint STEP=step01_scores"),
         ("grade --step sofmax", "Type: make grade STEP=step02_softmax"),
-        ("train --seconds x", "Invalid value for SECONDS: not a number. Type: make help"),
+        ("train SECONDS=x", "Invalid value for SECONDS: not a number. Type: make train HELP=1"),
+        ("train SECOND=9", "There is no option SECOND. Type: make train HELP=1"),
+        ("grade OPEN=1", "There is no page to open. Type: make grade HTML=report.html OPEN=1"),
     ],
 )
 def test_errors_under_make_speak_of_make(words: str, says: str) -> None:
     """As the Makefile runs them; the name that was probably meant is suggested."""
-    assert "RUN := KIT_MAKE=1 $(VENV) -m grader\n" in (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert refused(words, KIT_MAKE="1").endswith(says)
+    assert "RUN := KIT_TYPED=make $(VENV) -m grader\n" in (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert refused(words, KIT_TYPED="make").endswith(says)

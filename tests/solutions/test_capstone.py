@@ -82,11 +82,11 @@ def test_the_kits_weights_are_gone_on_from(tmp_path: Path, capsys: pytest.Captur
     """A text like the stories has a low loss from the first step; what the kit has no token for is named."""
     own = "Ada had a brown shoe. Ada put the shoe in the box. Otto asked Ada: where is the shoe? €\n" * 40
     words = ("train", "--text", own, "--steps", "10", "--out", str(tmp_path), "--model", "kit")
-    assert run(*words, "--start", "kit") == 0
+    assert run(*words, "--from", "kit") == 0
     assert "no token for them: €" in capsys.readouterr().out
     _tensors, kept = training.read(tmp_path / "checkpoint.safetensors")
     assert kept["progress"]["curve"][-1][2] < 1.5
-    for more in (("--resume", "--start", "kit"), ("--bytes", "--start", "kit"), ("--resume", "--bytes")):
+    for more in (("--resume", "--from", "kit"), ("--bytes", "--from", "kit"), ("--resume", "--bytes")):
         with pytest.raises(command_line.BadInput, match="Type: make train"):
             run(*words, *more)
     assert run(*words, "--bytes") == 0
