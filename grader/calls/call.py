@@ -79,7 +79,8 @@ class Outcome(msgspec.Struct, array_like=True):
     `measured`: what was asked for in `measures`, but for what the called code prevented. `elsewhere`: of a call on
     `meta`, the torch functions that only one of the two calls used, on `meta` and on the CPU. `overwritten`: the call
     changed the result of an earlier one. `imported`: the steps of the course that imports asked for since the last
-    answer, here or not. `narrowed`: a float32 or a half was computed in a call with a float64.
+    answer, here or not. `narrowed`: a float32 or a half was computed in a call with a float64. `odd`: what was tried
+    that no answer needs.
     """
 
     value: Value = None
@@ -94,6 +95,7 @@ class Outcome(msgspec.Struct, array_like=True):
     elsewhere: Names = []
     overwritten: bool = False
     narrowed: bool = False
+    odd: Names = []
     is_last: bool = False  # the accelerator is of no use to this process any more
 
 

@@ -35,7 +35,8 @@ class Responder:
 
     `names` are the public names of the module. `off_limits` maps a public name to the families banned in it; without
     any, nothing is watched unless a call requests it. Where it is None, as for a reference, the code is trusted, and
-    calls on `meta` are not repeated on the CPU. `is_own` tells whether a file name is the author's.
+    calls on `meta` are not repeated on the CPU. `is_own` tells whether a file name is the author's; `quiet` ends what
+    watches this process from within, once the author's code has run.
     """
 
     def __init__(
@@ -43,11 +44,12 @@ class Responder:
         names: Mapping[str, Any],
         off_limits: Mapping[str, tuple[str, ...]] | None = None,
         is_own: Callable[[str], bool] = lambda filename: True,
+        quiet: Callable[[], None] = lambda: None,
     ) -> None:
         self.names = names
         self.off_limits = off_limits or {}
         self.is_trusted = off_limits is None
-        self.is_own = is_own
+        self.is_own, self.quiet = is_own, quiet
         self.handles: dict[int, Any] = {}
         self.made_by: dict[int, str] = {}
         self._twins = Twins()
@@ -168,9 +170,12 @@ class Responder:
                 if call.options.seed is not None:
                     devices.seed(call.options.seed)
                 earlier = ResultBefore(target, inputs.args, inputs.kwargs) if call.options.again else None
-                result = target(*inputs.args, **inputs.kwargs)
-                is_kept = call.options.keep and not isinstance(result, PLAIN)
-                result = result if is_kept else materialised(result)
+                try:
+                    result = target(*inputs.args, **inputs.kwargs)
+                    is_kept = call.options.keep and not isinstance(result, PLAIN)
+                    result = result if is_kept else materialised(result)
+                finally:
+                    self.quiet()
                 outcome.overwritten = earlier is not None and earlier.has_changed()
             except BaseException as error:  # SystemExit and KeyboardInterrupt are learner's errors too
                 outcome.raised = self.describe(error)
@@ -185,9 +190,11 @@ class Responder:
                     outcome.value = keep(result) if is_kept else travelling(result, keep)
             except BaseException as error:
                 outcome.raised = self.describe(error)
+            self.quiet()
         if outcome.raised is None and call.options.gradients:
             with built_ins or nullcontext():  # a backward pass may be the learner's own code
                 self._differentiate(outcome, result, inputs, call.handle)
+            self.quiet()
         self._last = []
         if built_ins and not self._made_a_module(call, result):
             self._last = self._families(name, inputs.handle_numbers)
@@ -275,10 +282,13 @@ class Responder:
             leaf.grad = None  # of an earlier call
         # What `Tensor.backward` calls: torch sees that as one function and does not report what happens inside. With
         # `torch.autograd.grad`, for some leaves only, a reentrant `checkpoint` fails.
-        _engine_run_backward(
-            tuple(output for output, _ in pairs), tuple(cotangent for _, cotangent in pairs), False, False, (),
-            allow_unreachable=True, accumulate_grad=True,
-        )  # fmt: skip
+        try:
+            _engine_run_backward(
+                tuple(output for output, _ in pairs), tuple(cotangent for _, cotangent in pairs), False, False, (),
+                allow_unreachable=True, accumulate_grad=True,
+            )  # fmt: skip
+        finally:
+            self.quiet()
         return {
             # Copied: a later call may scale a parameter's gradient in place, as clipping does.
             name: None if leaf.grad is None else Placed(leaf.grad.detach().cpu().clone(), str(leaf.grad.device))

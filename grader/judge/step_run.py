@@ -151,7 +151,7 @@ class StepRun:
                     run.diagnose(results, lambda: self._over_stock(run))
                     self._smaller |= {before + place: verdict for place, verdict in run.smaller.items()}
             if self._load.public:
-                quiet.silence(results, run.verdicts, self._load.sources[self._step.name][1])
+                quiet.silence(results, run.verdicts)
             else:
                 no_terminal = _("breakpoint() does not stop here: there is no keyboard. Type: make repro")
                 self._output.append(student.printed().replace(NO_TERMINAL, no_terminal))

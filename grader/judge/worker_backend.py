@@ -124,6 +124,7 @@ class WorkerBackend:
 
     def _heard(self, outcome: Outcome) -> Outcome:
         self.imported.update(outcome.imported)
+        self.odd |= bool(outcome.odd)
         if raised := outcome.raised:
             self.odd |= any(word in raised.message for word in NOT_PERMITTED)
         return outcome

@@ -298,9 +298,10 @@ def main(control: int, root: str, cpu_claims: int) -> None:
     kernel.hide()
     preload.load_torch()
     preload.warm_up()
-    from grader.sandbox import worker  # before its path is removed; it needs torch
+    from grader.sandbox import conceal, worker  # before its path is removed; it needs torch
 
     worker.rehearse()
+    conceal.own_builtins()
     sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != os.path.realpath(root)]
     if kernel.can_filter():
         kernel.allowed_calls()

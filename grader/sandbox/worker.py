@@ -32,6 +32,7 @@ from grader.calls.codec import decode_call_later, decode_load, decode_outcome, e
 from grader.calls.framing import NEXT_STEP, PREFIX, frame
 from grader.calls.leftovers import Surroundings
 from grader.calls.responder import Responder
+from grader.sandbox.conceal import conceal, own_builtins, suspicions, wipe_freed
 from grader.sandbox.environment import NO_TERMINAL
 from grader.sandbox.importer import PACKAGE, BesideImporter, SubmissionImporter
 
@@ -45,7 +46,10 @@ def serve(requests: BinaryIO, answers: BinaryIO, faults: int) -> None:
     if hasattr(faulthandler, "register"):
         # With this signal the judge asks where a call that timed out is, and reads the stack from `faults`.
         faulthandler.register(signal.SIGUSR1, file=faults, all_threads=False, chain=False)
-    surroundings, finders = Surroundings(), list(sys.meta_path)
+    surroundings = Surroundings()
+    conceal()
+    surroundings.settle()
+    finders = list(sys.meta_path)
     while _serve_step(requests, answers):
         sys.meta_path[:] = finders
         gc.collect()  # what the step made may have finalisers, or hold a mode open
@@ -58,8 +62,12 @@ def _serve_step(requests: BinaryIO, answers: BinaryIO) -> bool:
     if first is None:
         return False
     load = decode_load(first[0])
-    del first  # it holds the text of references
+    if load.public:  # the text of a reference is freed here, and what it was compiled from
+        wipe_freed(True)
+    del first
     importer = SubmissionImporter(load.sources, load.public)
+    if load.public:
+        wipe_freed(True)
     responder, outcome = _loaded(importer, load.module, load.off_limits)
     _send(answers, _encoded(outcome))
     follows = _answer(requests, answers, responder, importer)
@@ -101,12 +109,11 @@ def _answer(
         while (message := _read_frame(requests)) is not None:
             if message == NEXT_STEP:
                 return True
-            if not (importer and importer.references):  # beside them nobody may set one
-                setprofile(None)  # what follows is none of the learner's business
-                settrace(None)
+            responder.quiet()  # what follows is none of the learner's business
             call, due = decode_call_later(*message)
             outcome = responder.respond(call, due=due)
             outcome.imported = importer.newly_asked() if importer else []
+            outcome.odd = suspicions()
             data = _encoded(outcome)
             if late := responder.used_late():
                 outcome.off_limits = sorted({*outcome.off_limits, *late})
@@ -124,14 +131,24 @@ def _loaded(
     sys.breakpointhook = _Breakpoint()
     names: dict[str, object] = {}
     builtins.look_for({family for families in off_limits.values() for family in families})
-    responder = Responder(names, off_limits, filenames.__contains__)
+
+    def quiet() -> None:
+        if not importer.references:  # beside them nobody may set one
+            setprofile(None)
+            settrace(None)
+
+    responder = Responder(names, off_limits, filenames.__contains__, quiet)
     outcome = Outcome()
     with responder.loading():
         try:
-            names.update(vars(importlib.import_module(f"{PACKAGE}.{module_name}")))
+            try:
+                imported = importlib.import_module(f"{PACKAGE}.{module_name}")
+            finally:
+                quiet()
+            names.update(vars(imported))
         except BaseException as error:  # a learner's module may raise anything
             outcome.raised = responder.describe(error)
-    outcome.imported = importer.newly_asked()
+    outcome.imported, outcome.odd = importer.newly_asked(), suspicions()
     return responder, outcome
 
 
@@ -196,6 +213,7 @@ def main(root: str, folder: str, limits: str) -> None:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     preload.load_torch()
     preload.warm_up()  # some of it reads files that the sandbox hides
+    own_builtins()
     readable = kernel.readable_paths(root)
     sys.path[:] = [entry for entry in sys.path if entry != root]
     sys.argv[:] = sys.orig_argv[:] = [""]
