@@ -12,17 +12,22 @@ COMMANDS := $(shell sed -n 's/^\([a-z0-9-]*\):.*\#\#> .*/\1/p' $(firstword $(MAK
 
 .DEFAULT_GOAL := help
 
+KOREAN := $(if $(filter ko%,$(firstword $(KIT_LANG) $(LC_ALL) $(LC_MESSAGES) $(LANG))),grader/locale/make.ko.txt)
+
 help: ## learn: Show this list (ALL=1: and what only those who maintain the kit need)
-	@awk -F ':.*##>? ' -v all="$(ALL)" ' \
-	  function show(heading, group) { if (lines[group] != "") printf "%s%s", heading, lines[group] } \
+	@awk -v all="$(ALL)" ' \
+	  function show(group, text) { if (lines[group] != "") printf "%s\n%s", said("+" group, text), lines[group] } \
+	  function said(name, text) { return name in korean ? korean[name] : text } \
+	  FILENAME ~ /ko[.]txt$$/ { name = $$0; sub(/: .*/, "", name); sub(/^[^:]*: /, ""); korean[name] = $$0; next } \
 	  /^[a-z0-9-]+:.*##>? [a-z]+: / { \
-	    group = text = $$2; sub(/:.*/, "", group); sub(/^[a-z]+: /, "", text); \
-	    lines[group] = lines[group] sprintf("  make %-15s %s\n", $$1, text) } \
-	  END { show("Learn, every day\n", "daily"); show("Learn\n", "learn"); show("Teach\n", "teach"); \
-	    show("Make: write steps, change the kit\n", "make"); \
-	    if (all) show("Maintain the kit\n", "kit"); \
-	    else if (lines["kit"] != "") print "make help ALL=1 lists what else those who maintain the kit use" }' $(MAKEFILE_LIST)
-	@echo "STEP=4, STEP=1-6,13 or TRACK=positions chooses steps, e.g. make grade STEP=4; KIT_LANG=ko speaks Korean"
+	    name = group = text = $$0; sub(/:.*/, "", name); sub(/.*##>? /, "", group); sub(/:.*/, "", group); \
+	    sub(/.*##>? [a-z]+: /, "", text); lines[group] = lines[group] sprintf("  make %-15s %s\n", name, said(name, text)) } \
+	  END { show("daily", "Learn, every day"); show("learn", "Learn"); show("teach", "Teach"); \
+	    show("make", "Make: write steps, change the kit"); \
+	    if (all) show("kit", "Maintain the kit"); else if (lines["kit"] != "") \
+	      print said("+more", "make help ALL=1 lists what else those who maintain the kit use"); \
+	    print said("+steps", "STEP=4, STEP=1-6,13 or TRACK=positions chooses steps, e.g. make grade STEP=4; KIT_LANG=ko speaks Korean") }' \
+	  $(wildcard $(KOREAN)) $(firstword $(MAKEFILE_LIST))
 
 .venv/ready: requirements/base.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -108,7 +113,7 @@ triton: .venv/ready ## learn: Add Triton, which step 29 needs (Linux, 300 MB)
 	@$(RUN) doctor
 
 test: .venv/ready-test ## make: Run the kit's own tests: few seeds, a sample of the attacks
-	@$(VENV) -m pytest -q -p no:cacheprovider -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	@$(VENV) -m pytest -q -p no:cacheprovider -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 20
 
 prove: .venv/ready-test ## make: Prove one step while you write it: STEP=4
 	@$(RUN) lint $(STEP)

@@ -40,6 +40,27 @@ class Asked:
             time.sleep(0.2)
         return text
 
+    def state(self) -> Any:
+        """The state of the course: the first event of a stream."""
+        headers = {"Cookie": self.cookie}
+        with closing(http.client.HTTPConnection(self.host, timeout=PATIENCE)) as connection:
+            connection.request("GET", "/events", None, headers)
+            answer = connection.getresponse()
+            while not (line := answer.readline()).startswith(b"data: "):
+                assert line, "no state"
+            return json.loads(line.removeprefix(b"data: "))
+
+    def settled(self) -> Any:
+        """The state once nothing is being graded and nothing changes any more."""
+        deadline, before = time.monotonic() + PATIENCE, None
+        while True:
+            time.sleep(0.7)
+            state = self.state()
+            if state == before and not state["pending"] and not state["ungraded"]:
+                return state
+            assert time.monotonic() < deadline, state
+            before = state
+
     def _read(self, method: str, path: str, body: bytes | None, status: int) -> Any:
         answer, text = self._ask(method, path, body)
         assert answer.status == status, (path, answer.status, text[:500])

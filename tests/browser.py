@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import pytest
 
+from grader.base import paths
 from tests.watched import PATIENCE
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -66,6 +67,13 @@ return {
 };
 })()"""
 )
+AXE = paths.ROOT / ".axe" / "node_modules" / "axe-core" / "axe.min.js"
+axe_needed = pytest.mark.skipif(
+    not AXE.is_file(), reason="to look: npm install --no-save --prefix .axe axe-core@4.14.1"
+)
+SERIOUS = """axe.run(document, {resultTypes: ["violations"]}).then(found => found.violations
+  .filter(one => ["serious", "critical"].includes(one.impact) || ["empty-heading", "region"].includes(one.id))
+  .map(one => `${one.id}: ${one.nodes.slice(0, 3).map(node => node.html.slice(0, 160)).join(" | ")}`))"""
 KEYS = {"Enter": (13, "\r"), "Tab": (9, ""), "Escape": (27, ""), " ": (32, " "), "ArrowRight": (39, ""),
         "ArrowLeft": (37, ""), "ArrowDown": (40, ""), "ArrowUp": (38, "")}  # fmt: skip
 
@@ -167,6 +175,12 @@ class Tab:
     def misfits(self) -> dict[str, Any]:
         """What is too wide, too faint or too small to be read; empty where everything fits."""
         return {name: found for name, found in self.value(FITS).items() if found}
+
+    def inaccessible(self) -> list[str]:
+        """What axe finds serious in the page as it is."""
+        if not self.value("!!window.axe"):
+            self.value(AXE.read_text(encoding="utf-8") + "; true")
+        return list(self.value(SERIOUS))
 
     def picture(self, file: Path) -> None:
         """Keeps what is seen, as a PNG."""

@@ -59,7 +59,7 @@ class Clinic:
         ]
 
         def ask_again(question: Question, further: int) -> Question | None:
-            further = self._witness.seed(further) if isinstance(self._witness, Tape) else further
+            further = self._witness.asked.seed(further) if isinstance(self._witness.asked, Tape) else further
             verdict = run_check(question.check, student, self._reference, seed=further)
             return self._question(question.name, verdict, further) if verdict.status == "fail" else None
 

@@ -1,7 +1,7 @@
 """How much is tried. KIT_WHOLE says it: empty (`make test`) takes minutes, `ci` more, `1` (`make check`) takes all.
 
-`make test` takes few seeds, a sample of the catalogues and attacks, and leaves out what is marked `thorough`: nbgrader,
-clusters, browsers, a kit that is recorded. CI takes these too.
+`make test` takes few seeds, a sample of the mistakes, catalogues and attacks, and leaves out what is marked `thorough`:
+nbgrader, clusters, browsers, a kit that is recorded. CI takes these too, and every mistake.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ NOT_OF_A_LAB = ("ship.py",)  # makes what is shipped
 TEMPLATES = Path(__file__).parent / "templates"
 OF_EDITORS = (".vscode/launch.json", ".vscode/tasks.json")
 PINS = ("requirements/base.lock", "requirements/lab.lock", "requirements/page.lock", "requirements/triton.lock")
-PLAIN = ("LICENSE", "conftest.py", *PINS, *OF_EDITORS)
+PLAIN = ("LICENSE", "conftest.py", "grader/locale/make.ko.txt", *PINS, *OF_EDITORS)
 FROM_TEMPLATES = {
     "README.md": "kit_readme.en.md",
     "pytest.ini": "kit_pytest.ini",

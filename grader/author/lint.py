@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from grader.oracle.live import Solution
 
 GIVEN = ("student", "reference", "draw")  # the arguments of a check
+ASKS = re.compile(r"^(?!.*`?[<>]=?`? (?:or|and) `?[<>]).*\?")  # a question, and none that offers two comparisons
 DRAFT = re.compile(r"draft_\d+")  # the names of `python -m grader items --draft`
 
 
@@ -226,6 +227,8 @@ def _in_documents(folder: Path) -> Iterator[str]:
             )
         elif (len(there.text), bool(there.nudge)) != (len(entry.text), bool(entry.nudge)):
             yield _("{place} has other lines than the English text: translate each.").format(place=there.place)
+        if entry.nudge and not ASKS.search(entry.nudge):
+            yield _("{place}: its nudge tells the answer, or one of two: ask a question.").format(place=entry.place)
     for entry in korean.entries.values():
         if entry.name not in english.entries:
             yield _("{place}: there is no such mistake in English: remove it.").format(place=entry.place)

@@ -19,7 +19,6 @@ from pathlib import Path
 
 import msgspec
 import torch
-from msgspec.structs import replace
 from safetensors.torch import save
 from torch import Tensor
 
@@ -28,19 +27,17 @@ from grader.base import files, mistakes
 from grader.base.paths import ROOT, SOLUTIONS, TAPE
 from grader.calls.call import Call, Outcome, Raised
 from grader.calls.codec import packed_outcome
-from grader.calls.responder import Responder
 from grader.checks.backends import LocalBackend
 from grader.checks.catalogue import Misconception
 from grader.checks.compare import dtype_name
-from grader.checks.trial import Verdict, run_check
+from grader.checks.trial import run_check
 from grader.course import steps as course
 from grader.oracle import randomness
 from grader.oracle.cache import Remembered
-from grader.oracle.fingerprints import Fingerprint, fingerprint
-from grader.oracle.likeness import size_measured
+from grader.oracle.fingerprints import Fingerprint
 from grader.oracle.live import Solution
-from grader.oracle.tape import INDEX, Index, KnownPair, KnownWay, Recording, compressed, copied
-from grader.oracle.witness import OTHER_STREAM, in_stream, name_refused
+from grader.oracle.tape import INDEX, Failed, Index, KnownPair, KnownWay, Recording, compressed, copied
+from grader.oracle.witness import ALONE, OTHER_STREAM, USUAL, Answers, Question
 from grader.sandbox import preload
 
 KEPT = ROOT / "dist" / "tapes"
@@ -169,7 +166,7 @@ class _Recorder:
 
     def __init__(self, step: Solution) -> None:
         self.step = step
-        self.reference = Remembered(LocalBackend(step.responder()))
+        self.asked = step.asked_here(Remembered(LocalBackend(step.responder())))
         self.tensors: dict[str, Tensor] = {}
         self.fingerprints: dict[Fingerprint, int] = {}
         self._passed: set[tuple[str, str]] = set()  # check and misconception: under an earlier seed
@@ -186,63 +183,41 @@ class _Recorder:
             raise NotRecorded(f"{self.step.name}, {check.__name__}, seed {seed}: {verdict.message}")
         calls = [name for name, _outcome in oracle.answered]
         answers = [packed_outcome(outcome, self.tensors) for _name, outcome in oracle.answered]
-        return Recording(calls, answers, *self._wrong_ways(check, seed, verdict.called if named else frozenset()))
+        return Recording(calls, answers, self._wrong_ways(check, seed, verdict.called) if named else {})
 
     def _wrong_ways(
         self, check: Callable[..., None], seed: int, called: frozenset[str]
-    ) -> tuple[dict[str, list[int]], dict[str, list[int]], dict[str, int], dict[str, list[int]], list[str]]:
-        """The fingerprints of each misconception that fails this check, those under other random numbers, the sizes,
-        the fingerprints in a file that does not use it elsewhere, and which fail by a name that they do not replace.
-        Misconceptions that pass the check, or replace nothing that it calls, are not needed. One that passed it under
-        an earlier seed isn't tried again, unless the check is one that catches it: nearly all would pass again, and the
-        others are known by that one."""
-        taken: dict[str, list[int]] = {}
-        redrawn: dict[str, list[int]] = {}
-        sizes: dict[str, int] = {}
-        alone: dict[str, list[int]] = {}
-        elsewhere: list[str] = []
+    ) -> dict[str, dict[int, Failed]]:
+        """Each misconception that fails this check, in the forms that differ. One that passed it under an earlier seed
+        isn't tried again, unless the check is one that catches it: nearly all would pass again, and the others are
+        known by that one."""
+        question, name = Question(check, seed, "cpu", [], called), check.__name__
+        failed: dict[str, dict[int, Failed]] = {}
         for wrong in [*self.step.misconceptions, *self.step.pairs]:
-            passed, touched = (check.__name__, wrong.name), self.step.touched(wrong.replaced)
+            touched, passed = self.step.touched(wrong.replaced), (name, wrong.name)
             if not called & touched or passed in self._passed:
                 continue
-            student = _Fingerprinted(self.step.responder(wrong.replaced), wrong)
-            verdict = run_check(check, student, self.reference, seed=seed)
-            numbers = [] if verdict.status == "pass" else self._numbers(student, verdict)
-            # Where no name that uses it was asked, it answers as it does alone.
-            differs = called & wrong.replaced.keys() and verdict.called & (touched - wrong.replaced.keys())
-            by_itself = self._by_itself(check, wrong, seed) if differs else []
-            if by_itself and by_itself != numbers:
-                alone[wrong.name] = by_itself
-            if not numbers and not by_itself and check.__name__ not in wrong.refused_by:
+            uses_it = called & wrong.replaced.keys() and called & (touched - wrong.replaced.keys())
+            forms = {form: self._failing(wrong, question, form) for form in (USUAL, *[ALONE] * bool(uses_it))}
+            if any(randomness.may_miss(answer.profile) for answer in forms[USUAL].prints):
+                forms[OTHER_STREAM] = self._failing(wrong, question, OTHER_STREAM)
+            if uses_it and forms[ALONE].prints == forms[USUAL].prints:
+                del forms[ALONE]
+            kept = {form: self._kept(answers) for form, answers in forms.items() if answers.prints}
+            if kept:
+                failed[wrong.name] = kept
+            elif name not in wrong.refused_by:
                 self._passed.add(passed)
-            if not numbers:
-                continue
-            taken[wrong.name] = numbers
-            if name_refused(verdict.exchanges, verdict.about) not in wrong.replaced:
-                elsewhere.append(wrong.name)
-            if student.may_be_missed:
-                again = _Fingerprinted(student.responder, wrong, OTHER_STREAM)
-                repeated = run_check(check, again, self.reference, seed=seed)
-                if repeated.status != "pass":
-                    redrawn[wrong.name] = self._numbers(again, repeated)
-            if size := size_measured(verdict.exchanges):
-                sizes[wrong.name] = size
-        return taken, redrawn, sizes, alone, elsewhere
+        return failed
 
-    def _by_itself(self, check: Callable[..., None], wrong: Misconception, seed: int) -> list[int]:
-        """The fingerprints of a misconception that no other name of the file uses; empty where it passes the check, or
-        where none uses it anyway."""
-        responder = self.step.alone(wrong)
-        if responder is None:
-            return []
-        student = _Fingerprinted(responder, wrong)
-        verdict = run_check(check, student, self.reference, seed=seed)
-        return [] if verdict.status == "pass" else self._numbers(student, verdict)
+    def _failing(self, wrong: Misconception, question: Question, form: int) -> Answers:
+        """The answers of a misconception, if the check fails on them."""
+        answers = self.asked.answers(wrong, question.name, question, form)
+        return answers if answers and answers.refused else Answers()
 
-    def _numbers(self, student: _Fingerprinted, verdict: Verdict) -> list[int]:
-        if verdict.exchanges and verdict.exchanges[-1].due_error:
-            student.fingerprints[-1] = replace(student.fingerprints[-1], due_error=True)
-        return [self.fingerprints.setdefault(print_, len(self.fingerprints)) for print_ in student.fingerprints]
+    def _kept(self, answers: Answers) -> Failed:
+        prints = [self.fingerprints.setdefault(print_, len(self.fingerprints)) for print_ in answers.prints]
+        return Failed(prints, answers.about, answers.size)
 
 
 class _RecordedOracle(LocalBackend):
@@ -260,34 +235,6 @@ class _RecordedOracle(LocalBackend):
         if kept.raised is not None:  # the position would reveal a line of the reference
             kept.raised = Raised(kept.raised.type, kept.raised.message)
         self.answered.append((call.name, kept))
-        return outcome
-
-
-class _Fingerprinted(LocalBackend):
-    """A misconception; records fingerprints of its answers."""
-
-    def __init__(self, responder: Responder, wrong: Misconception, stream: int = 0) -> None:
-        super().__init__(responder)
-        self.own_draws, self._other = wrong.own_draws, stream
-        self.fingerprints: list[Fingerprint] = []
-        self._asked_for: Fingerprint | None = None
-
-    @property
-    def may_be_missed(self) -> bool:
-        """Whether another draw of one of the answers may look different."""
-        return any(randomness.may_miss(print_.profile) for print_ in self.fingerprints)
-
-    def begin_check(self, seed: int) -> None:
-        """Like every backend's, in another random stream."""
-        super().begin_check(seed + self._other)
-
-    def ask(self, call: Call) -> Outcome:
-        """The misconception's answer, its fingerprint kept."""
-        if self._asked_for is not None:  # the check went on after it
-            self.fingerprints[-1] = self._asked_for
-        outcome = super().ask(in_stream(call, self._other))
-        self.fingerprints.append(fingerprint(call, outcome, drawn=self.drew or self.own_draws))
-        self._asked_for = fingerprint(call, outcome, last=False) if outcome.raised else None
         return outcome
 
 

@@ -18,7 +18,7 @@ from torch.autograd.graph import _engine_run_backward
 
 from grader.calls import devices, modules
 from grader.calls.builtins import IN_ANY_FORM, TAKEN_APART, BuiltIns, banned
-from grader.calls.call import Call, Outcome, Raised
+from grader.calls.call import Call, LeftOut, Outcome, Raised
 from grader.calls.memory import ResultBefore
 from grader.calls.modes import Circumstances
 from grader.calls.on_meta import Recorded, Twins, Work, put_back, reaches_meta, state_of
@@ -35,8 +35,9 @@ class Responder:
 
     `names` are the public names of the module. `off_limits` maps a public name to the families banned in it; without
     any, nothing is watched unless a call requests it. Where it is None, as for a reference, the code is trusted, and
-    calls on `meta` are not repeated on the CPU. `is_own` tells whether a file name is the author's; `quiet` ends what
-    watches this process from within, once the author's code has run.
+    calls on `meta` are not repeated on the CPU. `is_own` tells whether a file name is the author's, `left_out` which
+    line at the top level failed that would have bound a name; `quiet` ends what watches this process from within, once
+    the author's code has run.
     """
 
     def __init__(
@@ -44,12 +45,13 @@ class Responder:
         names: Mapping[str, Any],
         off_limits: Mapping[str, tuple[str, ...]] | None = None,
         is_own: Callable[[str], bool] = lambda filename: True,
+        left_out: Callable[[str], LeftOut | None] = lambda name: None,
         quiet: Callable[[], None] = lambda: None,
     ) -> None:
         self.names = names
         self.off_limits = off_limits or {}
         self.is_trusted = off_limits is None
-        self.is_own, self.quiet = is_own, quiet
+        self.is_own, self.left_out, self.quiet = is_own, left_out, quiet
         self.handles: dict[int, Any] = {}
         self.made_by: dict[int, str] = {}
         self._twins = Twins()
@@ -140,11 +142,11 @@ class Responder:
             is_watched = call.options.device == devices.META and not self.is_trusted
             if self._reads or not (Reads.missed or (outcome.raised and not is_watched)):
                 return outcome
+            put_back(state)
             if (recorded := self._recorded(call)) is None:
                 return outcome
             self._reads = True
             torch.set_rng_state(random_state)
-            put_back(state)
         with Reads.into(recorded[0]):
             return self._made(call, recorded[1])
 
@@ -160,23 +162,11 @@ class Responder:
         inputs = Inputs(call, self.handles)
         name = call.name if call.handle is None else self.made_by.get(call.handle, call.name)
         built_ins = self._watched(name)
-        result = None
+        result, is_kept = None, False
         called = [self.handles.get(number or 0) for number in (call.handle, *inputs.handle_numbers)]
         with (circumstances := Circumstances(call.options, built_ins, called, inputs.wide, self.is_trusted)):
             try:
-                target = self._target(call)
-                if not self.is_trusted:
-                    self._twins.keep(call, self.handles)
-                if call.options.seed is not None:
-                    devices.seed(call.options.seed)
-                earlier = ResultBefore(target, inputs.args, inputs.kwargs) if call.options.again else None
-                try:
-                    result = target(*inputs.args, **inputs.kwargs)
-                    is_kept = call.options.keep and not isinstance(result, PLAIN)
-                    result = result if is_kept else materialised(result)
-                finally:
-                    self.quiet()
-                outcome.overwritten = earlier is not None and earlier.has_changed()
+                result, is_kept = self._result(call, inputs, outcome)
             except BaseException as error:  # SystemExit and KeyboardInterrupt are learner's errors too
                 outcome.raised = self.describe(error)
         circumstances.note(outcome, result)
@@ -201,6 +191,23 @@ class Responder:
             outcome.off_limits = banned(built_ins.names | self._between.names | self._taken_apart, self._last)
         return outcome
 
+    def _result(self, call: Call, inputs: Inputs, outcome: Outcome) -> tuple[Any, bool]:
+        """What the called code returns, and whether it is kept here. Raises what that raises."""
+        target = self._target(call)
+        if not self.is_trusted:
+            self._twins.keep(call, self.handles)
+        if call.options.seed is not None:
+            devices.seed(call.options.seed)
+        earlier = ResultBefore(target, inputs.args, inputs.kwargs) if call.options.again else None
+        try:
+            result = target(*inputs.args, **inputs.kwargs)
+            is_kept = call.options.keep and not isinstance(result, PLAIN)
+            result = result if is_kept else materialised(result)
+        finally:
+            self.quiet()
+        outcome.overwritten = earlier is not None and earlier.has_changed()
+        return result, is_kept
+
     def _elsewhere(
         self, call: Call, given: list[int], used: FunctionNames | None, result: Any, before: Work | None
     ) -> list[str]:
@@ -222,7 +229,7 @@ class Responder:
     def _target(self, call: Call) -> Callable[..., Any]:
         if call.handle is None:
             if call.name not in self.names:
-                raise NotThere("undefined")
+                raise NotThere("undefined", call.name)
             target = self.names[call.name]
             if not callable(target):
                 raise NotThere("not callable")
@@ -297,7 +304,10 @@ class Responder:
 
     def describe(self, error: BaseException) -> Raised:
         """Describes an error of the called code, and where in its author's own file it arose."""
-        return described(error, self.is_own, self.names.get("__file__"))
+        raised = described(error, self.is_own, self.names.get("__file__"))
+        if isinstance(error, NameError | NotThere) and type(error.name) is str:
+            raised.left_out = self.left_out(error.name)
+        return raised
 
 
 def cotangents(outputs: list[Tensor]) -> Iterator[Tensor]:

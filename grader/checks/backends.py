@@ -3,8 +3,8 @@ one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -31,6 +31,7 @@ class Exchange:
     measured: Measure | None = None
     due_error: bool = False
     right: bool = False
+    described: dict[Any, Any] = field(default_factory=dict)  # what a diagnosis made of the outcome, kept
 
     @property
     def shown(self) -> str:

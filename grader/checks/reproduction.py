@@ -30,7 +30,7 @@ from grader.checks.compare import (
     require_agreement,
     require_close,
 )
-from grader.checks.literals import WIDTH, constants, nested, paths_of, plain, quiet
+from grader.checks.value_text import WIDTH, constants, nested, paths_of, plain, quiet
 
 LITERAL = 96  # elements that are written out; what has more lies beside the program
 SILENT = ("parameters", "is_training", "is_evaluating", "shares")  # they look at a module and leave it as it is

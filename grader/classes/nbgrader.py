@@ -159,6 +159,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         with Gradebook(about["db_url"]) as book:
             everybody = {each.id: [each.email or ""] for each in book.students}
         own = marking.for_class(Roll({student: (), **everybody}))
+        own = ledger.with_days_used(own, root / MARKS_FOLDER, student)
         mark = own.mark(
             student, report, stamp, said_by="nbgrader", unclear=unclear, kit=kit_version.kit_version(), work=work
         )

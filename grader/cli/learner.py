@@ -73,10 +73,20 @@ def _grade(given: Namespace) -> None:
         if given.editor:
             _for_an_editor(report, given.submission)
             return
-        further = 0 if names else len(choice.track_names()) - len(report.tracks)
-        console.show(report, _again(given.submission), further, every_check=given.v)
+        note = _noted(given.submission, read, report, chosen=bool(names))
+        console.show(report, _again(given.submission), note, every_check=given.v)
     if given.html is not None:
         _write_page(report, given, to_stdout)
+
+
+def _noted(folder: Path, read: Submission, report: Report, *, chosen: bool) -> str:
+    """Saves the verdicts of a learner's own folder; the progress in a line, unless steps were chosen."""
+    from grader.learner import progress, track_list, verdicts
+
+    if folder == EXERCISES or (folder / verdicts.FILE.parent).is_dir():
+        verdicts.write(folder, read, report.steps)
+    results = {result.name: result for result in report.steps}
+    return "" if chosen else track_list.further(progress.of(read, results), report)
 
 
 def _report(given: Namespace) -> None:
@@ -175,24 +185,16 @@ def _submission_line(parser: Parser) -> None:
 
 def _tracks(given: Namespace) -> None:
     common.require_folder(given.submission, "tracks")
-    from grader.course import submissions, tracks
-    from grader.learner import track_list
+    from grader.judge.grader import Grader
+    from grader.learner import current, progress, track_list
     from grader.report import console
 
-    read = submissions.read(given.submission)
-    edited = [name for track in tracks.overview(read.sources) for name in track.edited]
-    console.say(track_list.terminal(tracks.overview(read.sources, _passing(read, edited))))
-
-
-def _passing(read: Submission, names: list[str]) -> set[str]:
-    """Which of these steps pass."""
-    if not names:
-        return set()
-    from grader.judge.grader import Grader
-
-    print(_("Grading what you have begun: {steps}").format(steps=", ".join(names)), file=sys.stderr)
-    with Grader(None if len(names) > 1 else 1) as grader:
-        return {step.name for step in grader.grade(read, names, device="cpu").steps if step.status == "pass"}
+    submission, so_far = progress.in_folder(given.submission)
+    if names := so_far.ungraded:
+        print(_("Grading what you have begun: {steps}").format(steps=", ".join(names)), file=sys.stderr)
+        with Grader(None if len(names) > 1 else 1) as grader:
+            so_far = current.graded(grader, given.submission, submission, so_far, names)
+    console.say(track_list.terminal(so_far))
 
 
 # --- one step --------------------------------------------------------------------------------------------------------

@@ -82,23 +82,24 @@ def numbers(steps: Sequence[str]) -> str:
 
 
 def by_default(sources: TEXTS, problems: Mapping[str, str], solutions: Path | None = None) -> list[str]:
-    """The steps of a submission that are graded by default: the core, and every elective that was begun.
+    """The steps of a submission that are graded by default: the core, and every elective with work in it.
 
-    An elective was begun if its file exists and is not an untouched stub. An unusable file counts as begun; a damaged
-    notebook does not make every step count.
+    An untouched stub holds none. An unusable file does; a damaged notebook does not make every step count.
     """
     from grader.course.stubs import is_untouched  # the command line parses choices before it loads anything else
 
-    core = set(step_names(solutions, CORE))
-    of_no_step = {problems[name] for name in core & problems.keys()}
+    return [
+        name for name in started(sources, problems, solutions)
+        if name in step_names(solutions, CORE) or name in problems or not is_untouched(sources[name][1])
+    ]  # fmt: skip
 
-    def begun(name: str) -> bool:
-        if name in problems:
-            return problems[name] not in of_no_step
-        return name in sources and not is_untouched(sources[name][1])
 
-    names = step_names(solutions)
-    return [name for name in names if name in core or begun(name)] if core else names
+def started(sources: TEXTS, problems: Mapping[str, str], solutions: Path | None = None) -> list[str]:
+    """The steps that are a learner's: the core, and every elective that has a file."""
+    core, names = step_names(solutions, CORE), step_names(solutions)
+    of_no_step = {problems[name] for name in problems.keys() & set(core)}
+    with_file = sources.keys() | {name for name, problem in problems.items() if problem not in of_no_step}
+    return [name for name in names if name in core or name in with_file] if core else names
 
 
 def _in_range(part: str, names: list[str]) -> list[str]:

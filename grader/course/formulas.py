@@ -1,6 +1,6 @@
-"""Formulas of a lesson for a notebook: LaTeX, where a terminal shows a picture of letters, or words alone.
+"""Formulas of a lesson for a notebook and a page: LaTeX, where a terminal shows a picture of letters, or words alone.
 
-An author writes the LaTeX as a comment, of which a terminal and a page show nothing:
+An author writes the LaTeX as a comment, of which a terminal shows nothing:
 
     <!-- $$ \\text{weights} = \\mathrm{softmax}(\\text{scores}) $$ -->
 
@@ -16,10 +16,10 @@ WITH_PICTURE = re.compile(COMMENT.pattern[:-1] + r"\n```\n.*?^```$", re.MULTILIN
 
 
 def as_latex(text: str) -> str:
-    """The text with each formula as LaTeX, which notebooks set."""
+    """The text with each formula as LaTeX, which notebooks and `report/mathml.py` set."""
     return COMMENT.sub(lambda match: match[1], WITH_PICTURE.sub(lambda match: match[1], text))
 
 
 def without(text: str) -> str:
-    """The text without the LaTeX, of which a terminal and a page show nothing."""
+    """The text without the LaTeX, of which a terminal shows nothing."""
     return COMMENT.sub("", text)

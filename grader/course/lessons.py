@@ -87,7 +87,7 @@ def reading(step: str, solutions: Path = SOLUTIONS, *, pictured: bool = False, c
     """A lesson as it is read: it ends before the hints, which are given one at a time; with the lines that stand for
     drawn pictures only if it is to be `pictured`, and with the `commands` that show more. Raises NoLesson."""
     text, *hints = HINTS_HEADING.split(lesson(step, solutions), maxsplit=1)
-    text, number, sentences = formulas.without(text), int(step[4:6]), []
+    text, number, sentences = (formulas.as_latex if pictured else formulas.without)(text), int(step[4:6]), []
     if not pictured and PICTURE.search(text):
         text = PICTURE.sub("", text)
         sentences.append(_("As a page with drawn pictures: {command}", command=f"`make lesson STEP={number} PAGE=1`"))

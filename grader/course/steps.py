@@ -13,7 +13,7 @@ import importlib
 import importlib.util
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
@@ -143,6 +143,12 @@ class Step:
 def steps(solutions: Path = SOLUTIONS) -> list[Step]:
     """Every step of the course, in order."""
     return [Step(folder) for folder in step_folders(solutions)]
+
+
+@cache
+def step_titles() -> dict[str, str]:
+    """The English title of every step, by name."""
+    return {step.name: step.title for step in steps()}
 
 
 def lacking(names: Collection[str] = ()) -> dict[str, str]:

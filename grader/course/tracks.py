@@ -7,7 +7,7 @@ take it; the steps that its own use are read from the imports of its references,
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,8 +15,7 @@ from pathlib import Path
 from grader.base.language import current
 from grader.base.paths import SOLUTIONS, step_folder, step_folders
 from grader.base.results import StepResult, TrackResult, total
-from grader.course.choice import CORE, TEXTS
-from grader.course.stubs import is_untouched
+from grader.course.choice import CORE
 
 STEP_IMPORT = re.compile(
     r"^[ \t]*+from (?:solutions\.\w+|exercises)\.(step\d{2}_\w+)(?:\.reference)? import\b", re.MULTILINE
@@ -75,26 +74,6 @@ def tracks(solutions: Path | None = None) -> list[Track]:
     """Every track that has a step, in the order of the steps."""
     folders = step_folders(solutions or SOLUTIONS)
     return [Track(folder) for folder in dict.fromkeys(folder.parent for folder in folders)]
-
-
-@dataclass(frozen=True)
-class Progress:
-    """A learner's progress in a track: which of its steps have a file, which of them were edited, and which pass."""
-
-    track: Track
-    present: list[str]
-    edited: list[str]
-    passed: list[str]
-
-
-def overview(sources: TEXTS, passed: Collection[str] = (), solutions: Path | None = None) -> list[Progress]:
-    """Every track, with a submission's progress; `passed` are the steps that pass."""
-    rows = []
-    for track in tracks(solutions):
-        present = [name for name in track.steps if name in sources]
-        worked_on = [name for name in present if not is_untouched(sources[name][1])]
-        rows.append(Progress(track, present, worked_on, [name for name in present if name in passed]))
-    return rows
 
 
 def imported(folder: Path) -> list[str]:

@@ -8,7 +8,8 @@ import itertools
 import os
 import secrets
 import selectors
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -23,8 +24,10 @@ from grader.course import choice, tracks
 from grader.course.submissions import Submission
 from grader.judge import follow_through
 from grader.judge.launcher import GraderError, Judges, start
-from grader.judge.messages import Broken, Channel, Event, Finished, GradeRequest, Ready, StepGraded, Unmet
+from grader.judge.messages import Asking, Broken, Channel, Event, Finished, GradeRequest, Ready, StepGraded, Unmet
 from grader.sandbox.kernel import LAYERS
+
+MAX_NOTES = 12  # lines that were left out, named one by one
 
 
 class UnfitCopy(GraderError):
@@ -37,6 +40,10 @@ class BrokenJudge(GraderError):
 
 class NotIsolated(GraderError):
     """What was required is not there: an isolation layer, or a device. One line, with the command to type next."""
+
+
+class Cancelled(GraderError):
+    """The grading was ended by `Grader.cancel`."""
 
 
 class UnknownLayer(ValueError):
@@ -97,6 +104,8 @@ class Grader:
         self._count = judges or max(1, min(2, os.cpu_count() or 1))
         self._source, self._shared = source or start(fork=fork), source is not None
         self._judges: list[Channel] = []
+        self._on_check: Callable[[Asking], None] | None = None
+        self._cancelled = threading.Event()
 
     def grade(
         self,
@@ -106,12 +115,16 @@ class Grader:
         device: str = "all",
         seed: int | None = None,
         on_step: Callable[[StepResult], None] = lambda result: None,
+        on_check: Callable[[Asking], None] | None = None,
     ) -> Report:
         """Grades the steps and reports; by default the core and every elective that was begun. `on_step` is called with
-        each result as it is done.
+        each result as it is done, `on_check` before each check.
 
-        Raises GraderError when the grader itself fails, NotIsolated when a layer that the limits require is missing.
+        Raises GraderError when the grader itself fails, NotIsolated when a layer that the limits require is missing,
+        and Cancelled.
         """
+        self._on_check = on_check
+        self._cancelled.clear()
         everything = choice.step_names()
         wanted = steps or choice.by_default(submission.sources, submission.problems)
         sources, earlier = follow_through.with_earlier(submission, wanted)
@@ -126,18 +139,11 @@ class Grader:
         ]
         score, max_score = total(results)
         return Report(
-            submission=submission.name,
-            seed=request.seed,
-            oracle=finished.oracle,
-            isolation=finished.isolation,
-            devices=finished.devices,
-            score=score,
-            max_score=max_score,
-            tracks=tracks.totals(results),
-            steps=results,
+            submission=submission.name, seed=request.seed, oracle=finished.oracle, isolation=finished.isolation,
+            devices=finished.devices, score=score, max_score=max_score, tracks=tracks.totals(results), steps=results,
             unread=dict(submission.unread),
-            notes=[sentence for step, sentence in submission.taken.items() if step in wanted],
-        )
+            notes=[*_taken(submission, wanted), *_left_out(graded[name] for name in everything if name in wanted)],
+        )  # fmt: skip
 
     def _graded(
         self, request: GradeRequest, wanted: list[str], everything: list[str], on_step: Callable[[StepResult], None]
@@ -194,13 +200,18 @@ class Grader:
 
     def _request(self, submission: Submission, device: str, seed: int | None) -> GradeRequest:
         seed = new_seed() if seed is None else seed
-        return GradeRequest(submission.sources, submission.problems, [], device, seed, current(), self.limits)
+        return GradeRequest(
+            submission.sources, submission.problems, [], device, seed, current(), self.limits,
+            tells=self._on_check is not None,
+        )  # fmt: skip
 
     def _run(
         self, request: GradeRequest, steps: list[str], on_step: Callable[[StepResult], None]
     ) -> tuple[dict[str, StepGraded], Finished]:
         while len(self._judges) < min(self._count, len(steps)):
             self._judges.append(self._source.new())
+        if self._cancelled.is_set():
+            raise self._ended()
         judges = self._judges[: len(steps)]
         graded: dict[str, StepGraded] = {}
         finished: Finished | None = None
@@ -234,10 +245,14 @@ class Grader:
 
     def _event(self, judge: Channel) -> StepGraded | Finished:
         event = judge.receive(Event)
-        while isinstance(event, Ready):
+        while isinstance(event, Ready | Asking):
+            if isinstance(event, Asking) and self._on_check is not None:
+                self._on_check(event)
             event = judge.receive(Event)
         if isinstance(event, StepGraded | Finished):
             return event
+        if self._cancelled.is_set():
+            raise self._ended()
         self.close()
         if isinstance(event, Unmet):
             raise NotIsolated(_not_isolated(event))
@@ -246,16 +261,31 @@ class Grader:
             kind, reason = BrokenJudge, event.reason
         raise kind(_("The judge failed: {reason}").format(reason=reason.strip()))
 
+    def cancel(self) -> None:
+        """Call it from another thread: ends the judges, so that a grading in progress raises Cancelled there. The warm
+        process stays, and the next grading has new judges."""
+        self._cancelled.set()
+        for judge in list(self._judges):
+            self._source.end(judge)
+
+    def _ended(self) -> Cancelled:
+        """Forgets the judges that were ended."""
+        self._close_judges()
+        return Cancelled("cancelled")
+
+    def _close_judges(self) -> None:
+        for judge in self._judges:
+            with contextlib.suppress(OSError):
+                judge.close()
+        self._judges.clear()
+
     def stop(self) -> None:
         """Call it from another thread: ends a grading in progress, which raises GraderError there."""
         self._source.stop()
 
     def close(self) -> None:
         """Ends every process that this grader has started."""
-        for judge in self._judges:
-            with contextlib.suppress(OSError):
-                judge.close()
-        self._judges.clear()
+        self._close_judges()
         if not self._shared:
             self._source.close()
 
@@ -287,6 +317,19 @@ class LazyGrader:
         if self._grader is not None:
             self._grader.close()
             self._grader = None
+
+
+def _taken(submission: Submission, wanted: list[str]) -> list[str]:
+    return [sentence for step, sentence in submission.taken.items() if step in wanted]
+
+
+def _left_out(graded: Iterable[StepGraded]) -> list[str]:
+    """A note for each line at the top level that was left out: several steps may import the file."""
+    sentences = list(dict.fromkeys(sentence for each in graded for sentence in each.left_out))
+    more = (
+        [_("{count} more lines were left out.", count=len(sentences) - MAX_NOTES)] if len(sentences) > MAX_NOTES else []
+    )
+    return sentences[:MAX_NOTES] + more
 
 
 def _both(one: Finished, other: Finished) -> Finished:

@@ -71,7 +71,7 @@ class Forked:
                     self.launcher.await_reply("ready", seconds=120.0)
                     self.ready = True
                 socket.send_fds(self.launcher.control, [msgspec.msgpack.encode(Command("judge"))], [theirs.fileno()])
-                self.launcher.await_reply("started")
+                pid = self.launcher.await_reply("started").pid
         except Unforkable:
             ours.close()
             raise
@@ -80,7 +80,19 @@ class Forked:
             raise GraderError(_("The judge could not be started: {reason}").format(reason=error)) from error
         finally:
             theirs.close()
-        return Channel(ours)
+        return Channel(ours, pid)
+
+    def end(self, judge: Channel) -> None:
+        """Ends one judge and its workers at once; the zygote stays. Another thread may be waiting for its answer."""
+        import msgspec
+
+        from grader.sandbox.commands import Command
+
+        if self.instead:
+            self.instead.end(judge)
+            return
+        with self.asking, contextlib.suppress(OSError):
+            self.launcher.control.send(msgspec.msgpack.encode(Command("kill", pid=judge.pid)))
 
     @property
     def alive(self) -> bool:
@@ -126,14 +138,20 @@ class Spawned:
             if self.stopped:
                 ours.close()
                 raise GraderError(_("The judge could not be started: {reason}").format(reason="stopped"))
-            self.processes.append(
-                subprocess.Popen(
-                    [sys.executable, "-c", start, str(theirs.fileno()), str(ROOT)], pass_fds=[theirs.fileno()],
-                    env=os.environ | clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                    stderr=None if debugging else subprocess.DEVNULL,
-                )
+            process = subprocess.Popen(
+                [sys.executable, "-c", start, str(theirs.fileno()), str(ROOT)], pass_fds=[theirs.fileno()],
+                env=os.environ | clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                stderr=None if debugging else subprocess.DEVNULL,
             )  # fmt: skip
-        return Channel(ours)
+            self.processes.append(process)
+        return Channel(ours, process.pid)
+
+    def end(self, judge: Channel) -> None:
+        """Ends one judge without waiting."""
+        with self.starting:
+            for process in self.processes:
+                if process.pid == judge.pid:
+                    process.send_signal(signal.SIGTERM)
 
     @property
     def alive(self) -> bool:

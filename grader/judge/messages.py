@@ -36,16 +36,27 @@ class GradeRequest(msgspec.Struct):
     run: int = 0  # the number of the submission's run in which its steps may share a worker; 0: none may
     is_over: bool = False  # this run is, and nothing is answered
     prepare: bool = False  # nothing is graded: the reference answers what the checks will ask under this seed
+    tells: bool = False  # each check is announced before it runs
 
 
 class StepGraded(msgspec.Struct, tag=True):
     """One step is done: its result, the other steps that its imports asked for, whether they were there or not, and
-    where that was requested, the first call that fails as a program. `undiagnosed`: it fails, and was not diagnosed."""
+    where that was requested, the first call that fails as a program. `undiagnosed`: it fails, and was not diagnosed.
+    `left_out`: a sentence for each line at the top level that raised."""
 
     result: StepResult
     imported: list[str]
     reproduction: Reproduction | None = None
     undiagnosed: bool = False
+    left_out: list[str] = []
+
+
+class Asking(msgspec.Struct, tag=True):
+    """The next check of a step, by its title; `failed` is the message of the first that has failed so far."""
+
+    step: str
+    title: str
+    failed: str = ""
 
 
 class Finished(msgspec.Struct, tag=True):
@@ -75,14 +86,14 @@ class Ready(msgspec.Struct, tag=True):
     """The checks are collected."""
 
 
-Event = StepGraded | Finished | Unmet | Broken | Ready
+Event = StepGraded | Asking | Finished | Unmet | Broken | Ready
 
 
 class Channel:
     """Whole messages over a stream socket, between two processes that trust each other."""
 
-    def __init__(self, stream: socket.socket) -> None:
-        self.stream = stream  # unbuffered, so that a selector sees all pending data
+    def __init__(self, stream: socket.socket, pid: int = 0) -> None:
+        self.stream, self.pid = stream, pid  # unbuffered, so that a selector sees all pending data; the other process
 
     def send(self, message: msgspec.Struct) -> None:
         """Sends one message."""

@@ -92,7 +92,8 @@ class Session:
         graded = without_running(step, devices, request)
         if graded is None:
             answers = self._answers_of(step, request.seed)
-            graded = StepRun(step, request, self.launcher, answers, self._shared).graded(devices)
+            tell = self.channel.send if request.tells else None
+            graded = StepRun(step, request, self.launcher, answers, self._shared, tell).graded(devices)
             graded.result.seconds = round(time.perf_counter() - start, 4)
         return graded
 

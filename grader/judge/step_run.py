@@ -19,6 +19,7 @@ from grader.calls.call import Load, Raised
 from grader.checks import reproduction
 from grader.checks.backends import Oracle
 from grader.checks.catalogue import Misconception
+from grader.checks.learner_errors import left_out
 from grader.checks.smallest import Case
 from grader.checks.trial import Verdict, run_check
 from grader.course import stubs
@@ -27,7 +28,7 @@ from grader.course.stubs import is_untouched
 from grader.judge import quiet, small_cases
 from grader.judge.follow_through import with_stock
 from grader.judge.imported_names import imported_steps
-from grader.judge.messages import GradeRequest, StepGraded
+from grader.judge.messages import Asking, GradeRequest, StepGraded
 from grader.judge.shared_worker import SharedWorker
 from grader.judge.worker_backend import WorkerBackend
 from grader.oracle.diagnostician import Diagnostician, explained, name_of, nudge_of
@@ -37,6 +38,7 @@ from grader.sandbox.environment import NO_TERMINAL
 from grader.sandbox.process import Launcher
 
 NO_PYTHON = re.compile(r"\b(SyntaxError|IndentationError|TabError)\b")
+AT_TOP_LEVEL = 0.5  # of the seconds that a call may take, for the lines outside of functions
 MISSING = ("NotThere", "undefined")  # the responder's error for a public name that the file does not define
 
 
@@ -77,18 +79,21 @@ class StepRun:
 
     def __init__(
         self, step: Solution, request: GradeRequest, launcher: Launcher, answers: Answers,
-        shared: SharedWorker | None = None,
+        shared: SharedWorker | None = None, tell: Callable[[Asking], None] | None = None,
     ) -> None:  # fmt: skip
         self._step, self._launcher, self._answers, self._shared = step, launcher, answers, shared
         self._limits = request.limits.of_step(step.deadline)
         self._request = request
-        self._undiagnosed = False
-        self._load = Load(step.name, request.sources, step.off_limits, request.references)
+        self._undiagnosed, self._tell = False, tell
+        seconds = self._limits.call_seconds * AT_TOP_LEVEL
+        packages = tuple(re.split(r"\W", name)[0] for name in step.required)
+        self._load = Load(step.name, request.sources, step.off_limits, request.references, seconds, packages)
         self._results: list[CheckResult] = []
         self._verdicts: list[Verdict] = []
         self._smaller: dict[int, Verdict] = {}
         self._output: list[str] = []
         self._imported: set[str] = set()
+        self._left_out: dict[str, None] = {}  # a sentence for each line
         self._odd = False
 
     def graded(self, devices: Sequence[str]) -> StepGraded:
@@ -106,7 +111,7 @@ class StepRun:
             checks=self._results, output="".join(self._output), odd=self._odd,
         )  # fmt: skip
         program = self._reproduction() if self._request.reproduce else None
-        return StepGraded(result, sorted(self._imported), program, self._undiagnosed)
+        return StepGraded(result, sorted(self._imported), program, self._undiagnosed, list(self._left_out))
 
     def _say_where_it_does_not_parse(self) -> None:
         """Once for all checks, as watch mode does."""
@@ -141,7 +146,9 @@ class StepRun:
         limits = limits_on(device, self._limits)
         student = WorkerBackend(self._launcher, self._load, limits, runs_kernels=kernels, shared=self._shared)
         try:
-            run = DeviceRun(self._step, student, self._answers, device, shows_values=not self._load.public)
+            run = DeviceRun(
+                self._step, student, self._answers, device, shows_values=not self._load.public, tell=self._tell
+            )
             results = run.results(devices)
             before = len(self._verdicts)
             self._verdicts += run.verdicts
@@ -155,6 +162,7 @@ class StepRun:
             else:
                 no_terminal = _("breakpoint() does not stop here: there is no keyboard. Type: make repro")
                 self._output.append(student.printed().replace(NO_TERMINAL, no_terminal))
+                self._left_out |= dict.fromkeys(map(left_out, student.lines_left_out()))
             self._results += results
             self._imported.update(student.imported)
             self._odd |= student.odd
@@ -187,13 +195,16 @@ class DeviceRun:
     answers: Answers
     device: str
     shows_values: bool = True
+    tell: Callable[[Asking], None] | None = None
     verdicts: list[Verdict] = field(default_factory=list)
     smaller: dict[int, Verdict] = field(default_factory=dict)  # by the place of the check that it is a small case of
     _again: dict[tuple[str, int], Question | None] = field(default_factory=dict)
 
     def results(self, devices: int) -> list[CheckResult]:
         """Runs every check. `devices` share the points of each."""
-        self.verdicts = [self._verdict(check, self.answers.seed) for check in self.step.checks]
+        for check in self.step.checks:
+            self._announce(check)
+            self.verdicts.append(self._verdict(check, self.answers.seed))
         results = [
             self._result(check, verdict, check.points / devices)
             for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
@@ -230,6 +241,11 @@ class DeviceRun:
     def _verdict(self, check: Check, seed: int) -> Verdict:
         self.student.allow(check.deadline)
         return run_check(check.function, self.student, self.answers.oracle, seed=seed, device=self.device)
+
+    def _announce(self, check: Check) -> None:
+        if self.tell is not None:
+            failed = next((verdict.message for verdict in self.verdicts if verdict.status in ("fail", "timeout")), "")
+            self.tell(Asking(self.step.name, _(check.title), failed if self.shows_values else ""))
 
     def _small(self, case: Case) -> Verdict:
         self.student.allow(None)
@@ -270,7 +286,7 @@ class DeviceRun:
         if verdict.status == "todo":
             return True
         raised = _raised(verdict)
-        missing = raised is not None and (raised.type, raised.message) == MISSING
+        missing = raised is not None and (raised.type, raised.message) == MISSING and raised.left_out is None
         return verdict.status == "fail" and missing and verdict.exchanges[-1].name in self._own_names
 
     def _about(self, verdict: Verdict) -> str:

@@ -95,6 +95,8 @@ class Zygote:
             case "kill":
                 if command.pid in self.workers:
                     _signal_group(command.pid, signal.SIGKILL)
+                elif command.pid in self.judges and client is self.owner:  # its workers end with it
+                    os.kill(command.pid, signal.SIGKILL)
         for descriptor in descriptors:
             os.close(descriptor)
         return True

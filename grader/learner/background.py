@@ -16,6 +16,7 @@ from grader.base.results import StepResult
 from grader.course import submissions
 from grader.judge import grader
 from grader.judge.launcher import GraderError
+from grader.judge.messages import Asking
 
 IDLE = 0.5  # seconds without a save, after which a step is prepared: none takes longer than that
 LIMITS = Limits(call_seconds=5.0, step_seconds=15.0)
@@ -56,7 +57,16 @@ class Dropped:
     step: str
 
 
-Event = Key | Look | StepDone | NothingGraded | Dropped
+@dataclass(frozen=True)
+class CheckAsked:
+    """A check of a step is about to run; `failed` is what the first that failed says."""
+
+    step: str
+    title: str
+    failed: str
+
+
+Event = Key | Look | StepDone | NothingGraded | Dropped | CheckAsked
 
 
 class BackgroundGrader:
@@ -68,7 +78,7 @@ class BackgroundGrader:
         self._jobs: queue.SimpleQueue[tuple[submissions.Submission, str, int]] = queue.SimpleQueue()
         # The warm process dies with the thread that started it, so that this thread lives for the whole session.
         self._grader = grader.Grader(1, self._limits)
-        self._closed = self._dropped = False
+        self._closed = False
         self._ahead: list[tuple[str, int]] = []  # steps that may be next, with their seed
         self._prepared: set[tuple[str, int]] = set()
         self._thread = threading.Thread(target=contextvars.copy_context().run, args=(self._work,), daemon=True)
@@ -83,14 +93,16 @@ class BackgroundGrader:
         self._ahead = [(name, seed) for name in names if (name, seed) not in self._prepared]
 
     def drop(self) -> None:
-        """Cancels the grading in progress: Dropped is sent instead of StepDone."""
-        self._dropped = True
-        self._grader.stop()
+        """Cancels the grading in progress: Dropped is sent instead of StepDone. Torch stays loaded."""
+        self._grader.cancel()
 
     def close(self) -> None:
         """Ends every process at once, whatever they are doing."""
         self._closed = True
         self._grader.close()
+
+    def _asked(self, asking: Asking) -> None:
+        self._send(CheckAsked(asking.step, asking.title, asking.failed))
 
     def _prepare_one(self) -> None:
         with contextlib.suppress(IndexError, grader.NotIsolated, GraderError):
@@ -107,7 +119,9 @@ class BackgroundGrader:
                 continue
             self._prepared.add((name, seed))
             try:
-                report = self._grader.grade(read, [name], device=self._device, seed=seed)
+                report = self._grader.grade(read, [name], device=self._device, seed=seed, on_check=self._asked)
+            except grader.Cancelled:
+                self._send(Dropped(name))
             except grader.NotIsolated as refused:
                 self._send(NothingGraded(str(refused)))
                 return
@@ -116,7 +130,6 @@ class BackgroundGrader:
                     return
                 self._grader.close()
                 self._grader = grader.Grader(1, self._limits)
-                dropped, self._dropped = self._dropped, False
-                self._send(Dropped(name) if dropped else StepDone(name, None, str(error) or type(error).__name__))
+                self._send(StepDone(name, None, str(error) or type(error).__name__))
             else:
                 self._send(StepDone(name, report.steps[0]))

@@ -4,34 +4,43 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grader.course import choice, submissions
-from grader.course.stubs import is_untouched
+from grader.course.submissions import Submission
 from grader.judge.grader import Grader
+from grader.learner import progress, verdicts
+from grader.learner.progress import Progress
 
 
 def step_in(folder: Path) -> str | None:
     """The current step of a folder of step files; None where every step passes. Raises GraderError."""
-    read = submissions.read(folder)
-    begun = _begun(read)
-    if begun:
-        with Grader(None if len(begun) > 1 else 1) as grader:
-            return step(grader, read)
-    return next(iter(choice.by_default(read.sources, read.problems)), None)
+    submission, so_far = progress.in_folder(folder)
+    waiting = before_next(so_far)
+    if not waiting:
+        return so_far.next_step()
+    with Grader(None if len(waiting) > 1 else 1) as grader:
+        return graded(grader, folder, submission, so_far, waiting).next_step()
 
 
-def step(grader: Grader, read: submissions.Submission) -> str | None:
-    """The same, graded by a grader that is there. Only what comes before the first untouched step is graded."""
-    names, begun = choice.by_default(read.sources, read.problems), _begun(read)
-    results = grader.grade(read, begun, device="cpu").steps if begun else []
-    failing = next((result.name for result in results if not result.is_settled), None)
-    return failing or next((name for name in names if name not in begun), None)
+def step(grader: Grader, folder: Path) -> str | None:
+    """The same, with a grader that is there."""
+    submission, so_far = progress.in_folder(folder)
+    return graded(grader, folder, submission, so_far, before_next(so_far)).next_step()
 
 
-def _begun(read: submissions.Submission) -> list[str]:
-    """The steps that come before the first untouched one."""
-    begun = []
-    for name in choice.by_default(read.sources, read.problems):
-        if name not in read.problems and (name not in read.sources or is_untouched(read.sources[name][1])):
-            break
-        begun.append(name)
-    return begun
+def before_next(so_far: Progress) -> list[str]:
+    """The steps without a verdict that come before the first that is known to be left: they decide which is next."""
+    left = next((name for name in so_far.names if _is_left(so_far, name)), None)
+    return [name for name in so_far.ungraded if left is None or name < left]
+
+
+def graded(grader: Grader, folder: Path, submission: Submission, so_far: Progress, names: list[str]) -> Progress:
+    """The progress once these steps are graded; their verdicts are saved. Raises GraderError."""
+    if not names:
+        return so_far
+    results = grader.grade(submission, names, device="cpu").steps
+    verdicts.write(folder, submission, results)
+    return progress.with_results(so_far, submission, results)
+
+
+def _is_left(so_far: Progress, name: str) -> bool:
+    found = so_far.steps[name]
+    return not found.is_settled and not found.is_ungraded

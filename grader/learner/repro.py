@@ -30,7 +30,7 @@ def run(folder: Path, step: str | None, *, device: str, seed: int | None, runs: 
     """Writes the program of a step, by default of the current one, says what it is, and runs it."""
     read = submissions.read(folder)
     with Grader(1) as grader:
-        step = step or current.step(grader, read)
+        step = step or current.step(grader, folder)
         if step is None:
             print(_("Every step passes: there is nothing to reproduce."))
             return

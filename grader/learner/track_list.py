@@ -2,51 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from grader.base.language import gettext as _
+from grader.base.results import Report
 from grader.course import lessons, steps
 from grader.course.choice import numbers
-from grader.course.tracks import Progress
+from grader.learner.progress import Progress, StepProgress, TrackProgress
+from grader.report import terminal as reports
 
 
-def terminal(overview: Sequence[Progress]) -> RenderableType:
-    """One line per track and below it the steps of those that were begun, then how to begin one that was not."""
+def terminal(progress: Progress) -> RenderableType:
+    """A line per track and below it the steps of those that were started, then how to start one that was not."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", expand=False)
     table.add_column(_("track"), no_wrap=True)
-    table.add_column(_("what it is"), overflow="fold")
+    table.add_column(_("what it is"), overflow="fold", ratio=2)
     table.add_column(_("steps"), no_wrap=True)
-    table.add_column(_("when to take it"))
+    table.add_column(_("when to take it"), overflow="fold", ratio=3)
     table.add_column(_("passed"), no_wrap=True)
-    for progress in overview:
-        track = progress.track
-        table.add_row(track.name, track.title, numbers(track.steps), track.after, _how_far(progress))
+    for found in progress.tracks:
+        track = found.track
+        table.add_row(track.name, track.title, numbers(track.steps), track.after, str(found))
     shown: list[RenderableType] = [table]
-    for progress in overview:
-        if progress.present:
-            shown += [Text(), Text(progress.track.title, "bold"), _steps(progress)]
-    waiting = [progress.track.name for progress in overview[1:] if not progress.present]
+    for found in progress.tracks:
+        if any(step.has_file for step in found.steps):
+            shown += [Text(), Text(found.track.title, "bold"), _steps(found)]
+    shown += [Text(), summary(progress)]
+    waiting = [found.track.name for found in progress.tracks if not found.is_started]
     if waiting:
         sentence = _("To begin a track, type: make begin TRACK={track}").format(track=waiting[0])
-        shown += [Text(), Text(sentence)]
+        shown += [Text(sentence)]
     return Group(*shown)
 
 
-def _steps(progress: Progress) -> Table:
+def summary(progress: Progress) -> Text:
+    """The points of the core, those of the electives that were started, and the next step."""
+    line = Text(points(progress), "bold")
+    if following := progress.next_step():
+        line.append("\n" + _("next is {step}", step=following), "not bold")
+    return line
+
+
+def further(progress: Progress, report: Report) -> str:
+    """What a report on the steps with work in them does not say: the points of core and electives apart, a step to do
+    in a track of untouched stubs, and the tracks that were not started."""
+    lines = [points(progress)] if progress.electives else []
+    following = progress.next_step()
+    if following and reports.next_step(report) is None:
+        lines.append(_("next is {step}", step=following))
+    count = sum(not found.is_started for found in progress.tracks)
+    if count:
+        sentence = _("One more track: make tracks") if count == 1 else _("{count} more tracks: make tracks")
+        lines.append(sentence.format(count=count))
+    return "\n".join(lines)
+
+
+def points(progress: Progress) -> str:
+    """The points so far, the core and the electives apart: they are never added up, so starting a track takes nothing
+    away."""
+    core, electives = progress.core, progress.electives
+    parts = [(_("core"), core.score, core.most)]
+    if electives:
+        parts.append((_("electives"), sum(one.score for one in electives), sum(one.most for one in electives)))
+    sentence = _("{name}: {score} of {total} points")
+    return " · ".join(
+        sentence.format(name=name, score=reports.number(score), total=reports.number(most))
+        for name, score, most in parts
+    )
+
+
+def _steps(found: TrackProgress) -> Table:
     """Each step: its number and title, what it takes, and its state in a sign and a word."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), expand=False)
     titles = {step.name: step.title for step in steps.steps()}
-    for name in progress.track.steps:
-        state = f"✓ {_('passes')}" if name in progress.passed else f"· {_('begun')}" if name in progress.edited else ""
-        table.add_row(str(int(name[4:6])), _(titles[name]), str(lessons.effort(name)), state)
+    for step in found.steps:
+        table.add_row(str(int(step.name[4:6])), _(titles[step.name]), str(lessons.effort(step.name)), _state(step))
     return table
 
 
-def _how_far(progress: Progress) -> str:
-    if not progress.present:
-        return _("not begun")
-    return _("{passed} of {total}").format(passed=len(progress.passed), total=len(progress.track.steps))
+def _state(step: StepProgress) -> str:
+    if step.passes:
+        return f"✓ {_('passes')}"
+    if step.is_broken:
+        return f"· {_('not valid Python yet')}"
+    return f"· {_('begun')}" if step.is_written else ""

@@ -20,19 +20,27 @@ from rich.control import Control
 
 from grader.base.language import gettext as _
 from grader.base.results import StepResult
-from grader.course import choice, lessons, submissions
+from grader.course import choice, submissions
 from grader.judge import grader
-from grader.learner import keyboard, saves, syntax
+from grader.learner import keyboard, saves, syntax, verdicts
 from grader.learner import watch_view as boards
-from grader.learner.background import BackgroundGrader, Dropped, Event, Key, Look, NothingGraded, StepDone
+from grader.learner.background import (
+    BackgroundGrader,
+    CheckAsked,
+    Dropped,
+    Event,
+    Key,
+    Look,
+    NothingGraded,
+    StepDone,
+)  # fmt: skip
+from grader.learner.watch_keys import Keys
 from grader.report import console as screen
 
-LONG = 1.0  # seconds after which an outdated run is cancelled: a restart takes about as long
-SLOW = 0.3  # seconds after which the screen shows which step is being checked
-TURNS = {"l": 1, keyboard.PAGE_DOWN: 1, keyboard.PAGE_UP: -1}  # keys that turn the pages of a lesson, and by how many
-LEAVES = {*TURNS, keyboard.DRAW_AGAIN}  # keys that do not leave a lesson
-DIGITS_SECONDS = 1.0  # after which a number is complete: 1 may be the first digit of 12
-ENTER = ("\n", "\r")
+LONG = (
+    1.0  # seconds after which a run is ended for a newer save even if the one before was: saves may come all the time
+)
+SLOW = 0.3  # seconds after which the screen shows which step is being graded
 
 
 class Page(Protocol):
@@ -53,22 +61,28 @@ class Watch:
         names: Sequence[str] = (), *, page: Callable[[Watch], Page] | None = None,
     ) -> None:  # fmt: skip
         # Steps of other tracks: one that is begun meanwhile joins, unless steps were chosen.
-        self.elsewhere = [] if names else choice.step_names()
-        names = _watched(folder, start, names)
-        self.board = boards.Board(folder, list(names), current=start, seed=grader.new_seed())
+        self.chosen = list(names)
+        read = submissions.read(folder)
+        self.board = boards.Board(folder, self._watched(read, start), current=start, seed=grader.new_seed(), read=read)
         self.console, self.device, self.required, self.opens = console, device, required, page
         self.page: Page | None = None
         self.redraws = console.is_terminal and not console.is_dumb_terminal
         self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self.folder = saves.Folder(folder)
-        self.waiting = [start] if start else []
-        self.waiting += [name for name in names if name != start]
+        for name, saved in verdicts.read(folder, read).items():
+            if name in self.board.names:
+                self.board.results[name], self.board.at_of[name] = saved.result, saved.at
+        self.waiting = [name for name in self.board.names if name not in self.board.results and name != start]
+        self.waiting = [start, *self.waiting] if start else self.waiting
         self.asked = {start} if start else set[str]()
+        self.saved: tuple[str, int] | None = None  # the step that was last saved, and a count of such saves
         self.grading: str | None = None
+        self.broken = set[str]()  # steps that were not graded since they were no valid Python
+        self.graded = read  # what the grading in progress is about
         self.since = 0.0
-        self.resetting = self.dropped = False
-        self.said = self.digits = ""
-        self.typed_at = 0.0
+        self.dropped = self.dropped_before = self.stopping = False
+        self.said = self.waited = ""
+        self.keys = Keys(self)
 
     def run(self) -> None:
         """Runs until the learner ends it. Raises NotIsolated where a required layer is missing."""
@@ -80,37 +94,65 @@ class Watch:
                 self.page = self.opens(self)
                 stack.callback(self.page.close)
                 if not self.redraws:
-                    self.console.print(_("The page is {file}").format(file=self.board.address), soft_wrap=True)
+                    self.console.print(_("The page is open at {address}", address=self.board.address), soft_wrap=True)
             self.board.keys = stack.enter_context(keyboard.listening(lambda key: self.events.put(Key(key))))
             self.draw()
             while True:
                 self.start_next(background)
                 event = self._event()
-                if isinstance(event, Key) and keyboard.meaning(event.name) == "q":
+                if isinstance(event, Key) and self._ends(event.name):
                     return
                 self.take(event)
                 if self.page:
                     self.page.update()
 
+    def _ends(self, key: str) -> bool:
+        """Whether a key ends the session; in a lesson `q` only closes that."""
+        return key in keyboard.END or keyboard.meaning(key) == "q" and self.board.view != "lesson"
+
     def take(self, event: Event) -> None:
         """Handles an event. Raises NotIsolated when the grader has refused."""
         match event:
             case Key(name):
-                self._press(keyboard.meaning(name))
+                self.keys.press(keyboard.meaning(name))
             case Look():
-                if self.digits and time.monotonic() - self.typed_at > DIGITS_SECONDS:
-                    self._go()
+                self.keys.look()
                 self._look()
             case StepDone(name, result, failure):
                 self._hear(name, result, failure)
             case NothingGraded(reason):
                 raise grader.NotIsolated(reason)
+            case CheckAsked(name, title, failed):
+                if self.board.grading and name == self.grading:
+                    self.board.grading.check, self.board.grading.failed = title, failed
+                    self.board.grading.asked = time.monotonic()
             case Dropped(name):
-                self.grading, self.board.busy = None, ""
-                self._wait_for([name])  # perhaps it is just done, and this is the next one
-        if self.redraws and self.grading and not self.board.busy and time.monotonic() - self.since > SLOW:
-            self.board.busy = self.grading
+                self._forget_grading()
+                if self.stopping:
+                    self.stopping, self.board.stopped, self.board.notice = False, name, ""
+                    self.asked.discard(name)
+                    self.draw()
+                else:
+                    self._wait_for([name])
+        self._show_waiting()
+
+    def _show_waiting(self) -> None:
+        """Shows that a grading takes long: each second in a terminal, once in a pipe."""
+        grading = self.board.grading
+        if grading is None or time.monotonic() - grading.since < SLOW:
+            return
+        self.board.busy = grading.step
+        shown = f"{grading.step} {grading.since}" + (str(grading) + grading.says if self.redraws else "")
+        if shown == self.waited:
+            return
+        self.waited = shown
+        if self.redraws:
             self.draw()
+        elif grading.step in self.asked:
+            self.console.print(str(grading))
+
+    def _forget_grading(self) -> None:
+        self.grading, self.board.grading, self.board.busy, self.dropped = None, None, "", False
 
     def draw(self) -> None:
         """Shows the board: redraws a terminal, appends lines elsewhere."""
@@ -129,18 +171,16 @@ class Watch:
     def start_next(self, background: BackgroundGrader) -> None:
         """Starts the next step of the queue, with the files as they are now.
 
-        Cancels a long, outdated run for it, as of an endless loop that has been fixed meanwhile. Never the first run,
-        for which torch has to load, and never two in a row: with an editor that saves all the time, a slow machine
-        would never finish.
+        A newer save ends the grading of what it replaces, and that of another step. Two in a row only after a while: an
+        editor may save all the time.
         """
-        outdated = self.grading in self.waiting and time.monotonic() - self.since > LONG
-        if outdated and self.board.results and not self.dropped:
-            self.dropped = True
+        if self.grading and not self.dropped and (self.stopping or self._has_newer()):
+            self.dropped = self.dropped_before = True
             background.drop()
         while self.grading is None and self.waiting:
             name = self.waiting.pop(0)
             try:
-                read = submissions.read(self.board.folder)
+                self.board.read = read = submissions.read(self.board.folder)
             except submissions.NoSubmission:
                 self.waiting.clear()
                 self.answer(_("The folder {folder} is gone.").format(folder=self.board.folder))
@@ -148,27 +188,46 @@ class Watch:
             if name == self.board.current:
                 self.board.calm = syntax.half_written(read, name)
                 if self.board.calm:
-                    self.asked.discard(name)
-                    self.draw()
+                    self._note_broken(name)
                     continue
-            self.grading, self.since = name, time.monotonic()
+            self.grading, self.since, self.graded = name, time.monotonic(), read
+            self.board.grading, self.board.stopped = boards.InProgress(name, self.since), ""
             background.grade(read, name, self.board.seed)
         if self.grading is None:
             following = self.board.following()
             background.prepare([following] if following else [], self.board.seed)
 
+    def _note_broken(self, name: str) -> None:
+        """A file that is not valid Python yet is not graded; what imports it is, if it passed."""
+        self.asked.discard(name)
+        self.broken.add(name)
+        if self.board.passes(name):
+            del self.board.results[name]
+            self._wait_for(self._that_may_use(name))
+        self.draw()
+
+    def _has_newer(self) -> bool:
+        """Whether a save waits that ends the grading in progress."""
+        newer = bool(self.waiting) and self.waiting[0] in self.asked
+        return newer and (not self.dropped_before or time.monotonic() - self.since > LONG)
+
     def _hear(self, name: str, result: StepResult | None, failure: str) -> None:
-        self.grading, self.board.busy, self.dropped = None, "", False
+        self._forget_grading()
+        self.stopping = self.dropped_before = False
         if result is None:
             self.waiting.clear()
             self.answer(_("The grader itself failed ({reason}). Press r or save again.").format(reason=failure))
             return
         before = self.board.results.get(name)
         self.board.results[name] = result
+        self.board.at_of[name] = time.strftime("%H:%M:%S")
+        verdicts.write(self.board.folder, self.graded, [result])
         if name == self.board.current and result.status == "pass":
             self.board.hints = None
-        if before is not None and (before.status == "pass") != (result.status == "pass"):
+        changes_sides = before is not None and (before.status == "pass") != (result.status == "pass")
+        if changes_sides or name in self.broken:
             self._wait_for(self._that_may_use(name))
+        self.broken.discard(name)
         asked = name in self.asked
         self.asked.discard(name)
         if self.board.current is None and (not result.is_settled or not self.waiting):
@@ -184,14 +243,17 @@ class Watch:
         self._say_progress()
 
     def _that_may_use(self, name: str) -> list[str]:
-        """The later steps that were begun: their verdicts may change with this one."""
-        later = self.board.names[self.board.names.index(name) + 1 :]
-        return [step for step in later if step in self.board.results and self.board.results[step].status != "todo"]
+        """The steps with work that import this one: their verdicts may change with it."""
+        graded = [step for step in self.board.names if step != name and step in self.board.results]
+        return [
+            step for step in graded
+            if self.board.results[step].status != "todo" and name in verdicts.uses(self.board.read, step)
+        ]  # fmt: skip
 
     def _wait_for(self, names: list[str]) -> None:
         self.waiting += [name for name in names if name not in self.waiting]
 
-    def _ask(self, name: str) -> None:
+    def ask(self, name: str) -> None:
         """Grades a step before all others, and shows it."""
         self.waiting = [name] + [other for other in self.waiting if other != name]
         self.asked.add(name)
@@ -202,130 +264,45 @@ class Watch:
         changed = self.folder.changed()
         if not changed:
             return
-        self.board.names = sorted({*self.board.names, *(name for name in changed if name in self.elsewhere)})
-        steps = [name for name in changed if name in self.board.names]
+        before = set(self.board.names)
+        if self.board.folder.is_dir():
+            self._read_again()
+        self._wait_for([name for name in self.board.names if name not in before])  # the stubs of a track just started
+        steps = [name for name in changed if name in before & set(self.board.names)]
         if self.board.current in steps:  # several files saved at once: the step that is shown comes first
             steps = [self.board.current, *(name for name in steps if name != self.board.current)]
         if not steps and self.board.current:
             steps = [self.board.current]  # a learner's own module, which a step may import
         for name in reversed(steps):
-            self._ask(name)
+            self.ask(name)
         if steps:
-            self._turn_to(steps[0])
+            self.turn_to(steps[0])
+        written = [name for name in steps if self.board.progress.steps[name].is_written]
+        if written:
+            self.saved = (written[0], self.saved[1] + 1 if self.saved else 1)
 
-    def _turn_to(self, name: str) -> None:
+    def _read_again(self) -> None:
+        """Reads the files, and which steps are the learner's now: those with a file, and the core."""
+        self.board.read = submissions.read(self.board.folder)
+        self.board.names = self._watched(self.board.read, None)
+        for name in self.board.results.keys() - set(self.board.names):
+            del self.board.results[name]
+        self.waiting = [name for name in self.waiting if name in self.board.names]
+        if self.board.current not in self.board.names:
+            self.board.current = self.board.following() or self.board.names[0]
+
+    def _watched(self, read: submissions.Submission, start: str | None) -> list[str]:
+        """The steps of a session: the requested ones, else the core and every step with a file; and the first to
+        show."""
+        names = self.chosen or choice.started(read.sources, read.problems)
+        return sorted({*names, start} if start else names)
+
+    def turn_to(self, name: str) -> None:
         """Shows a step; clears the messages about another."""
         if name != self.board.current:
             self.board.hints = None
             self.board.calm = ""
-        self.board.current, self.board.view, self.board.notice, self.resetting = name, "verdict", "", False
-
-    # --- keys ---
-
-    def _press(self, key: str) -> None:
-        board = self.board
-        if key in board.names:  # from the page
-            self._turn_to(key)
-            self._ask(key)
-        if key.isdecimal() and key.isascii():
-            self._digit(key)
-            return
-        if self.digits and key in ENTER:
-            self._go()
-            return
-        self.digits = ""
-        if key not in LEAVES and board.view == "lesson":
-            board.view = "verdict"
-        resetting, self.resetting, board.notice = self.resetting, False, ""
-        if key == "a":
-            self._all()
-        elif key == "n" and board.current:
-            self._next()
-        elif key == "r" and board.current:
-            board.view, board.seed = "verdict", grader.new_seed()
-            self._ask(board.current)
-            return
-        elif key == "h" and board.current:
-            self._hint(board.current)
-        elif board.current and (key == "l" or key in TURNS and board.view == "lesson"):
-            self._lesson(board.current, TURNS[key])
-        elif key == "x" and board.current:
-            self._reset(board.current, sure=resetting)
-        elif not self.redraws:
-            return
-        self.draw()
-
-    def _digit(self, digit: str) -> None:
-        """One more digit of a step's number; the step is shown as soon as no other number begins so."""
-        self.digits, self.typed_at = (self.digits + digit).lstrip("0"), time.monotonic()
-        longer = [name for name in self.board.names if str(int(name[4:6])).startswith(self.digits)]
-        if self.digits and len(longer) <= 1:
-            self._go()
-            return
-        self.board.notice = _("Step {digits}…").format(digits=self.digits)
-        self.draw()
-
-    def _go(self) -> None:
-        """Shows the step whose number was typed."""
-        number, self.digits = self.digits, ""
-        name = next((name for name in self.board.names if name[4:6] == number.zfill(2)), None)
-        if name is None:
-            self.answer(_("No step {number} here. To begin a track, type: make begin TRACK=…").format(number=number))
-            return
-        self._turn_to(name)
-        self._ask(name)
-        self.draw()
-
-    def _next(self) -> None:
-        following = self.board.following()
-        if following is None or following == self.board.current:
-            self.board.notice = _("There are no other steps left to do.")
-            return
-        self._turn_to(following)
-        self._ask(following)
-
-    def _all(self) -> None:
-        self.board.view, self.board.seed = "all", grader.new_seed()
-        self.asked.clear()
-        self.waiting = list(self.board.names)
-
-    def _hint(self, name: str) -> None:
-        try:
-            self.board.hints = lessons.next_hint(name, self.board.folder)
-            self.board.view = "hints"
-        except lessons.NoLesson:
-            self.board.notice = _("There are no hints for {step}.").format(step=name)
-
-    def _lesson(self, name: str, turn: int) -> None:
-        try:
-            last = len(boards.pages(self.board, self.console)) - 1
-        except lessons.NoLesson:
-            self.board.notice = _("There is no lesson for {step}.").format(step=name)
-            return
-        if not self.redraws:
-            self.console.print(lessons.Lesson(lessons.reading(name)))
-        elif self.board.view != "lesson":
-            self.board.view, self.board.page = "lesson", 0
-        elif self.board.page + turn > last:
-            self.board.view = "verdict"
-        else:
-            self.board.page = max(self.board.page + turn, 0)
-
-    def _reset(self, name: str, *, sure: bool) -> None:
-        if not sure:
-            self.resetting = True
-            self.board.notice = _("Press x again to put the stub back in {file}; your work is kept beside it.").format(
-                file=self.board.file(name)
-            )
-            return
-        try:
-            self.board.notice = lessons.told(lessons.reset(name, self.board.folder))
-            self.folder.changed()  # this save is not news
-            self._ask(name)
-        except lessons.NoStub:
-            self.board.notice = _("The stub of {step} is not in this copy of the kit.").format(step=name)
-        except OSError as error:
-            self.board.notice = _("Nothing was changed: {reason}.").format(reason=error.strerror or error)
+        self.board.current, self.board.view, self.board.notice, self.keys.resetting = name, "verdict", "", False
 
     # --- messages ---
 
@@ -351,13 +328,6 @@ class Watch:
             self.console.print(line)
 
 
-def _watched(folder: Path, start: str | None, asked: Sequence[str]) -> list[str]:
-    """The steps of a session: the requested ones, else the core and what was begun; and the first to show."""
-    read = submissions.read(folder)
-    names = list(asked) or choice.by_default(read.sources, read.problems)
-    return sorted({*names, start} if start else names)
-
-
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
     """Turns termination signals into an exception, so that everything is cleaned up first."""
@@ -380,7 +350,7 @@ def run(
 ) -> None:  # fmt: skip
     """Watches a folder of step files until `q`, Ctrl-C or a signal; then ends every process and restores the terminal.
 
-    The session covers the steps in `names`, by default the core and whatever else was begun; `page` makes the page
+    The session covers the steps in `names`, by default the core and every step with a file; `page` makes the page
     that shows it, too.
 
     Raises submissions.NoSubmission when there is no such folder, and NotIsolated where one of the `required` layers is

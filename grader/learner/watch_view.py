@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,11 @@ from rich.text import Text
 from grader.base.language import gettext as _
 from grader.base.results import Report, StepResult, total
 from grader.course import lessons, tracks
+from grader.course.submissions import Submission
+from grader.learner import progress as progress_module
+from grader.learner import track_list
+from grader.learner.background import LIMITS
+from grader.learner.progress import Progress
 from grader.report import terminal as reports
 
 BAR = 24  # columns
@@ -24,11 +30,43 @@ View = Literal["verdict", "hints", "all", "lesson"]
 
 
 @dataclass
+class InProgress:
+    """The step that is being graded: since when, the check that is asked now and since when, and what the first failing
+    one says."""
+
+    step: str
+    since: float
+    check: str = ""
+    asked: float = 0.0
+    failed: str = ""
+
+    @property
+    def seconds(self) -> int:
+        """Whole seconds so far."""
+        return int(time.monotonic() - self.since)
+
+    @property
+    def says(self) -> str:
+        """What is known so far: of a check that has failed, or of one that does not answer in time."""
+        if self.asked and time.monotonic() - self.asked > LIMITS.call_seconds:
+            sentence = _(
+                "No answer within {seconds} s. Is it a loop that never ends? On a busy machine it gets longer."
+            )
+            return sentence.format(seconds=round(LIMITS.call_seconds))
+        return reports.quoted(" · ".join(self.failed.splitlines()[:2]))
+
+    def __str__(self) -> str:
+        said = _("grading {step}: {seconds} s", step=self.step, seconds=self.seconds)
+        return f"{said} · {self.check}" if self.check else said
+
+
+@dataclass
 class Board:
     """The state: the last result of each step, the step that is shown, and the messages about it.
 
     `calm` says why a file is not graded yet, `notice` answers a key, `busy` names a step whose grading takes long;
-    `keys` tells whether keys can be read, `address` where the session's page is.
+    `keys` tells whether keys can be read, `address` where the session's page is; `read` are the files as last read,
+    `grading` what is being graded, `stopped` a step whose grading was stopped, `at_of` when each verdict was given.
     """
 
     folder: Path
@@ -45,10 +83,19 @@ class Board:
     page: int = 0
     hints: lessons.Hints | None = None
     address: str = ""
+    read: Submission = field(default_factory=lambda: Submission(""))
+    grading: InProgress | None = None
+    stopped: str = ""
+    at_of: dict[str, str] = field(default_factory=dict)
 
     def file(self, name: str) -> str:
         """The path of a step's file for messages."""
         return reports.plain(str(self.folder / f"{name}.py"))
+
+    @property
+    def progress(self) -> Progress:
+        """How far the learner is, by these files and results."""
+        return progress_module.of(self.read, self.results, self.names)
 
     def passes(self, name: str) -> bool:
         """Whether the step passed when last graded."""
@@ -56,19 +103,15 @@ class Board:
 
     def following(self) -> str | None:
         """The step that blocks the current one, else the next that does not pass, after the current one and then from
-        the start; None if all pass."""
-        result = self.results.get(self.current or "")
-        if result is not None and result.blocked_by in self.names:
-            return result.blocked_by
-        start = self.names.index(self.current) + 1 if self.current else 0
-        return next((name for name in self.names[start:] + self.names[:start] if not self.passes(name)), None)
+        the start; None if all pass, or some are not graded yet."""
+        return self.progress.next_step(self.current)
 
 
 def screen(board: Board, console: Console) -> RenderableType:
     """A whole screen: the current view, then the progress and the keys, which stay visible."""
     below: list[RenderableType] = [Text()]
-    if board.busy:
-        below.append(Text(_("checking {step} …").format(step=board.busy), "dim"))
+    if board.busy and board.grading:
+        below.append(Text(str(board.grading), "bold cyan").append("  " + _("s stops it"), "not bold dim"))
     if board.notice:
         below.append(Text(board.notice, "bold"))
     below += [Rule(style="dim", characters="─"), progress(board), *([keys(board)] if board.keys else [])]
@@ -90,6 +133,13 @@ def verdict(board: Board, *, detail: bool = True) -> RenderableType:
     if name is None or result is None:
         state = _("Looking at every step …") if board.results else _("Loading torch, once …")
         return Group(*([Text(name, "bold")] if name else []), Text(state, "dim"))
+    if board.busy == name and board.grading:  # what was said before is about other code
+        waiting = [Text(str(board.grading), "bold cyan")]
+        if said := board.grading.says:
+            waiting += [Text(said, "red")]
+        return Group(*waiting, Text(), Text(headline(result, board.at).plain, "dim"))
+    if board.stopped == name:
+        return Text(_("Stopped. Save {file} or press r to grade it again.", file=board.file(name)), "yellow")
     parts: list[RenderableType] = [headline(result, board.at)]
     if result.status == "todo":
         parts += [Text(line) for line in [result.message] if line]
@@ -123,16 +173,16 @@ def headline(result: StepResult, at: str = "") -> Text:
 
 
 def progress(board: Board) -> Text:
-    """The course in one line: a bar, how many steps pass, how many points."""
-    passed = sum(board.passes(name) for name in board.names)
-    full = BAR * passed // max(len(board.names), 1)
+    """The course in one line: a bar over the core, or the steps that were chosen, and the points."""
+    found = board.progress
+    shown = [name for name in found.names if found.steps[name] in found.core.steps] or found.names
+    passed = sum(found.steps[name].passes for name in shown)
+    full = BAR * passed // max(len(shown), 1)
     line = Text("█" * full, "green").append("░" * (BAR - full), "dim")
-    line.append("  " + _("{passed} of {total} steps pass").format(passed=passed, total=len(board.names)), "default")
-    if len(board.results) == len(board.names):
-        score, most = total(board.results.values())
-        points = _("{score} of {total} points").format(score=reports.number(score), total=reports.number(most))
-        line.append(" · " + points, "default")
-    return line
+    line.append("  " + _("{passed} of {total} steps pass").format(passed=passed, total=len(shown)), "default")
+    core, _dot, electives = track_list.points(found).partition(" · ")
+    line.append(f" · {core}", "default")
+    return line.append(f"\n{electives}", "dim") if electives else line
 
 
 def keys(board: Board) -> Text:
@@ -188,6 +238,8 @@ def all_steps(board: Board) -> RenderableType:
 
 def _what_next(board: Board) -> Text:
     following = board.following()
+    if following is None and board.progress.ungraded:
+        return Text(_("Looking at every step …"), "dim")
     if following is None:
         return Text(_("Every step passes. Well done."), "bold green")
     return Text(_("Next is {step}: edit {file}").format(step=following, file=board.file(following)), "bold")

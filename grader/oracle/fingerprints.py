@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 import zlib
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 import msgspec
@@ -23,6 +26,8 @@ from grader.oracle.likeness import (
     telling_gradients,
 )
 
+RAISED = ["raised"]
+SHORT = 1 << 14  # elements of a tensor for which the weights of its sums are kept
 FLOOR = 1e-3  # below this, a difference can't be distinguished from rounding
 
 
@@ -31,11 +36,10 @@ class Fingerprint(msgspec.Struct, array_like=True, frozen=True):
     profile where random numbers were used. Of sampled tokens the rates, and a checksum of all but the tokens."""
 
     checksum: int
-    numbers: tuple[bytes, ...]  # three per floating tensor, as `_packed` writes them
+    numbers: tuple[bytes, ...]  # three per floating tensor, packed
     profile: tuple[bytes, ...] = ()
     pairs: tuple[bytes, ...] = ()
-    loose: int = 0
-    due_error: bool = False  # of anything that was given where an error was due
+    loose: int = 0  # the same of all but sampled tokens; of an error, that it is one
     silent: bool = False  # random, and without a zero that would tell one way of drawing from another
 
 
@@ -50,83 +54,113 @@ def follows(call: Call, device: str) -> bool:
     return brings and call.options.device == device
 
 
-def fingerprint(
-    call: Call, outcome: Outcome, device: str = "cpu", drawn: bool = False, last: bool = True
-) -> Fingerprint:
-    """The fingerprint of an answer in a check on this device; `drawn`: random numbers were used, `last`: the check
-    ended with it. An error with which the check did not end was expected, and any error counts as the same."""
-    checksum, tensors = _described(call, outcome, device, last)
+def fingerprint(call: Call, outcome: Outcome, device: str = "cpu", drawn: bool = False) -> Fingerprint:
+    """The fingerprint of an answer in a check on this device; `drawn`: random numbers were used."""
+    whole = _described(call, outcome, device)
     profile = tuple(randomness.profile(outcome)) if drawn else ()
     pairs = tuple(randomness.pairs(outcome)) if drawn else ()
     tokens = drawn and outcome.raised is None and randomness.has_tokens(outcome)
-    loose = _described(call, outcome, device, last, sampled=True)[0] if tokens else 0
-    numbers = tuple(_packed(tensor) for tensor in tensors)
+    loose = _described(call, outcome, device, loosely=True).checksum if tokens or outcome.raised else 0
     tells = randomness.tells(profile)
-    return Fingerprint(checksum, numbers, profile if tells else (), pairs, loose, silent=drawn and not tells)
+    return Fingerprint(whole.checksum, whole.packed, profile if tells else (), pairs, loose, drawn and not tells)
 
 
 def agree_in(recorded: Fingerprint, exchange: Exchange, device: str, last: bool = True, exactly: bool = False) -> bool:
-    """Whether an answer is the recorded one, up to the order of summation, or another draw of it. Where an error was
-    due any value counts as the same, unless it is asked for `exactly`."""
-    call, outcome = exchange.call, exchange.outcome
-    if outcome is None or recorded.due_error != exchange.due_error:
+    """Whether an answer is the recorded one, up to the order of summation, or another draw of it. An error with which
+    the check did not end (it was not the `last` answer) was expected, and any error counts as the same. Where an error
+    was due any value counts as the same, unless it is asked for `exactly`."""
+    outcome = exchange.outcome
+    if outcome is None:
         return False
     if exchange.due_error and not exactly:
-        return True
-    checksum, tensors = _described(call, outcome, device, last)
-    if recorded.loose and recorded.loose == _described(call, outcome, device, last, sampled=True)[0]:
+        return recorded.loose != _checksum(exchange.call, RAISED)
+    if recorded.loose and recorded.loose == _student(exchange, outcome, device, loosely=True).checksum:
         if recorded.pairs:
             return randomness.pairs_alike(recorded.pairs, randomness.pairs(outcome))
-        if not last:  # too few to tell how often each was sampled
+        if not last:  # any error, or too few tokens to tell how often each was sampled
             return True
-    if checksum != recorded.checksum or len(tensors) != len(recorded.numbers):
+    theirs = _student(exchange, outcome, device)
+    if theirs.checksum != recorded.checksum or len(theirs.floating) != len(recorded.numbers):
         return False
-    return _near(recorded, tensors, outcome.narrowed) or randomness.alike(
+    return _near(recorded, theirs, outcome.narrowed) or randomness.alike(
         recorded.profile, randomness.profile(outcome), randomness.shapes(outcome)
     )
 
 
-def _near(recorded: Fingerprint, tensors: list[Tensor], narrowed: bool) -> bool:
-    for tensor, packed in zip(tensors, recorded.numbers, strict=True):
-        mine, theirs = _numbers(tensor), torch.frombuffer(bytearray(packed), dtype=_kept_as(tensor)).double()
-        room = room_of(tensor.dtype, narrowed) * max(float(mine[0]), FLOOR)
-        if not torch.allclose(mine.to(_kept_as(tensor)).double(), theirs, rtol=0.0, atol=room):
+@dataclass(frozen=True)
+class _Described:
+    """A checksum of everything in an answer that must be equal, and the floating tensors, which must be close."""
+
+    checksum: int
+    floating: list[Tensor]
+
+    @cached_property
+    def numbers(self) -> list[list[float]]:
+        """Three numbers of each floating tensor, as precise as they are kept."""
+        return [_numbers(tensor).to(_kept_as(tensor)).tolist() for tensor in self.floating]
+
+    @cached_property
+    def packed(self) -> tuple[bytes, ...]:
+        """The numbers, packed."""
+        each = zip(self.floating, self.numbers, strict=True)
+        return tuple(struct.pack(_layout(tensor), *three) for tensor, three in each)
+
+
+def _student(exchange: Exchange, outcome: Outcome, device: str, loosely: bool = False) -> _Described:
+    """A student's answer as `_described`, once: it is compared with those of many misconceptions."""
+    if loosely not in exchange.described:
+        exchange.described[loosely] = _described(exchange.call, outcome, device, loosely=loosely)
+    made: _Described = exchange.described[loosely]
+    return made
+
+
+def _near(recorded: Fingerprint, theirs: _Described, narrowed: bool) -> bool:
+    """Whether the numbers are as close as another order of summation brings them."""
+    for tensor, mine, packed in zip(theirs.floating, theirs.numbers, recorded.numbers, strict=True):
+        room = room_of(tensor.dtype, narrowed) * max(mine[0], FLOOR)
+        pairs = zip(mine, struct.unpack(_layout(tensor), packed), strict=True)
+        if not all(one == other or abs(one - other) <= room for one, other in pairs):
             return False
     return True
 
 
-def _described(
-    call: Call, outcome: Outcome, device: str, last: bool, *, sampled: bool = False
-) -> tuple[int, list[Tensor]]:
-    """A checksum of everything in an answer that must be equal, and the floating tensors, which must be close;
-    `sampled`: whole numbers need not be equal."""
-    here = f"{device}:0" if device != "cpu" else device
-    travels = follows(call, device)
+def _described(call: Call, outcome: Outcome, device: str, *, loosely: bool = False) -> _Described:
+    """An answer, described; `loosely`: whole numbers need not be equal, nor what an error says."""
+    if is_about_parameters(call):
+        here = f"{device}:0" if device != "cpu" else device
+        shapes = [shape.replace(here, "here") for shape in map(str, parameter_shapes(outcome))]
+        return _Described(_checksum(call, ["parameters", shapes]), [])
+    if outcome.raised is not None:
+        said = RAISED if loosely else [*RAISED, *said_by(outcome.raised, call)]
+        return _Described(_checksum(call, said), [])
+    compared = [looked_at(call, outcome).value, telling_gradients(outcome)]
+    home = f"{device}:0" if device != "cpu" else device
+    described = _kinds(compared, home if follows(call, device) else "", loosely)
+    numbers = (numbers_of(leaf) for leaf in leaves(compared))
+    floating = [tensor for tensor in numbers if tensor is not None and tensor.is_floating_point()]
+    return _Described(_checksum(call, [*described, list(outcome.modified)]), floating)
+
+
+def _kinds(compared: list[Any], home: str, loosely: bool) -> list[Any]:
+    """Everything of these values that must be equal; what is on the device `home` is where it belongs."""
 
     def kind(leaf: Any) -> Any:
         match leaf:
-            case Placed(tensor, place):
-                where = "here" if travels and place == here else place
-                exact = 0 if sampled and tensor.dtype == torch.int64 else _exact(tensor)
-                return ["tensor", list(tensor.shape), str(tensor.dtype), where, exact]
+            case Placed(tensor, device):
+                exact = 0 if loosely and tensor.dtype == torch.int64 else _exact(tensor)
+                return ["tensor", list(tensor.shape), str(tensor.dtype), "here" if device == home else device, exact]
             case np.ndarray():
                 return ["array", list(leaf.shape), str(leaf.dtype), _exact(as_tensor(leaf))]
         return [type(leaf).__name__, repr(leaf)]
 
-    def describe(value: Any) -> Any:
-        return folded(value, kind, lambda items: ["tuple", *items], lambda items: ["dict", *sorted(items)])
+    return [
+        folded(value, kind, lambda items: ["tuple", *items], lambda items: ["dict", *sorted(items)])
+        for value in compared
+    ]
 
-    if is_about_parameters(call):
-        parts: Any = ["parameters", [shape.replace(here, "here") for shape in map(str, parameter_shapes(outcome))]]
-        compared: list[Any] = []
-    elif outcome.raised is not None:
-        parts, compared = ["raised", *said_by(outcome.raised, call)] if last else ["raised"], []
-    else:
-        compared = [looked_at(call, outcome).value, telling_gradients(outcome)]
-        parts = [*map(describe, compared), list(outcome.modified)]
-    numbers = (numbers_of(leaf) for leaf in leaves(compared))
-    floating = [tensor for tensor in numbers if tensor is not None and tensor.is_floating_point()]
-    return zlib.crc32(msgspec.json.encode([call.name, parts])), floating
+
+def _checksum(call: Call, parts: Any) -> int:
+    return zlib.crc32(msgspec.json.encode([call.name, parts]))
 
 
 def _exact(tensor: Tensor) -> int:
@@ -143,13 +177,22 @@ def _exact(tensor: Tensor) -> int:
 def _numbers(tensor: Tensor) -> Tensor:
     """The sum of the sizes, and the sums weighted by a cosine and a sine of the index, in float64."""
     values = tensor.detach().double().flatten().nan_to_num(0.0, 0.0, 0.0)
-    places = torch.arange(1, len(values) + 1, dtype=torch.float64)
-    return torch.stack([values.abs().sum(), values @ places.cos(), values @ places.sin()])
+    waves = _short_waves if len(values) <= SHORT else _waves
+    return torch.cat((values.abs().sum().view(1), waves(len(values)) @ values))
+
+
+def _waves(count: int) -> Tensor:
+    """A cosine and a sine of the index: (2, count)."""
+    places = torch.arange(1, count + 1, dtype=torch.float64)
+    return torch.stack((places.cos(), places.sin()))
+
+
+_short_waves = lru_cache(maxsize=64)(_waves)
 
 
 def _kept_as(tensor: Tensor) -> torch.dtype:
     return torch.float64 if tensor.dtype == torch.float64 else torch.float32
 
 
-def _packed(tensor: Tensor) -> bytes:
-    return bytes(_numbers(tensor).to(_kept_as(tensor)).numpy().tobytes())
+def _layout(tensor: Tensor) -> str:
+    return "<3d" if tensor.dtype == torch.float64 else "<3f"

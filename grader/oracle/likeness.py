@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import numpy as np
 import torch
 from msgspec.structs import replace
-from torch import Tensor
 
 from grader.calls.call import Call, Outcome, Raised
-from grader.calls.values import Placed, folded, leaves, numbers_of
+from grader.calls.values import Placed, leaves, numbers_of
 from grader.checks.backends import Exchange
 from grader.checks.compare import UNITS, Tolerance, gradient_room, largest_of, magnitude
-from grader.oracle import randomness
 
 # A learner who makes the same mistake may sum in another order: tolerance for that, and for nothing else.
 ROOM = 16.0
@@ -63,13 +60,6 @@ def is_about_parameters(call: Call) -> bool:
     return call.handle is not None and call.name == "parameters"
 
 
-def same_answer(call: Call, mine: Outcome | None, theirs: Outcome | None) -> bool:
-    """Whether two answers to a call are the same."""
-    if mine is None or theirs is None or not is_about_parameters(call):
-        return same_outcome(call, mine and looked_at(call, mine), theirs and looked_at(call, theirs))
-    return parameter_shapes(mine) == parameter_shapes(theirs)
-
-
 def looked_at(call: Call, outcome: Outcome) -> Outcome:
     """The outcome, or the one of the values returned that the check looks at, without gradients: what stands beside it
     may be right or wrong in a way of its own."""
@@ -86,21 +76,6 @@ def parameter_shapes(outcome: Outcome) -> list[tuple[str, str]]:
         (name, f"{tuple(value.tensor.shape)} {value.tensor.dtype} {value.device}")
         for name, value in values.items()
         if isinstance(value, Placed)
-    )
-
-
-def same_outcome(call: Call, mine: Outcome | None, theirs: Outcome | None) -> bool:
-    """Whether two outcomes are the same: the same error, or values (NaN equals NaN) and gradients that agree."""
-    if mine is None or theirs is None:
-        return mine is theirs
-    if mine.raised or theirs.raised:
-        return _same_error(call, mine.raised, theirs.raised)
-    narrowed = theirs.narrowed
-    if mine.modified != theirs.modified or not _same(mine.value, theirs.value, narrowed):
-        return False
-    mine_back, theirs_back = telling_gradients(mine), telling_gradients(theirs)
-    return mine_back.keys() == theirs_back.keys() and all(
-        _same(mine_back[name], theirs_back[name], narrowed) for name in mine_back
     )
 
 
@@ -128,48 +103,6 @@ def _has_nan(value: Any) -> bool:
     return any(tensor is not None and tensor.is_floating_point() and bool(tensor.isnan().any()) for tensor in numbers)
 
 
-def same_but_for_the_draw(drawn: Outcome, theirs: Outcome) -> bool:
-    """Whether one random answer is another draw of the other: tensors of the same kind, equal values where both kept an
-    element, and zeros of the same number and distribution; or tokens that are sampled at the same rates."""
-    if drawn.raised or theirs.raised or drawn.gradients.keys() != theirs.gradients.keys():
-        return False
-    if drawn.modified != theirs.modified or not _of_one_kind(drawn.value, theirs.value):
-        return False
-    if kinds_of(drawn.gradients) != kinds_of(theirs.gradients):
-        return False
-    if randomness.pairs_alike(randomness.pairs(drawn), randomness.pairs(theirs)):
-        return True
-    return randomness.alike(randomness.profile(drawn), randomness.profile(theirs), randomness.shapes(drawn))
-
-
-def same_kinds(drawn: Outcome, theirs: Outcome) -> bool:
-    """Whether two answers that no code raised differ in the values of their tensors, arrays and floats alone."""
-    return not drawn.raised and not theirs.raised and _of_one_kind(drawn.value, theirs.value)
-
-
-def too_few_to_tell(drawn: Outcome, theirs: Outcome) -> bool:
-    """Whether both are sampled tokens of the same shape, of too few rows to compare how often each was sampled."""
-    if drawn.raised or theirs.raised or not randomness.has_tokens(drawn) or randomness.pairs(drawn):
-        return False
-    return _of_one_kind(drawn.value, theirs.value)
-
-
-def kinds_of(value: Any) -> Any:
-    """An answer without the values of its tensors, arrays and floats."""
-    return folded(value, _kind, lambda items: ["tuple", *items], lambda items: ["dict", *sorted(items)])
-
-
-def _kind(leaf: Any) -> Any:
-    match leaf:
-        case Placed(tensor, device):
-            return ("tensor", tuple(tensor.shape), str(tensor.dtype), device)
-        case np.ndarray():
-            return ("array", leaf.shape, str(leaf.dtype))
-        case float():
-            return ("float",)
-    return (type(leaf).__name__, leaf)
-
-
 def said_by(raised: Raised, call: Call) -> tuple[str, str]:
     """What two errors must share to be the same: type and message, without what varies between runs or between
     implementations of the same mistake; of a number of dimensions that nothing was written for, only that. Of an error
@@ -192,38 +125,8 @@ def _by_itself(raised: Raised, call: Call) -> bool:
     return (call.handle is not None and not call.own) or call.name[:1].isupper()
 
 
-def _same_error(call: Call, mine: Raised | None, theirs: Raised | None) -> bool:
-    return mine is not None and theirs is not None and said_by(mine, call) == said_by(theirs, call)
-
-
-def _of_one_kind(mine: Any, theirs: Any) -> bool:
-    """Whether two answers differ in the values of their tensors, arrays and floats alone; thousands of tensors are not
-    looked through where the other is one."""
-    lengths = [len(value) if isinstance(value, tuple | list | dict) else None for value in (mine, theirs)]
-    return lengths[0] == lengths[1] and bool(kinds_of(mine) == kinds_of(theirs))
-
-
-def _same(mine: Any, theirs: Any, narrowed: bool = False) -> bool:
-    if not _of_one_kind(mine, theirs):
-        return False
-    pairs = ((_numbers(one), _numbers(other)) for one, other in zip(leaves(mine), leaves(theirs), strict=True))
-    return all(one is None or other is None or _close(one, other, narrowed) for one, other in pairs)
-
-
-def _numbers(leaf: Any) -> Tensor | None:
-    # A float is often the number of a tensor, and then as exact as that was: a loss of float32, say.
-    return torch.tensor(leaf, dtype=torch.float32) if isinstance(leaf, float) else numbers_of(leaf)
-
-
 def room_of(dtype: torch.dtype, narrowed: bool) -> float:
     """The room of numbers of this dtype, as a share of their size. A float64 that went through a float32 on its way is
     as exact as that: what was rounded before, and what after, differs with each way of writing the same mistake."""
     computed = torch.float32 if narrowed and dtype == torch.float64 else dtype
     return ROOM * UNITS.get(computed, 16.0) * torch.finfo(computed).eps
-
-
-def _close(mine: Tensor, theirs: Tensor, narrowed: bool) -> bool:
-    if not mine.is_floating_point():
-        return torch.equal(mine, theirs)
-    room = room_of(mine.dtype, narrowed) * magnitude(mine, 1e-3)
-    return torch.allclose(mine.double(), theirs.double(), rtol=0.0, atol=room, equal_nan=True)

@@ -85,10 +85,12 @@ class Solution(Step):
 
     def witness(self, oracle: Oracle) -> Witness:
         """The source of the misconceptions' answers."""
-        if self.is_recorded:
-            return self.tape
+        return Witness(self.tape if self.is_recorded else self.asked_here(oracle))
+
+    def asked_here(self, reference: Oracle) -> AskedHere:
+        """The misconceptions, to be run; `reference` answers what their checks compare with."""
         checks = [check.function for check in self.checks]
-        return AskedHere(self._asked, oracle, checks, self.touched)
+        return AskedHere(self._asked, reference, checks, self.touched)
 
     def _asked(self, wrong: catalogue.Misconception, alone: bool) -> LocalBackend | None:
         """A misconception in the reference's file; `alone`: nothing else of the file uses it, where anything does."""

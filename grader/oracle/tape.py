@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,8 @@ from grader.calls.values import Placed, mapped
 from grader.checks.backends import Backend
 from grader.checks.catalogue import Misconception, paired
 from grader.checks.draws import Draw
-from grader.oracle import randomness
-from grader.oracle.fingerprints import Fingerprint, agree_in, follows
-from grader.oracle.likeness import same_size
-from grader.oracle.witness import Question, Witness
+from grader.oracle.fingerprints import Fingerprint, follows
+from grader.oracle.witness import USUAL, Answers, Asked, Question
 
 INDEX = "index"
 
@@ -59,19 +57,21 @@ class KnownPair(msgspec.Struct, array_like=True):
     replaced: list[str]
 
 
+class Failed(msgspec.Struct, array_like=True):
+    """What a misconception answered in a check that it fails: see `witness.Answers`. Fingerprints by their numbers."""
+
+    prints: list[int]
+    about: str
+    size: int = 0
+
+
 class Recording(msgspec.Struct, array_like=True):
-    """One check under one seed: the reference's answers to the calls of these names, and the fingerprints of each
-    misconception's answers up to its failure, also under other random numbers where it uses some, and in a file whose
-    other names do not use what it replaces, with the size of the last where the check measured it. `elsewhere` are
-    those that fail by an answer of a name that they do not replace."""
+    """One check under one seed: the reference's answers to the calls of these names, and those of each misconception
+    that fails it, in the forms in which they differ."""
 
     calls: list[str]
     answers: list[Outcome]
-    fingerprints: dict[str, list[int]]
-    redrawn: dict[str, list[int]]
-    sizes: dict[str, int]
-    alone: dict[str, list[int]]
-    elsewhere: list[str]
+    failed: dict[str, dict[int, Failed]]
 
 
 class Index(msgspec.Struct, array_like=True):
@@ -92,8 +92,8 @@ class DamagedTape(ValueError):
     """The file is not a tape of this version of the kit."""
 
 
-class Tape(Witness):
-    """Answers in place of the reference, from a recording."""
+class Tape(Asked):
+    """Answers in place of the reference and the misconceptions, from a recording."""
 
     def __init__(self, file: Path) -> None:
         if tape_version(file) != __version__:
@@ -160,51 +160,18 @@ class Tape(Witness):
 
     # --- as the misconceptions ---
 
-    def alike(self, wrong: Misconception, question: Question) -> bool:
-        """See `Witness`."""
-        recording = self._recording(question.name, question.seed)
-        if not same_size(recording.sizes.get(wrong.name, 0), question.answers):
-            return False
-        recorded = (ways.get(wrong.name, []) for ways in (recording.fingerprints, recording.redrawn, recording.alone))
-        return any(self._same(fingerprints, question, wrong) for fingerprints in recorded)
+    @property
+    def checks(self) -> list[str]:
+        """The names of the checks, and of small cases."""
+        return list(self.index.checks)
 
-    def _same(self, recorded: list[int], question: Question, wrong: Misconception) -> bool:
-        if not 0 < len(question.answers) == len(recorded):
-            return False
-        return all(
-            agree_in(self.index.fingerprints[number], exchange, question.device, exchange is question.answers[-1])
-            for place, (number, exchange) in enumerate(zip(recorded, question.answers, strict=True))
-            if question.counts(place, wrong.replaced)
-        )
-
-    def undecided(self, wrong: Misconception, question: Question) -> bool:
-        """See `Witness`."""
-        numbers = self._recording(question.name, question.seed).fingerprints.get(wrong.name, [])
-        for place, (number, exchange) in enumerate(zip(numbers, question.answers, strict=False)):
-            recorded, last = self.index.fingerprints[number], exchange is question.answers[-1]
-            counts = question.counts(place, wrong.replaced)
-            if counts and not agree_in(recorded, exchange, question.device, last):
-                shapes = randomness.shapes(exchange.outcome) if exchange.outcome else []
-                return recorded.silent and 0 < len(recorded.numbers) == len(shapes)
-        return False
-
-    def exactly(self, wrong: Misconception, question: Question) -> bool:
-        """See `Witness`."""
-        numbers = self._recording(question.name, question.seed).fingerprints.get(wrong.name, [])
-        return len(numbers) == len(question.answers) > 0 and agree_in(
-            self.index.fingerprints[numbers[-1]], question.answers[-1], question.device, exactly=True
-        )
-
-    def shows(self, wrong: Misconception, question: Question) -> bool:
-        """See `Witness`."""
-        numbers = self._recording(question.name, question.seed).fingerprints.get(wrong.name, [])
-        return 0 < len(numbers) <= len(question.answers)
-
-    def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
-        """See `Witness`."""
-        every = {name: self._recording(name, question.seed) for name in self.index.checks}
-        failed = {name: recording for name, recording in every.items() if wrong.name in recording.fingerprints}
-        return {name for name, recording in failed.items() if wrong.name not in recording.elsewhere}
+    def answers(
+        self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
+    ) -> Answers | None:
+        """See `Asked`."""
+        failed = self._recording(check, question.seed).failed.get(wrong.name, {}).get(form)
+        prints = [self.index.fingerprints[number] for number in failed.prints] if failed else []
+        return Answers(prints, True, failed.about, failed.size) if failed else None
 
 
 def _cut(stored: dict[str, Tensor], pieces: list[tuple[str, list[int]]]) -> Iterator[Tensor]:

@@ -1,9 +1,13 @@
-"""The answers of a step's misconceptions: each is given the student's calls."""
+"""Whether a student's answers in a failing check are those of a misconception.
+
+A misconception that is asked a check gives a list of fingerprints. Where they come from is the business of an `Asked`:
+a tape has them from a recording, `AskedHere` runs the misconception as far as it answers like the student. Both are
+compared in the same way, so that a learner's kit and a checkout name the same mistakes.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Callable, Collection, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -17,17 +21,12 @@ from grader.checks.bounded import lifted
 from grader.checks.catalogue import Misconception, paired
 from grader.checks.trial import Trial
 from grader.oracle import randomness
-from grader.oracle.likeness import (
-    same_answer,
-    same_but_for_the_draw,
-    same_kinds,
-    same_size,
-    size_measured,
-    too_few_to_tell,
-)
+from grader.oracle.fingerprints import Fingerprint, agree_in, fingerprint
+from grader.oracle.likeness import same_size, size_measured
 
-OTHER_STREAM = 1  # added to a seed of torch's: random numbers independent of the student's
-ALONE = 2  # a file in which nothing else uses what is replaced
+USUAL, OTHER_STREAM, ALONE = range(
+    3
+)  # a misconception as it is; in another random stream; in a file in which nothing uses it
 
 
 @dataclass(frozen=True)
@@ -67,43 +66,129 @@ class Question:
             return True
         return theirs.name in replaced and not theirs.right
 
+    def agrees(self, print_: Fingerprint, place: int, wrong: Misconception) -> bool:
+        """Whether the student's answer at this place is the one of this fingerprint, or one that does not count."""
+        if place >= len(self.answers):
+            return False
+        last = place == len(self.answers) - 1
+        return not self.counts(place, wrong.replaced) or agree_in(print_, self.answers[place], self.device, last)
+
 
 def name_refused(answers: Sequence[Exchange], refused: Exchange | None) -> str:
     """The public name whose answer failed a check: of the call that was refused, or of the last one."""
     return refused.name if refused else answers[-1].name if answers else ""
 
 
-class Witness(Protocol):
+@dataclass
+class Answers:
+    """What a misconception answered in a check: a fingerprint for each call, as far as it was asked. `refused` is None
+    where it was not asked to the end; `about`: the public name whose answer failed it; `size`: of the last one, where
+    the check measures it."""
+
+    prints: list[Fingerprint] = field(default_factory=list)
+    refused: bool | None = None
+    about: str = ""
+    size: int = 0
+
+    def matched_by(self, question: Question, wrong: Misconception) -> int:
+        """How many of these answers are the student's, counted from the first."""
+        count = len(self.prints)
+        return next((n for n in range(count) if not question.agrees(self.prints[n], n, wrong)), count)
+
+    def end_like(self, question: Question, matched: int) -> bool:
+        """Whether the check ended on them as on the student's, of which they have `matched`."""
+        all_match = matched == len(self.prints) == len(question.answers) > 0
+        return bool(self.refused) and all_match and same_size(self.size, question.answers)
+
+
+class Asked(Protocol):
+    """Where the answers of misconceptions come from."""
+
+    @property
+    def checks(self) -> Sequence[str]:
+        """The names of the checks."""
+
+    def answers(
+        self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
+    ) -> Answers | None:
+        """Its answers under the seed and on the device of the question: to the end, or until they differ from those of
+        `until`. None if it passes the check, or has no such form."""
+
+    def both(self, first: Misconception, second: Misconception) -> Misconception | None:
+        """Two misconceptions of different names in one file; None if what that answers is not known."""
+        return None
+
+
+class Witness:
     """Compares misconceptions with the student."""
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        self.both = asked.both
 
     def alike(self, wrong: Misconception, question: Question) -> bool:
         """Whether the check ends for the misconception as for the student: failed, after the same answers of the names
         that it replaces."""
+        if wrong.name not in question.alike:
+            question.alike[wrong.name] = self._is_alike(wrong, question)
+        return question.alike[wrong.name]
+
+    def _is_alike(self, wrong: Misconception, question: Question) -> bool:
+        usual = self.asked.answers(wrong, question.name, question, USUAL, until=question)
+        matched = usual.matched_by(question, wrong) if usual else 0
+        if usual and usual.end_like(question, matched):
+            return True
+        for form in self._further(wrong, question, usual, matched):
+            answers = self.asked.answers(wrong, question.name, question, form, until=question)
+            if answers and answers.end_like(question, answers.matched_by(question, wrong)):
+                return True
+        return False
+
+    def _further(self, wrong: Misconception, question: Question, usual: Answers | None, parted: int) -> Sequence[int]:
+        """The other forms that may answer like the student after the usual one has parted from them."""
+        if usual is None:  # it passes the check, on a tape
+            return OTHER_STREAM, ALONE
+        # Drawn from the student's own stream, a mask may be the complement of theirs: then no element is kept in both,
+        # and nothing can be compared.
+        if parted < len(usual.prints) and randomness.may_miss(usual.prints[parted].profile):
+            return (OTHER_STREAM,)
+        # The student's other functions may not use this one, as the reference's do.
+        uses_it = parted < len(question.answers) and question.answers[parted].name not in wrong.replaced
+        return (ALONE,) if uses_it else ()
 
     def exactly(self, wrong: Misconception, question: Question) -> bool:
         """Whether the misconception, found to be `alike`, gave the student's last answer also where any would do: in
         place of an error."""
+        prints = self._usual(wrong, question).prints
+        last = question.answers[-1]
+        return len(prints) == len(question.answers) and agree_in(prints[-1], last, question.device, exactly=True)
 
     def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
         """The checks that the misconception fails by an answer of a name that it replaces, under the seed and on the
         device of the question. Where it fails by a name that only uses one of those, the student may use none."""
+        every = {check: self.asked.answers(wrong, check, question) for check in self.asked.checks}
+        return {name for name, known in every.items() if known and known.refused and known.about in wrong.replaced}
 
     def undecided(self, wrong: Misconception, question: Question) -> bool:
         """Whether the misconception, found not to be `alike`, parted from the student in an answer that is random, of
         the same shapes: drawn by another Dropout, say, the same mistake gives other numbers."""
-        return False
+        answers = self._usual(wrong, question, until=question)
+        place = min(answers.matched_by(question, wrong), len(answers.prints) - 1, len(question.answers) - 1)
+        outcome = question.answers[place].outcome if place >= 0 else None
+        if outcome is None or not answers.prints[place].silent:
+            return False
+        return 0 < len(answers.prints[place].numbers) == len(randomness.shapes(outcome))
 
     def shows(self, wrong: Misconception, question: Question) -> bool:
         """Whether the check fails on the misconception alone, and by no later call than on the student's code."""
-        return True
+        answers = self._usual(wrong, question)
+        return bool(answers.refused) and len(answers.prints) <= len(question.answers)
 
-    def both(self, first: Misconception, second: Misconception) -> Misconception | None:
-        """Two misconceptions of different names in one file; None where what that answers is not known, as of those
-        that no step lists as a pair on a tape."""
-        return None
+    def _usual(self, wrong: Misconception, question: Question, until: Question | None = None) -> Answers:
+        return self.asked.answers(wrong, question.name, question, until=until) or Answers()
 
 
-class AskedHere(Witness):
+class AskedHere(Asked):
     """Runs the misconceptions, as far as they answer like the student, and caches their answers: the next student, or
     the same one's next save, gets the same calls as long as the seed stays the same.
 
@@ -118,173 +203,59 @@ class AskedHere(Witness):
         checks: list[Callable[..., None]],
         touched: Callable[[Collection[str]], Set[str]],
     ) -> None:
-        self._backend, self._reference, self._checks, self._touched = backend, reference, checks, touched
-        self._known: dict[tuple[str, str, int, str, int], _KnownAnswers] = {}
+        self._backend, self._reference, self._touched = backend, reference, touched
+        self._checks = {check.__name__: check for check in checks}
+        self._known: dict[tuple[str, str, int, str, int], Answers] = {}
         self._combined: dict[tuple[str, str], Misconception] = {}
 
-    def alike(self, wrong: Misconception, question: Question) -> bool:
-        """See `Witness`."""
-        if wrong.name not in question.alike:
-            question.alike[wrong.name] = self._is_alike(wrong, question)
-        return question.alike[wrong.name]
+    @property
+    def checks(self) -> list[str]:
+        """The names of the checks."""
+        return list(self._checks)
 
-    def _is_alike(self, wrong: Misconception, question: Question) -> bool:
-        if not question.called & self._touched(wrong.replaced):
-            return False  # all that was called is right in it
-        answers = self._answers(wrong, question.check, question)
-        if self._same(wrong, question, answers):
-            return True
-        place = answers.matched_by(question, wrong)
-        if place >= len(question.answers):
-            return False
-        # Drawn from the student's own stream, a mask may be the complement of theirs: then no element is kept in both,
-        # and nothing can be compared.
-        parted = answers.outcomes[place] if place < len(answers.outcomes) else None
-        if parted and parted.drawn and randomness.may_miss(randomness.profile(parted.outcome)):
-            return self._same(wrong, question, self._answers(wrong, question.check, question, OTHER_STREAM))
-        # The student's other functions may not use this one, as the reference's do.
-        if question.answers[place].name in wrong.replaced or self._backend(wrong, True) is None:
-            return False
-        return self._same(wrong, question, self._answers(wrong, question.check, question, ALONE))
-
-    def _same(self, wrong: Misconception, question: Question, answers: _KnownAnswers) -> bool:
-        theirs = question.answers
-        if answers.refused is None and answers.matched_by(question, wrong) == len(
-            answers.outcomes
-        ):  # the rest may match too
-            self._ask(wrong, question.check, question, answers, question)
-        if not answers.refused:
-            return False
-        matched = answers.matched_by(question, wrong)
-        return matched == len(answers.outcomes) == len(theirs) and same_size(answers.size, theirs)
-
-    def exactly(self, wrong: Misconception, question: Question) -> bool:
-        """See `Witness`."""
-        own, theirs = self._answers(wrong, question.check, question).outcomes, question.answers[-1]
-        return len(own) == len(question.answers) and same_answer(theirs.call, own[-1].outcome, theirs.outcome)
-
-    def undecided(self, wrong: Misconception, question: Question) -> bool:
-        """See `Witness`."""
-        answers = self._answers(wrong, question.check, question)
-        place = min(answers.matched_by(question, wrong), len(answers.outcomes) - 1, len(question.answers) - 1)
-        if place < 0:
-            return False
-        theirs, parted = question.answers[place].outcome, answers.outcomes[place]
-        if not parted.drawn or theirs is None or not same_kinds(parted.outcome, theirs):
-            return False
-        return not randomness.tells(randomness.profile(parted.outcome))  # else what was dropped tells the difference
-
-    def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
-        """See `Witness`."""
-        for check in self._checks:
-            answers = self._answers(wrong, check, question)
-            if answers.refused is None:
-                self._ask(wrong, check, question, answers)
-        every = {check.__name__: self._answers(wrong, check, question) for check in self._checks}
-        return {name for name, answers in every.items() if answers.refused and answers.about in wrong.replaced}
-
-    def shows(self, wrong: Misconception, question: Question) -> bool:
-        """See `Witness`."""
-        answers = self._answers(wrong, question.check, question)
-        if answers.refused is None:
-            self._ask(wrong, question.check, question, answers)
-        return bool(answers.refused) and len(answers.outcomes) <= len(question.answers)
+    def answers(
+        self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
+    ) -> Answers | None:
+        """See `Asked`. A check runs from its first call on, since a module's state depends on the earlier ones."""
+        if until is not None and not until.called & self._touched(wrong.replaced):
+            return None  # all that was called is right in it
+        key = wrong.name, check, question.seed, question.device, form
+        known = self._known.setdefault(key, Answers())
+        # A prefix that the student shares may go on.
+        if known.refused is None and (until is None or known.matched_by(until, wrong) == len(known.prints)):
+            backend = self._backend(wrong, form == ALONE)
+            if backend is None:
+                return None
+            asked = _Fingerprinted(backend, wrong, question.device, until, OTHER_STREAM if form == OTHER_STREAM else 0)
+            trial = Trial(check, asked, self._reference, seed=question.seed, device=question.device)
+            known = self._known[key] = Answers(asked.prints)
+            with contextlib.suppress(_Apart):
+                function = self._checks.get(check, question.check)
+                verdict = trial.run(function, student=trial.student, reference=trial.reference, draw=trial.draw)
+                known.refused, known.size = verdict.status != "pass", size_measured(verdict.exchanges)
+                known.about = verdict.blames or name_refused(verdict.exchanges, verdict.about)
+        return known
 
     def both(self, first: Misconception, second: Misconception) -> Misconception | None:
-        """See `Witness`."""
+        """See `Asked`."""
         names = first.name, second.name
         if names not in self._combined:
             self._combined[names] = paired(first, second, {**first.replaced, **second.replaced})
         return self._combined[names]
-
-    def _answers(
-        self, wrong: Misconception, check: Callable[..., None], question: Question, form: int = 0
-    ) -> _KnownAnswers:
-        return self._known.setdefault(
-            (wrong.name, check.__name__, question.seed, question.device, form), _KnownAnswers(form)
-        )
-
-    def _ask(
-        self,
-        wrong: Misconception,
-        check: Callable[..., None],
-        question: Question,
-        answers: _KnownAnswers,
-        until: Question | None = None,
-    ) -> None:
-        """Runs a check on a misconception from the beginning (a module's state depends on the earlier calls): to its
-        end, or as long as the answers match those of `until`."""
-        backend = self._backend(wrong, answers.form == ALONE)
-        assert backend is not None
-        asked = _Asked(backend, wrong, until, OTHER_STREAM if answers.form == OTHER_STREAM else 0)
-        trial = Trial(check.__name__, asked, self._reference, seed=question.seed, device=question.device)
-        with contextlib.suppress(_Apart):
-            verdict = trial.run(check, student=trial.student, reference=trial.reference, draw=trial.draw)
-            answers.refused = verdict.status != "pass"
-            answers.size = size_measured(verdict.exchanges)
-            answers.about = verdict.blames or name_refused(verdict.exchanges, verdict.about)
-        answers.outcomes = asked.outcomes
-
-
-@dataclass(frozen=True)
-class _KnownAnswer:
-    """One answer of a misconception to a call of this name, and whether random numbers were used."""
-
-    name: str
-    outcome: Outcome
-    drawn: bool
-
-    def is_like(self, question: Question, place: int, wrong: Misconception) -> bool:
-        """Whether the student's answer at this place is this one, another draw of it, or one that does not count."""
-        theirs = question.answers[place]
-        if self.name != theirs.call.name:
-            return False
-        if theirs.due_error:  # which value was given in place of the error says nothing
-            return not self.outcome.raised
-        last = place == len(question.answers) - 1
-        if not last and self.outcome.raised and theirs.outcome is not None and theirs.outcome.raised:
-            return True  # the check went on: it expected an error, and any error counts as the same
-        if not question.counts(place, wrong.replaced):
-            return True
-        with lifted():  # nothing is computed of two tensors before their shapes are compared
-            if same_answer(theirs.call, self.outcome, theirs.outcome):
-                return True
-            if not self.drawn or theirs.outcome is None:
-                return False
-            if not last and too_few_to_tell(self.outcome, theirs.outcome):
-                return True  # what chance parted counts neither way, unless the check ended with it
-            return same_but_for_the_draw(self.outcome, theirs.outcome)
-
-
-@dataclass
-class _KnownAnswers:
-    """A misconception's answers in a check, with the names called: all of them, with the size of the last one, where
-    the check ran to its end; else the first ones. `form`: of the usual file, in another random stream, or of a file
-    whose other names do not use what it replaces."""
-
-    form: int = 0
-    outcomes: list[_KnownAnswer] = field(default_factory=list)
-    refused: bool | None = None
-    size: int = 0
-    about: str = ""
-
-    def matched_by(self, question: Question, wrong: Misconception) -> int:
-        """How many of these answers match the student's, counted from the first."""
-        count = min(len(self.outcomes), len(question.answers))
-        same = (self.outcomes[place].is_like(question, place, wrong) for place in range(count))
-        return sum(1 for _same in itertools.takewhile(bool, same))
 
 
 class _Apart(BaseException):
     """The answers differ. Not an Exception, so that no check takes it for one of the student's."""
 
 
-class _Asked:
-    """A backend that records its answers and stops the check at the first that differs from the student's."""
+class _Fingerprinted:
+    """A backend that takes a fingerprint of each answer, and stops the check at the first that is not the student's."""
 
-    def __init__(self, backend: LocalBackend, wrong: Misconception, until: Question | None, stream: int = 0) -> None:
-        self._backend, self._wrong, self._until, self._stream = backend, wrong, until, stream
-        self.outcomes: list[_KnownAnswer] = []
+    def __init__(
+        self, backend: LocalBackend, wrong: Misconception, device: str, until: Question | None, stream: int
+    ) -> None:
+        self._backend, self._wrong, self._device, self._until, self._stream = backend, wrong, device, until, stream
+        self.prints: list[Fingerprint] = []
 
     def begin_check(self, seed: int) -> None:
         """Like the backend's, in another random stream."""
@@ -292,21 +263,16 @@ class _Asked:
 
     def ask(self, call: Call) -> Outcome:
         """The backend's answer, as long as it matches the student's."""
-        asked = self._backend.ask(in_stream(call, self._stream))
+        if self._stream and call.options.seed is not None:
+            call = replace(call, options=replace(call.options, seed=call.options.seed + self._stream))
+        asked = self._backend.ask(call)
         # A copy: a later call may write into what this one gave, as a cache does that is used again.
         outcome = replace(asked, value=copied(asked.value), gradients=copied(asked.gradients))
-        answer = _KnownAnswer(call.name, outcome, self._backend.drew or self._wrong.own_draws)
-        self.outcomes.append(answer)
-        place = len(self.outcomes) - 1
-        if self._until is not None and (
-            place >= len(self._until.answers) or not answer.is_like(self._until, place, self._wrong)
-        ):
+        drawn = self._backend.drew or self._wrong.own_draws
+        with lifted():  # no two tensors of different shapes meet
+            made = fingerprint(call, outcome, self._device, drawn)
+            parted = self._until is not None and not self._until.agrees(made, len(self.prints), self._wrong)
+        self.prints.append(made)
+        if parted:
             raise _Apart
         return outcome
-
-
-def in_stream(call: Call, stream: int) -> Call:
-    """The same call, its seed moved to another random stream."""
-    if not stream or call.options.seed is None:
-        return call
-    return replace(call, options=replace(call.options, seed=call.options.seed + stream))

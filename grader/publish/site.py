@@ -22,11 +22,11 @@ from grader.base import language
 from grader.base.language import LANGUAGES
 from grader.base.language import gettext as _
 from grader.base.paths import ROOT
-from grader.course import lab_log, lessons, steps, tracks
+from grader.course import formulas, lab_log, lessons, steps, tracks
 from grader.oracle import pictures
 from grader.oracle.live import Solution, solutions
 from grader.publish import mistakes_page
-from grader.report import lesson_page
+from grader.report import lesson_page, mathml
 from grader.report.page import TEMPLATES as PICTURES
 from grader.report.pictures import Picture
 
@@ -148,7 +148,8 @@ def _breaking(text: str) -> str:
 def _copied(pages: Pages, name: str, folder: Path, spoken: str) -> str:
     lesson = folder / f"lesson.{spoken}.md"
     drawn = pages.drawn.get(folder, {})
-    text = lesson_page.PLACE.sub(lambda match: _drawn(match, drawn), lab_log.CONDITION.sub("", lessons.plain(lesson)))
+    text = mathml.set_in(formulas.as_latex(lab_log.CONDITION.sub("", lessons.plain(lesson))))
+    text = lesson_page.PLACE.sub(lambda match: _drawn(match, drawn), text)
     return pages.add(name, _with_links(_with_folded_hints(text)), lesson)
 
 

@@ -111,9 +111,9 @@ def waiting() -> Iterator[Callable[[str], None]]:
         yield lambda what: line.update(task, description=what)
 
 
-def show(report: Report, command: str, further: int = 0, *, every_check: bool = False) -> None:
-    """Prints the report on standard output; `command` grades the same folder again, `further` tracks were not begun."""
-    say(reports.terminal(report, command, further, every_check=every_check))
+def show(report: Report, command: str, note: str = "", *, every_check: bool = False) -> None:
+    """Prints the report on standard output; `command` grades the same folder again, `note` comes after all of it."""
+    say(reports.terminal(report, command, note, every_check=every_check))
 
 
 def say(what: RenderableType, *, whole_lines: bool = False) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from grader.base.language import gettext as _
-from grader.report import diagrams, grids
+from grader.report import diagrams, grids, mathml
 from grader.report.page import environment, formatted
 from grader.report.pictures import Bars, Matrices, Picture, Sheet, Slider, Still, Stream, WeightedSum, drawn
 from grader.report.svg import on_white
@@ -111,4 +111,6 @@ def in_a_cell(lesson: str, pictures: Mapping[str, Picture]) -> tuple[str, dict[s
 
 def _part(text: str) -> Markup:
     """Text between two pictures: what in it is too wide scrolls by itself."""
-    return Markup('<div class="part">\n{}</div>').format(formatted(text))
+    parts = mathml.FORMULA.split(text)  # text, formula, text, …
+    shown = [mathml.block(part) if number % 2 else formatted(part) for number, part in enumerate(parts)]
+    return Markup('<div class="part">\n{}</div>').format(Markup("\n").join(shown))

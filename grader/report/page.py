@@ -148,7 +148,9 @@ def of_pieces() -> dict[str, Any]:
 def formatted(markdown: str, *, inline: bool = False) -> Markup:
     """Markdown of ours as HTML, or `inline` a line of it; what looks like HTML in it stays text."""
     parser = _markdown()
-    return Markup(parser.renderInline(markdown) if inline else parser.render(markdown))
+    if inline:
+        return Markup(parser.renderInline(markdown))
+    return Markup(parser.render(markdown).replace("<pre>", '<pre tabindex="0">'))  # so that the keyboard scrolls it
 
 
 @cache  # cached: a class has a page per student, and compiling the template takes longer than rendering it

@@ -49,10 +49,10 @@ BY_HAND = "by_hand"  # in the names of checks whose numbers the lesson works
 GRADE = language.typed("make grade")  # what a learner types
 
 
-def terminal(report: Report, command: str = GRADE, further: int = 0, *, every_check: bool = False) -> RenderableType:
+def terminal(report: Report, command: str = GRADE, note: str = "", *, every_check: bool = False) -> RenderableType:
     """The whole report: the steps, each step's leading failure in full, and what to do next; what ran comes last, dim.
 
-    `command` grades again, `further` tracks were not begun, `every_check` lists the checks of each step with their
+    `command` grades again, `note` says how the other tracks go, `every_check` lists the checks of each step with their
     points."""
     shown: list[RenderableType] = [Text(_("Attention from scratch"), "bold"), Text(), steps_table(report)]
     if report.notes or report.unread:
@@ -63,9 +63,8 @@ def terminal(report: Report, command: str = GRADE, further: int = 0, *, every_ch
         if step.note or step.status not in ("pass", "todo") or parts(step):
             shown += [Text(), detail(step)]
     shown += [Text(), closing(report, command)]
-    if further:
-        sentence = _("One more track: make tracks") if further == 1 else _("{count} more tracks: make tracks")
-        shown.append(Text(sentence.format(count=further), "dim"))
+    if note:
+        shown.append(Text(note, "dim"))
     return Group(*shown, Text(), _what_ran(report))
 
 

@@ -14,13 +14,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from grader.base import language
+from grader.base import language, user_key
 from grader.course import exercises, lessons, submissions, tracks
+from grader.course.steps import step_titles
 from grader.learner import watch
 from grader.learner.background import Key
 from grader.learner.watch import Watch
 from grader.report import page as report_page
-from grader.web import built, explore, kept, lesson, overview, verdict
+from grader.web import built, editor, explore, lesson, overview, verdict
 from grader.web.explore_process import GPTProcess
 from grader.web.labs import LabRoutes
 from grader.web.server import TEMPLATES, PageServer
@@ -34,14 +35,17 @@ class CoursePage:
 
     def __init__(self, session: Watch, place: str = "/", *, opens: bool = True) -> None:
         self.session, self.board = session, session.board
-        self._remember()
-        self.shown = overview.Shown(self.board, self._known)
+        if self.board.current is None:
+            self.board.current = self.board.progress.next_step() or self.board.names[0]
+        self.shown = overview.Shown(session)
         self.lessons = functools.cache(self._with_language(lesson.text))
         self.built = built.Built(self.board.folder)
         self.labs = LabRoutes(self.board.folder, self._tell, session.device)
         self.gpt = GPTProcess(self.board.folder, self._right, session.device)
+        self.editor = editor.scheme()
         self.faults: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self.server = PageServer(self._routes(), report=self.faults.put)
+        token = user_key.signed("page", str(self.board.folder.resolve()).encode()) or ""
+        self.server = PageServer(self._routes(), report=self.faults.put, token=token)
         self.board.address = self.server.address(place)
         self.update()
         threading.Thread(target=self._load, daemon=True).start()
@@ -55,7 +59,6 @@ class CoursePage:
         state = self.shown.state()
         if state is not None:
             self.server.events.tell("state", state, stays=True)
-            self._keep()
 
     def close(self) -> None:
         """Ends the server, and what runs for it."""
@@ -64,27 +67,6 @@ class CoursePage:
         self.built.close()
         self.server.close()
 
-    # --- what stays ---
-
-    def _remember(self) -> None:
-        """Shows the verdicts of the last session at once, where their files are as they were."""
-        read = submissions.read(self.board.folder)
-        self._known = kept.read(self.board.folder, kept.digest(read))
-        for name, one in self._known.items():
-            if name in self.board.names:
-                self.board.results[name] = one.result
-        self.session.waiting = [name for name in self.session.waiting if name not in self.board.results]
-        if self.board.current is None:
-            self.board.current = next((name for name in self.board.names if not self.board.passes(name)), None)
-
-    def _keep(self) -> None:
-        if not self.board.folder.is_dir():
-            return
-        steps = {
-            name: kept.KeptVerdict(result, self.shown.at.get(name, "")) for name, result in self.board.results.items()
-        }
-        kept.write(self.board.folder, kept.digest(submissions.read(self.board.folder)), steps)
-
     # --- what the page asks ---
 
     def _routes(self) -> list[Route]:
@@ -92,26 +74,30 @@ class CoursePage:
             "lesson": self._lesson, "verdict": self._verdict, "solution": self._solution, "built": self._built,
         }  # fmt: skip
         done: dict[str, Callable[[str], dict[str, Any]]] = {
-            "again": self._again, "hint": self._hint, "reset": self._reset, "begin": self._begin,
+            "again": self._again, "hint": self._hint, "reset": self._reset, "begin": self._begin, "stop": self._stop,
         }  # fmt: skip
 
         def get(request: Request) -> Response:
             name = request.path_params["step"]
             answer = asked.get(request.path_params["what"])
-            known = answer is not None and name in overview.step_titles()
+            known = answer is not None and name in step_titles()
             return JSONResponse(answer(name, request) if answer and known else {}, 200 if known else 404)
 
         def do(request: Request) -> Response:
             name = request.path_params["step"]
             act = done.get(request.path_params["what"])
-            known = act is not None and name in overview.step_titles()
+            known = act is not None and name in step_titles()
             return JSONResponse(act(name) if act and known else {}, 200 if known else 404)
 
         return [
             *(Route(place, self._shell) for place in PLACES),
             *self.labs.routes(), *explore.routes(self.gpt),
+            Route("/search", self._search),
             Route("/data/{what}/{step}", get), Route("/do/{what}/{step}", do, methods=["POST"]),
         ]  # fmt: skip
+
+    def _search(self, request: Request) -> Response:
+        return JSONResponse({"results": lesson.found(request.query_params.get("q", "")[:200])})
 
     def _shell(self, request: Request) -> Response:
         given = {"language": language.current(), "texts": texts(explore.TEXTS)}
@@ -129,12 +115,14 @@ class CoursePage:
     def _verdict(self, name: str, request: Request) -> dict[str, Any]:
         result, file = self.board.results.get(name), self.board.folder / f"{name}.py"
         sources = submissions.read(self.board.folder).sources if self.board.folder.is_dir() else {}
-        source = sources.get(name, ("", ""))[1]
+        source = sources[name][1] if name in sources else None
         calm = self.shown.calm.get(name, "")
-        return {"html": verdict.html(name, overview.step_titles()[name], file, source, result, calm)}
+        shown = verdict.html(name, step_titles()[name], file, source, result, calm, self.editor)
+        return {"html": shown}
 
     def _solution(self, name: str, request: Request) -> dict[str, Any]:
-        return {"html": lesson.solution(name) if self.board.passes(name) else ""}
+        own = self.board.read.sources.get(name, ("", ""))[1]
+        return {"html": lesson.solution(name, own) if self.board.passes(name) else ""}
 
     def _built(self, name: str, request: Request) -> dict[str, Any]:
         return {
@@ -144,6 +132,10 @@ class CoursePage:
     def _again(self, name: str) -> dict[str, Any]:
         self.session.events.put(Key(name))
         self.session.events.put(Key("r"))
+        return {}
+
+    def _stop(self, name: str) -> dict[str, Any]:
+        self.session.events.put(Key("s"))
         return {}
 
     def _hint(self, name: str) -> dict[str, Any]:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
+from grader.base import language
 from grader.base.language import gettext as _
 from grader.base.paths import step_folder
 from grader.course import lessons, solutions
+from grader.course.steps import step_titles
 from grader.report import lesson_page
 from grader.report import page as report_page
+from grader.web import comparison
 from grader.web.server import TEMPLATES
 from grader.web.verdict import CodeLine, highlighted
 
+MOST_FOUND, MOST_WORDS, AROUND = 12, 8, 60  # lessons that a search lists, words of it, letters around what it found
 DRAWING = threading.Lock()  # two tabs may ask at once, and torch is imported by one thread
 
 
@@ -32,6 +38,36 @@ def text(name: str) -> str:
     return str(lesson_page.fragment(read, drawn))
 
 
+def found(query: str) -> list[dict[str, Any]]:
+    """The lessons that have every word of a query, with an excerpt around the first: parts of text, and whether each is
+    what was looked for."""
+    words = query.lower().split()[:MOST_WORDS]
+    results = []
+    for name, title in step_titles().items():
+        text = f"{_(title)}. {_words(name)}"
+        lower = text.lower()
+        if words and all(word in lower for word in words):
+            at = lower.index(words[0])
+            start, end = max(at - AROUND, 0), at + len(words[0])
+            before = text[start:at].partition(" ")[2] if start else text[:at]
+            behind = text[end : end + AROUND].rpartition(" ")[0]
+            excerpt = [(f"… {before}" if start else before, False), (text[at:end], True), (f"{behind} …", False)]
+            results.append({"number": int(name[4:6]), "title": _(title), "excerpt": excerpt})
+    return results[:MOST_FOUND]
+
+
+@cache
+def _read(name: str, spoken: str) -> str:
+    try:
+        return " ".join(re.sub(r"[#*`>|]|!?\[|\]\([^)]*\)", "", lessons.reading(name, commands=False)).split())
+    except lessons.NoLesson:
+        return ""
+
+
+def _words(name: str) -> str:
+    return _read(name, language.current())
+
+
 def hints(name: str, folder: Path, *, one_more: bool = False) -> dict[str, Any]:
     """The hints that the learner has seen, and how many there are; with `one_more`, the next one too."""
     try:
@@ -41,16 +77,18 @@ def hints(name: str, folder: Path, *, one_more: bool = False) -> dict[str, Any]:
     return {"given": [str(report_page.formatted(hint)) for hint in given.given], "total": given.total}
 
 
-def solution(name: str) -> str:
-    """The reference and other right ways, and what each trades, as HTML; empty where this copy holds none."""
+def solution(name: str, own: str = "") -> str:
+    """The reference and other right ways, what each trades, and each next to the learner's `own` code, as HTML; empty
+    where this copy holds none."""
     try:
         solved = solutions.solution(name)
     except solutions.NoSolution:
         return ""
-    ways = [(_("The reference"), "", _lines(solved.reference))]
-    ways += [(way.name, _(way.trades), _lines(way.code)) for way in solved.ways]
+    ways = [(_("The reference"), "", solved.reference)]
+    ways += [(way.name, _(way.trades), way.code) for way in solved.ways]
     template = report_page.environment(TEMPLATES).get_template("step_solution.html.j2")
-    return template.render(**report_page.of_pieces(), ways=ways)
+    shown = [(title, trades, _lines(code), comparison.rows(own, code)) for title, trades, code in ways]
+    return template.render(**report_page.of_pieces(), ways=shown)
 
 
 def _lines(source: str) -> list[CodeLine]:

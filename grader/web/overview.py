@@ -8,26 +8,26 @@ from functools import cache
 from typing import Any
 
 from grader.base.language import gettext as _
-from grader.base.results import StepResult, total
+from grader.base.results import StepResult
 from grader.course import lessons, tracks
-from grader.course.steps import steps
+from grader.course.steps import step_titles
 from grader.labs import lab as labs
-from grader.learner.watch_view import Board
+from grader.learner import track_list
+from grader.learner.progress import StepProgress, TrackProgress
+from grader.learner.watch import Watch
 from grader.report import terminal as reports
 from grader.web import labs as lab_runs
-from grader.web.kept import KeptVerdict
 
 
 class Shown:
     """What the page was last told, and what is to be told now."""
 
-    def __init__(self, board: Board, known: Mapping[str, KeptVerdict]) -> None:
-        self.board = board
+    def __init__(self, session: Watch) -> None:
+        self.session, self.board = session, session.board
         self.versions: dict[str, int] = {}
         self.calm: dict[str, str] = {}
-        self.at = {name: one.at for name, one in known.items()}
         self._seen: dict[str, tuple[StepResult | None, str]] = {
-            name: (board.results.get(name), "") for name in known
+            name: (result, "") for name, result in self.board.results.items()
         }  # fmt: skip
         self._last: dict[str, Any] | None = None
         self._now: tuple[object, ...] = ()
@@ -36,8 +36,11 @@ class Shown:
     def state(self) -> dict[str, Any] | None:
         """The state of the course; None where it is what was last told. It is asked for twenty times a second."""
         self._look()
-        board = self.board
-        now = (sum(self.versions.values()), len(board.names), board.busy, board.current, int(time.monotonic()))
+        board, grading = self.board, self.board.grading
+        now = (
+            sum(self.versions.values()), tuple(board.names), board.stopped, board.current, self._pending(),
+            grading and (grading.step, grading.check, grading.failed), int(time.monotonic()),
+        )  # fmt: skip
         if now == self._now:
             return None
         self._now = now
@@ -57,25 +60,36 @@ class Shown:
             before = self._seen.get(name, (None, ""))
             if before[0] is not result:
                 calm = self.calm[name] = board.calm if name == board.current else ""
-                self.at[name] = time.strftime("%H:%M:%S")
             if before[0] is not result or before[1] != calm:
                 self._seen[name] = (result, calm)
                 self.versions[name] = self.versions.get(name, 0) + 1
 
+    def _pending(self) -> list[str]:
+        """The steps whose verdict is about to be replaced: saved or asked for, and not graded since."""
+        grading = {self.session.grading} if self.session.grading else set()
+        return sorted(name for name in self.session.asked | grading if name in self.board.names)
+
     def _state(self) -> dict[str, Any]:
-        board = self.board
+        board, progress, grading = self.board, self.board.progress, self.board.grading
         needs = {lab.name: _needs(lab) for lab in labs.labs()} if self.has_torch else {}
-        score, most = total(board.results.values())
+        self._progress = progress
         return {
-            "score": reports.number(score), "most": reports.number(most), "busy": board.busy,
-            "ready": bool(board.results), "saved": board.current,
-            "tracks": [self._track(track, needs) for track in _tracks()],
+            "points": track_list.points(progress), "score": progress.core.score, "most": progress.core.most,
+            "next": progress.next_step(), "ungraded": bool(progress.ungraded), "pending": self._pending(),
+            "grading": {
+                "step": grading.step, "seconds": grading.seconds, "check": grading.check,
+                "failed": grading.says,
+            } if grading else None,
+            "stopped": board.stopped, "saved": self.session.saved,
+            "tracks": [self._track(found, needs) for found in progress.tracks],
         }  # fmt: skip
 
-    def _track(self, track: tracks.Track, needs: Mapping[str, str | None]) -> dict[str, Any]:
+    def _track(self, found: TrackProgress, needs: Mapping[str, str | None]) -> dict[str, Any]:
+        track = found.track
         return {
             "name": track.name, "title": track.title, "after": track.after, "summary": track.summary,
-            "steps": [self._step(name) for name in _steps_of(track)],
+            "started": found.is_started, "passed": len(found.passed),
+            "steps": [self._step(step) for step in found.steps],
             "labs": [self._lab(lab, needs.get(lab.name)) for lab in _labs(track)],
         }  # fmt: skip
 
@@ -86,24 +100,18 @@ class Shown:
             "needs": needed,
         }  # fmt: skip
 
-    def _step(self, name: str) -> dict[str, Any]:
-        result = self.board.results.get(name)
+    def _step(self, step: StepProgress) -> dict[str, Any]:
+        name, result = step.name, step.result
         status = str(result.status) if result else "waiting" if name in self.board.names else "away"
-        if self.calm.get(name):
+        if step.is_broken or self.calm.get(name):
             status = "calm"
         return {
             "name": name, "number": int(name[4:6]), "title": _(step_titles()[name]), "status": status,
             "word": reports.status_word(result.status, result.blocked_by) if result else "",
-            "score": reports.number(result.score) if result else "", "version": self.versions.get(name, 0),
-            "most": reports.number(result.max_score) if result else "", "at": self.at.get(name, ""),
-            "blocked": result.blocked_by if result else None, **_effort(name),
+            "score": reports.number(result.score if result else 0.0), "version": self.versions.get(name, 0),
+            "most": reports.number(step.points), "at": self.board.at_of.get(name, ""),
+            "next": self._progress.next_step(name) if step.passes else None, **_effort(name),
         }  # fmt: skip
-
-
-@cache
-def step_titles() -> dict[str, str]:
-    """The English title of every step, by name."""
-    return {step.name: step.title for step in steps()}
 
 
 @cache
@@ -111,16 +119,6 @@ def _effort(name: str) -> dict[str, Any]:
     """What a step takes; the language of a session is one."""
     effort = lessons.effort(name)
     return {"effort": str(effort), "difficulty": effort.difficulty}
-
-
-@cache
-def _tracks() -> list[tracks.Track]:
-    return tracks.tracks()
-
-
-@cache
-def _steps_of(track: tracks.Track) -> list[str]:
-    return track.steps
 
 
 @cache

@@ -56,10 +56,12 @@ class PageServer:
     """The server of one session; it runs in a thread of its own until it is closed. `report` is told of each fault of
     ours, once: a sentence; the page is told the same."""
 
-    def __init__(self, routes: Sequence[BaseRoute], port: int = PORT, report: Callable[[str], None] = print) -> None:
+    def __init__(
+        self, routes: Sequence[BaseRoute], port: int = PORT, report: Callable[[str], None] = print, token: str = ""
+    ) -> None:
         self._report = report
         self._reported: set[str] = set()
-        self.token = secrets.token_urlsafe(24)
+        self.token = token or secrets.token_urlsafe(24)
         self._listener = _listener(port)
         self.port: int = self._listener.getsockname()[1]
         self.origin = f"http://{LOOPBACK}:{self.port}"
@@ -134,7 +136,7 @@ class Guard:
             return
         with language.use(self.spoken):
             refused = self._refused(Request(scope))
-            app: ASGIApp = PlainTextResponse("", refused) if refused else self.app
+            app: ASGIApp = _refusal(Request(scope), refused) if refused else self.app
             await app(scope, receive, _with_headers(send))
 
     def _refused(self, request: Request) -> int:
@@ -201,6 +203,14 @@ class Events:
         for queue, loop in list(self._queues.items()):
             with contextlib.suppress(RuntimeError):  # its loop has ended
                 loop.call_soon_threadsafe(queue.put_nowait, frame)
+
+
+def _refusal(request: Request, status: int) -> Response:
+    """Says no: to a person who typed an address, as a page that says what to do."""
+    if status != 403 or request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
+        return PlainTextResponse("", status)
+    text = report_page.environment(TEMPLATES).get_template("closed.html.j2").render(**report_page.of_pieces())
+    return HTMLResponse(text, status, {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"})
 
 
 def cookie_name(port: int) -> str:

@@ -17,6 +17,7 @@ from grader.base.syntax import parsed
 from grader.report import page as report_page
 from grader.report import terminal as reports
 from grader.report.page import Block, CheckView
+from grader.web import editor
 from grader.web.server import TEMPLATES
 
 # The classes of the style sheet; the first whose kind of token contains a token's is taken.
@@ -37,19 +38,40 @@ class CodeLine:
     body: bool = False  # where what it is about begins, behind its docstring
 
 
-def html(step: str, title: str, file: Path, source: str, result: StepResult | None, calm: str = "") -> str:
-    """What a step's column shows; `calm` says why the file is not graded yet. Text of a learner's is escaped."""
+def html(
+    step: str, title: str, file: Path, source: str | None, result: StepResult | None, calm: str = "", form: str = ""
+) -> str:  # fmt: skip
+    """What a step's column shows; `calm` says why the file is not graded yet, `form` how the editor is opened, and
+    `source` is None for a file that can't be read or is not there. Text of a learner's is escaped."""
+    case = _case(file, source, result)
+    source = source or ""
     check = leading(result.checks) if result and not calm else None
     shown = file.parent.name + "/" + file.name
     view = report_page.view(result) if result else None
     lead = view.failing[0] if view and check and view.failing else None
     before, behind = _around_picture(lead) if lead else ([], [])
+    lines = listing(source, check, _calm_line(calm, source))
+    at = next((line.number for kind in ("fault", "body", "about") for line in lines if getattr(line, kind)), 1)
     return report_page.environment(TEMPLATES).get_template("step_verdict.html.j2").render(
         **report_page.of_pieces(), name=step, title=title, file=shown, result=result, calm=calm.partition("\n"),
         view=view, before=before, behind=behind, parts=reports.parts(result) if result else "",
-        lines=listing(source, check, _calm_line(calm, source)), source=source,
+        lines=lines, source=source, case=case, at=at, path=file.resolve(), open=_opens(file, form),
         lead=lead, others=_others(result, check) if result and check else 0,
     )  # fmt: skip
+
+
+def _case(file: Path, source: str | None, result: StepResult | None) -> str:
+    """What is the matter with a file that holds nothing to grade; empty otherwise."""
+    if not file.exists():
+        return _("There is no file {file}.", file=file.name) if source is None else ""
+    if result is not None and result.unusable:
+        return result.unusable
+    return _("{file} is empty.", file=file.name) if source is not None and not source.strip() else ""
+
+
+def _opens(file: Path, form: str) -> str:
+    """The link to the file, with LINE for the number of a line."""
+    return editor.link(file, 0, form.replace("{line}", "LINE"))
 
 
 def listing(source: str, check: CheckResult | None, fault: int = 0) -> list[CodeLine]:

@@ -121,6 +121,8 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "no Korean text": (put("mistakes.ko.md", "- keys_against_queries · ", ""), "has no Korean text"),
     "Korean of nothing": (put("mistakes.ko.md", "- ", "- no_mistake\n- "), "there is no such mistake in English"),
     "a Korean line too few": (put("mistakes.ko.md", "  > ", "  "), "has other lines than the English text"),
+    "a nudge that tells": (put("mistakes.md", "so that its tokens become the rows?", "now."), "ask a question"),
+    "a nudge of two answers": (put("mistakes.md", "\n> Which", "\n> Is it `>` or `>=`? Which"), "ask a question"),
     "a pair of what is not there": (with_pair("`no_mistake` with `not_scaled`"), "a pair names no_mistake"),
     "no variants": (lost("variants.py"), "variants.py is missing"),
     "no Korean lesson": (lost("lesson.ko.md"), "lesson.ko.md is missing"),

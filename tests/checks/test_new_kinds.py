@@ -226,7 +226,7 @@ def test_wrong_answers_are_refused_and_named(step: Solution, tape: Tape, name: s
     reference = LocalBackend(step.responder())
     student = in_a_worker(step, code)
     try:
-        for oracle, witness in ((reference, step.witness(reference)), (tape, tape)):
+        for oracle, witness in ((reference, step.witness(reference)), (tape, Witness(tape))):
             said = verdicts(step, student, oracle, seed)
             assert {name for name, verdict in said.items() if verdict.status != "pass"} == {check}
             assert sentence in said[check].message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -13,10 +14,12 @@ MAKEFILE = ROOT / "Makefile"
 HEADINGS = ["Learn, every day", "Learn", "Teach", "Make: write steps, change the kit"]
 
 
-def shown(makefile: Path, *words: str) -> list[str]:
+def shown(makefile: Path, *words: str, spoken: str = "en") -> list[str]:
     """The lines of `make help`."""
     command = ["make", "--no-print-directory", "-f", str(makefile), "help", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    environment = os.environ | {"KIT_LANG": spoken}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, env=environment)
+    return done.stdout.splitlines()
 
 
 def names(lines: list[str]) -> list[str]:
@@ -38,6 +41,15 @@ def test_help_has_three_groups_and_the_daily_ones_first() -> None:
     assert sorted(names(whole)) == sorted(
         set(re.findall(r"^([a-z0-9-]+):", MAKEFILE.read_text(encoding="utf-8"), re.M))
     )
+
+
+def test_help_in_korean() -> None:
+    """Every heading and every line, none for a target that is gone, and in the same order."""
+    english, korean = shown(MAKEFILE, "ALL=1"), shown(MAKEFILE, "ALL=1", spoken="ko")
+    assert names(english) == names(korean) and len(headings(english)) == len(headings(korean))
+    assert not [line for line in korean if not re.search("[가-힣]", line)]
+    told = (ROOT / "grader" / "locale" / "make.ko.txt").read_text(encoding="utf-8").splitlines()
+    assert sorted(line.partition(":")[0] for line in told if line[0] != "+") == sorted(names(english))
 
 
 def test_a_learner_sees_what_a_learner_types(tmp_path: Path) -> None:

@@ -41,12 +41,11 @@ def test_stubs_are_to_do(grader: Grader, stubs: Path) -> None:
     assert (report.score, report.max_score) == (0.0, 100.0)
 
 
-def test_workers_have_random_numbers_of_their_own() -> None:
+def test_workers_have_random_numbers_of_their_own(grader: Grader) -> None:
     """Forked from one process, they would all draw what was next there: for each student of a class the same."""
     source = "import random\nprint(random.random())\ndef dot_product_scores(query, key):\n    return query\n"
     asked = Submission("x", {"step01_scores": ("exercises/step01_scores.py", source)}, {})
-    with Grader(1) as grader:
-        first, second = (grader.grade(asked, ["step01_scores"], device="cpu").steps[0].output for _time in range(2))
+    first, second = (grader.grade(asked, ["step01_scores"], device="cpu").steps[0].output for _time in range(2))
     assert float(first.split()[0]) != float(second.split()[0])
 
 

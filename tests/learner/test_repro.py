@@ -104,12 +104,12 @@ def test_another_folder(grader: Grader, tmp_path: Path, monkeypatch: pytest.Monk
 def test_current_step(grader: Grader, tmp_path: Path) -> None:
     """The first that does not pass, also where all before an untouched one do; none at the end."""
     solved(tmp_path, "step02_softmax", "", "")
-    assert current.step(grader, submissions.read(tmp_path)) is None
+    assert current.step(grader, tmp_path) is None
     untouched = paths.ROOT / "exercises" / "step03_attention.py"
     (tmp_path / untouched.name).write_text(untouched.read_text(encoding="utf-8"), encoding="utf-8")
-    assert current.step(grader, submissions.read(tmp_path)) == "step03_attention"
+    assert current.step(grader, tmp_path) == "step03_attention"
     (tmp_path / "step02_softmax.py").write_text("def softmax(x, dim=-1): return x", encoding="utf-8")
-    assert current.step(grader, submissions.read(tmp_path)) == "step02_softmax"
+    assert current.step(grader, tmp_path) == "step02_softmax"
 
 
 def test_a_file_runs_alone(tmp_path: Path) -> None:

@@ -22,10 +22,10 @@ from grader.base import language, paths
 from grader.base.limits import Limits
 from grader.base.results import CheckResult, StepResult
 from grader.course import choice, lessons, stubs, submissions
-from grader.learner import background, keyboard, saves
+from grader.learner import background, keyboard, saves, watch_keys
 from grader.learner import watch as watching
 from grader.learner import watch_view as boards
-from grader.learner.background import BackgroundGrader, Key, Look, StepDone
+from grader.learner.background import BackgroundGrader, Dropped, Key, Look, StepDone
 from grader.learner.syntax import half_written
 from grader.learner.watch import Watch
 from tests.watched import CONTROL, PATIENCE, Session, core_points, descendants
@@ -97,9 +97,9 @@ def test_session_in_a_terminal(folder: Path, start: Callable[..., Session]) -> N
 
     seen = len(session.shown)
     file.write_text(ENDLESS)
-    session.until("checking step04_causal_mask", after=seen)
+    session.until("grading step04_causal_mask", after=seen)
     pressed = time.monotonic()
-    session.until("Hint 1 of 3", "checking", after=session.press("h"))
+    session.until("Hint 1 of 3", "grading", after=session.press("h"))
     below = descendants(session.process.pid)
     session.press("q")
     assert session.ended() == 0
@@ -157,6 +157,9 @@ class FakeGrader:
     def drop(self) -> None:
         """Counts."""
         self.dropped += 1
+
+    def prepare(self, names: list[str], seed: int) -> None:
+        """Nothing."""
 
     def grade(self, read: submissions.Submission, name: str, seed: int) -> None:
         """Notes the step and the source it was given."""
@@ -223,27 +226,46 @@ def test_a_mended_loop_is_not_waited_for(folder: Path, watch: Watch, monkeypatch
         grading.close()
 
 
-def test_a_slow_run_is_not_dropped_twice(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor the first one of a session, for which torch loads."""
-    monkeypatch.setattr(watching, "LONG", 0.0)
+def test_a_newer_save_ends_the_older_grading(folder: Path, watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, also that of another step; two in a row only after a while: an editor may save all the time."""
+    monkeypatch.setattr(watching, "LONG", 600.0)
     grading = FakeGrader()
     watch.start_next(grading)  # type: ignore[arg-type]
-    watch.take(Key("r"))
+    (folder / "step02_softmax.py").write_text("other = 1\n")
+    watch.take(Look())
     watch.start_next(grading)  # type: ignore[arg-type]
-    assert grading.dropped == 0
-    watch.take(StepDone(STEP, result(STEP)))
+    assert grading.dropped == 1
+    watch.take(Dropped(STEP))
     for _save in range(3):
         watch.start_next(grading)  # type: ignore[arg-type]
         watch.take(Key("r"))
-        watch.start_next(grading)  # type: ignore[arg-type]
-        if grading.dropped:
-            watch.take(watching.Dropped(STEP))
+    assert grading.asked[-1][0] == "step02_softmax"
     assert grading.dropped == 1
+    monkeypatch.setattr(watching, "LONG", 0.0)
+    watch.start_next(grading)  # type: ignore[arg-type]
+    assert grading.dropped == 2
 
 
-def test_step_that_came_right_reopens_later_ones(watch: Watch) -> None:
-    """Later steps with work in them are looked at again when an earlier one changes sides; untouched ones are not."""
+def test_a_stop_ends_it_and_nothing_follows(watch: Watch) -> None:
+    """`s`, and the page's button: the step is not graded again until it is saved or asked for."""
+    grading = FakeGrader()
+    watch.waiting = [STEP]
+    watch.start_next(grading)  # type: ignore[arg-type]
+    watch.take(Key("s"))
+    watch.start_next(grading)  # type: ignore[arg-type]
+    assert grading.dropped == 1
+    watch.take(Dropped(STEP))
+    watch.start_next(grading)  # type: ignore[arg-type]
+    assert (watch.board.stopped, watch.grading, len(grading.asked)) == (STEP, None, 1)
+    watch.take(Key("r"))
+    watch.start_next(grading)  # type: ignore[arg-type]
+    assert (watch.board.stopped, watch.grading) == ("", STEP)
+
+
+def test_step_that_came_right_reopens_what_imports_it(watch: Watch) -> None:
+    """Steps with work that import one are looked at again when it changes sides; untouched ones are not."""
     watch.waiting.clear()
+    watch.board.read.sources["step06_causal_attention"] = ("x", f"from exercises.{STEP} import causal_mask\n")
     for name in watch.board.names:
         watch.board.results[name] = result(name, "fail" if name in (STEP, "step06_causal_attention") else "todo")
     watch.take(StepDone(STEP, result(STEP)))
@@ -310,7 +332,7 @@ def test_a_number_goes_to_its_step(watch: Watch, monkeypatch: pytest.MonkeyPatch
     watch.take(Key("\n"))
     assert watch.board.current == "step01_scores"
     watch.take(Key("1"))
-    monkeypatch.setattr(watching, "DIGITS_SECONDS", -1.0)
+    monkeypatch.setattr(watch_keys, "DIGITS_SECONDS", -1.0)
     watch.board.current = "step07_heads"
     watch.take(Look())
     assert watch.board.current == "step01_scores"
@@ -319,7 +341,7 @@ def test_a_number_goes_to_its_step(watch: Watch, monkeypatch: pytest.MonkeyPatch
     assert watch.board.current == "step09_fused_qkv"
     watch.take(Key("0"))
     watch.take(Key("q"))  # what is no digit forgets what was typed
-    assert watch.digits == ""
+    assert watch.keys.digits == ""
 
 
 def test_space_turns_pages(folder: Path) -> None:
@@ -327,6 +349,11 @@ def test_space_turns_pages(folder: Path) -> None:
     console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True)
     watch = Watch(folder, STEP, "cpu", console)
     watch.take(Key(" "))
+    assert watch.board.view == "verdict"
+    watch.take(Key("l"))
+    assert not watch._ends("q")
+    assert watch._ends("\x04")
+    watch.take(Key("q"))
     assert watch.board.view == "verdict"
     watch.take(Key("l"))
     pages = len(boards.pages(watch.board, console))

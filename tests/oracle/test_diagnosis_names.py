@@ -15,6 +15,7 @@ from grader.judge.grader import Grader
 from grader.oracle.diagnostician import name_of
 from grader.oracle.live import Solution, solutions
 from grader.oracle.tape import Tape
+from grader.oracle.witness import Witness
 from tests.clinic import Clinic
 from tests.whole import sample
 
@@ -347,7 +348,7 @@ def test_a_tape_calls_it_the_same(tape_of: Tapes, tmp_path: Path, step: str, cod
     before = dict(mine)
     exec(compile(file.read_text(encoding="utf-8"), file, "exec"), mine)
     replaced = {name: value for name, value in mine.items() if before.get(name) is not value and name[0] != "_"}
-    found = Clinic(_step(step), Tape(tape_of(step))).diagnosis(replaced, SEED)
+    found = Clinic(_step(step), Witness(Tape(tape_of(step)))).diagnosis(replaced, SEED)
     assert {name_of(matching) for matching in found.values()} == names
 
 

@@ -12,7 +12,7 @@ import torch
 from grader.base import language, paths
 from grader.oracle.live import Solution
 from grader.report import lesson_page
-from grader.web import built, built_process, kept
+from grader.web import built, built_process
 from grader.web.built import Wanted
 from tests.labs.test_labs import solved
 
@@ -73,11 +73,3 @@ def test_a_process_draws_and_outlives_what_fails(tmp_path: Path) -> None:
         assert "<svg" in shown and "&lt;i&gt;one" in shown and "<i>" not in shown and "odd" not in shown
     finally:
         made.close()
-
-
-def test_verdicts_are_kept_while_their_files_are_the_same(tmp_path: Path) -> None:
-    """And a damaged list is none."""
-    assert kept.read(tmp_path, "") == {}
-    kept.write(tmp_path, "digest", {})
-    (tmp_path / kept.FILE).write_text("{", encoding="utf-8")
-    assert kept.read(tmp_path, "digest") == {}

@@ -12,20 +12,19 @@ let place = null; // what is open: update(state) shows what has changed, lab(eve
 
 export const steps = () => state.tracks.flatMap((track) => track.steps);
 
-// The first step to do: a step that blocks it comes before it.
-export function toDo(after = null) {
-  const begun = steps().filter((step) => step.status !== "away");
-  const start = begun.findIndex((step) => step.name === after) + 1;
-  const found = [...begun.slice(start), ...begun.slice(0, start)].find((step) => step.status !== "pass");
-  return (found?.blocked && steps().find((step) => step.name === found.blocked)) || found || null;
+// The step to do next, as the session says it; after a step that passes, what comes after that one.
+export function nextStep(after = null) {
+  const one = steps().find((step) => step.name === after);
+  const name = one?.status === "pass" ? one.next : state.next;
+  return steps().find((step) => step.name === name) ?? null;
 }
 
 function named() {
   const [, kind, name] = location.pathname.split("/");
   if (kind === "explore" || kind === "lab") return [kind, name];
-  const step = steps().find((one) => String(one.number) === name) ?? toDo() ?? steps()[0];
+  const step = steps().find((one) => String(one.number) === name) ?? nextStep() ?? steps()[0];
   // Without a step in its address the page opens the one to do, as soon as that is known, and stays there.
-  if (kind !== "step" && step.status !== "waiting") history.replaceState(null, "", `/step/${step.number}`);
+  if (kind !== "step" && !state.ungraded) history.replaceState(null, "", `/step/${step.number}`);
   return ["step", step.name];
 }
 
@@ -58,7 +57,7 @@ function show() {
   }
   place.update(state);
   const isDone = kind === "step" && steps().find((step) => step.name === name).status === "pass";
-  drawMap(map, state, kind, name, toDo(isDone ? name : null)); // after green, what the button leads to
+  drawMap(map, state, kind, name, nextStep(isDone ? name : null)); // after green, what the button leads to
   drawBar();
   document.title = `${place.title(state)} · ${t("Attention from scratch")}`;
 }
@@ -66,7 +65,7 @@ function show() {
 function drawBar() {
   const part = (100 * Number(state.score)) / Math.max(Number(state.most), 1);
   document.getElementById("points").replaceChildren(
-    el("span", {}, t("{score} of {total} points", { score: state.score, total: state.most })),
+    el("span", {}, state.points),
     el("span", { class: "meter", "aria-hidden": "true" }, el("span", { style: `width: ${part}%` })),
   );
   document.getElementById("to-explore").toggleAttribute("aria-current", location.pathname === "/explore");
@@ -105,9 +104,9 @@ function build() {
   } });
   theme(button);
   bar.append(
-    el("a", { href: "/", class: "brand" }, icon("brand"), el("strong", {}, t("Attention from scratch"))),
+    el("a", { href: "/", class: "brand", "aria-label": t("Attention from scratch") }, icon("brand"), el("strong", {}, t("Attention from scratch"))),
     el("span", { id: "points", class: "points" }),
-    el("a", { href: "/explore", id: "to-explore", class: "quiet-button" }, icon("eye"), el("span", {}, t("Explore"))),
+    el("a", { href: "/explore", id: "to-explore", class: "quiet-button", "aria-label": t("Explore") }, icon("eye"), el("span", {}, t("Explore"))),
     button,
   );
   tabs.append(...[["middle", "book", "Lesson"], ["right", "verdict", "Verdict"], ["map", "list", "Course"]].map(([tab, mark, word]) =>
@@ -131,6 +130,32 @@ document.addEventListener("click", (event) => {
   go(link.getAttribute("href"));
 });
 addEventListener("popstate", show);
+
+// The keys of watch mode, also on a Korean keyboard; `/` searches.
+const KOREAN = { ㅜ: "n", ㅗ: "h", ㅣ: "l", ㄱ: "r" };
+const KEYS = {
+  n: () => nextStep(place.name) && go(`/step/${nextStep(place.name).number}`),
+  h: () => place.hints?.querySelector("button")?.click(),
+  l: () => tab("middle"),
+  r: () => place.again?.(),
+  "/": () => {
+    tab("map");
+    document.getElementById("search").focus();
+  },
+};
+function tab(name) {
+  document.body.dataset.tab = name;
+  document.getElementById(name).focus?.({ preventScroll: true });
+}
+addEventListener("keydown", (event) => {
+  if (!place || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  if (event.target.closest("input, textarea, select, dialog")) return;
+  const act = KEYS[KOREAN[event.key] ?? event.key];
+  if (!act) return;
+  event.preventDefault();
+  act();
+});
+
 const alarm = (sentence) => {
   lost.textContent = sentence;
   lost.hidden = false;

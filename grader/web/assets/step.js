@@ -1,27 +1,28 @@
 // A step: its lesson with hints in the middle, its verdict on the right, and after green what was built and what comes next.
 import { el, get, html, icon, post, t, unseen } from "./kit.js";
 import { effort, short } from "./map.js";
-import { toDo } from "./course.js";
+import { nextStep } from "./course.js";
 
 export class StepPlace {
   kind = "step";
 
   constructor(name, { middle, right }, go) {
-    Object.assign(this, { name, middle, right, go, version: -1, saved: null, graded: null });
+    Object.assign(this, { name, middle, right, go, version: -1, saved: null, noted: null, said: "", graded: null });
     this.lesson = el("article", { class: "lesson" }, el("p", { class: "small" }, t("Loading …")));
     this.hints = el("section", { class: "hints" });
     this.solution = el("section", { class: "solution" });
     this.pager = el("nav", { class: "pager", "aria-label": t("Steps") });
     middle.replaceChildren(this.lesson, this.hints, this.solution, this.pager);
-    this.busy = el("span", { class: "busy", role: "status" });
+    this.waiting = el("section", { class: "grading", role: "status", hidden: true });
     this.at = el("span", { class: "small" });
     this.note = el("div", { class: "note", role: "status" });
     this.verdict = el("div", { class: "verdict" });
     const tool = (mark, word, act) => el("button", { type: "button", class: "quiet-button", onclick: act }, icon(mark), t(word));
     right.replaceChildren(
-      el("header", { class: "tools" }, el("h2", { class: "small" }, t("Verdict")), this.at, this.busy,
-        tool("again", "Run again", () => post(`/do/again/${name}`)), tool("reset", "Start over", () => this.ask())),
-      this.note, this.verdict);
+      el("header", { class: "tools" }, el("h2", { class: "small" }, t("Verdict")), this.at,
+        tool("again", "Run again", () => this.again()), tool("reset", "Start over", () => this.ask())),
+      this.note, this.waiting, this.verdict);
+    this.verdict.addEventListener("click", (event) => copy(event.target.closest("[data-copy]")));
     this.read();
   }
 
@@ -57,8 +58,7 @@ export class StepPlace {
 
   async update(state) {
     const step = this.step(state);
-    this.at.textContent = step.at;
-    this.busy.replaceChildren(...(state.busy === this.name ? [t("checking …")] : []));
+    this.drawWaiting(state);
     this.follow(state);
     this.drawPager(state);
     const shown = `${step.version} ${step.status === "away"}`;
@@ -68,9 +68,27 @@ export class StepPlace {
     if (step.status === "away") return this.offer(state, step);
     const { html: text } = await get(`/data/verdict/${this.name}`);
     if (shown !== this.version) return; // a newer one is on its way
+    this.at.textContent = step.at;
     this.draw(text);
     if (step.status === "pass") this.green(state, step);
     else this.solution.replaceChildren();
+  }
+
+  // From a save on: what was said is about other code, so it is greyed; what is asked now, and for how long, is said.
+  drawWaiting({ pending, grading, stopped }) {
+    const is = pending.includes(this.name);
+    const now = is && grading?.step === this.name ? grading : null;
+    this.verdict.classList.toggle("stale", is || stopped === this.name);
+    this.waiting.hidden = !is && stopped !== this.name;
+    if (!this.waiting.hidden) this.waiting.replaceChildren(...(is ? [
+      el("strong", {}, t("grading")), now && el("span", { class: "seconds" }, t("{seconds} s", { seconds: now.seconds })),
+      el("button", { type: "button", onclick: () => post(`/do/stop/${this.name}`) }, t("Stop")),
+      now?.check && el("p", { class: "small" }, now.check), now?.failed && el("p", { class: "failed" }, now.failed),
+    ].filter(Boolean) : [el("p", {}, t("Stopped. Save the file or run it again."))]));
+  }
+
+  again() {
+    return post(`/do/again/${this.name}`);
   }
 
   draw(text) {
@@ -88,13 +106,15 @@ export class StepPlace {
 
   // A save of another step: a link to it, and the page stays where its reader is.
   follow(state) {
-    const other = state.tracks.flatMap((track) => track.steps).find((one) => one.name === state.saved);
-    const version = other && `${other.name} ${other.version}`;
-    const before = this.saved;
-    this.saved = version;
-    if (before === null || version === before) return;
-    this.note.replaceChildren(...(other.name === this.name ? [] : [
-      el("a", { href: `/step/${other.number}` }, icon(other.status), t("You saved {step}", { step: `${other.number} ${short(other.title)}` }), icon("onward"))]));
+    const [name, count] = state.saved ?? ["", 0];
+    if (this.saved !== null && count !== this.saved) this.noted = name;
+    this.saved = count;
+    const other = this.noted && this.noted !== this.name && state.tracks.flatMap((track) => track.steps).find((one) => one.name === this.noted);
+    const said = other ? `${other.name} ${other.status} ${count}` : "";
+    if (said === this.said) return;
+    this.said = said;
+    this.note.replaceChildren(...(other ? [
+      el("a", { href: `/step/${other.number}` }, icon(other.status), t("You saved {step}", { step: `${other.number} ${short(other.title)}` }), icon("onward"))] : []));
   }
 
   drawPager(state) {
@@ -106,12 +126,12 @@ export class StepPlace {
 
   async green(state, step) {
     const track = state.tracks.find((one) => one.steps.includes(step));
-    const next = toDo(this.name);
+    const next = nextStep(this.name);
     const labs = track.labs.filter((lab) => lab.needs === this.name);
-    this.verdict.querySelector("#onward").replaceChildren(
+    this.verdict.querySelector("#onward").replaceChildren(...[
       next ? el("a", { href: `/step/${next.number}`, class: "primary" }, t("Next: {step}", { step: `${next.number} ${short(next.title)}` }), icon("onward"))
-        : el("a", { href: "/explore", class: "primary" }, t("Look inside your GPT"), icon("onward")),
-      ...labs.map((lab) => el("a", { href: `/lab/${lab.name}`, class: "second" }, icon("flask"), t("Lab: {lab}", { lab: short(lab.title) }))));
+        : !state.ungraded && el("a", { href: "/explore", class: "primary" }, t("Look inside your GPT"), icon("onward")),
+      ...labs.map((lab) => el("a", { href: `/lab/${lab.name}`, class: "second" }, icon("flask"), t("Lab: {lab}", { lab: short(lab.title) })))].filter(Boolean));
     const version = this.version;
     const [built, solution] = await Promise.all([get(`/data/built/${this.name}`), get(`/data/solution/${this.name}`)]);
     if (version !== this.version) return;
@@ -133,7 +153,7 @@ export class StepPlace {
   offer(state, step) {
     const track = state.tracks.find((one) => one.steps.includes(step));
     this.verdict.replaceChildren(
-      el("header", { class: "status away" }, icon("away"), el("div", {}, el("h2", {}, t("not begun")), el("p", {}, track.after))),
+      el("header", { class: "status away" }, icon("away"), el("div", {}, el("h2", {}, t("not started")), el("p", {}, track.after))),
       el("p", {}, t("To begin, its files are written into your exercises; what is there stays.")),
       el("button", { type: "button", class: "primary", onclick: () => post(`/do/begin/${this.name}`) }, t("Begin: {track}", { track: track.title }), icon("onward")));
   }
@@ -148,4 +168,11 @@ export class StepPlace {
     document.body.append(dialog);
     dialog.showModal();
   }
+}
+
+// Copies what a button holds, and says so in its place.
+async function copy(button) {
+  if (!button) return;
+  await navigator.clipboard.writeText(button.dataset.copy);
+  button.lastChild.textContent = t("Copied: {text}", { text: button.dataset.copy });
 }

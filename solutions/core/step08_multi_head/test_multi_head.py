@@ -9,7 +9,6 @@ from grader.checks.assertions import (
     Implementation,
     _,
     agree,
-    binomial_bound,
     future_has_no_effect,
     gradients_arrive,
     holds,
@@ -19,6 +18,7 @@ from grader.checks.assertions import (
     unmodified,
     with_values,
 )
+from grader.checks.common import share_is_near, weights_are_zero_or_scaled, weights_fall_alone
 from grader.checks.regimes import AskedModule, every_regime
 
 OFF_LIMITS = {
@@ -237,24 +237,16 @@ def _weights_are_dropped(got: Tensor, plain: Tensor, heads: int) -> None:
         _("Two equal columns of a head's values gave different results. Dropout belongs on the weights."),
     )
     plain, got = plain[0], got[0]  # (B, H, T, T)
-    _each_is_zero_or_scaled(got, plain)
+    weights_are_zero_or_scaled(got, plain, DROPPED)
     dropped = got <= plain / 2
     visible, half = torch.ones(tokens, tokens, dtype=torch.bool).tril(), tokens // 2
-    _share_is_near(
+    share_is_near(
         dropped[..., visible],
         DROPPED,
         _("Of {count} weights a share of {rate:.3f} was dropped, expected {expected:.3f}."),
     )
     # The later half of the queries sees all of the earlier half of the keys.
-    sentences = (
-        _("Two sequences lost the same weights: {rate:.3f} of {count} pairs, expected {expected:.3f}."),
-        _("Two heads lost the same weights: {rate:.3f} of {count} pairs, expected {expected:.3f}."),
-        _("Two queries lost the same keys: {rate:.3f} of {count} pairs, expected {expected:.3f}."),
-        _("Two keys were lost together: {rate:.3f} of {count} pairs, expected {expected:.3f}."),
-    )
-    for dim, sentence in enumerate(sentences):
-        first, second = dropped[..., half:, :half].chunk(2, dim)  # no weight is in two pairs
-        _share_is_near(first & second, DROPPED**2, sentence)
+    weights_fall_alone(dropped[..., half:, :half], DROPPED)
 
 
 @points(0.75)
@@ -276,31 +268,3 @@ def test_dropout_only_in_training(student: Implementation, reference: Implementa
 def test_any_regime(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Views, lengths, parents and a change of mode do no harm."""
     every_regime(student, reference, draw, CALLS)
-
-
-def _each_is_zero_or_scaled(got: Tensor, plain: Tensor) -> None:
-    # Fails unless every weight is either 0 or what it is without dropout, times 1 / (1 - p).
-    kept = plain / (1 - DROPPED)
-    stray = ~((got.abs() <= 1e-5) | ((got - kept).abs() <= 1e-5))
-    if not stray.any():
-        return
-    place = tuple(stray.nonzero()[0].tolist())
-    sentence = _(
-        "With dropout {p} a weight of {plain:.4f} came out as {got:.4f}. "
-        "A dropped weight is 0, and a kept one is multiplied by 1 / (1 - {p}), which makes {kept:.4f}."
-    )
-    holds(
-        False,
-        sentence.format(p=DROPPED, plain=float(plain[place]), got=float(got[place]), kept=float(kept[place])),
-    )
-
-
-def _share_is_near(happened: Tensor, expected: float, sentence: str) -> None:
-    # Fails unless it happened at the expected rate.
-    #
-    # A right answer breaks the bound less than once in ten million runs; the fifth on top is for rare events, whose
-    # number is not quite normal. Ten rates are looked at: together they refuse a right answer less than once in a
-    # million.
-    rate = float(happened.double().mean())
-    room = 1.2 * binomial_bound(happened.numel(), expected)
-    holds(abs(rate - expected) <= room, sentence.format(count=happened.numel(), rate=rate, expected=expected))

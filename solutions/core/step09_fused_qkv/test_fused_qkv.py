@@ -9,7 +9,6 @@ from grader.checks.assertions import (
     Implementation,
     _,
     agree,
-    binomial_bound,
     exactly,
     future_has_no_effect,
     gradients_arrive,
@@ -20,6 +19,7 @@ from grader.checks.assertions import (
     unmodified,
     with_values,
 )
+from grader.checks.common import share_is_near
 from grader.checks.regimes import AskedFunction, AskedModule, every_regime
 
 OFF_LIMITS = {"CausalSelfAttention": ("multi_head_attention",), "fuse_qkv": ("multi_head_attention",)}
@@ -217,18 +217,18 @@ def test_dropout_on_weights_and_output(student: Implementation, reference: Imple
     one = lost[0, 0][..., visible]
     of_same_weight, of_same_number = lost[0, 1][..., visible], lost[1, 0][..., visible]
     rate = 1 - (1 - DROPPED) ** 2  # a number is lost with its weight, or by itself
-    _share_is_near(one, rate, _("Of {count} numbers a share of {rate:.3f} was 0, expected {expected:.3f}."))
+    share_is_near(one, rate, _("Of {count} numbers a share of {rate:.3f} was 0, expected {expected:.3f}."))
     rate = DROPPED + (1 - DROPPED) * DROPPED**2  # two are lost with their weight, or each by itself
     sentence = _(
         "Two outputs that come from one weight, through different columns, were both 0 in {rate:.3f} of {count} pairs, "
         "expected {expected:.3f}. One dropout belongs on the weights."
     )
-    _share_is_near(one & of_same_weight, rate, sentence)
+    share_is_near(one & of_same_weight, rate, sentence)
     sentence = _(
         "Two outputs that `c_proj` makes from one number were both 0 in {rate:.3f} of {count} pairs, "
         "expected {expected:.3f}. One dropout belongs after `c_proj`."
     )
-    _share_is_near(one & of_same_number, rate, sentence)
+    share_is_near(one & of_same_number, rate, sentence)
     # Are weights dropped by themselves, and outputs too? The later half of the tokens sees all of the earlier half.
     lost = lost[..., half:, :half]
     weights = lost.flatten(0, 1).all(0)  # (B, H / 2, T / 2, T / 2), all four are lost: taken for a dropped weight
@@ -305,15 +305,4 @@ def _each_is_zero_or_scaled_twice(got: Tensor, plain: Tensor) -> None:
 def _pairs_are_independent(lost: Tensor, dim: int, rate: float, sentence: str) -> None:
     # Fails unless two that lie half of `dim` apart are both lost as often as chance has it. None is in two pairs.
     first, second = lost.chunk(2, dim)
-    _share_is_near(first & second, rate**2, sentence)
-
-
-def _share_is_near(happened: Tensor, expected: float, sentence: str) -> None:
-    # Fails unless it happened at the expected rate.
-    #
-    # A right answer breaks the bound less than once in ten million runs; the fifth on top is for rare events, whose
-    # number is not quite normal. Nine rates are looked at: together they refuse a right answer less than once in a
-    # million.
-    rate = float(happened.double().mean())
-    room = 1.2 * binomial_bound(happened.numel(), expected)
-    holds(abs(rate - expected) <= room, sentence.format(count=happened.numel(), rate=rate, expected=expected))
+    share_is_near(first & second, rate**2, sentence)

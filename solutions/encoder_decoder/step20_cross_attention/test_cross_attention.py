@@ -10,7 +10,6 @@ from grader.checks.assertions import (
     Implementation,
     _,
     agree,
-    binomial_bound,
     exactly,
     gradients_arrive,
     holds,
@@ -20,6 +19,7 @@ from grader.checks.assertions import (
     unmodified,
     with_values,
 )
+from grader.checks.common import share_is_near, weights_are_zero_or_scaled, weights_fall_alone
 from grader.checks.regimes import NO_BIAS, AskedFunction, AskedModule, every_regime
 
 OFF_LIMITS = {
@@ -233,35 +233,7 @@ def _agree_under(theirs: Handle, ours: Handle, draw: Draw, sizes: tuple[int, int
 
 def _weights_are_dropped(got: Tensor, plain: Tensor, rate: float) -> None:
     # Fails unless `got` (B, H, T_q, T_k) is `plain` with single weights dropped at this rate.
-    kept = plain / (1 - rate)
-    stray = ~((got.abs() <= 1e-5) | ((got - kept).abs() <= 1e-5))
-    if stray.any():
-        place = tuple(stray.nonzero()[0].tolist())
-        sentence = _(
-            "With dropout {p} a weight of {plain:.4f} came out as {got:.4f}. "
-            "A dropped weight is 0, and a kept one is multiplied by 1 / (1 - {p}), which makes {kept:.4f}."
-        )
-        said = {"plain": float(plain[place]), "got": float(got[place]), "kept": float(kept[place])}
-        holds(False, sentence.format(p=rate, **said))
+    weights_are_zero_or_scaled(got, plain, rate)
     dropped = got <= plain / 2
-    _share_is_near(dropped, rate, _("Of {count} weights a share of {rate:.3f} was dropped, expected {expected:.3f}."))
-    sentences = (
-        _("Two sequences lost the same weights: {rate:.3f} of {count} pairs, expected {expected:.3f}."),
-        _("Two heads lost the same weights: {rate:.3f} of {count} pairs, expected {expected:.3f}."),
-        _("Two queries lost the same keys: {rate:.3f} of {count} pairs, expected {expected:.3f}."),
-        _("Two keys were lost together: {rate:.3f} of {count} pairs, expected {expected:.3f}."),
-    )
-    for dim, sentence in enumerate(sentences):
-        first, second = dropped.chunk(2, dim)  # no weight is in two pairs
-        _share_is_near(first & second, rate**2, sentence)
-
-
-def _share_is_near(happened: Tensor, expected: float, sentence: str) -> None:
-    # Fails unless it happened at the expected rate.
-    #
-    # A right answer breaks the bound less than once in ten million runs; the fifth on top is for rare events, whose
-    # number is not quite normal. Ten rates are looked at: together they refuse a right answer less than once in a
-    # million.
-    rate = float(happened.double().mean())
-    room = 1.2 * binomial_bound(happened.numel(), expected)
-    holds(abs(rate - expected) <= room, sentence.format(count=happened.numel(), rate=rate, expected=expected))
+    share_is_near(dropped, rate, _("Of {count} weights a share of {rate:.3f} was dropped, expected {expected:.3f}."))
+    weights_fall_alone(dropped, rate)

@@ -6,11 +6,9 @@ from torch import Tensor
 from grader.checks.assertions import (
     GUARDED,
     Draw,
-    Handle,
     Implementation,
     _,
     agree,
-    binomial_bound,
     holds,
     must_raise,
     on_meta,
@@ -19,6 +17,7 @@ from grader.checks.assertions import (
     unmodified,
     with_values,
 )
+from grader.checks.common import columns_drop, of_shape, shapes, share_is, silent, without_queries
 from grader.checks.regimes import AXES, NO_BIAS, AskedModule, every_regime
 
 BUILT_INS = ("transformer", "multi_head_attention")
@@ -67,7 +66,7 @@ CALLS = {
 
 # A fault costs the checks of its own class and those of the whole. Others keep out what they are not about: the hidden
 # numbers of the feed-forwards are far above 0, where any activation leaves them as they are (`_lifted`), the weights of
-# attention depend on the mask alone (`_without_queries`), or there are no blocks at all.
+# attention depend on the mask alone (`without_queries`), or there are no blocks at all.
 
 
 @points(0.5)
@@ -126,7 +125,7 @@ def test_block_agrees_with_fresh_draws(student: Implementation, reference: Imple
 @points(0.5)
 def test_block_hands_its_mask_on(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """TransformerBlock: the mask hides keys from its attention."""
-    theirs, ours = twins(student, reference, draw, "TransformerBlock", 6, 3, 8, changed=_without_queries)
+    theirs, ours = twins(student, reference, draw, "TransformerBlock", 6, 3, 8, changed=without_queries)
     x = draw.normal(2, 4, 6, scale=2.0)
     for mask in (draw.mask(2, 4)[:, None, None, :], torch.ones(4, 4, dtype=torch.bool).tril(), None):
         agree(theirs.using(part=1)(x, mask), ours.using(part=1)(x, mask), terms=256)
@@ -159,7 +158,7 @@ def test_encoder_agrees_with_fresh_draws(student: Implementation, reference: Imp
 def test_mask_reaches_every_block(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """SimpleTransformer: the mask hides keys in every block."""
     given = VOCABULARY, 6, 2, 3, 8, 7
-    theirs, ours = twins(student, reference, draw, "SimpleTransformer", *given, changed=_without_queries)
+    theirs, ours = twins(student, reference, draw, "SimpleTransformer", *given, changed=without_queries)
     ids = draw.integers(0, VOCABULARY, 3, 5)
     for mask in (draw.mask(3, 5)[:, None, None, :], torch.ones(5, 5, dtype=torch.bool).tril()):
         agree(theirs.using(part=1)(ids, mask=mask), ours.using(part=1)(ids, mask=mask), terms=1024)
@@ -238,7 +237,7 @@ def test_defaults(student: Implementation, reference: Implementation, draw: Draw
         theirs, ours = (
             getattr(side.using(made_on_meta=True, device="meta"), name)(VOCABULARY) for side in (student, reference)
         )
-        got, expected = _shapes(theirs), _shapes(ours)
+        got, expected = shapes(theirs), shapes(ours)
         for parameter, shape in expected.items():
             sentence = _("Made as {name}({vocabulary}), {parameter} has the shape {got}, expected {expected}.")
             said = {"name": name, "vocabulary": VOCABULARY, "parameter": parameter}
@@ -285,15 +284,6 @@ def _lifted(values: dict[str, Tensor]) -> dict[str, Tensor]:
     return values
 
 
-def _without_queries(values: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: value * 0 if name.endswith("W_q.weight") else value for name, value in values.items()}
-
-
-def _shapes(made: Handle) -> dict[str, tuple[int, ...]]:
-    # The shape of each parameter.
-    return {name: tuple(value.shape) for name, value in made.parameters().items()}
-
-
 def _feed_forward_drops(student: Implementation, draw: Draw, rate: float) -> None:
     # All hidden numbers are the same, and each shows in two columns of the output, as a one.
     values = {
@@ -305,13 +295,13 @@ def _feed_forward_drops(student: Implementation, draw: Draw, rate: float) -> Non
     theirs = with_values(student, values, "FeedForward", 2 * WIDE, WIDE, rate)
     x = torch.zeros(ROWS, 2 * WIDE)
     agree(theirs(x[:SOME]), torch.ones(SOME, 2 * WIDE))
-    got = _of_shape(theirs.train().using(seed=draw.seed())(x).tensor(), (ROWS, 2 * WIDE))
+    got = of_shape(theirs.train().using(seed=draw.seed())(x).tensor(), (ROWS, 2 * WIDE))
     what = _("the hidden numbers of the feed-forward")
     holds(
         torch.equal(got[:, :WIDE], got[:, WIDE:]),
         _("Two equal rows of linear2 gave different results in training. Dropout belongs in front of linear2."),
     )
-    _share_is(got == 0, rate, rate, what)
+    share_is(got == 0, rate, rate, what)
     kept = got[got != 0]
     holds(
         torch.allclose(kept, torch.full_like(kept, 1 / (1 - rate)), rtol=1e-4),
@@ -324,7 +314,7 @@ def _feed_forward_drops(student: Implementation, draw: Draw, rate: float) -> Non
     theirs = with_values(student, values, "FeedForward", 2 * WIDE, WIDE, rate)
     x = torch.ones(ROWS, 2 * WIDE)
     agree(theirs(x[:SOME]), x[:SOME])
-    got = _of_shape(theirs.train().using(seed=draw.seed())(x).tensor(), (ROWS, 2 * WIDE))
+    got = of_shape(theirs.train().using(seed=draw.seed())(x).tensor(), (ROWS, 2 * WIDE))
     kept = got[got != 0]
     holds(
         torch.allclose(kept, torch.full_like(kept, 1 / (1 - rate)), rtol=1e-4),
@@ -342,19 +332,19 @@ def _branches_drop(student: Implementation, reference: Implementation, draw: Dra
     theirs, ours = twins(student, reference, draw, "TransformerBlock", 6, 3, 8, rate, changed=_lifted)
     x = draw.normal(2, 3, 6)
     agree(theirs(x), ours(x), terms=256)  # where this is wrong, no rate says anything
-    silent = _silent(reference.TransformerBlock(WIDE, 1, 1).outline())
+    mute = silent(reference.TransformerBlock(WIDE, 1, 1).outline())
     x = torch.ones(ROWS, 1, WIDE)
     for heard, what, inner in (
         (_attention(""), _("what attention adds"), _("the attention weights")),
         (_feed_forward(""), _("what the feed-forward adds"), _("the hidden numbers of the feed-forward")),
     ):
         theirs, ours = (
-            with_values(side, silent | heard, "TransformerBlock", WIDE, 1, 1, rate) for side in (student, reference)
+            with_values(side, mute | heard, "TransformerBlock", WIDE, 1, 1, rate) for side in (student, reference)
         )
         agree(theirs(x[:SOME]), ours(x[:SOME]), terms=EXACT_ENOUGH)  # where this is wrong, no rate says anything
         theirs.train()
         first, second = (theirs.using(seed=draw.seed())(x).value for _call in range(2))
-        _drops(_first(first, (ROWS, 1, WIDE)), _first(second, (ROWS, 1, WIDE)), rate, what, inner)
+        columns_drop(_first(first, (ROWS, 1, WIDE)), _first(second, (ROWS, 1, WIDE)), rate, what, inner)
 
 
 def _encoder_drops(student: Implementation, reference: Implementation, draw: Draw, rate: float) -> None:
@@ -362,7 +352,7 @@ def _encoder_drops(student: Implementation, reference: Implementation, draw: Dra
     theirs, ours = twins(student, reference, draw, "SimpleTransformer", *given, changed=_lifted)
     ids = draw.integers(0, VOCABULARY, 2, 5)
     agree(theirs(ids), ours(ids), terms=1024)  # where this is wrong, no rate says anything
-    silent = _silent(reference.SimpleTransformer(2, WIDE, 1, 1, 1, 1).outline())
+    mute = silent(reference.SimpleTransformer(2, WIDE, 1, 1, 1, 1).outline())
     ids = torch.zeros(ROWS, 1, dtype=torch.int64)
     # Of the embeddings it is the sum that is a one: whoever drops from one of them, or from each, leaves others.
     summands = {
@@ -375,45 +365,37 @@ def _encoder_drops(student: Implementation, reference: Implementation, draw: Dra
         (block, _("what the feed-forward of a block adds"), _("the hidden numbers of the feed-forward of a block")),
     ):
         given = (2, WIDE, 1, 1, 1, 1, rate)
-        theirs, ours = (with_values(side, silent | heard, "SimpleTransformer", *given) for side in (student, reference))
+        theirs, ours = (with_values(side, mute | heard, "SimpleTransformer", *given) for side in (student, reference))
         agree(theirs(ids[:SOME]), ours(ids[:SOME]), terms=EXACT_ENOUGH)  # where this is wrong, no rate says anything
         theirs.train()
         first, second = (theirs.using(seed=draw.seed())(ids).value for _call in range(2))
-        _drops(_first(first, (ROWS, 1, WIDE)), _first(second, (ROWS, 1, WIDE)), rate, what, inner)
+        columns_drop(_first(first, (ROWS, 1, WIDE)), _first(second, (ROWS, 1, WIDE)), rate, what, inner)
 
 
 def _classifier_drops(student: Implementation, reference: Implementation, draw: Draw, rate: float) -> None:
     # The logits are the hidden numbers of the classifier: first all of them ones, then ones where the sum of the
     # embeddings was dropped.
     given = (2, WIDE, 1, 1, WIDE, 1, 1)
-    silent = _silent(reference.SentimentAnalyzer(*given).outline())
+    mute = silent(reference.SentimentAnalyzer(*given).outline())
     shown = torch.eye(WIDE, 128)
-    silent["classifier.3.weight"] = shown
+    mute["classifier.3.weight"] = shown
     ids = torch.zeros(ROWS, 1, dtype=torch.int64)
-    values = silent | {"classifier.0.bias": torch.ones(128)}
+    values = mute | {"classifier.0.bias": torch.ones(128)}
     theirs, ours = (with_values(side, values, "SentimentAnalyzer", *given, rate) for side in (student, reference))
     agree(theirs(ids), ours(ids), terms=64)  # where this is wrong, no rate says anything
     theirs.train()
-    logits = _of_shape(theirs.using(seed=draw.seed())(ids).tensor(), (ROWS, WIDE))
-    _share_is(logits == 0, rate, rate, _("the hidden numbers of the classifier"))
+    logits = of_shape(theirs.using(seed=draw.seed())(ids).tensor(), (ROWS, WIDE))
+    share_is(logits == 0, rate, rate, _("the hidden numbers of the classifier"))
     summands = {
         "transformer.token_embedding.weight": torch.full((2, WIDE), -10.0),
         "transformer.position_embedding.weight": torch.full((1, WIDE), 11.0),
         "classifier.0.weight": -shown.T,
     }
-    theirs = with_values(student, silent | summands, "SentimentAnalyzer", *given, rate).train()
-    logits = _of_shape(theirs.using(seed=draw.seed())(ids).tensor(), (ROWS, WIDE))
+    theirs = with_values(student, mute | summands, "SentimentAnalyzer", *given, rate).train()
+    logits = of_shape(theirs.using(seed=draw.seed())(ids).tensor(), (ROWS, WIDE))
     what = _("the sum of the embeddings, as it reaches the classifier's logits,")
-    _share_is(logits > 0, rate * (1 - rate), rate, what)
+    share_is(logits > 0, rate * (1 - rate), rate, what)
     agree(theirs.eval()(ids[:SOME]), torch.zeros(SOME, WIDE), terms=64)
-
-
-def _silent(initial: dict[str, Tensor]) -> dict[str, Tensor]:
-    # Parameters of these names under which nothing adds anything, and norms have the weight 1.
-    return {
-        name: torch.ones_like(value) if ".ln" in f".{name}" and name.endswith("weight") else torch.zeros_like(value)
-        for name, value in initial.items()
-    }
 
 
 def _attention(block: str) -> dict[str, Tensor]:
@@ -436,39 +418,4 @@ def _first(value: object, shape: tuple[int, ...]) -> Tensor:
     first = value[0] if isinstance(value, tuple) and value else None
     holds(isinstance(first, Tensor), _("In training forward should return the same two values as in eval mode."))
     assert isinstance(first, Tensor)
-    return _of_shape(first, shape)
-
-
-def _of_shape(got: Tensor, shape: tuple[int, ...]) -> Tensor:
-    sentence = _("In training the result has shape {got}, and it should have {expected}.")
-    holds(got.shape == shape, sentence.format(got=tuple(got.shape), expected=shape))
-    return got
-
-
-def _drops(first: Tensor, second: Tensor, rate: float, what: str, inner: str) -> None:
-    # Fails unless columns fall at the rate, and whole tokens where there is something inside that drops them.
-    lost = (first.abs() < 1e-3).all(dim=-1)
-    sentence = _("In training mode with dropout = {rate:.2f} nothing is dropped from {what} in front of the norm.")
-    holds(not bool(lost.all()), sentence.format(rate=rate, what=what))
-    if inner:
-        _share_is(lost, rate, rate, inner)
-    _share_is(first[~lost] < -1e-3, rate, rate, what)
-    kept = first.masked_fill(first < -1e-3, torch.nan)[~lost]
-    spread = kept.nan_to_num(nan=-1e9).amax(dim=-1) - kept.nan_to_num(nan=1e9).amin(dim=-1)
-    sentence = _(
-        "In training, numbers of {what} that were kept came out in different sizes. Dropout acts once on them."
-    )
-    holds(bool((spread < 1e-2).all()), sentence.format(what=what))
-    sentence = _("Two calls in training dropped the same of {what}. Each call should draw by itself.")
-    holds(not torch.equal(first, second), sentence.format(what=what))
-
-
-def _share_is(happened: Tensor, expected: float, rate: float, what: str) -> None:
-    # Fails unless it happened at the expected rate: a right answer is refused once in ten million.
-    share = float(happened.double().mean()) if happened.numel() else 0.0
-    sentence = _(
-        "In training mode with dropout = {rate:.2f} a share of {share:.3f} of {what} looks dropped, expected "
-        "{expected:.3f}."
-    )
-    near = abs(share - expected) <= 1.2 * binomial_bound(max(happened.numel(), 1), expected)
-    holds(near, sentence.format(rate=rate, share=share, what=what, expected=expected))
+    return of_shape(first, shape)

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from grader.base.errors import CheckFailed
 from grader.checks.assertions import (
     GUARDED,
     Answer,
@@ -14,7 +13,6 @@ from grader.checks.assertions import (
     Implementation,
     _,
     agree,
-    binomial_bound,
     exactly,
     fitting,
     holds,
@@ -24,6 +22,19 @@ from grader.checks.assertions import (
     twins,
     unmodified,
     with_values,
+)
+from grader.checks.common import (
+    columns_drop,
+    ends,
+    is_at_home,
+    of_shape,
+    shapes,
+    share_is,
+    silent,
+    sooner_end_first,
+    telling,
+    without_queries,
+    written,
 )
 from grader.checks.regimes import NO_BIAS, OF_A_MODEL, AskedFunction, AskedModule, every_regime
 
@@ -117,7 +128,7 @@ def test_block_hands_its_masks_on(student: Implementation, reference: Implementa
     """DecoderBlock: tgt_mask hides in self-attention, src_mask in cross attention."""
     causal = torch.ones(4, 4, dtype=torch.bool).tril()
     for positions in (4, 6):
-        theirs, _ours = twins(student, reference, draw, "DecoderBlock", 6, 3, 8, changed=_without_queries)
+        theirs, _ours = twins(student, reference, draw, "DecoderBlock", 6, 3, 8, changed=without_queries)
         for tgt_mask, shown in (
             (causal, None), (None, draw.mask(2, positions)), (draw.mask(2, 1, 4, 4), draw.mask(2, positions))
         ):  # fmt: skip
@@ -191,7 +202,7 @@ def test_masks_reach_every_block(student: Implementation, reference: Implementat
     """EncoderDecoderTransformer: src_mask and tgt_mask hide at every place where they should."""
     for positions in (5, 4):
         given = SOURCES, TARGETS, 6, 2, 2, 8, 7
-        theirs = _fitting(student, reference, draw, *given, changed=_without_queries)
+        theirs = _fitting(student, reference, draw, *given, changed=without_queries)
         src, tgt = draw.integers(0, SOURCES, 3, positions), draw.integers(0, TARGETS, 3, 4)
         other_src, other_tgt = (src + 1) % SOURCES, (tgt + 1) % TARGETS
         real_src, real_tgt = _real(3, positions, draw), _real(3, 4, draw)
@@ -251,7 +262,7 @@ def test_defaults(student: Implementation, reference: Implementation, draw: Draw
         side.using(made_on_meta=True, device="meta").EncoderDecoderTransformer(SOURCES, TARGETS)
         for side in (student, reference)
     )
-    got, expected = _shapes(theirs), _shapes(ours)
+    got, expected = shapes(theirs), shapes(ours)
     for parameter, shape in expected.items():
         sentence = _("Made with the two vocabularies alone, {parameter} has the shape {got}, expected {expected}.")
         if got.get(parameter) != shape:
@@ -291,7 +302,7 @@ def test_greedy_takes_the_largest_logit(student: Implementation, reference: Impl
         exactly(got, expected)
         unmodified(got)
     note = _("Here the CPU is not the default device: what is made without saying on which device is elsewhere.")
-    if _is_at_home(theirs, src, torch.full_like(src, BOS)):
+    if is_at_home(theirs, src, torch.full_like(src, BOS)):
         exactly(student.using(made_on_meta=True).greedy_translate(theirs, src, BOS, NEVER, 6), free, note=note)
 
 
@@ -301,8 +312,8 @@ def test_rows_end_by_themselves(student: Implementation, reference: Implementati
     src = draw.integers(0, SOURCES, 12, 4)
     theirs, free = _translator(student, reference, draw, src, 6)
     # The row's own beginning may be the word that ends it, too.
-    rows = _sooner_end_first(src, free, _telling(free))
-    for eos_id in (_telling(free), BOS):
+    rows = sooner_end_first(src, free, telling(free, TARGETS, BOS))
+    for eos_id in (telling(free, TARGETS, BOS), BOS):
         got = student.greedy_translate(theirs, rows, BOS, eos_id, 6)
         note = _("bos_id is {bos_id} and eos_id is {eos_id} here.").format(bos_id=BOS, eos_id=eos_id)
         exactly(got, _written(theirs, rows, BOS, eos_id, 6), note=note)
@@ -321,7 +332,7 @@ def test_padding_of_the_source(student: Implementation, reference: Implementatio
     theirs, free = _translator(student, reference, draw, src, 6, src_mask=src_mask)
     # Once without an end, then with rows that end sooner than others, whose masks go with them.
     exactly(student.greedy_translate(theirs, src, BOS, NEVER, 6, src_mask=src_mask), free)
-    ending = _telling(free)
+    ending = telling(free, TARGETS, BOS)
     got = student.greedy_translate(theirs, src, BOS, ending, 6, src_mask=src_mask)
     exactly(got, _written(theirs, src, BOS, ending, 6, src_mask))
 
@@ -352,11 +363,6 @@ def test_any_regime(student: Implementation, reference: Implementation, draw: Dr
     every_regime(student, reference, draw, CALLS)
 
 
-def _shapes(made: Handle) -> dict[str, tuple[int, ...]]:
-    # The shape of each parameter.
-    return {name: tuple(value.shape) for name, value in made.parameters().items()}
-
-
 def _models(
     student: Implementation, reference: Implementation, draw: Draw, layers: int, longest: int
 ) -> tuple[Handle, Handle]:
@@ -372,11 +378,6 @@ def _fitting(
     # A model of the learner's with drawn parameters, whatever else is wrong with it.
     values = draw.parameters(reference.EncoderDecoderTransformer(*given).outline())
     return fitting(student, changed(values), "EncoderDecoderTransformer", *given)
-
-
-def _without_queries(values: dict[str, Tensor]) -> dict[str, Tensor]:
-    # Every key that is shown has the same weight, and its change shows.
-    return {name: value * 0 if name.endswith("W_q.weight") else value for name, value in values.items()}
 
 
 def _everywhere(mask: Tensor | None, batch: int, tokens: int) -> Tensor:
@@ -404,18 +405,6 @@ def _in_eval(answer: Answer, shape: tuple[int, ...]) -> Tensor:
     return got
 
 
-def _is_at_home(model: Handle, *given: Tensor) -> bool:
-    # Whether a model needs no other device than that of its input: one that makes its mask where it likes and moves it
-    # to its input is right, and says nothing there about the loop.
-    try:
-        model.using(made_on_meta=True)(*given)
-    except CheckFailed as failure:
-        if not failure.by_code:
-            raise
-        return False
-    return True
-
-
 def _translator(
     student: Implementation,
     reference: Implementation,
@@ -436,7 +425,7 @@ def _translator(
         _silence(values, NEVER)
         theirs = fitting(student, values, "EncoderDecoderTransformer", *given).to(dtype=torch.float64)
         free = _written(theirs, src, BOS, NEVER, longest, src_mask)
-        if _ends(free, _telling(free)) < 3:
+        if ends(free, telling(free, TARGETS, BOS)) < 3:
             continue
         if src_mask is None or not torch.equal(free, _written(theirs, src, BOS, NEVER, longest)):
             break
@@ -456,33 +445,10 @@ def _written(
     model: Handle, src: Tensor, bos_id: int, eos_id: int, count: int, src_mask: Tensor | None = None
 ) -> Tensor:
     # What the learner's own model says word by word: the loop is asked, and not the model.
-    ids = torch.full((len(src), 1), bos_id)
-    for _step in range(count):
-        logits = _in_eval(model(src, ids, src_mask=src_mask), (*ids.shape, TARGETS))
-        ended = (ids[:, 1:] == eos_id).any(dim=1)
-        ids = torch.cat([ids, logits[:, -1].argmax(dim=-1).masked_fill(ended, eos_id)[:, None]], dim=1)
-    return ids
+    def logits_of(ids: Tensor) -> Tensor:
+        return _in_eval(model(src, ids, src_mask=src_mask), (*ids.shape, TARGETS))
 
-
-def _ends(free: Tensor, eos_id: int) -> int:
-    # At how many different places rows would end with this id and go on otherwise, if nothing ended them.
-    places = set()
-    for row in free[:, 1:].tolist():
-        end = row.index(eos_id) if eos_id in row else len(row)
-        if end == len(row) or set(row[end:]) != {eos_id}:
-            places.add(end)
-    return len(places)
-
-
-def _sooner_end_first(rows: Tensor, free: Tensor, eos_id: int) -> Tensor:
-    # The rows, the one that ends first in front: whoever looks at row 0 alone ends the others with it.
-    places = [row.index(eos_id) if eos_id in row else len(row) for row in free[:, 1:].tolist()]
-    return rows[torch.tensor(sorted(range(len(rows)), key=lambda row: (places[row] > min(places), row)))]
-
-
-def _telling(free: Tensor) -> int:
-    # The id whose first places differ most from row to row. Never 0, which a learner may take for the padding.
-    return max(set(range(1, TARGETS)) - {BOS}, key=lambda eos_id: _ends(free, eos_id))
+    return written(logits_of, torch.full((len(src), 1), bos_id), eos_id, count)
 
 
 def _real(batch: int, tokens: int, draw: Draw) -> Tensor:
@@ -502,7 +468,7 @@ def _block_drops(student: Implementation, reference: Implementation, draw: Draw,
     theirs, ours = twins(student, reference, draw, "DecoderBlock", 6, 3, 8, rate)
     given = draw.normal(2, 3, 6), draw.normal(2, 4, 6)
     agree(theirs(*given), ours(*given), terms=256)  # where this is wrong, no rate says anything
-    silent = _silent(reference.DecoderBlock(WIDE, 1, 1).outline())
+    mute = silent(reference.DecoderBlock(WIDE, 1, 1).outline())
     x = torch.ones(ROWS, 1, WIDE)
     some = x[:SOME]
     weights = _("the attention weights")
@@ -512,14 +478,12 @@ def _block_drops(student: Implementation, reference: Implementation, draw: Draw,
         (_feed_forward("") | _zeros("ln2"), _("what the feed-forward adds"), _("the feed-forward's hidden numbers")),
     ):
         theirs, ours = (
-            with_values(side, silent | heard, "DecoderBlock", WIDE, 1, 1, rate) for side in (student, reference)
+            with_values(side, mute | heard, "DecoderBlock", WIDE, 1, 1, rate) for side in (student, reference)
         )
         agree(theirs(some, some), ours(some, some), terms=EXACT_ENOUGH)  # where this is wrong, no rate says anything
         theirs.train()
-        first, second = (
-            _of_shape(theirs.using(seed=draw.seed())(x, x).tensor(), (ROWS, 1, WIDE)) for _call in range(2)
-        )
-        _drops(first, second, rate, what, inner)
+        first, second = (of_shape(theirs.using(seed=draw.seed())(x, x).tensor(), (ROWS, 1, WIDE)) for _call in range(2))
+        columns_drop(first, second, rate, what, inner)
 
 
 def _model_drops(student: Implementation, reference: Implementation, draw: Draw, rate: float) -> None:
@@ -527,8 +491,8 @@ def _model_drops(student: Implementation, reference: Implementation, draw: Draw,
     src, tgt = draw.integers(0, SOURCES, 2, 3), draw.integers(0, TARGETS, 2, 4)
     agree(theirs(src, tgt), ours(src, tgt), terms=1024)  # where this is wrong, no rate says anything
     given = 2, WIDE, WIDE, 1, 1, 1, 1
-    silent = _silent(reference.EncoderDecoderTransformer(*given).outline())
-    silent["output_projection.weight"] = torch.eye(WIDE)
+    mute = silent(reference.EncoderDecoderTransformer(*given).outline())
+    mute["output_projection.weight"] = torch.eye(WIDE)
     ids = torch.zeros(ROWS, 1, dtype=torch.int64)
     some = ids[:SOME]
     # Of the embeddings it is the sum that is a one: whoever drops from one of them, or from each, leaves others.
@@ -542,34 +506,25 @@ def _model_drops(student: Implementation, reference: Implementation, draw: Draw,
         (block, _("what the feed-forward of a block adds"), _("the hidden numbers of the feed-forward of a block")),
     ):
         theirs, ours = (
-            with_values(side, silent | heard, "EncoderDecoderTransformer", *given, rate)
-            for side in (student, reference)
+            with_values(side, mute | heard, "EncoderDecoderTransformer", *given, rate) for side in (student, reference)
         )
         agree(theirs(some, some), ours(some, some), terms=EXACT_ENOUGH)  # where this is wrong, no rate says anything
         theirs.train()
         first, second = (
-            _of_shape(theirs.using(seed=draw.seed())(ids, ids).tensor(), (ROWS, 1, WIDE)) for _call in range(2)
+            of_shape(theirs.using(seed=draw.seed())(ids, ids).tensor(), (ROWS, 1, WIDE)) for _call in range(2)
         )
-        _drops(first, second, rate, what, inner)
+        columns_drop(first, second, rate, what, inner)
     # The encoder's embeddings, as cross attention brings them: what was dropped there, and is kept here, is the lowest.
     summands = {
         "encoder.token_embedding.weight": torch.full((2, WIDE), -10.0),
         "encoder.position_embedding.weight": torch.full((1, WIDE), 11.0),
     } | _attention("decoder_blocks.0.cross_attention")
-    theirs = with_values(student, silent | summands, "EncoderDecoderTransformer", *given, rate).train()
-    logits = _of_shape(theirs.using(seed=draw.seed())(ids, ids).tensor(), (ROWS, 1, WIDE))
+    theirs = with_values(student, mute | summands, "EncoderDecoderTransformer", *given, rate).train()
+    logits = of_shape(theirs.using(seed=draw.seed())(ids, ids).tensor(), (ROWS, 1, WIDE))
     heard_rows = logits[(logits.abs() > 1e-3).any(dim=-1)]
     lowest = heard_rows <= heard_rows.amin(dim=-1, keepdim=True) + 1e-2
-    _share_is(lowest, rate * (1 - rate), rate, _("the encoder's embeddings, as they reach the decoder,"))
+    share_is(lowest, rate * (1 - rate), rate, _("the encoder's embeddings, as they reach the decoder,"))
     agree(theirs.eval()(some, some), torch.zeros(SOME, 1, WIDE), terms=64)
-
-
-def _silent(initial: dict[str, Tensor]) -> dict[str, Tensor]:
-    # Parameters of these names under which nothing adds anything, and norms have the weight 1.
-    return {
-        name: torch.ones_like(value) if ".ln" in f".{name}" and name.endswith("weight") else torch.zeros_like(value)
-        for name, value in initial.items()
-    }
 
 
 def _zeros(norm: str) -> dict[str, Tensor]:
@@ -586,38 +541,3 @@ def _feed_forward(block: str) -> dict[str, Tensor]:
     # The block's feed-forward has one hidden number, and adds it to every column.
     path = f"{block}feed_forward.linear"
     return {f"{path}1.bias": torch.ones(1), f"{path}2.weight": torch.ones(WIDE, 1)}
-
-
-def _of_shape(got: Tensor, shape: tuple[int, ...]) -> Tensor:
-    sentence = _("In training the result has shape {got}, and it should have {expected}.")
-    holds(got.shape == shape, sentence.format(got=tuple(got.shape), expected=shape))
-    return got
-
-
-def _drops(first: Tensor, second: Tensor, rate: float, what: str, inner: str) -> None:
-    # Fails unless columns fall at the rate, and whole tokens where there is something inside that drops them.
-    lost = (first.abs() < 1e-3).all(dim=-1)
-    sentence = _("In training mode with dropout = {rate:.2f} nothing is dropped from {what} in front of the norm.")
-    holds(not bool(lost.all()), sentence.format(rate=rate, what=what))
-    if inner:
-        _share_is(lost, rate, rate, inner)
-    _share_is(first[~lost] < -1e-3, rate, rate, what)
-    kept = first.masked_fill(first < -1e-3, torch.nan)[~lost]
-    spread = kept.nan_to_num(nan=-1e9).amax(dim=-1) - kept.nan_to_num(nan=1e9).amin(dim=-1)
-    sentence = _(
-        "In training, numbers of {what} that were kept came out in different sizes. Dropout acts once on them."
-    )
-    holds(bool((spread < 1e-2).all()), sentence.format(what=what))
-    sentence = _("Two calls in training dropped the same of {what}. Each call should draw by itself.")
-    holds(not torch.equal(first, second), sentence.format(what=what))
-
-
-def _share_is(happened: Tensor, expected: float, rate: float, what: str) -> None:
-    # Fails unless it happened at the expected rate: a right answer is refused once in ten million.
-    share = float(happened.double().mean()) if happened.numel() else 0.0
-    sentence = _(
-        "In training mode with dropout = {rate:.2f} a share of {share:.3f} of {what} looks dropped, expected "
-        "{expected:.3f}."
-    )
-    near = abs(share - expected) <= 1.2 * binomial_bound(max(happened.numel(), 1), expected)
-    holds(near, sentence.format(rate=rate, share=share, what=what, expected=expected))

@@ -12,7 +12,6 @@ from grader.checks.assertions import (
     Implementation,
     _,
     agree,
-    binomial_bound,
     exactly,
     holds,
     must_raise,
@@ -22,6 +21,7 @@ from grader.checks.assertions import (
     unmodified,
     with_values,
 )
+from grader.checks.common import draws_differ, of_shape, share_is
 from grader.checks.regimes import NO_BIAS, NO_DROPOUT, AskedFunction, AskedModule, every_regime
 
 BUILT_INS = ("transformer", "multi_head_attention")
@@ -289,13 +289,13 @@ def _block_drops(student: Implementation, reference: Implementation, draw: Draw,
     ramp = torch.arange(1.0, WIDE + 1)
     agree(theirs(x[:SOME]), (ramp.expand(SOME, 1, WIDE), torch.ones(SOME, 1, 1, 1)), terms=64)
     first, second = (
-        _of_shape(theirs.train().using(seed=draw.seed())(x).value, (ROWS, 1, WIDE)) / ramp for _call in range(2)
+        of_shape(theirs.train().using(seed=draw.seed())(x).value, (ROWS, 1, WIDE)) / ramp for _call in range(2)
     )
     what = _("the attention weights")
     lost = (first == 0).all(dim=-1)
-    _share_is(lost, rate, rate, what)
+    share_is(lost, rate, rate, what)
     _scaled(first, 1 / (1 - rate), rate, what)
-    _fresh(first, second, what)
+    draws_differ(first, second, what)
     sentence = _(
         "In training some columns of what attention adds were lost and others not. Dropout acts on its weights."
     )
@@ -303,11 +303,11 @@ def _block_drops(student: Implementation, reference: Implementation, draw: Draw,
 
     theirs = with_values(student, silent | _mlp(""), "EncoderBlock", WIDE, 1, rate)
     agree(theirs(x[:SOME]), (torch.ones(SOME, 1, WIDE), torch.ones(SOME, 1, 1, 1)), terms=64)
-    first, second = (_of_shape(theirs.train().using(seed=draw.seed())(x).value, (ROWS, 1, WIDE)) for _call in range(2))
+    first, second = (of_shape(theirs.train().using(seed=draw.seed())(x).value, (ROWS, 1, WIDE)) for _call in range(2))
     what = _("what the MLP adds")
-    _share_is(first == 0, rate, rate, what)
+    share_is(first == 0, rate, rate, what)
     _scaled(first, 1 / (1 - rate), rate, what)
-    _fresh(first, second, what)
+    draws_differ(first, second, what)
 
 
 def _model_drops(student: Implementation, reference: Implementation, draw: Draw, rate: float) -> None:
@@ -328,43 +328,17 @@ def _model_drops(student: Implementation, reference: Implementation, draw: Draw,
         theirs = with_values(student, silent | heard, "VisionTransformer", *given, rate)
         agree(theirs(images[:SOME]), (torch.zeros(SOME, WIDE), (torch.full((SOME, 1, 2, 2), 0.5),)), terms=64)
         first, second = (
-            _of_shape(theirs.train().using(seed=draw.seed())(images).value, (ROWS, WIDE)) for _call in range(2)
+            of_shape(theirs.train().using(seed=draw.seed())(images).value, (ROWS, WIDE)) for _call in range(2)
         )
-        _share_is(first < -1e-3, rate, rate, what)
-        _fresh(first, second, what)
+        share_is(first < -1e-3, rate, rate, what)
+        draws_differ(first, second, what)
     theirs = with_values(student, silent | _attention("blocks.0."), "VisionTransformer", *given, rate).train()
-    lost = (_of_shape(theirs.using(seed=draw.seed())(images).value, (ROWS, WIDE)).abs() < 1e-3).all(dim=-1)
+    lost = (of_shape(theirs.using(seed=draw.seed())(images).value, (ROWS, WIDE)).abs() < 1e-3).all(dim=-1)
     # The class token attends to itself and to one patch: both weights have to fall.
-    _share_is(lost, rate**2, rate, _("the pairs of attention weights in a block"))
-
-
-def _of_shape(value: object, shape: tuple[int, ...]) -> Tensor:
-    # The first of a pair.
-    first = value[0] if isinstance(value, tuple) and value else value
-    got = tuple(getattr(first, "shape", ()))
-    sentence = _("In training the result has shape {got}, and it should have {expected}.")
-    holds(isinstance(first, Tensor) and got == shape, sentence.format(got=got, expected=shape))
-    assert isinstance(first, Tensor)
-    return first
-
-
-def _share_is(happened: Tensor, expected: float, rate: float, what: str) -> None:
-    # Fails unless it happened at the expected rate: a right answer is refused once in ten million.
-    share = float(happened.double().mean())
-    sentence = _(
-        "In training mode with dropout = {rate:.2f} a share of {share:.3f} of {what} looks dropped, expected "
-        "{expected:.3f}."
-    )
-    near = abs(share - expected) <= 1.2 * binomial_bound(happened.numel(), expected)
-    holds(near, sentence.format(rate=rate, share=share, what=what, expected=expected))
+    share_is(lost, rate**2, rate, _("the pairs of attention weights in a block"))
 
 
 def _scaled(got: Tensor, expected: float, rate: float, what: str) -> None:
     kept = got[got != 0]
     sentence = _("What dropout keeps of {what} should be divided by 1 - {rate:.2f}, and it was not.")
     holds(torch.allclose(kept, torch.full_like(kept, expected), rtol=1e-4), sentence.format(what=what, rate=rate))
-
-
-def _fresh(first: Tensor, second: Tensor, what: str) -> None:
-    sentence = _("Two calls in training dropped the same of {what}. Each call should draw by itself.")
-    holds(not torch.equal(first, second), sentence.format(what=what))

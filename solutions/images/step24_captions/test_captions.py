@@ -6,7 +6,6 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from grader.base.errors import CheckFailed
 from grader.checks.assertions import (
     GUARDED,
     Answer,
@@ -15,7 +14,6 @@ from grader.checks.assertions import (
     Implementation,
     _,
     agree,
-    binomial_bound,
     exactly,
     fitting,
     holds,
@@ -25,6 +23,19 @@ from grader.checks.assertions import (
     twins,
     unmodified,
     with_values,
+)
+from grader.checks.common import (
+    draws_differ,
+    ends,
+    first_tensor,
+    is_at_home,
+    of_shape,
+    shapes,
+    share_is,
+    silent,
+    sooner_end_first,
+    telling,
+    written,
 )
 from grader.checks.regimes import NO_BIAS, OF_A_MODEL, AskedFunction, AskedModule, every_regime
 
@@ -181,7 +192,7 @@ def test_sizes(student: Implementation, reference: Implementation, draw: Draw) -
     theirs, ours = (
         side.using(made_on_meta=True, device="meta").ImageCaptioning(WORDS) for side in (student, reference)
     )
-    got, expected = _shapes(theirs), _shapes(ours)
+    got, expected = shapes(theirs), shapes(ours)
     for parameter, shape in expected.items():
         sentence = _("Made with the vocabulary alone, {parameter} has the shape {got}, expected {expected}.")
         if got.get(parameter) != shape:
@@ -221,37 +232,37 @@ def test_dropout(student: Implementation, reference: Implementation, draw: Draw)
     """ImageCaptioning: in training only, dropout acts in the text decoder and on cross attention's weights."""
     rate = draw.integer(30, 40) / 100
     given = WIDE, WIDE, 1, 1, 1, 1, 1
-    silent = _silent(reference.ImageCaptioning(*given).outline())
-    silent["output_projection.weight"] = torch.eye(WIDE)
+    mute = silent(reference.ImageCaptioning(*given).outline())
+    mute["output_projection.weight"] = torch.eye(WIDE)
     features, ids = torch.zeros(ROWS, 1, 1), torch.zeros(ROWS, 1, dtype=torch.int64)
     # The region is all ones, the text all zeros: the logits are what cross attention gives.
     image = {"image_encoder.bias": torch.ones(WIDE), "text_decoder.ln_final.weight": torch.zeros(WIDE)}
     image |= {f"cross_attention.{name}.weight": torch.eye(WIDE) for name in ("W_v", "W_o")}
-    theirs = with_values(student, silent | image, "ImageCaptioning", *given, rate)
+    theirs = with_values(student, mute | image, "ImageCaptioning", *given, rate)
     agree(theirs(features[:SOME], ids[:SOME]), (torch.ones(SOME, 1, WIDE), torch.ones(SOME, 1, 1, 1)), terms=64)
     first, second = (
-        _of_shape(theirs.train().using(seed=draw.seed())(features, ids).value, (ROWS, 1, WIDE)) for _call in range(2)
+        of_shape(theirs.train().using(seed=draw.seed())(features, ids).value, (ROWS, 1, WIDE)) for _call in range(2)
     )
     what = _("the weights of cross attention")
     lost = (first == 0).all(dim=-1)
-    _share_is(lost, rate, rate, what)
+    share_is(lost, rate, rate, what)
     kept = first[~lost]
     sentence = _("What dropout keeps of {what} should be divided by 1 - {rate:.2f}, and it was not.")
     holds(torch.allclose(kept, torch.full_like(kept, 1 / (1 - rate)), rtol=1e-4), sentence.format(what=what, rate=rate))
-    _fresh(first, second, what)
+    draws_differ(first, second, what)
     # The sum of the text's embeddings is a one: a column that was dropped lies below 0 behind the norm.
     summands = {
         "text_decoder.token_embedding.weight": torch.full((WIDE, WIDE), -10.0),
         "text_decoder.position_embedding.weight": torch.full((1, WIDE), 11.0),
     }
-    theirs = with_values(student, silent | summands, "ImageCaptioning", *given, rate)
+    theirs = with_values(student, mute | summands, "ImageCaptioning", *given, rate)
     agree(theirs(features[:SOME], ids[:SOME]), (torch.zeros(SOME, 1, WIDE), torch.ones(SOME, 1, 1, 1)), terms=64)
     first, second = (
-        _of_shape(theirs.train().using(seed=draw.seed())(features, ids).value, (ROWS, 1, WIDE)) for _call in range(2)
+        of_shape(theirs.train().using(seed=draw.seed())(features, ids).value, (ROWS, 1, WIDE)) for _call in range(2)
     )
     what = _("the sum of the text's embeddings")
-    _share_is(first < -1e-3, rate, rate, what)
-    _fresh(first, second, what)
+    share_is(first < -1e-3, rate, rate, what)
+    draws_differ(first, second, what)
 
 
 @points(0.5)
@@ -265,7 +276,7 @@ def test_greedy_takes_the_largest_logit(student: Implementation, reference: Impl
         exactly(got, expected)
         unmodified(got)
     note = _("Here the CPU is not the default device: what is made without saying on which device is elsewhere.")
-    if _is_at_home(theirs, images, torch.full((len(images), 1), BOS)):
+    if is_at_home(theirs, images, torch.full((len(images), 1), BOS)):
         exactly(student.using(made_on_meta=True).greedy_caption(theirs, images, BOS, NEVER, 6), free, note=note)
 
 
@@ -275,8 +286,8 @@ def test_rows_end_by_themselves(student: Implementation, reference: Implementati
     images = draw.normal(8, 4, FEATURES, scale=2.0, dtype=torch.float64)
     theirs, free = _captioner(student, reference, draw, images, 6)
     # The row's own beginning may be the word that ends it, too.
-    rows = _sooner_end_first(images, free, _telling(free))
-    for eos_id in (_telling(free), BOS):
+    rows = sooner_end_first(images, free, telling(free, WORDS, BOS))
+    for eos_id in (telling(free, WORDS, BOS), BOS):
         got = student.greedy_caption(theirs, rows, BOS, eos_id, 6)
         note = _("bos_id is {bos_id} and eos_id is {eos_id} here.").format(bos_id=BOS, eos_id=eos_id)
         exactly(got, _written(theirs, rows, BOS, eos_id, 6), note=note)
@@ -294,7 +305,7 @@ def test_regions_that_are_not_there(student: Implementation, reference: Implemen
     mask = torch.arange(6) < torch.tensor([1, 3, 6]).repeat_interleave(4)[:, None]
     theirs, free = _captioner(student, reference, draw, images, 6, region_mask=mask)
     # Once without an end, then with rows that end sooner than others, whose masks go with them.
-    ending = _telling(free)
+    ending = telling(free, WORDS, BOS)
     for eos_id, expected in ((NEVER, free), (ending, _written(theirs, images, BOS, ending, 6, mask))):
         exactly(student.greedy_caption(theirs, images, BOS, eos_id, 6, region_mask=mask), expected)
 
@@ -325,17 +336,6 @@ def test_any_regime(student: Implementation, reference: Implementation, draw: Dr
     every_regime(student, reference, draw, CALLS)
 
 
-def _shapes(made: Handle) -> dict[str, tuple[int, ...]]:
-    # The shape of each parameter.
-    return {name: tuple(value.shape) for name, value in made.parameters().items()}
-
-
-def _logits(value: object) -> Tensor | None:
-    # The first of a pair.
-    first = value[0] if isinstance(value, tuple) and value else value
-    return first if isinstance(first, Tensor) else None
-
-
 def _models(
     student: Implementation, reference: Implementation, draw: Draw, layers: int, longest: int
 ) -> tuple[Handle, Handle]:
@@ -343,21 +343,9 @@ def _models(
     return twins(student, reference, draw, "ImageCaptioning", WORDS, 6, 2, layers, 8, FEATURES, longest)
 
 
-def _is_at_home(model: Handle, *given: Tensor) -> bool:
-    # Whether a model needs no other device than that of its input: one that makes its mask where it likes and moves it
-    # to its input is right, and says nothing there about the loop.
-    try:
-        model.using(made_on_meta=True)(*given)
-    except CheckFailed as failure:
-        if not failure.by_code:
-            raise
-        return False
-    return True
-
-
 def _in_eval(answer: Answer, shape: tuple[int, ...]) -> Tensor:
     # The logits, of a shape that is known.
-    got = _logits(answer.value)
+    got = first_tensor(answer.value)
     sentence = _("The result has shape {got}, and it should have {expected}.")
     holds(got is not None and got.shape == shape, sentence.format(got=tuple(getattr(got, "shape", ())), expected=shape))
     assert got is not None
@@ -384,7 +372,7 @@ def _captioner(
         _silence(values, NEVER)
         theirs = fitting(student, values, "ImageCaptioning", *given).to(dtype=torch.float64)
         free = _written(theirs, images, BOS, NEVER, longest, region_mask)
-        if _ends(free, _telling(free)) < 3:
+        if ends(free, telling(free, WORDS, BOS)) < 3:
             continue
         if region_mask is None or not torch.equal(free, _written(theirs, images, BOS, NEVER, longest)):
             break
@@ -405,63 +393,7 @@ def _written(
     model: Handle, images: Tensor, bos_id: int, eos_id: int, count: int, region_mask: Tensor | None = None
 ) -> Tensor:
     # What the learner's own model says word by word: the loop is asked, and not the model.
-    ids = torch.full((len(images), 1), bos_id)
-    for _step in range(count):
-        logits = _in_eval(model(images, ids, region_mask), (*ids.shape, WORDS))
-        ended = (ids[:, 1:] == eos_id).any(dim=1)
-        ids = torch.cat([ids, logits[:, -1].argmax(dim=-1).masked_fill(ended, eos_id)[:, None]], dim=1)
-    return ids
+    def logits_of(ids: Tensor) -> Tensor:
+        return _in_eval(model(images, ids, region_mask), (*ids.shape, WORDS))
 
-
-def _ends(free: Tensor, eos_id: int) -> int:
-    # At how many different places rows would end with this id and go on otherwise, if nothing ended them.
-    places = set()
-    for row in free[:, 1:].tolist():
-        end = row.index(eos_id) if eos_id in row else len(row)
-        if end == len(row) or set(row[end:]) != {eos_id}:
-            places.add(end)
-    return len(places)
-
-
-def _sooner_end_first(rows: Tensor, free: Tensor, eos_id: int) -> Tensor:
-    # The rows, the one that ends first in front: whoever looks at row 0 alone ends the others with it.
-    places = [row.index(eos_id) if eos_id in row else len(row) for row in free[:, 1:].tolist()]
-    return rows[torch.tensor(sorted(range(len(rows)), key=lambda row: (places[row] > min(places), row)))]
-
-
-def _telling(free: Tensor) -> int:
-    # The id whose first places differ most from row to row. Never 0, which a learner may take for the padding.
-    return max(set(range(1, WORDS)) - {BOS}, key=lambda eos_id: _ends(free, eos_id))
-
-
-def _silent(initial: dict[str, Tensor]) -> dict[str, Tensor]:
-    # Parameters of these names under which nothing adds anything, and norms have the weight 1.
-    return {
-        name: torch.ones_like(value) if ".ln" in name and name.endswith("weight") else torch.zeros_like(value)
-        for name, value in initial.items()
-    }
-
-
-def _of_shape(value: object, shape: tuple[int, ...]) -> Tensor:
-    first = _logits(value)
-    got = tuple(getattr(first, "shape", ()))
-    sentence = _("In training the result has shape {got}, and it should have {expected}.")
-    holds(first is not None and got == shape, sentence.format(got=got, expected=shape))
-    assert first is not None
-    return first
-
-
-def _share_is(happened: Tensor, expected: float, rate: float, what: str) -> None:
-    # Fails unless it happened at the expected rate: a right answer is refused once in ten million.
-    share = float(happened.double().mean())
-    sentence = _(
-        "In training mode with dropout = {rate:.2f} a share of {share:.3f} of {what} looks dropped, expected "
-        "{expected:.3f}."
-    )
-    near = abs(share - expected) <= 1.2 * binomial_bound(happened.numel(), expected)
-    holds(near, sentence.format(rate=rate, share=share, what=what, expected=expected))
-
-
-def _fresh(first: Tensor, second: Tensor, what: str) -> None:
-    sentence = _("Two calls in training dropped the same of {what}. Each call should draw by itself.")
-    holds(not torch.equal(first, second), sentence.format(what=what))
+    return written(logits_of, torch.full((len(images), 1), bos_id), eos_id, count)

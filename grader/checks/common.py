@@ -1,0 +1,168 @@
+"""What the checks of several steps look at in the same way: dropout and its rate, and texts written word by word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from grader.base.errors import CheckFailed
+from grader.base.language import gettext as _
+from grader.checks.assertions import binomial_bound, holds
+from grader.checks.implementation import Handle
+
+# A right answer breaks the bound less than once in ten million runs; the fifth on top is for rare events, whose number
+# is not quite normal. Up to ten rates together refuse a right answer less than once in a million.
+ROOM = 1.2
+
+
+def shapes(made: Handle) -> dict[str, tuple[int, ...]]:
+    """The shape of each parameter."""
+    return {name: tuple(value.shape) for name, value in made.parameters().items()}
+
+
+def silent(initial: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Parameters of these names under which nothing adds anything, and norms have the weight 1."""
+    return {
+        name: torch.ones_like(value) if ".ln" in f".{name}" and name.endswith("weight") else torch.zeros_like(value)
+        for name, value in initial.items()
+    }
+
+
+def without_queries(values: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Parameters under which every key that is shown has the same weight, so that a change of it shows."""
+    return {name: value * 0 if name.endswith("W_q.weight") else value for name, value in values.items()}
+
+
+def first_tensor(value: object) -> Tensor | None:
+    """A tensor, or the first of several values if it is one."""
+    first = value[0] if isinstance(value, tuple) and value else value
+    return first if isinstance(first, Tensor) else None
+
+
+def of_shape(value: object, shape: tuple[int, ...]) -> Tensor:
+    """The first tensor of what came in training, if it has this shape: else the check fails."""
+    first = first_tensor(value)
+    sentence = _("In training the result has shape {got}, and it should have {expected}.")
+    got = () if first is None else tuple(first.shape)
+    holds(first is not None and got == shape, sentence.format(got=got, expected=shape))
+    assert first is not None
+    return first
+
+
+# --- dropout ---------------------------------------------------------------------------------------------------------
+
+
+def share_is_near(happened: Tensor, expected: float, sentence: str) -> None:
+    """Fails unless it happened at the expected rate; the sentence is given `count`, `rate` and `expected`."""
+    rate = float(happened.double().mean())
+    near = abs(rate - expected) <= ROOM * binomial_bound(happened.numel(), expected)
+    holds(near, sentence.format(count=happened.numel(), rate=rate, expected=expected))
+
+
+def share_is(happened: Tensor, expected: float, rate: float, what: str) -> None:
+    """Fails unless this share of `what` looks dropped, with dropout at `rate`."""
+    share = float(happened.double().mean()) if happened.numel() else 0.0
+    sentence = _(
+        "In training mode with dropout = {rate:.2f} a share of {share:.3f} of {what} looks dropped, expected "
+        "{expected:.3f}."
+    )
+    near = abs(share - expected) <= ROOM * binomial_bound(max(happened.numel(), 1), expected)
+    holds(near, sentence.format(rate=rate, share=share, what=what, expected=expected))
+
+
+def draws_differ(first: Tensor, second: Tensor, what: str) -> None:
+    """Fails if two calls in training gave the same."""
+    sentence = _("Two calls in training dropped the same of {what}. Each call should draw by itself.")
+    holds(not torch.equal(first, second), sentence.format(what=what))
+
+
+def columns_drop(first: Tensor, second: Tensor, rate: float, what: str, inner: str) -> None:
+    """Fails unless columns fall at the rate, and whole tokens if there is something inside that drops them."""
+    lost = (first.abs() < 1e-3).all(dim=-1)
+    sentence = _("In training mode with dropout = {rate:.2f} nothing is dropped from {what} in front of the norm.")
+    holds(not bool(lost.all()), sentence.format(rate=rate, what=what))
+    if inner:
+        share_is(lost, rate, rate, inner)
+    share_is(first[~lost] < -1e-3, rate, rate, what)
+    kept = first.masked_fill(first < -1e-3, torch.nan)[~lost]
+    spread = kept.nan_to_num(nan=-1e9).amax(dim=-1) - kept.nan_to_num(nan=1e9).amin(dim=-1)
+    sentence = _(
+        "In training, numbers of {what} that were kept came out in different sizes. Dropout acts once on them."
+    )
+    holds(bool((spread < 1e-2).all()), sentence.format(what=what))
+    draws_differ(first, second, what)
+
+
+def weights_are_zero_or_scaled(got: Tensor, plain: Tensor, rate: float) -> None:
+    """Fails unless every weight is either 0 or what it is without dropout, times 1 / (1 - p)."""
+    kept = plain / (1 - rate)
+    stray = ~((got.abs() <= 1e-5) | ((got - kept).abs() <= 1e-5))
+    if not stray.any():
+        return
+    index = tuple(stray.nonzero()[0].tolist())
+    sentence = _(
+        "With dropout {p} a weight of {plain:.4f} came out as {got:.4f}. "
+        "A dropped weight is 0, and a kept one is multiplied by 1 / (1 - {p}), which makes {kept:.4f}."
+    )
+    said = {"plain": float(plain[index]), "got": float(got[index]), "kept": float(kept[index])}
+    holds(False, sentence.format(p=rate, **said))
+
+
+def weights_fall_alone(dropped: Tensor, rate: float) -> None:
+    """Fails unless weights (B, H, T_q, T_k), or (B, T_q, T_k) of one head, are dropped independently of each other."""
+    sentences = (
+        _("Two sequences lost the same weights: {rate:.3f} of {count} pairs, expected {expected:.3f}."),
+        _("Two heads lost the same weights: {rate:.3f} of {count} pairs, expected {expected:.3f}."),
+        _("Two queries lost the same keys: {rate:.3f} of {count} pairs, expected {expected:.3f}."),
+        _("Two keys were lost together: {rate:.3f} of {count} pairs, expected {expected:.3f}."),
+    )
+    for dim, sentence in enumerate(sentences if dropped.dim() == 4 else (sentences[0], *sentences[2:])):
+        first, second = dropped.chunk(2, dim)  # no weight is in two pairs
+        share_is_near(first & second, rate**2, sentence)
+
+
+# --- texts -----------------------------------------------------------------------------------------------------------
+
+
+def is_at_home(model: Handle, *inputs: Tensor) -> bool:
+    """Whether a model needs no other device than that of its input: one that makes its mask where it likes and moves it
+    to its input is right, and says nothing there about the loop."""
+    try:
+        model.using(made_on_meta=True)(*inputs)
+    except CheckFailed as failure:
+        if not failure.by_code:
+            raise
+        return False
+    return True
+
+
+def written(logits_of: Callable[[Tensor], Tensor], ids: Tensor, eos_id: int, count: int) -> Tensor:
+    """What a model writes word by word, from `ids` (B, 1) on: the loop is asked, and not the model."""
+    for _step in range(count):
+        ended = (ids[:, 1:] == eos_id).any(dim=1)
+        words = logits_of(ids)[:, -1].argmax(dim=-1).masked_fill(ended, eos_id)
+        ids = torch.cat([ids, words[:, None]], dim=1)
+    return ids
+
+
+def ends(free: Tensor, eos_id: int) -> int:
+    """At how many different positions rows would end with this id and go on otherwise, if nothing ended them."""
+    positions = set()
+    for row in free[:, 1:].tolist():
+        end = row.index(eos_id) if eos_id in row else len(row)
+        if end == len(row) or set(row[end:]) != {eos_id}:
+            positions.add(end)
+    return len(positions)
+
+
+def telling(free: Tensor, words: int, bos_id: int) -> int:
+    """The id at whose first position rows differ most. Never 0, which a learner may take for the padding."""
+    return max(set(range(1, words)) - {bos_id}, key=lambda eos_id: ends(free, eos_id))
+
+
+def sooner_end_first(rows: Tensor, free: Tensor, eos_id: int) -> Tensor:
+    """The rows, the one that ends first in front: code that looks at row 0 alone ends the others with it."""
+    positions = [row.index(eos_id) if eos_id in row else len(row) for row in free[:, 1:].tolist()]
+    return rows[torch.tensor(sorted(range(len(rows)), key=lambda row: (positions[row] > min(positions), row)))]
