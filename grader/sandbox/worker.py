@@ -19,7 +19,6 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Mapping
 from functools import partial
 from typing import BinaryIO
 
@@ -29,9 +28,9 @@ from torch import nn
 
 from grader.base.limits import Limits
 from grader.calls import builtins
-from grader.calls.call import MAX_LEFT_OUT, MAX_SOURCE, Call, LeftOut, Options, Outcome, Raised
+from grader.calls.call import MAX_LEFT_OUT, MAX_SOURCE, Call, LeftOut, Load, Options, Outcome, Raised
 from grader.calls.codec import decode_call_later, decode_load, decode_outcome, encode_call, encode_outcome
-from grader.calls.framing import NEXT_STEP, PREFIX, frame
+from grader.calls.framing import NEXT_STEP, PREFIX, batch_size, frame
 from grader.calls.leftovers import Surroundings
 from grader.calls.responder import Responder
 from grader.calls.transfer import described
@@ -73,7 +72,7 @@ def _serve_step(requests: BinaryIO, answers: BinaryIO) -> bool:
     importer = SubmissionImporter(load.sources, load.public, load.seconds, load.packages)
     if load.public:
         wipe_freed(True)
-    responder, outcome = _loaded(importer, load.module, load.off_limits)
+    responder, outcome = _loaded(importer, load)
     _send(answers, _encoded(outcome))
     follows = _answer(requests, answers, responder, importer)
     importer.forget()
@@ -110,10 +109,14 @@ def _answer(
     requests: BinaryIO, answers: BinaryIO, responder: Responder, importer: SubmissionImporter | None = None
 ) -> bool:
     """Answers calls until the channel is closed, or an empty message says that another step follows."""
+    held = 0  # answers that are sent together with later ones
     with responder.watching():
         while (message := _read_frame(requests)) is not None:
             if message == NEXT_STEP:
                 return True
+            if count := batch_size(message):
+                held = count - 1
+                continue
             responder.quiet()  # what follows is none of the learner's business
             call, due = decode_call_later(*message)
             outcome = responder.respond(call, due=due)
@@ -123,31 +126,34 @@ def _answer(
             if late := responder.used_late():
                 outcome.off_limits = sorted({*outcome.off_limits, *late})
                 data = _encoded(outcome)
-            _send(answers, data)
+            if held:
+                answers.write(data)
+            else:
+                _send(answers, data)
+            held = max(0, held - 1)
     return False
 
 
-def _loaded(
-    importer: SubmissionImporter, module_name: str, off_limits: Mapping[str, tuple[str, ...]]
-) -> tuple[Responder, Outcome]:
+def _loaded(importer: SubmissionImporter, load: Load) -> tuple[Responder, Outcome]:
     sys.meta_path[:] = [importer, *sys.meta_path, BesideImporter(importer)]
     filenames = {filename for filename, _source in importer.sources.values()}
     _warn_of_lines_in(filenames)
     sys.breakpointhook = _Breakpoint()
     names: dict[str, object] = {}
-    builtins.look_for({family for families in off_limits.values() for family in families})
+    builtins.look_for({family for families in load.off_limits.values() for family in families})
 
     def quiet() -> None:
         if not importer.references:  # beside them nobody may set one
             setprofile(None)
             settrace(None)
 
-    responder = Responder(names, off_limits, filenames.__contains__, partial(_left_out, importer), quiet)
+    left_out = partial(_left_out, importer)
+    responder = Responder(names, load.off_limits, filenames.__contains__, left_out, quiet, is_quick=load.quick)
     outcome = Outcome()
     with responder.loading():
         try:
             try:
-                imported = importlib.import_module(f"{PACKAGE}.{module_name}")
+                imported = importlib.import_module(f"{PACKAGE}.{load.module}")
             finally:
                 quiet()
             names.update(vars(imported))
