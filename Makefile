@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv/bin/python
-RUN := KIT_TYPED=make $(VENV) -m grader
+RUN := KIT_TYPED=make $(VENV) -P -m grader
 # What was typed behind the command, STEP=4 and the like, as words for a shell.
 NAMES = $(strip $(foreach name,$(filter-out ALL PYTHON VENV KIT_%,$(.VARIABLES)),$(if $(filter command,$(firstword \
   $(origin $(name)))),$(name))))

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -41,7 +40,7 @@ class LabRoutes:
         self._lock = threading.Lock()
 
     def routes(self) -> list[Route]:
-        """What the page asks of labs."""
+        """The routes for the labs."""
         return [
             Route("/data/lab/{name}", self._lab),
             Route("/lab-result/{name}", self._result),
@@ -102,13 +101,13 @@ class LabRoutes:
     # --- the run ---
 
     def _run(self, name: str, prediction: str, seconds: float) -> None:
-        command = [
-            sys.executable, "-m", "grader", "lab", name, "--predict", prediction, "--submission", str(self.folder),
-            "--seconds", f"{seconds:g}", "--out", str(self.out), "--lang", self.language, "--device", self.device,
-        ]  # fmt: skip
+        command = paths.program(
+            "grader", "lab", name, "--predict", prediction, "--submission", str(self.folder), "--seconds",
+            f"{seconds:g}", "--out", str(self.out), "--lang", self.language, "--device", self.device,
+        )  # fmt: skip
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            encoding="utf-8", errors="replace", env=os.environ | {"KIT_PROGRESS": "0.3", "PYTHONPATH": str(paths.ROOT)},
+            encoding="utf-8", errors="replace", env=os.environ | {"KIT_PROGRESS": "0.3"},
         )  # fmt: skip
         assert self._process.stderr is not None
         last = ""
@@ -144,7 +143,7 @@ class LabRoutes:
 
 
 def out(folder: Path) -> Path:
-    """Where the labs of a folder of exercises leave their pages: `dist/lab` beside it."""
+    """The folder of the labs' pages for a folder of exercises: `dist/lab` next to it."""
     return folder.resolve().parent / "dist" / "lab"
 
 
@@ -153,7 +152,7 @@ def _named(request: Request) -> labs.Lab | None:
 
 
 def _version(page: Path) -> int:
-    """When a page was written, in milliseconds; 0 where there is none."""
+    """The time when a page was written, in milliseconds; 0 if there is none."""
     try:
         return page.stat().st_mtime_ns // 1_000_000
     except OSError:
