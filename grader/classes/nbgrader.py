@@ -7,13 +7,11 @@ the notebook came with.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import warnings
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,26 +28,23 @@ from traitlets import Float, Integer, Unicode
 
 from grader.base import language
 from grader.base.language import gettext as _
-from grader.base.limited import Limited, OverBudget
 from grader.base.limits import Limits
 from grader.base.names import Roll
 from grader.base.paths import ROOT
-from grader.base.results import AssignmentMark, Report, StepResult, without_open_scores
+from grader.base.results import AssignmentMark, Report, StepResult
 from grader.base.untrusted import Unusable
 from grader.classes import gradebook, kit_version, markup
 from grader.classes.gradebook import Mark
-from grader.classes.seeds import kept_seed
-from grader.course import earlier, submissions
+from grader.classes.last_report import LastReport
+from grader.course import submissions
 from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA, Cell, one_budget
 from grader.judge import grader
-from grader.judge.launcher import GraderError
 from grader.marks import assignments, ledger, moments
 from grader.marks import marking as marks
 from grader.marks.changes import change, said
 from grader.report import page
 from grader.report import terminal as reports
 
-SEED_FILE = ".attention_seed"
 MARKS_FOLDER = ".attention_marks"  # the mark of each student, to say what a regrade changes
 REBUILT = {"attention": {"rebuilt": True}}  # in the metadata of a notebook that was put together from what can be read
 
@@ -250,53 +245,6 @@ class SubmittedNotebooks(NotebookExporter):
                 self.log.warning("%s is rebuilt from what was released: %s", filename, reason)
                 rebuilt = _rebuilt(Path(filename), resources["nbgrader"])
                 return self.from_notebook_node(rebuilt, resources, **options)  # type: ignore  # it carries no types
-
-
-class LastReport:
-    """A warm grader for a whole command, and the report on the submission that was graded last."""
-
-    def __init__(self, seed: int | None, device: str, limits: Limits) -> None:
-        self._seed, self._device = seed, device
-        self._grader = grader.LazyGrader(limits=limits)
-        self._reader = Limited()
-        self._last: tuple[Path, list[str], Report | str] | None = None
-        self.submission = submissions.Submission("")  # the one that was graded last
-
-    def close(self) -> None:
-        """Ends the processes of the grader and of the reader."""
-        self._grader.close()
-        self._reader.close()
-
-    def report(
-        self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None, has_others: bool
-    ) -> Report | str:
-        """The report on a submission, or why there is none; asked again, as for its next notebook, the same one.
-
-        `has_others`: beside its folder stand those of the student's other assignments, and nobody else's.
-        """
-        if self._last is None or self._last[:2] != (folder, steps):
-            self._last = (folder, steps, self._graded(course, folder, steps, marking, has_others))
-        return self._last[2]
-
-    def _graded(
-        self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None, has_others: bool
-    ) -> Report | str:
-        try:
-            read = self._reader.call(submissions.read, course / folder)
-            if marking is not None:
-                within = partial(self._reader.call, submissions.read)
-                ledger.with_own_earlier(read, (course / folder).parent, marking, within)
-            elif has_others:
-                read = self._reader.call(earlier.with_siblings, read, course / folder)
-            self.submission = read
-            handed_in = msgspec.json.encode([read.sources, read.problems, read.earlier], order="deterministic")
-            digests = [hashlib.sha256(data).hexdigest() for data in (os.fsencode(folder), handed_in)]
-            seed = kept_seed(course / SEED_FILE, *digests) if self._seed is None else self._seed
-            return without_open_scores(self._grader.grade(read, steps, device=self._device, seed=seed))
-        except OverBudget as over:
-            return _("{folder} can't be read ({reason}).").format(folder=folder, reason=over)
-        except (GraderError, submissions.NoSubmission, OSError) as error:
-            return str(error)
 
 
 def _mark(report: Report | str, step: str) -> Mark:

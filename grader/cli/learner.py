@@ -50,11 +50,13 @@ def _grade(given: Namespace) -> None:
     from grader.judge import launcher
 
     with contextlib.closing(launcher.start()) as judges:  # torch loads there while this process imports the rest
-        from grader.course import choice, submissions
+        from grader.course import choice, submissions, unread
         from grader.judge import grader as grading
 
         common.speak_in_stubs(given)
         read = submissions.read(given.submission)
+        if nothing_found := unread.without_answer(read):
+            raise BadInput(nothing_found)
         wanted = names or choice.by_default(read.sources, read.problems)
         limits = limits or common.limits(given, "grade", given.patience)
         with grading.Grader(1 if len(wanted) == 1 else None, limits, source=judges) as grader:

@@ -23,7 +23,7 @@ BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 def original(folder: Path, spoken: str = "en") -> str:
     """The stub of the step in this folder, its docstrings in the language `spoken` ("en" or "ko").
 
-    It is made from the step's reference, or is `stub.en.py`, `stub.ko.py` where the reference is not shipped. Raises
+    It is made from the step's reference, or is `stub.en.py`, `stub.ko.py` if the reference is not shipped. Raises
     FileNotFoundError when neither exists.
     """
     reference = folder / "reference.py"
@@ -110,6 +110,11 @@ def public_names(stub: str) -> list[str]:
                     if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
                 ]
     return [name for name in bound if not name.startswith("_")]
+
+
+def classes(stub: str) -> frozenset[str]:
+    """The names of the classes in a stub."""
+    return frozenset(node.name for node in parsed(stub).body if isinstance(node, ast.ClassDef))
 
 
 def arguments(stub: str) -> dict[str, list[str]]:

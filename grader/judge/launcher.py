@@ -60,9 +60,8 @@ class Forked:
         import msgspec
 
         from grader.judge.messages import Channel
-        from grader.sandbox.commands import Command
         from grader.sandbox.forked import Unforkable
-        from grader.sandbox.process import SandboxError
+        from grader.sandbox.process import Command, SandboxError
 
         ours, theirs = socket.socketpair()
         try:
@@ -86,7 +85,7 @@ class Forked:
         """Ends one judge and its workers at once; the zygote stays. Another thread may be waiting for its answer."""
         import msgspec
 
-        from grader.sandbox.commands import Command
+        from grader.sandbox.process import Command
 
         if self.instead:
             self.instead.end(judge)
@@ -130,7 +129,7 @@ class Spawned:
 
         ours, theirs = socket.socketpair()
         start = (
-            "import sys; descriptor, root = sys.argv[1:]; sys.path.insert(0, root)\n"
+            "import sys; descriptor, root = sys.argv[1:]; sys.path.append(root)\n"
             "import socket; from grader.judge import process; process.main(socket.socket(fileno=int(descriptor)), None)"
         )
         debugging = os.environ.get("KIT_DEBUG")
@@ -139,7 +138,7 @@ class Spawned:
                 ours.close()
                 raise GraderError(_("The judge could not be started: {reason}").format(reason="stopped"))
             process = subprocess.Popen(
-                [sys.executable, "-c", start, str(theirs.fileno()), str(ROOT)], pass_fds=[theirs.fileno()],
+                [sys.executable, "-P", "-c", start, str(theirs.fileno()), str(ROOT)], pass_fds=[theirs.fileno()],
                 env=os.environ | clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                 stderr=None if debugging else subprocess.DEVNULL,
             )  # fmt: skip

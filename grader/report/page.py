@@ -20,9 +20,9 @@ from markupsafe import Markup, escape
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.base.results import CheckResult, Parting, Report, StepResult
-from grader.report import pictures, svg
+from grader.report import pictures, sums, svg
 from grader.report import terminal as reports
-from grader.report.heat_map import NUMBERED, drawing, written
+from grader.report.heat_map import NUMBERED, Matrix, drawing, written
 
 TEMPLATES = Path(__file__).parent / "templates"
 Hints = Mapping[str, Sequence[str]]  # of each step, as Markdown
@@ -85,6 +85,11 @@ class HeatMap:
         return [svg.standalone(panel) for panel in (*self.panels, self.scale) if panel]
 
     @property
+    def has_sums(self) -> bool:
+        """Whether a cell can be pressed."""
+        return any("data-sum" in panel for panel in self.panels)
+
+    @property
     def wide(self) -> bool:
         """Whether the tables are too wide for paper."""
         return len(self.tables[0][1][0]) > NUMBERED
@@ -122,8 +127,8 @@ class StepView:
 def html(report: Report, *, every_picture: bool = True, of_class: bool = False, hints: Hints | None = None) -> str:
     """The whole page, in the language in use; without `every_picture`, heat maps of each step's first failing check.
 
-    `of_class`: the page is handed out. It says whose it is, and neither the seed nor a command that the student lacks.
-    `hints` of each step, as Markdown, are shown one at a time.
+    `of_class`: the page is handed out. It has the student's name, and neither the seed nor a command that students
+    lack. `hints` of each step, as Markdown, are shown one at a time.
     """
     return _filled("report.html.j2", report, every_picture, of_class, hints)
 
@@ -139,7 +144,7 @@ def view(step: StepResult) -> StepView:
 
 
 def of_pieces() -> dict[str, Any]:
-    """What a template gives to the pieces of a report that it shows."""
+    """The values that a template passes to the parts of a report that it shows."""
     return {
         "language": language.current(), "as_images": False, "number": reports.number, "coded": coded,
         "marks": {status: mark for status, (mark, _style) in reports.MARKS.items()}, "status_word": reports.status_word,
@@ -197,7 +202,7 @@ def _filled(
 
 
 def show_in_browser(page: Path) -> bool:
-    """Opens a page in a browser; False where there is none."""
+    """Opens a page in a browser; False if there is none."""
     try:
         return webbrowser.open(page.resolve().as_uri())
     except webbrowser.Error:
@@ -235,9 +240,10 @@ def coded(text: str) -> Markup:
     return Markup("").join(code.format(part) if index % 2 else part for index, part in enumerate(parts))
 
 
-def heat_map(parting: Parting, name: str, own: str = "") -> HeatMap:
+def heat_map(parting: Parting, name: str, own: str = "", operands: Sequence[Matrix] | None = None) -> HeatMap:
     """The matrices of a parting, drawn on one colour scale; `name` is unique on the page. `own` is what the second one
-    is called where the reader is not who made it."""
+    is called if the reader is not who made it. With `operands`, matrices that went in, a cell can be pressed to see
+    its sum."""
     facts, notes = _described(parting)
     titles = _("expected"), own or _("yours")
     tables = [
@@ -249,9 +255,11 @@ def heat_map(parting: Parting, name: str, own: str = "") -> HeatMap:
     panels = [
         environment().get_template("heat_map.svg.j2").render(
             drawing=drawn, panel=panel, name=f"{name}-{number}", title=title, description=" ".join(facts),
-            words={"row": _("row"), "column": _("column")},
+            words={"row": _("row"), "column": _("column")}, buttons=buttons,
         )
-        for number, (panel, title) in enumerate(zip(drawn.panels, titles, strict=True))
+        for number, (panel, title, buttons) in enumerate(
+            zip(drawn.panels, titles, _buttons(parting, drawn.cell, operands), strict=True)
+        )
     ]  # fmt: skip
     is_mask = all(
         isinstance(value, bool) for matrix in (parting.expected, parting.got) for line in matrix for value in line
@@ -260,8 +268,21 @@ def heat_map(parting: Parting, name: str, own: str = "") -> HeatMap:
     return HeatMap([Markup(panel) for panel in panels], Markup(scale), facts, tables, notes, _further(parting))
 
 
+def _buttons(parting: Parting, side: int, operands: Sequence[Matrix] | None) -> list[list[Markup]]:
+    """What is pressed in each of the two matrices: every cell whose sum is known. Each by itself: what was expected
+    says nothing about where a wrong number comes from."""
+    made: list[list[Markup]] = []
+    for place, matrix in enumerate((parting.expected, parting.got)):
+        how = sums.explain([matrix], operands)[0] if operands else None
+        made.append([
+            svg.cell_button(column * side, row * side, side, (place, row, column), how(row, column))
+            for row in range(len(matrix)) for column in range(len(matrix[0]))
+        ] if how else [])  # fmt: skip
+    return made
+
+
 def _described(parting: Parting) -> tuple[list[str], list[str]]:
-    """What a picture of a parting shows in words, and what of it no picture shows."""
+    """A description of a parting's picture, with what no picture shows."""
     count = sum(map(sum, parting.differs))
     row, column = parting.place
     facts = [

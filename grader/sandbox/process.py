@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, Literal, Protocol
 
 import msgspec
 
@@ -163,13 +163,16 @@ class Worker:
         Raises NoAnswer when it timed out or the process exited, BadMessage when the answer's sizes are absurd. The
         worker is dead after either.
         """
+        return self.exchange_all(data, 1, seconds)[0]
+
+    def exchange_all(self, data: bytes, count: int, seconds: float) -> list[tuple[bytes, bytes]]:
+        """The answers to as many frames, sent as one. Raises as `exchange` does."""
         deadline = time.monotonic() + seconds
         try:
             self.process.send(data, deadline)
-            header, payload = frame_sizes(self.process.receive(PREFIX.size, deadline))
-            answer = self.process.receive(header, deadline), self.process.receive(payload, deadline)
+            answers = [self._received(deadline) for _frame in range(count)]
             self.process.pause()
-            return answer
+            return answers
         except TimeoutError:
             self.process.ask_where()
             place = _place(self.process.faults(wait=1.0))
@@ -184,6 +187,10 @@ class Worker:
         except (EOFError, OSError):
             status = self.process.ended()
             raise NoAnswer("ended", status, _place(self.process.faults(wait=0.0))) from None
+
+    def _received(self, deadline: float) -> tuple[bytes, bytes]:
+        header, payload = frame_sizes(self.process.receive(PREFIX.size, deadline))
+        return self.process.receive(header, deadline), self.process.receive(payload, deadline)
 
     def close(self) -> None:
         """Kills the process without waiting for it."""
@@ -216,3 +223,29 @@ def _place(faults: str) -> tuple[str, int, str] | None:
         if not os.path.isabs(filename) and not filename.startswith("<"):
             return filename, int(line), function
     return None
+
+
+# --- the messages to and from the zygote: small, one per packet -------------------------------------------------------
+
+
+class Command(msgspec.Struct):
+    """A client's request: fork a judge or a worker (descriptors are passed along), make a worker dump its stack, or
+    kill it. A worker runs on `cpus`, or anywhere if the set is empty."""
+
+    kind: Literal["judge", "worker", "where", "kill"]
+    pid: int = 0
+    limits: Limits | None = None
+    cpus: set[int] = set()
+
+
+class Reply(msgspec.Struct):
+    """The zygote's reply: a process was started (or none, with the reason), or has exited with this status.
+
+    `folder` is a started worker's own, to be looked at; empty where the kernel keeps its size.
+    """
+
+    kind: Literal["ready", "started", "ended", "refused", "unforkable"]
+    pid: int = 0
+    status: int = 0
+    folder: str = ""
+    reason: Annotated[str, msgspec.Meta(max_length=1000)] = ""

@@ -19,7 +19,6 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Mapping
 from functools import partial
 from typing import BinaryIO
 
@@ -29,13 +28,14 @@ from torch import nn
 
 from grader.base.limits import Limits
 from grader.calls import builtins
-from grader.calls.call import MAX_LEFT_OUT, MAX_SOURCE, Call, LeftOut, Options, Outcome, Raised
+from grader.calls.call import MAX_LEFT_OUT, MAX_SOURCE, Call, LeftOut, Load, Options, Outcome, Raised
 from grader.calls.codec import decode_call_later, decode_load, decode_outcome, encode_call, encode_outcome
-from grader.calls.framing import NEXT_STEP, PREFIX, frame
+from grader.calls.framing import NEXT_STEP, PREFIX, batch_size, frame
 from grader.calls.leftovers import Surroundings
 from grader.calls.responder import Responder
 from grader.calls.transfer import described
 from grader.calls.values import MAX_NAME, MAX_TEXT
+from grader.sandbox.conceal import conceal, own_builtins, suspicions, wipe_freed
 from grader.sandbox.environment import NO_TERMINAL
 from grader.sandbox.importer import PACKAGE, BesideImporter, SubmissionImporter
 from grader.sandbox.top_level import Failed
@@ -50,7 +50,10 @@ def serve(requests: BinaryIO, answers: BinaryIO, faults: int) -> None:
     if hasattr(faulthandler, "register"):
         # With this signal the judge asks where a call that timed out is, and reads the stack from `faults`.
         faulthandler.register(signal.SIGUSR1, file=faults, all_threads=False, chain=False)
-    surroundings, finders = Surroundings(), list(sys.meta_path)
+    surroundings = Surroundings()
+    conceal()
+    surroundings.settle()
+    finders = list(sys.meta_path)
     while _serve_step(requests, answers):
         sys.meta_path[:] = finders
         gc.collect()  # what the step made may have finalisers, or hold a mode open
@@ -63,9 +66,13 @@ def _serve_step(requests: BinaryIO, answers: BinaryIO) -> bool:
     if first is None:
         return False
     load = decode_load(first[0])
-    del first  # it holds the text of references
+    if load.public:  # the text of a reference is freed here, and what it was compiled from
+        wipe_freed(True)
+    del first
     importer = SubmissionImporter(load.sources, load.public, load.seconds, load.packages)
-    responder, outcome = _loaded(importer, load.module, load.off_limits)
+    if load.public:
+        wipe_freed(True)
+    responder, outcome = _loaded(importer, load)
     _send(answers, _encoded(outcome))
     follows = _answer(requests, answers, responder, importer)
     importer.forget()
@@ -102,13 +109,15 @@ def _answer(
     requests: BinaryIO, answers: BinaryIO, responder: Responder, importer: SubmissionImporter | None = None
 ) -> bool:
     """Answers calls until the channel is closed, or an empty message says that another step follows."""
+    held = 0  # answers that are sent together with later ones
     with responder.watching():
         while (message := _read_frame(requests)) is not None:
             if message == NEXT_STEP:
                 return True
-            if not (importer and importer.references):  # beside them nobody may set one
-                setprofile(None)  # what follows is none of the learner's business
-                settrace(None)
+            if count := batch_size(message):
+                held = count - 1
+                continue
+            responder.quiet()  # what follows is none of the learner's business
             call, due = decode_call_later(*message)
             outcome = responder.respond(call, due=due)
             if importer:
@@ -117,24 +126,37 @@ def _answer(
             if late := responder.used_late():
                 outcome.off_limits = sorted({*outcome.off_limits, *late})
                 data = _encoded(outcome)
-            _send(answers, data)
+            if held:
+                answers.write(data)
+            else:
+                _send(answers, data)
+            held = max(0, held - 1)
     return False
 
 
-def _loaded(
-    importer: SubmissionImporter, module_name: str, off_limits: Mapping[str, tuple[str, ...]]
-) -> tuple[Responder, Outcome]:
+def _loaded(importer: SubmissionImporter, load: Load) -> tuple[Responder, Outcome]:
     sys.meta_path[:] = [importer, *sys.meta_path, BesideImporter(importer)]
     filenames = {filename for filename, _source in importer.sources.values()}
     _warn_of_lines_in(filenames)
     sys.breakpointhook = _Breakpoint()
     names: dict[str, object] = {}
-    builtins.look_for({family for families in off_limits.values() for family in families})
-    responder = Responder(names, off_limits, filenames.__contains__, partial(_left_out, importer))
+    builtins.look_for({family for families in load.off_limits.values() for family in families})
+
+    def quiet() -> None:
+        if not importer.references:  # beside them nobody may set one
+            setprofile(None)
+            settrace(None)
+
+    left_out = partial(_left_out, importer)
+    responder = Responder(names, load.off_limits, filenames.__contains__, left_out, quiet, is_quick=load.quick)
     outcome = Outcome()
     with responder.loading():
         try:
-            names.update(vars(importlib.import_module(f"{PACKAGE}.{module_name}")))
+            try:
+                imported = importlib.import_module(f"{PACKAGE}.{load.module}")
+            finally:
+                quiet()
+            names.update(vars(imported))
         except BaseException as error:  # a learner's module may raise anything
             outcome.raised = responder.describe(error)
     _report(outcome, importer, responder)
@@ -142,8 +164,8 @@ def _loaded(
 
 
 def _report(outcome: Outcome, importer: SubmissionImporter, responder: Responder) -> None:
-    """Adds what imports have asked for, and the lines that were left out, since the last answer."""
-    outcome.imported = importer.newly_asked()
+    """Adds what imports have asked for, what was tried, and the lines that were left out, since the last answer."""
+    outcome.imported, outcome.odd = importer.newly_asked(), suspicions()
     failed = importer.top_level.failed
     outcome.left_out = [_described(each) for each in failed[:MAX_LEFT_OUT] if not each.reported]
     for each in failed:
@@ -225,6 +247,7 @@ def main(root: str, folder: str, limits: str) -> None:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     preload.load_torch()
     preload.warm_up()  # some of it reads files that the sandbox hides
+    own_builtins()
     readable = kernel.readable_paths(root)
     sys.path[:] = [entry for entry in sys.path if entry != root]
     sys.argv[:] = sys.orig_argv[:] = [""]
