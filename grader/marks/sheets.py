@@ -1,4 +1,4 @@
-"""The tables that stand beside `assignments.toml`: points that a person has decided, when was handed in, and remarks.
+"""The tables that are next to `assignments.toml`: points that a person has decided, when was handed in, and remarks.
 
 They are the instructor's own, read again at every run and written by nobody else: what they say survives any regrade.
 """
@@ -26,7 +26,7 @@ MAX_SHEET = 4 << 20  # bytes
 
 @dataclass(frozen=True)
 class Override:
-    """Points that a person has decided for one step of one student, and the line in which they stand."""
+    """Points that a person has decided for one step of one student, and the line in which they are."""
 
     student: str
     step: str
@@ -37,7 +37,7 @@ class Override:
 
 
 def overrides(term: Term, assignment: Assignment) -> dict[tuple[str, str], Override]:
-    """What `overrides.csv` says of an assignment, by student and step; of two lines the later one counts.
+    """The decisions in `overrides.csv` for an assignment, by student and step; of two lines the later one counts.
 
     The column `assignment` may be missing: then a line is about every assignment that has the step. Raises BadTerm.
     """
@@ -113,7 +113,7 @@ def _remark_rows(term: Term, assignment: Assignment) -> Iterator[tuple[Path, int
 
 
 def times(term: Term, assignment: Assignment) -> dict[str, datetime]:
-    """When each student handed in, as `handed_in.csv` says; a later line counts. Raises BadTerm."""
+    """The time of each student's hand-in, as `handed_in.csv` says; a later line counts. Raises BadTerm."""
     file, handed_in = term.file.parent / HANDED_IN, {}
     for line, row in _rows(file, TIME_COLUMNS, optional=("assignment",)):
         if not _is_about(file, line, row, term, assignment):
@@ -151,7 +151,7 @@ def _is_about(file: Path, line: int, row: Mapping[str, str], term: Term, assignm
 
 
 def _rows(file: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Each row that holds anything, with the number of its line; nothing where there is no such file."""
+    """Each row that holds anything, with the number of its line; nothing if there is no such file."""
     try:
         text = text_of(file, MAX_SHEET)
     except FileNotFoundError:
