@@ -13,6 +13,8 @@ from grader.base import files, language
 from grader.base.language import gettext as _
 from grader.base.results import CheckResult, Graded, Report, Status, StepResult
 from grader.feedback.standings import Standing
+from grader.marks.second_look import asked
+from grader.marks.sheets import REMARK_COLUMNS
 from grader.report.terminal import number, plain, quoted, unread
 
 # A spreadsheet takes a cell that starts so for a formula; some take the wide forms of East Asian keyboards too.
@@ -122,6 +124,16 @@ def files_csv(
     rows += [[student, file, reason] for student, own in files.items() for file, reason in own.items()]
     rows += [["", file, _("not graded: it is in no student's folder")] for file in nobodys]
     rows += [["", file, reason] for file, reason in given.items()]
+    return _csv(rows)
+
+
+def requests_csv(standings: Sequence[Standing], assignment: str) -> str:
+    """The requests for a second look that wait, as rows of `remarks.csv` in which the answer is missing."""
+    rows = [list(REMARK_COLUMNS)]
+    for standing in standings:
+        for request in (request for text in standing.requests for request in asked(text)):
+            cells = {"student": standing.student, "step": request.step, "request": request.text}
+            rows.append([(cells | {"assignment": assignment}).get(column, "") for column in REMARK_COLUMNS])
     return _csv(rows)
 
 
