@@ -84,7 +84,7 @@ def _steps(found: TrackProgress) -> Table:
 
 def _state(step: StepProgress) -> str:
     if step.passes:
-        return f"✓ {_('passes')}"
+        return "✓ " + _("passes")
     if step.is_broken:
-        return f"· {_('not valid Python yet')}"
-    return f"· {_('begun')}" if step.is_written else ""
+        return "· " + _("not valid Python yet")
+    return "· " + _("begun") if step.is_written else ""
