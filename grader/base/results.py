@@ -23,11 +23,12 @@ OBEYED = re.compile(
 
 
 class Parting(msgspec.Struct, kw_only=True):
-    """Where an answer differs from the expected one: two matrices of one shape, row by row, NaN and infinities as null.
+    """The place where an answer differs from the expected one: two matrices of one shape, row by row, NaN and
+    infinities as null.
 
     `differs` marks the entries outside the check's tolerance; `slice` is the index of the matrices in a larger answer,
-    `place` the row and column of the first difference. `drawn_as`: what the numbers are, where the check says so:
-    pairs of columns that are `arrows`, or columns that are `curves`.
+    `place` the row and column of the first difference. `drawn_as`: what the numbers are, if the check says so: pairs of
+    columns that are `arrows`, or columns that are `curves`.
     """
 
     expected: list[list[float | bool | None]]
@@ -65,9 +66,17 @@ class CheckResult(msgspec.Struct, kw_only=True):
     waits_for: str = ""
 
 
+class LineRemark(msgspec.Struct, kw_only=True):
+    """What a person says of one line of a student's code, with the line as it was handed in."""
+
+    line: int
+    code: str
+    text: str
+
+
 class StepResult(msgspec.Struct, kw_only=True):
     """One step; `output` is what the learner's code printed, truncated; `blocked_by` names an earlier step, and `note`
-    says what the points stand for then, or that a reference took the place of a step that was not handed in.
+    says what the points mean then, or that a reference took the place of a step that was not handed in.
     `references`: the earlier steps whose reference was in place. `odd`: its process ended by itself, sent what is no
     answer, or met what the sandbox forbids.
 
@@ -90,10 +99,11 @@ class StepResult(msgspec.Struct, kw_only=True):
     note: str = ""
     references: list[str] = []
     odd: bool = False
+    remarks: list[LineRemark] = []
 
     @property
     def without_score(self) -> bool:
-        """Whether its points don't count because a package is missing here: nobody's fault."""
+        """Whether its points don't count because a package is missing here, which is no fault of the student's."""
         return self.score is None and self.status == "skipped"
 
     @property
@@ -103,7 +113,8 @@ class StepResult(msgspec.Struct, kw_only=True):
 
     @property
     def unusable(self) -> str:
-        """Why the submitted file can't be read, and has no score: damaged, two answers, …; empty where it can."""
+        """The reason why the submitted file can't be read, and has no score: damaged, two answers, …; empty if it
+        can."""
         return self.message if self.status == "fail" else ""
 
     @property
@@ -137,7 +148,8 @@ class TrackResult(msgspec.Struct, kw_only=True):
 
 class Report(msgspec.Struct, kw_only=True):
     """One submission's report, the contract of `--json`; `score` and `max_score` are totals over what was graded. In a
-    class `score` is None while the mark is open; `open` says why, if it isn't for a step.
+    class `score` is None while the mark is open; `open` says why, if it isn't for a step. `ask` is the address to
+    which a student writes for a second look.
 
     `unread` names the files that were handed in and not read, each with the reason; `notes` are sentences about the
     mark: late, changed by hand.
@@ -156,14 +168,15 @@ class Report(msgspec.Struct, kw_only=True):
     unread: dict[str, str] = {}
     notes: list[str] = []
     open: str = ""
+    ask: str = ""
 
 
 class StepMark(msgspec.Struct, kw_only=True):
-    """What one step counts in an assignment: `graded` is what the grader gives of its `worth` (None where it could
-    not), `points` what counts; they differ where a person has decided, for a `reason`. `extra`: on top of the total.
+    """A step's points in an assignment: `graded` is the grader's share of its `worth` (None if it gave none), `points`
+    what counts; they differ if a person has decided, for a `reason`. `extra`: on top of the total.
 
-    Of electives only the best count, the others are `dropped`. `remark` is what a person says of it, `work` a
-    digest of what was graded.
+    Of electives only the best count, the others are `dropped`. `remark` is what a person says of it, `work` a digest of
+    what was graded.
     """
 
     step: str
@@ -176,16 +189,17 @@ class StepMark(msgspec.Struct, kw_only=True):
     elective: bool = False
     dropped: bool = False
     remark: str = ""
+    lines: list[LineRemark] = []
 
 
 class AssignmentMark(msgspec.Struct, kw_only=True):
-    """A student's mark in an assignment: `earned` of `out_of`, less the share `late` of it; None where it is open.
+    """A student's mark in an assignment: `earned` of `out_of`, less the share `late` of it; None if it is open.
 
-    `handed_in` and `until` are moments in ISO 8601, empty where they are not known; `extended` says why `until` is not
+    `handed_in` and `until` are moments in ISO 8601, empty if they are not known; `extended` says why `until` is not
     the assignment's. `kit` and `seed`: what graded. `unsure`: a system says that it is late, and not how much;
     `unclear` is a time of hand-in that can't be read, and on which the mark depends. `remarks` are a person's, about
     all of it, `requests` those of the student for a second look that nobody has answered. `said_by`: whose word
-    `handed_in` is. Of the `late_days`, each of which counts once it has begun, `free_days` came out of the budget of
+    `handed_in` is. Of the `late_days`, each of which counts once it has started, `free_days` came out of the budget of
     the term, which has `days_left`.
     """
 
@@ -208,6 +222,13 @@ class AssignmentMark(msgspec.Struct, kw_only=True):
     kit: str = ""
     seed: int = 0
     steps: list[StepMark] = []
+
+
+class Tried(msgspec.Struct):
+    """One of several attempts: its points, None where it is open, and when it was handed in."""
+
+    points: float | None
+    handed_in: str = ""
 
 
 class MarkChange(msgspec.Struct):
@@ -241,14 +262,15 @@ class Graded(msgspec.Struct, kw_only=True):
     changes: list[MarkChange] = []
     login: str = ""
     attempt: int = 0  # which of several counts, from 0
-    unread: tuple[tuple[str, str], ...] = ()  # where there is no report that would say so
-    from_kit: tuple[str, ...] = ()  # steps of which much stands word for word in the kit's own files
+    unread: tuple[tuple[str, str], ...] = ()  # if there is no report that would say so
+    from_kit: tuple[str, ...] = ()  # steps of which much is word for word in the kit's own files
     digest: str = ""
     moodle_id: str = ""
     back: str = ""  # how a platform's own names begin, by which it finds the student of a page
     section: str = ""
     absence: str = ""  # nothing was handed in, and only the roster names them: what follows from it
     stranger: bool = False  # they handed in, and are not on the roster
+    tries: list[Tried] = []  # every attempt that was graded, the oldest first
     files: dict[str, str] = {}  # what became of each file
     grader_failed: bool = False  # as a whole, without a report, or in a step: it may be otherwise next time
 
@@ -289,7 +311,7 @@ def total(steps: Iterable[StepResult]) -> tuple[float, float]:
 
 def leading(checks: Iterable[CheckResult]) -> CheckResult | None:
     """The failing check to tell of first: the first that says something. What is skipped comes later, and what is not
-    written yet last, since that is known; None where every check passes."""
+    written yet last, since that is known; None if every check passes."""
     failing = [check for check in checks if check.status != "pass"]
     return min(failing, key=precedence, default=None)
 

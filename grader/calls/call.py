@@ -95,7 +95,7 @@ class Outcome(msgspec.Struct, array_like=True):
     `meta`, the torch functions that only one of the two calls used, on `meta` and on the CPU. `overwritten`: the call
     changed the result of an earlier one. `imported`: the steps of the course that imports asked for since the last
     answer, here or not. `left_out`: the lines at the top level that raised since then. `narrowed`: a float32 or a half
-    was computed in a call with a float64.
+    was computed in a call with a float64. `odd`: what was tried that no answer needs.
     """
 
     value: Value = None
@@ -110,6 +110,7 @@ class Outcome(msgspec.Struct, array_like=True):
     elsewhere: Names = []
     overwritten: bool = False
     narrowed: bool = False
+    odd: Names = []
     left_out: Annotated[list[LeftOut], msgspec.Meta(max_length=MAX_LEFT_OUT)] = []
     is_last: bool = False  # the accelerator is of no use to this process any more
 

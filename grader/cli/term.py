@@ -38,7 +38,8 @@ def _term(given: Namespace) -> None:
         raise BadInput(sentence.format(file="assignments.toml"))
     common.require_solutions()
     from grader.classes import results
-    from grader.feedback import table
+    from grader.classes.roster import file_name
+    from grader.feedback import history, table
     from grader.marks import assignments
     from grader.marks import marking as marks
     from grader.report import console
@@ -54,15 +55,21 @@ def _term(given: Namespace) -> None:
     by_assignment = results.marks_of(given.results, whole_term, register)
     if by_assignment:
         file = given.results / "term.csv"
+        (given.results / history.FOLDER).mkdir(parents=True, exist_ok=True)
         rows = table.term_rows(whole_term, by_assignment, register)
         common.write(
             file,
             table.term_csv(rows, list(by_assignment)).encode("utf-8-sig"),
             f"term --results {paths.typed(CLASS)}",
         )
+        each = results.of_each(given.results, whole_term, register)
+        for row in rows:
+            page = given.results / history.FOLDER / f"{file_name(row.student)}.html"
+            common.write(page, history.html(whole_term, row, each.get(row.student, {})), "term --results OTHER")
         for line in table.said(rows):
             print(line)
-        print(_("The marks of the term are in {file}.", file=file))
+        sentence = _("The marks of the term are in {file}, and a page of each student over the term in {folder}.")
+        print(sentence.format(file=file, folder=given.results / history.FOLDER))
 
 
 def _project_line(parser: Parser) -> None:

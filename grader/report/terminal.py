@@ -17,6 +17,7 @@ from grader.base.language import gettext as _
 from grader.base.results import (
     OBEYED,
     CheckResult,
+    LineRemark,
     Parting,
     Report,
     Status,
@@ -35,7 +36,7 @@ LABEL = re.compile(r"^(\S+)( {2,})(?=\S)")
 OUTPUT_LINES = 10
 TABLE_COLUMNS = 4  # of a matrix whose numbers are shown next to the expected ones, within 80 columns
 TABLE_ROWS = 8
-TEXT_WIDTH = 100  # columns, where the report is text without a terminal
+TEXT_WIDTH = 100  # columns, if the report is text without a terminal
 SHADES = ("color(17)", "color(18)", "color(19)", "color(20)", "color(21)")  # from the smallest value to the largest
 # Symbols are shown next to words, never instead of them.
 MARKS: dict[Status, tuple[str, str]] = {
@@ -86,7 +87,7 @@ def unread(report: Report) -> list[str]:
 
 
 def why_open(report: Report) -> str:
-    """Why there is no mark yet; empty where there is one."""
+    """The reason why there is no mark yet; empty if there is one."""
     failed = failed_steps(report)
     reasons = [_("The grader itself failed in {steps}.", steps=", ".join(failed))] if failed else []
     reasons += dict.fromkeys(plain(step.unusable) for step in report.steps if is_open(step) and step.unusable)
@@ -118,7 +119,8 @@ def escaped(letter: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """What a learner's code printed or raised: `plain`, and no line of it begins as one of the grader's own does."""
+    """The output of a learner's code, or its error, as `plain` text in which no line looks like one of the grader's
+    own."""
     return OURS.sub(r"\1| ", plain(text))
 
 
@@ -192,6 +194,15 @@ def several_tracks(report: Report) -> list[TrackResult]:
     return report.tracks if len(report.tracks) > 1 else []
 
 
+def apart(report: Report) -> str:
+    """Why the points of the steps do not add up to the total; empty where they do, and while the mark is open."""
+    steps = sum(step.score for step in report.steps if step.score is not None)
+    if report.score is None or why_open(report) or abs(steps - report.score) < 0.005:
+        return ""
+    sentence = _("The steps add up to {steps}, and {score} count: “About this mark” says why.")
+    return sentence.format(steps=number(steps), score=number(report.score))
+
+
 def share(report: Report) -> float:
     """The part of the points that were earned, for a bar; 0 while the mark is open."""
     return (report.score or 0.0) / report.max_score if report.max_score and not why_open(report) else 0.0
@@ -234,6 +245,8 @@ def detail(step: StepResult) -> RenderableType:
         shown.append(Padding(Text(plain(step.message)), (0, 0, 0, 2)))
     if step.note:
         shown.append(Padding(Text(plain(step.note)), (0, 0, 0, 2)))
+    for remark in step.remarks:
+        shown.append(Padding(Text(plain(line_said(remark))), (0, 0, 0, 2)))
     if step.output:
         lines = quoted(step.output).rstrip().splitlines()
         printed = "\n".join([*lines[:OUTPUT_LINES], *(["…"] if len(lines) > OUTPUT_LINES else [])])
@@ -241,9 +254,14 @@ def detail(step: StepResult) -> RenderableType:
     return Group(*shown)
 
 
+def line_said(remark: LineRemark) -> str:
+    """A remark on one line of code, with the line."""
+    return _("line {line}: `{code}`: {text}", line=remark.line, code=remark.code.strip(), text=remark.text)
+
+
 def failing_checks(step: StepResult) -> list[CheckResult]:
     """The checks of a step that do not pass, the one to tell of first. Where nothing of the file could be run, one
-    stands for all of them."""
+    means all of them."""
     if not step.stuck:
         return sorted((check for check in step.checks if check.status != "pass"), key=precedence)
     most = sum(check.max_points for check in step.checks)
@@ -253,7 +271,8 @@ def failing_checks(step: StepResult) -> list[CheckResult]:
 
 
 def parts(step: StepResult) -> str:
-    """How far a step is that is written in part: "attention ✓ 7 of 9 · SelfAttention: not written yet"; else nothing.
+    """The progress of a step that is written in part: "attention ✓ 7 of 9 · SelfAttention: not written yet"; else
+    empty.
 
     The points of a name are those of the checks that are about it.
     """
@@ -370,7 +389,7 @@ def closing(report: Report, command: str = GRADE, *, of_class: bool = False) -> 
 
 
 def number(value: float | None) -> str:
-    """Points as text: without trailing zeros, a dash where there are none."""
+    """Points as text: without trailing zeros, a dash if there are none."""
     if value is None:
         return "–"
     return f"{value:.2f}".rstrip("0").rstrip(".")
