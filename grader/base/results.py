@@ -347,4 +347,4 @@ def schema() -> str:
 
 def _escaped(letter: str) -> str:
     units = letter.encode("utf-16-be").hex()
-    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
+    return "".join(f"\\u{units[index : index + 4]}" for index in range(0, len(units), 4))

@@ -85,10 +85,10 @@ def _frame(picture: Picture, number: int, *, with_sums: bool = True) -> list[lis
     matrices = [still.panels if isinstance(still, Matrices) else [] for still in stills]
     explained = sums.explain([matrix for panels in matrices for _title, matrix in panels]) if with_sums else []
     made, first = [], 0
-    for place, still in enumerate(stills):
-        among = [frame[place] for frame in picture.frames if place < len(frame)] if isinstance(picture, Slider) else []
+    for index, still in enumerate(stills):
+        among = [frame[index] for frame in picture.frames if index < len(frame)] if isinstance(picture, Slider) else []
         made.append(_still(still, [other for other in among if isinstance(other, Matrices)], explained, first))
-        first += len(matrices[place])
+        first += len(matrices[index])
     return made
 
 
