@@ -12,7 +12,7 @@ from grader.calls import devices as known_devices
 from grader.checks.backends import LocalBackend
 from grader.checks.trial import run_check
 from grader.judge.fork_memory import HeapTrimmer
-from grader.judge.messages import Channel, Finished, GradeRequest, Ready, StepGraded, Unmet
+from grader.judge.messages import Channel, Finished, GradeRequest, StepGraded, Unmet
 from grader.judge.shared_worker import SharedWorker
 from grader.judge.step_run import Answers, StepRun, limits_on, without_running
 from grader.oracle.cache import Remembered
@@ -36,7 +36,6 @@ class Session:
 
     def serve(self) -> None:
         """Answers one request after another."""
-        self.channel.send(Ready())
         for request in self.channel:
             self._shared.belongs_to(request.run)
             if request.is_over:
