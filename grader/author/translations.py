@@ -48,17 +48,21 @@ def engine_messages() -> Iterator[str]:
 
 
 def step_messages(folder: Path) -> list[str]:
-    """The sentences of a step: its stub's docstrings, the titles and sentences of its checks, and what its other right
-    ways trade."""
+    """The sentences of a step: its stub's docstrings, the titles and sentences of its checks, what its other right ways
+    trade, and the comments that `make solution` shows."""
     messages: list[str] = []
     for path in sorted(folder.glob("*.py")):
         docstrings = list(_docstrings(path))
         if path.name == "reference.py":
             messages += [docstrings[0].splitlines()[0], *docstrings]
+            reference = path.read_text(encoding="utf-8")
+            messages += [text for _line, _count, text in solutions.comments(solutions.shown(reference))]
         elif path.name.startswith("test_"):
             messages += [text.splitlines()[0] for text in list(_docstrings(path, "test_"))[1:]]
         elif path.name == "variants.py":
-            messages += [way.trades for way in solutions.ways(path.read_text(encoding="utf-8"))]
+            ways = solutions.ways(path.read_text(encoding="utf-8"))
+            messages += [way.trades for way in ways]
+            messages += [text for way in ways for _line, _count, text in solutions.comments(way.code)]
         messages += _marked(path)
     return list(dict.fromkeys(messages))
 

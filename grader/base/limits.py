@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import msgspec
+
+# What learners' code may import: no other package, whether it is installed where the code is graded or not. A step adds
+# what it requires.
+IMPORTABLE = frozenset({*sys.stdlib_module_names, "torch", "numpy", "typing_extensions"})
 
 
 class Limits(msgspec.Struct, frozen=True):

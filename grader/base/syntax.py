@@ -92,6 +92,8 @@ def invalid(source: str, shown: str) -> str:
             # Under its own name Python would look the line up in a file of that name, wherever this runs.
             compile(source, "<submission>", "exec", dont_inherit=True)
     except SyntaxError as error:
+        if _only_leaves_out(source, error.lineno or 0):
+            return ""
         reason = f"{type(error).__name__}: {error.msg}"
         sentence = _("{file}, line {line}: not valid Python yet ({reason}).").format(
             file=shown, line=error.lineno or 1, reason=reason
@@ -100,6 +102,17 @@ def invalid(source: str, shown: str) -> str:
     except (ValueError, RecursionError, MemoryError) as error:
         return _("{file}: not valid Python yet ({reason}).").format(file=shown, reason=error or type(error).__name__)
     return ""
+
+
+def _only_leaves_out(source: str, line: int) -> bool:
+    """Whether a line that Python refuses is a statement of its own at the top level, as `await` in a notebook: it is
+    left out, and the rest is graded."""
+    try:
+        body = parsed(source).body
+    except UNPARSABLE:
+        return False
+    spanning = [each for each in body if each.lineno <= line <= (each.end_lineno or 0)]
+    return any(not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) for each in spanning)
 
 
 def _caret(source: str, error: SyntaxError) -> list[str]:

@@ -11,6 +11,7 @@ from grader.calls.values import Gradient, Name, Size, Text, Value
 MAX_SHAPES = 12  # reported with an error
 MAX_SOURCE = 400  # characters of the line of an error
 MAX_NAMES = 500
+MAX_LEFT_OUT = 20  # lines reported in one answer
 
 # What a call costs: the largest storage made (elements), the peak of what Python and NumPy allocate (bytes), the
 # operations of matrix products (by dtype), what is kept for a backward pass (elements), launches of Triton's kernels.
@@ -60,8 +61,19 @@ class Call(msgspec.Struct, array_like=True):
         return self.handle is None or self.name == "__call__" or bool(self.own)
 
 
+class LeftOut(msgspec.Struct, array_like=True):
+    """A line at the top level that raised, and was left out."""
+
+    type: Name
+    message: Text
+    file: Name
+    line: Annotated[int, msgspec.Meta(ge=0, le=10_000_000)]
+    source: Annotated[str, msgspec.Meta(max_length=MAX_SOURCE)]
+
+
 class Raised(msgspec.Struct, array_like=True):
-    """The called code raised: type, message, and where in the learner's own file."""
+    """The called code raised: type, message, and where in the learner's own file. `left_out`: the line at the top level
+    that failed before, and would have made the name that is missing."""
 
     type: Name
     message: Text
@@ -70,6 +82,7 @@ class Raised(msgspec.Struct, array_like=True):
     function: Name = ""
     source: Annotated[str, msgspec.Meta(max_length=MAX_SOURCE)] = ""
     shapes: Annotated[list[Name], msgspec.Meta(max_length=MAX_SHAPES)] = []
+    left_out: LeftOut | None = None
 
 
 class Outcome(msgspec.Struct, array_like=True):
@@ -79,7 +92,8 @@ class Outcome(msgspec.Struct, array_like=True):
     `measured`: what was asked for in `measures`, but for what the called code prevented. `elsewhere`: of a call on
     `meta`, the torch functions that only one of the two calls used, on `meta` and on the CPU. `overwritten`: the call
     changed the result of an earlier one. `imported`: the steps of the course that imports asked for since the last
-    answer, here or not. `narrowed`: a float32 or a half was computed in a call with a float64.
+    answer, here or not. `left_out`: the lines at the top level that raised since then. `narrowed`: a float32 or a half
+    was computed in a call with a float64.
     """
 
     value: Value = None
@@ -94,6 +108,7 @@ class Outcome(msgspec.Struct, array_like=True):
     elsewhere: Names = []
     overwritten: bool = False
     narrowed: bool = False
+    left_out: Annotated[list[LeftOut], msgspec.Meta(max_length=MAX_LEFT_OUT)] = []
     is_last: bool = False  # the accelerator is of no use to this process any more
 
 
@@ -101,10 +116,13 @@ class Load(msgspec.Struct, array_like=True):
     """The first message to a worker: the learner's files, and which of them to import.
 
     `sources` maps a module name to (displayed file name, text). `off_limits` maps a public name to banned families.
-    `public`: of a module that is a reference, the names that others see.
+    `public`: of a module that is a reference, the names that others see. `seconds`: what the top level of all files
+    may take. `packages`: what the step requires besides what any may import.
     """
 
     module: str
     sources: dict[str, tuple[str, str]]
     off_limits: dict[str, tuple[str, ...]]
     public: dict[str, list[str]] = {}
+    seconds: float = 5.0
+    packages: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from grader.calls.call import MAX_NAMES, MAX_SHAPES, MAX_SOURCE, Call, Load, Outcome, Raised
+from grader.calls.call import MAX_LEFT_OUT, MAX_NAMES, MAX_SHAPES, MAX_SOURCE, Call, Load, Outcome, Raised
 from grader.calls.framing import BadMessage, frame
 from grader.calls.values import (
     DTYPE_NAMES,
@@ -131,6 +131,7 @@ def packed_outcome(outcome: Outcome, tensors: dict[str, Tensor]) -> Outcome:
         outcome,
         value=packed(outcome.value, tensors),
         raised=outcome.raised and _cut(outcome.raised),
+        left_out=outcome.left_out[:MAX_LEFT_OUT],
         gradients={name: packed(gradient, tensors) for name, gradient in outcome.gradients.items()},
         functions=outcome.functions[:MAX_NAMES],
         off_limits=outcome.off_limits[:MAX_NAMES],
@@ -153,6 +154,7 @@ def _cut(raised: Raised) -> Raised:
         raised.function[:MAX_NAME],
         raised.source[:MAX_SOURCE],
         [shape[:MAX_NAME] for shape in raised.shapes[:MAX_SHAPES]],
+        raised.left_out,
     )
 
 

@@ -166,7 +166,7 @@ class FunctionNames(TorchFunctionMode):
         if _is_torchs_own(func):
             noted = "" if name in IGNORED else str(name.partition(".")[0])
         else:
-            noted = "" if isinstance(func, WRITTEN_IN_C) else FOREIGN
+            noted = "" if isinstance(func, WRITTEN_IN_C) or func is torch.device else FOREIGN
         if isinstance(func, PLAIN):  # a learner's object may claim to equal any of them
             self._known[func] = noted
         return noted

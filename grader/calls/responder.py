@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from grader.calls import devices, modules
 from grader.calls.builtins import IN_ANY_FORM, TAKEN_APART, BuiltIns, banned
-from grader.calls.call import Call, Outcome, Raised
+from grader.calls.call import Call, LeftOut, Outcome, Raised
 from grader.calls.modes import Circumstances, ResultBefore
 from grader.calls.on_meta import Recorded, Twins, Work, put_back, reaches_meta, state_of
 from grader.calls.private_torch import run_backward
@@ -34,7 +34,8 @@ class Responder:
 
     `names` are the public names of the module. `off_limits` maps a public name to the families banned in it; without
     any, nothing is watched unless a call requests it. Where it is None, as for a reference, the code is trusted, and
-    calls on `meta` are not repeated on the CPU. `is_own` tells whether a file name is the author's.
+    calls on `meta` are not repeated on the CPU. `is_own` tells whether a file name is the author's, `left_out` which
+    line at the top level failed that would have bound a name.
     """
 
     def __init__(
@@ -42,11 +43,12 @@ class Responder:
         names: Mapping[str, Any],
         off_limits: Mapping[str, tuple[str, ...]] | None = None,
         is_own: Callable[[str], bool] = lambda filename: True,
+        left_out: Callable[[str], LeftOut | None] = lambda name: None,
     ) -> None:
         self.names = names
         self.off_limits = off_limits or {}
         self.is_trusted = off_limits is None
-        self.is_own = is_own
+        self.is_own, self.left_out = is_own, left_out
         self.handles: dict[int, Any] = {}
         self.made_by: dict[int, str] = {}
         self._twins = Twins()
@@ -137,11 +139,11 @@ class Responder:
             is_watched = call.options.device == devices.META and not self.is_trusted
             if self._reads or not (Reads.missed or (outcome.raised and not is_watched)):
                 return outcome
+            put_back(state)
             if (recorded := self._recorded(call)) is None:
                 return outcome
             self._reads = True
             torch.set_rng_state(random_state)
-            put_back(state)
         with Reads.into(recorded[0]):
             return self._made(call, recorded[1])
 
@@ -214,7 +216,7 @@ class Responder:
     def _target(self, call: Call) -> Callable[..., Any]:
         if call.handle is None:
             if call.name not in self.names:
-                raise NotThere("undefined")
+                raise NotThere("undefined", call.name)
             target = self.names[call.name]
             if not callable(target):
                 raise NotThere("not callable")
@@ -286,7 +288,10 @@ class Responder:
 
     def describe(self, error: BaseException) -> Raised:
         """Describes an error of the called code, and where in its author's own file it arose."""
-        return described(error, self.is_own, self.names.get("__file__"))
+        raised = described(error, self.is_own, self.names.get("__file__"))
+        if isinstance(error, NameError | NotThere) and type(error.name) is str:
+            raised.left_out = self.left_out(error.name)
+        return raised
 
 
 def cotangents(outputs: list[Tensor]) -> Iterator[Tensor]:

@@ -41,7 +41,11 @@ HIDDEN_LOCALS = ("self", "__class__")
 
 class NotThere(Exception):
     """The called name does not exist or can't be called: "undefined", "not callable", "no module", "no part …" or "no
-    such method"."""
+    such method". `name`: that of what is undefined."""
+
+    def __init__(self, what: str, name: str = "") -> None:
+        super().__init__(what)
+        self.name = name
 
 
 # --- what goes in ---

@@ -13,7 +13,7 @@ from torch import Tensor
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
 from grader.base.paths import step_folders
-from grader.calls.call import Raised
+from grader.calls.call import LeftOut, Raised
 from grader.calls.responder import BACKWARD
 
 NOT_PERMITTED = ("Operation not permitted", "can't start new thread")  # what Python says when seccomp refuses a call
@@ -31,6 +31,7 @@ NO_PART = "no part "  # the responder's words, before the path
 MOST_NAMES = 5  # of functions in a message
 MAX_SEARCHED = 2000  # characters of a message, which the learner's code controls
 MAX_COMPARED = 200  # names that a missing parameter is compared with: each comparison takes time
+TOOK_LONG = "TookLong"  # the worker's error, where a line at the top level takes too long
 NO_CUDA = re.compile(r"not compiled with CUDA|no NVIDIA driver|No CUDA GPUs|CUDA is not available|CUDA driver")
 NO_INPUT = "EOF when reading a line"
 WRITTEN_OVER = "modified by an inplace operation"  # torch, of a tensor that a backward pass still needs
@@ -58,12 +59,13 @@ def _described(raised: Raised, shown: str, device: str) -> CheckFailed:
     if raised.type == "NotThere":
         sentence = _("The file must define `{name}`, but does not.")
         if IN_CELL.search(raised.file):
-            sentence = _("The answer cell must define `{name}`, but does not. No other cell is graded.")
+            sentence = _("The answer cell must define `{name}`, but does not, nor does another cell.")
         if raised.message == "not callable":
             sentence = _("{name} exists, but is not a function or a class.")
         if raised.message.startswith(NO_PART):
             sentence = _("The module has no part `{part}` that is a module, and the step asks for one.")
-        return CheckFailed(sentence.format(name=name, part=raised.message.removeprefix(NO_PART)), called=shown)
+        lines = [sentence.format(name=name, part=raised.message.removeprefix(NO_PART)), *_why_missing(raised, device)]
+        return CheckFailed("\n".join(lines), called=shown)
     error = f"{raised.type}: {raised.message}" if raised.message else raised.type
     if raised.function == BACKWARD and not raised.line:  # autograd stopped: no line of the learner's ran
         lines = [_("The backward pass through what {name} gave raised {error}", name=name, error=error)]
@@ -79,7 +81,30 @@ def _described(raised: Raised, shown: str, device: str) -> CheckFailed:
         )
     if raised.shapes:
         lines.append(_("shapes there: {shapes}", shapes=", ".join(raised.shapes)))
-    return CheckFailed("\n".join([*lines, *_causes(raised, device)]), called=shown, by_code=True)
+    lines += _why_missing(raised, device) or _causes(raised, device)
+    return CheckFailed("\n".join(lines), called=shown, by_code=True)
+
+
+def _why_missing(raised: Raised, device: str) -> list[str]:
+    """Why a name is missing: the line at the top level that would have bound it, and that failed."""
+    if raised.left_out is None:
+        return []
+    line = raised.left_out
+    return [left_out(line), *_causes(Raised(line.type, line.message, line.file, line.line, "", line.source), device)]
+
+
+def left_out(line: LeftOut) -> str:
+    """A sentence about a line at the top level that was left out."""
+    if line.type == TOOK_LONG:
+        sentence = _(
+            "Line {line} of {file}, `{source}`, took longer than {error}: it was left out, the rest was graded."
+        )
+        return sentence.format(line=line.line, file=line.file, source=line.source, error=line.message)
+    error = f"{line.type}: {line.message}" if line.message else line.type
+    if not line.line:
+        return _("{file}: {error} was raised, and the rest was not run.", file=line.file, error=error)
+    sentence = _("Line {line} of {file}, `{source}`, raised {error}: it was left out, the rest was graded.")
+    return sentence.format(line=line.line, file=line.file, source=line.source, error=error)
 
 
 def other_work(functions: list[str], called: str) -> CheckFailed:
@@ -141,16 +166,13 @@ def _causes_in_the_file(raised: Raised, message: str) -> Iterator[str]:
         if own := OF_THE_NOTEBOOK.match(message):
             yield _("`{name}` only exists in a notebook: move what needs it to another cell.", name=own[1])
         else:
-            yield _(
-                "Does another cell of the notebook define or import it? Only answer cells are graded: put it into this "
-                "one."
-            )
+            yield _("No other cell of the notebook defines or imports it, or several do: put it into this one.")
     if raised.type == "ModuleNotFoundError":
         of_the_course = OF_THE_COURSE.match(message)
         if of_the_course is None:
             yield _(
-                "This module is not available where the code runs. No step needs more than torch and the "
-                "standard library."
+                "This module is not available where code is graded: what it may import is the standard library, torch "
+                "and NumPy."
             )
         elif of_the_course[1] in {folder.name for folder in step_folders()}:
             sentence = _("This step builds on {step}, which was not handed in: put it beside this one.")

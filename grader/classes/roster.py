@@ -19,9 +19,10 @@ from grader.base.files import walk
 from grader.base.language import gettext as _
 from grader.base.limited import Limited, OverBudget
 from grader.base.names import Roll
-from grader.base.paths import step_folders, typed
-from grader.course import earlier, lab_log
-from grader.course.submissions import ARCHIVE, Submission, cut, note_left, read, readable
+from grader.base.paths import typed
+from grader.course import earlier, lab_log, unread
+from grader.course.submissions import Submission, read, readable
+from grader.course.unread import ARCHIVE, cut, note_left
 
 STEP_FILE = re.compile(r"(?:(?!step\d{2}_\w).)*+step\d{2}_\w.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too
 KNOWN = ("exercises", "submission")  # where a learner's files stand inside what was handed in
@@ -29,7 +30,6 @@ OF_A_KIT = (
     "grader", "steps", "classroom50", "dist", ".venv", ".vscode", "Makefile", "README.md", "README.ko.md", "LICENSE",
     "conftest.py", "pytest.ini", "requirements",
 )  # fmt: skip
-MAX_NAMED = 3  # of the files of a folder that holds no answer
 DEEPEST = 3  # folders inside a student's own
 NOT_IN_NAMES = re.compile(r'[<>:"/\\|?*%~\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]')
 RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # on Windows, with any ending
@@ -249,7 +249,7 @@ def _from_folder(
         problem = _("{folder} can't be read ({reason}).").format(folder=name, reason=reason)
     for text in person.texts:
         handed_in.leave(f"{readable(text)}/", _("it is a text that was typed into Moodle"))
-    problem = problem or _without_answer(handed_in)
+    problem = problem or unread.without_answer(handed_in)
     return Student(name, file_name(person.name), handed_in, problem, labs=labs, folder=folder)
 
 
@@ -257,7 +257,7 @@ def _from_download(submissions: Path, person: Person) -> Student:
     """A student of a flat download, of Moodle's too."""
     handed_in = read(submissions, person.files)
     handed_in.name = readable(person.name)
-    return Student(handed_in.name, file_name(person.name), handed_in, _without_answer(handed_in))
+    return Student(handed_in.name, file_name(person.name), handed_in, unread.without_answer(handed_in))
 
 
 def _note_beside(handed_in: Submission, folder: Path, place: Path, others: Collection[str]) -> None:
@@ -301,25 +301,6 @@ def _handed_in(folder: Path, assignment: str) -> Submission:
     if place == folder / assignment:  # as nbgrader keeps them
         earlier.add_siblings(handed_in, place)
     return handed_in
-
-
-def _without_answer(handed_in: Submission) -> str:
-    """Why what holds files and no answer can't be graded: they may well be everything. Else nothing."""
-    if {step.name for step in step_folders()} & (handed_in.sources.keys() | handed_in.problems.keys()):
-        return ""
-    if not handed_in.unread:
-        return ""
-    for file in handed_in.unread:
-        if ARCHIVE.fullmatch(file):
-            sentence = _("{folder} holds an archive and no answer: unpack {file} there.")
-            return sentence.format(folder=handed_in.name, file=file)
-    there = [f"{file} ({reason})" for file, reason in handed_in.unread.items()]
-    files = ", ".join(there[:MAX_NAMED] + ["…"] * (len(there) > MAX_NAMED))
-    sentence = _(
-        "No answer was found in {folder}, only {files}. Put the notebook, or step files with names like "
-        "{step}.py, directly into that folder."
-    )
-    return sentence.format(folder=handed_in.name, files=files, step=step_folders()[0].name)
 
 
 def step_folder(folder: Path, assignment: str) -> Path:

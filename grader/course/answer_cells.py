@@ -189,7 +189,7 @@ def is_untouched(source: str) -> bool:
     if stubs.is_clearly_written(source):
         return False
     try:
-        return stubs.is_stub(_parsed(source))
+        return stubs.is_stub(tree_of(source))
     except UNPARSABLE:
         return False
 
@@ -206,7 +206,7 @@ def public_names(step: str) -> frozenset[str]:
 def defined(source: str) -> frozenset[str]:
     """The functions and classes that a cell defines."""
     try:
-        body = _parsed(without_commands(source)).body
+        body = tree_of(without_commands(source)).body
     except UNPARSABLE:
         return frozenset()
     return frozenset(statement.name for statement in body if isinstance(statement, ast.FunctionDef | ast.ClassDef))
@@ -221,7 +221,7 @@ def without_commands(source: str) -> str:
         lines[first] = ""
     for _attempt in range(MAX_COMMANDS):
         try:
-            _parsed("\n".join(lines))
+            tree_of("\n".join(lines))
             break
         except SyntaxError as error:
             number = (error.lineno or 0) - 1
@@ -254,8 +254,8 @@ def with_earlier_names(cells: Mapping[str, str]) -> dict[str, str]:
 def _with_names(source: str, origins: Mapping[str, str]) -> str:
     """The source of a cell, with imports of the names that it uses, does not define, and that have an origin."""
     try:
-        wanted = _taken(source)
-        imports = "; ".join(sorted({origins[name] for name in wanted & origins.keys()}))
+        bound, used = names_in(source)
+        imports = "; ".join(sorted({origins[name] for name in (used - bound) & origins.keys()}))
         return _inserted(source, imports) if imports else source
     except UNPARSABLE:
         return source  # the worker reports what is wrong with it
@@ -272,22 +272,21 @@ def _decoded(text: str) -> _Notebook:
         return msgspec.json.decode(without, type=_Notebook)
 
 
-def _parsed(source: str) -> ast.Module:
+def tree_of(source: str) -> ast.Module:
     """The parsed cell, within the budget of the submission that it belongs to. Raises one of UNPARSABLE."""
     return (_parsing.get() or Parsing()).tree(source)
 
 
-def _taken(source: str) -> set[str]:
-    """The names that a cell uses and does not define."""
+def names_in(source: str) -> tuple[set[str], set[str]]:
+    """The names that a cell binds, and those that it reads, within the same budget. Raises one of UNPARSABLE."""
     (_parsing.get() or Parsing()).take(source)  # for the table of symbols it is parsed once more
-    bound, used = bound_and_used(source)
-    return used - bound
+    return bound_and_used(source)
 
 
 def _bindings(step: str, source: str) -> Iterator[tuple[str, str]]:
     """The names that an answer cell defines at its top level, each with the statement that imports it elsewhere."""
     try:
-        body = _parsed(source).body
+        body = tree_of(source).body
     except UNPARSABLE:
         return
     for statement in body:
@@ -312,7 +311,7 @@ def _alone(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
 
 def _inserted(source: str, imports: str) -> str:
     """The source with imports before its first statement, after its docstring and `from __future__` imports."""
-    body = _parsed(source).body
+    body = tree_of(source).body
     leading = list(itertools.takewhile(_goes_first, body))
     first = body[len(leading)]  # never empty: it uses a name
     lines = source.split("\n")

@@ -6,18 +6,27 @@ Read as text, nothing run. A learner's kit holds them in one file per step, wher
 from __future__ import annotations
 
 import ast
+import io
 import re
+import textwrap
+import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from grader.base import files
+from grader.base.language import gettext as _
 from grader.base.paths import SOLUTIONS, step_folder
 from grader.base.syntax import parsed
 from grader.course import stubs
 
 SHIPPED = "solution.json"
 MARKED = re.compile(r"^[ \t]*### (?:BEGIN|END) SOLUTION[ \t]*\n", re.MULTILINE)
+
+
+PROSE = re.compile(r"[a-z]{2,} [a-z]{2,}")  # in a comment that says more than a shape
+WRAPPED = 56  # letters of a translated comment's line: Hangul takes two columns
 
 
 class NoSolution(FileNotFoundError):
@@ -41,8 +50,42 @@ class Solved(msgspec.Struct):
 
 def solution(step: str, solutions: Path = SOLUTIONS) -> Solved:
     """The solution of a step, its docstrings in the language in use. Raises NoSolution."""
-    shown = _solution(step, solutions)
-    return Solved(stubs.translated(shown.reference), shown.ways)
+    solved = _solution(step, solutions)
+    ways = [RightWay(way.name, way.trades, _worded(way.code)) for way in solved.ways]
+    return Solved(_worded(stubs.translated(solved.reference)), ways)
+
+
+def comments(code: str) -> Iterator[tuple[int, int, str]]:
+    """The comments that are sentences: the first line of each, from 0, its number of lines and its text."""
+    first, count, text, is_alone = 0, 0, "", True
+    for token in tokenize.generate_tokens(io.StringIO(code).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        line, said = token.start[0] - 1, token.string.lstrip("# ").strip()
+        own_line = not token.line[: token.start[1]].strip()
+        if own_line and count and line == first + count and not is_alone:
+            count, text = count + 1, f"{text} {said}"
+            continue
+        if PROSE.search(text):
+            yield first, count, text
+        first, count, text, is_alone = line, 1, said, not own_line
+    if PROSE.search(text):
+        yield first, count, text
+
+
+def _worded(code: str) -> str:
+    """The code with its comments in the language in use, a longer one on lines of its own."""
+    lines = code.splitlines()
+    for first, count, text in reversed(list(comments(code))):
+        translation = _(text)
+        if translation == text:
+            continue
+        before = lines[first][: lines[first].rindex("#")]
+        if before.strip():
+            lines[first] = f"{before}# {translation}"
+        else:
+            lines[first : first + count] = [f"{before}# {line}" for line in textwrap.wrap(translation, WRAPPED)]
+    return "\n".join(lines)
 
 
 def _solution(step: str, solutions: Path = SOLUTIONS) -> Solved:
@@ -54,7 +97,12 @@ def _solution(step: str, solutions: Path = SOLUTIONS) -> Solved:
         variants = (folder / "variants.py").read_text(encoding="utf-8")
     except FileNotFoundError:
         raise NoSolution(step) from None
-    return Solved(MARKED.sub("", stubs.solved_of(reference)), ways(variants))
+    return Solved(shown(reference), ways(variants))
+
+
+def shown(reference: str) -> str:
+    """The reference as a learner sees it after green: without the marks of the regions."""
+    return MARKED.sub("", stubs.solved_of(reference))
 
 
 def ways(variants: str) -> list[RightWay]:

@@ -9,22 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grader.base import files
 from grader.base.language import gettext as _
 from grader.base.paths import STEP_NAME, step_folders
 from grader.base.untrusted import MAX_FILE, MAX_NOTEBOOK, Unusable, as_text, content, damaged, source_text
-from grader.course import answer_cells, lab_log
+from grader.course import answer_cells, renamed, unread
 from grader.course.renamed import by_step, defined_by, imported, own_stem, stem_of
 
 MAX_FILES = 200
 MAX_NOTEBOOKS = 50
-MAX_UNREAD = 40  # of the list of files that were not read
-ARCHIVE = re.compile(r".+\.(zip|7z|rar|tar|tgz|tar\.\w+)", re.IGNORECASE)
-DOCUMENT = re.compile(r".+\.(docx?|odt|rtf|pdf|hwpx?|pages)", re.IGNORECASE)
-NOT_ANSWERS = ("__pycache__", "__MACOSX", ".git", ".ipynb_checkpoints", ".DS_Store", "Thumbs.db", "desktop.ini")
-BESIDE = ("timestamp.txt", "submission_secret.txt")  # what nbgrader puts beside a submission
-OF_THE_KIT = (lab_log.FILE, ".kit", ".backup")  # what the kit keeps beside the exercises
-ONLINE_TEXT = re.compile(r"(.*_)?(text|onlinetext)\.html", re.IGNORECASE)  # typed into a learning platform
 NOTEBOOK = re.compile(r".+\.ipynb", re.IGNORECASE)
 MODULE_FILE = re.compile(r"([A-Za-z_]\w*)\.py")
 
@@ -78,12 +70,16 @@ def read(folder: Path, only: Mapping[str, str] | None = None) -> Submission:
     """
     if not folder.is_dir():
         raise NoSubmission(str(folder))
-    listing = {name: name for name in os.listdir(folder)} if only is None else only
-    reading = _Reading(Submission(readable(folder.name or str(folder))), folder, dict(sorted(listing.items())))
+    everything = {name: name for name in os.listdir(folder)} if only is None else only
+    listing = {name: file for name, file in sorted(everything.items()) if not name.startswith(unread.OF_MACOS)}
+    reading = _Reading(Submission(readable(folder.name or str(folder))), folder, listing)
+    for name in everything.keys() - listing.keys():
+        unread.note_left(reading.submission, folder / everything[name], readable(name))
     reading.modules()
     with answer_cells.one_budget():
         reading.renamed()
         reading.notebooks()
+        reading.exports()
         reading.by_definition()
     reading.note_imports()
     reading.note_the_rest()
@@ -191,7 +187,7 @@ class _Reading:
                     submission.files[readable(name)] = _("graded: {steps}", steps=", ".join(sorted(answers)))
                 else:
                     submission.leave(readable(name), _("it has no answer cell"))
-                add_cells(submission, answers, shown)
+                add_cells(submission, answers, shown, others)
                 self.cells |= {f"{readable(name)}[{number}]": source for number, source in others.items()}
             except Unusable as unusable:
                 unusable_notebooks[name] = submission.files[readable(name)] = str(unusable)
@@ -205,6 +201,19 @@ class _Reading:
                 submission.leave(readable(name), problem)
         for name in notebooks[MAX_NOTEBOOKS:]:
             submission.leave(readable(name), _("more than {count} files", count=MAX_NOTEBOOKS))
+
+    def exports(self) -> None:
+        """Notebooks that were exported as `.py` files."""
+        submission = self.submission
+        for name in [name for name in self.listing if MODULE_FILE.fullmatch(name) and name[:-3] in submission.sources]:
+            source = submission.sources[name[:-3]][1]
+            if name[:-3] in self.steps or self._is_imported(name[:-3]) or not renamed.CELL.search(source):
+                continue
+            answers, others = renamed.exported(source, self.missing())
+            if answers:
+                del submission.sources[name[:-3]]
+                submission.files[readable(name)] = _("graded: {steps}", steps=", ".join(sorted(answers)))
+                add_cells(submission, answers, self.shown(name), others)
 
     def by_definition(self) -> None:
         """Takes a file or a cell for the one missing step whose functions and classes it defines."""
@@ -236,9 +245,14 @@ class _Reading:
     def _text(self, name: str) -> str | None:
         """The text of a file that no step imports, where it may be Python whatever it is called."""
         module = name[:-3]
-        if name.startswith(".") or name in BESIDE or not stem_of(name) or (self.folder / self.listing[name]).is_dir():
+        if name.startswith(".") or name in unread.BESIDE or not stem_of(name):
             return None
-        if module in self.steps or module in self.submission.problems or self._is_imported(module):
+        if (
+            (self.folder / self.listing[name]).is_dir()
+            or module in self.steps
+            or module in self.submission.problems
+            or self._is_imported(module)
+        ):
             return None
         try:
             source = self.source(name)
@@ -285,49 +299,8 @@ class _Reading:
                 submission.files[shown] = _("imported by a step")
             else:
                 sentence = _("no step imports it, and its name is not that of a step") if module else ""
-                note_left(submission, self.folder / self.listing[name], shown, sentence)
-        cut(submission)
-
-
-def note_left(submission: Submission, path: Path, shown: str, reason: str = "") -> None:
-    """Says why a file or folder of a submission is not read: by default by what it is. Nothing of an empty folder."""
-    name = shown.rpartition("/")[2]
-    if name in NOT_ANSWERS or name.startswith("._"):
-        submission.files[shown] = _("made by a program")
-    elif name in BESIDE or name in OF_THE_KIT:
-        submission.files[shown] = _("part of what everybody was given")
-    elif path.is_dir() and not path.is_symlink():
-        if files.holds_any(path):
-            hidden = _("it is hidden") if name.startswith(".") else ""
-            why = reason or hidden or _("it is a folder: put its files straight into the submission")
-            submission.leave(f"{shown}/", why)
-    else:
-        submission.leave(shown, _why_not(name, path) or reason or _("its name is not that of a step"))
-
-
-def _why_not(name: str, path: Path) -> str:
-    """What a file is that is never read; empty where its place or name decides."""
-    if path.is_symlink():
-        return _("it is a link")
-    if name.startswith("."):
-        return _("it is hidden")
-    if ARCHIVE.fullmatch(name):
-        return _("it is an archive: unpack it")
-    if DOCUMENT.fullmatch(name):
-        return _("it is a document: put code into a .py file or a notebook")
-    if ONLINE_TEXT.fullmatch(name):
-        return _("it is a text that was typed into the learning platform")
-    if not name.lower().endswith((".py", ".ipynb")) and ".py." not in name.lower():
-        return _("it is neither a .py file nor a notebook")
-    return ""
-
-
-def cut(submission: Submission) -> None:
-    """Keeps the list of files that were not read at a length that a page can hold. It may be cut again when it grew."""
-    kept = [file for file in submission.unread if file != "…"]
-    submission.beyond += len(kept[MAX_UNREAD:])
-    more = {"…": _("{count} more", count=submission.beyond)} if submission.beyond else {}
-    submission.unread = {file: submission.unread[file] for file in kept[:MAX_UNREAD]} | more
+                unread.note_left(submission, self.folder / self.listing[name], shown, sentence)
+        unread.cut(submission)
 
 
 def answered_twice(step: str, first: str, second: str) -> str:
@@ -353,16 +326,39 @@ def notebook_cells(path: Path) -> list[answer_cells.Cell]:
         raise damaged(path.name) from error
 
 
-def add_cells(submission: Submission, answers: Mapping[str, list[str]], shown: str) -> None:
-    """Adds the answer cells of one notebook, by step, to a submission; `shown` is the notebook's name."""
+def add_cells(
+    submission: Submission, answers: Mapping[str, list[str]], shown: str, others: Mapping[int, str] = {}
+) -> None:
+    """Adds the answer cells of one notebook, by step, to a submission, each with what it lacks from `others`; `shown`
+    is the notebook's name."""
     cells: dict[str, str] = {}
     for step, sources in answers.items():
         try:
             cells[step] = _answer(step, [as_text(source, shown) for source in sources], shown)
         except Unusable as unusable:
             submission.problems.setdefault(step, str(unusable))
+    if others:
+        _complete(submission, cells, shown, others)
     for step, source in answer_cells.with_earlier_names(cells).items():
         _add_answer(submission, step, f"{shown}[{step}]", source)
+
+
+def _complete(submission: Submission, cells: dict[str, str], shown: str, others: Mapping[int, str]) -> None:
+    """Adds to answer cells what other cells define and they lack, and says so."""
+    for step, source in cells.items():
+        if answer_cells.is_untouched(source):
+            continue
+        elsewhere = frozenset().union(*(answer_cells.defined(cell) for name, cell in cells.items() if name != step))
+        try:
+            cells[step], taken = renamed.completed(step, source, others, elsewhere)
+        except renamed.Ambiguous as name:
+            sentence = _("{file}: several cells define `{name}`, and the answer cell of {step} does not. Keep one.")
+            submission.problems[step] = sentence.format(file=shown, name=name, step=step)
+            continue
+        if taken:
+            files = ", ".join(f"{shown.partition('/')[2]}[{number}]" for number in taken)
+            sentence = _("{step} is graded with {files}: what its answer cell lacks is there.", files=files, step=step)
+            submission.taken[step] = sentence
 
 
 def readable(name: str) -> str:

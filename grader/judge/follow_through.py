@@ -73,6 +73,10 @@ class FollowThrough:
             spent += again.result.seconds
         if earlier.names:
             self._set(name, by_itself(step, again.result, earlier))
+            left_out = self.graded[name].left_out  # an import of what was not there is told by the step's note
+            self.graded[name].left_out = [
+                line for line in left_out if not any(other in line for other in earlier.names)
+            ]
 
     def _earlier(self, step: StepResult, imported: Collection[str], replaced: Collection[str]) -> Earlier:
         """What keeps a failing step from being graded as it is, of the steps that it has `imported`; of some, the

@@ -9,7 +9,7 @@ import os
 import secrets
 import selectors
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -26,6 +26,8 @@ from grader.judge import follow_through
 from grader.judge.launcher import GraderError, Judges, start
 from grader.judge.messages import Asking, Broken, Channel, Event, Finished, GradeRequest, StepGraded, Unmet
 from grader.sandbox.kernel import LAYERS
+
+MAX_NOTES = 12  # lines that were left out, named one by one
 
 
 class UnfitCopy(GraderError):
@@ -140,7 +142,7 @@ class Grader:
             submission=submission.name, seed=request.seed, oracle=finished.oracle, isolation=finished.isolation,
             devices=finished.devices, score=score, max_score=max_score, tracks=tracks.totals(results), steps=results,
             unread=dict(submission.unread),
-            notes=[sentence for step, sentence in submission.taken.items() if step in wanted],
+            notes=[*_taken(submission, wanted), *_left_out(graded[name] for name in everything if name in wanted)],
         )  # fmt: skip
 
     def _graded(
@@ -315,6 +317,19 @@ class LazyGrader:
         if self._grader is not None:
             self._grader.close()
             self._grader = None
+
+
+def _taken(submission: Submission, wanted: list[str]) -> list[str]:
+    return [sentence for step, sentence in submission.taken.items() if step in wanted]
+
+
+def _left_out(graded: Iterable[StepGraded]) -> list[str]:
+    """A note for each line at the top level that was left out: several steps may import the file."""
+    sentences = list(dict.fromkeys(sentence for each in graded for sentence in each.left_out))
+    more = (
+        [_("{count} more lines were left out.", count=len(sentences) - MAX_NOTES)] if len(sentences) > MAX_NOTES else []
+    )
+    return sentences[:MAX_NOTES] + more
 
 
 def _both(one: Finished, other: Finished) -> Finished:

@@ -19,6 +19,7 @@ from grader.calls.call import Load, Raised
 from grader.checks import reproduction
 from grader.checks.backends import Oracle
 from grader.checks.catalogue import Misconception
+from grader.checks.learner_errors import left_out
 from grader.checks.smallest import Case
 from grader.checks.trial import Verdict, run_check
 from grader.course import stubs
@@ -37,6 +38,7 @@ from grader.sandbox.environment import NO_TERMINAL
 from grader.sandbox.process import Launcher
 
 NO_PYTHON = re.compile(r"\b(SyntaxError|IndentationError|TabError)\b")
+AT_TOP_LEVEL = 0.5  # of the seconds that a call may take, for the lines outside of functions
 MISSING = ("NotThere", "undefined")  # the responder's error for a public name that the file does not define
 
 
@@ -83,12 +85,15 @@ class StepRun:
         self._limits = request.limits.of_step(step.deadline)
         self._request = request
         self._undiagnosed, self._tell = False, tell
-        self._load = Load(step.name, request.sources, step.off_limits, request.references)
+        seconds = self._limits.call_seconds * AT_TOP_LEVEL
+        packages = tuple(re.split(r"\W", name)[0] for name in step.required)
+        self._load = Load(step.name, request.sources, step.off_limits, request.references, seconds, packages)
         self._results: list[CheckResult] = []
         self._verdicts: list[Verdict] = []
         self._smaller: dict[int, Verdict] = {}
         self._output: list[str] = []
         self._imported: set[str] = set()
+        self._left_out: dict[str, None] = {}  # a sentence for each line
         self._odd = False
 
     def graded(self, devices: Sequence[str]) -> StepGraded:
@@ -106,7 +111,7 @@ class StepRun:
             checks=self._results, output="".join(self._output), odd=self._odd,
         )  # fmt: skip
         program = self._reproduction() if self._request.reproduce else None
-        return StepGraded(result, sorted(self._imported), program, self._undiagnosed)
+        return StepGraded(result, sorted(self._imported), program, self._undiagnosed, list(self._left_out))
 
     def _say_where_it_does_not_parse(self) -> None:
         """Once for all checks, as watch mode does."""
@@ -157,6 +162,7 @@ class StepRun:
             else:
                 no_terminal = _("breakpoint() does not stop here: there is no keyboard. Type: make repro")
                 self._output.append(student.printed().replace(NO_TERMINAL, no_terminal))
+                self._left_out |= dict.fromkeys(map(left_out, student.lines_left_out()))
             self._results += results
             self._imported.update(student.imported)
             self._odd |= student.odd
@@ -280,7 +286,7 @@ class DeviceRun:
         if verdict.status == "todo":
             return True
         raised = _raised(verdict)
-        missing = raised is not None and (raised.type, raised.message) == MISSING
+        missing = raised is not None and (raised.type, raised.message) == MISSING and raised.left_out is None
         return verdict.status == "fail" and missing and verdict.exchanges[-1].name in self._own_names
 
     def _about(self, verdict: Verdict) -> str:

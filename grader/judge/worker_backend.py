@@ -9,7 +9,7 @@ import time
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
 from grader.base.limits import Limits
-from grader.calls.call import Call, Load, Outcome
+from grader.calls.call import MAX_LEFT_OUT, Call, LeftOut, Load, Outcome
 from grader.calls.codec import decode_outcome, encode_call, encode_load
 from grader.calls.framing import BadMessage
 from grader.checks.learner_errors import NOT_PERMITTED, learners_error
@@ -45,6 +45,7 @@ class WorkerBackend:
         self._lost: dict[str, CheckFailed] = {}
         self._printed: list[str] = []
         self.imported: set[str] = set()  # steps that its imports asked for, as its process says
+        self.left_out: dict[tuple[str, int], LeftOut] = {}  # lines at the top level that raised, by file and line
         self.odd = False  # its process ended by itself, sent what is no answer, or met what is forbidden
 
     def allow(self, seconds: float | None) -> None:
@@ -80,6 +81,10 @@ class WorkerBackend:
         """What the learner's code has printed, truncated."""
         current = self._worker.process.printed() if self._worker else ""
         return "".join([*self._printed, current])[: self._limits.output]
+
+    def lines_left_out(self) -> list[LeftOut]:
+        """The lines at the top level that raised, in order."""
+        return [line for _place, line in sorted(self.left_out.items())]
 
     def close(self) -> None:
         """Ends the worker and drops the stored failure, whose traceback would keep the answer alive."""
@@ -124,6 +129,8 @@ class WorkerBackend:
 
     def _heard(self, outcome: Outcome) -> Outcome:
         self.imported.update(outcome.imported)
+        for line in outcome.left_out if len(self.left_out) < MAX_LEFT_OUT else ():
+            self.left_out.setdefault((line.file, line.line), line)
         if raised := outcome.raised:
             self.odd |= any(word in raised.message for word in NOT_PERMITTED)
         return outcome

@@ -14,7 +14,7 @@ from types import ModuleType
 import msgspec
 import torch
 
-from grader.base import files
+from grader.base import files, language
 from grader.oracle.live import Solution
 from grader.report.pictures import Picture
 
@@ -25,7 +25,8 @@ def pictures(folder: Path) -> dict[str, Picture]:
     """The pictures of the step in this folder, by name; none where it has none, or where what is kept is damaged."""
     step = Solution(folder)
     if step.is_recorded:
-        return files.decoded(folder / KEPT, dict[str, Picture]) or {}
+        every = files.decoded(folder / KEPT, dict[str, dict[str, Picture]]) or {}
+        return every.get(language.current()) or every.get(language.LANGUAGES[0], {})
     if not (folder / "pictures.py").is_file():
         return {}
     with torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -43,6 +44,12 @@ def _reference(step: Solution) -> ModuleType:
 
 
 def kept(folder: Path) -> bytes:
-    """The pictures of a step as JSON; empty where it has none."""
-    made = pictures(folder)
+    """The pictures of a step in each language, as JSON; empty if it has none. Their words are translated when they are
+    drawn: only a picture of another text differs from English."""
+    made: dict[str, dict[str, Picture]] = {}
+    for spoken in language.LANGUAGES:
+        with language.use(spoken):
+            drawn = pictures(folder)
+        if drawn and drawn not in made.values():
+            made[spoken] = drawn
     return msgspec.json.encode(made) + b"\n" if made else b""

@@ -17,6 +17,9 @@ from typing import Any
 
 from grader.calls import private_torch
 
+from grader.base.limits import IMPORTABLE
+from grader.sandbox.top_level import TopLevel
+
 PACKAGE = "exercises"
 STEP_MODULE = re.compile(r"step\d{2}_\w+")
 # What gives away any object, frame or code of the process.
@@ -25,6 +28,7 @@ TELLING = (
     "sys.monitoring.register_callback", "sys._current_frames", "sys._current_exceptions",
 )  # fmt: skip
 OF_GENERATORS = ("gi_code", "cr_code", "ag_code")
+IMPORTING = ("grader.", "importlib", "_frozen_importlib")  # the modules that import for others
 REFUSAL = "not while the reference of an earlier step is in its place"
 
 
@@ -35,10 +39,16 @@ class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     each step of the course that an import asks for, whether it is there or not.
     """
 
-    def __init__(self, sources: dict[str, tuple[str, str]], public: Mapping[str, Sequence[str]] = {}) -> None:
+    def __init__(
+        self, sources: dict[str, tuple[str, str]], public: Mapping[str, Sequence[str]] = {}, seconds: float = 5.0,
+        packages: Sequence[str] = (),
+    ) -> None:  # fmt: skip
         self.references = _sealed({name: sources.pop(name) for name in public}, public) if public else {}
         self.sources: Mapping[str, tuple[str, str]] = sources
         self.asked: dict[str, bool] = {}  # and whether that was reported
+        self.top_level = TopLevel(seconds)
+        self._importable = IMPORTABLE.union(packages, self.sources, self.references, (PACKAGE,))
+        self._files = frozenset(filename for filename, _source in self.sources.values())
         self._loaded_before = frozenset(sys.modules)
 
     def newly_asked(self) -> list[str]:
@@ -66,7 +76,16 @@ class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             name in self.sources or name in self.references
         ):
             return importlib.machinery.ModuleSpec(fullname, self)
+        if not package and fullname not in self._importable and self._is_asking():
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
         return None
+
+    def _is_asking(self) -> bool:
+        """Whether a line of the submission's imports, and no library for itself."""
+        frame: types.FrameType | None = sys._getframe(1)
+        while frame is not None and str(frame.f_globals.get("__name__")).startswith(IMPORTING):
+            frame = frame.f_back
+        return frame is not None and frame.f_code.co_filename in self._files
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
         """A file imported by its bare name is the package's module itself."""
@@ -85,7 +104,7 @@ class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         filename, source = self.sources[name]
         module.__file__ = filename
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-        exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)  # what a worker is for
+        self.top_level.run(source, filename, module.__dict__)
 
 
 class BesideImporter(importlib.abc.MetaPathFinder):

@@ -12,6 +12,7 @@ import faulthandler
 import gc
 import importlib
 import io
+import linecache
 import os
 import re
 import signal
@@ -19,6 +20,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import BinaryIO
 
 import msgspec
@@ -27,13 +29,16 @@ from torch import nn
 
 from grader.base.limits import Limits
 from grader.calls import builtins
-from grader.calls.call import Call, Options, Outcome, Raised
+from grader.calls.call import MAX_LEFT_OUT, MAX_SOURCE, Call, LeftOut, Options, Outcome, Raised
 from grader.calls.codec import decode_call_later, decode_load, decode_outcome, encode_call, encode_outcome
 from grader.calls.framing import NEXT_STEP, PREFIX, frame
 from grader.calls.leftovers import Surroundings
 from grader.calls.responder import Responder
+from grader.calls.transfer import described
+from grader.calls.values import MAX_NAME, MAX_TEXT
 from grader.sandbox.environment import NO_TERMINAL
 from grader.sandbox.importer import PACKAGE, BesideImporter, SubmissionImporter
+from grader.sandbox.top_level import Failed
 
 setprofile, settrace = sys.setprofile, sys.settrace
 INTERNALS = re.compile(r"(?<!\s)\s*+\(Triggered internally at [^()\n]{0,300}\)")  # what torch says about its own source
@@ -59,7 +64,7 @@ def _serve_step(requests: BinaryIO, answers: BinaryIO) -> bool:
         return False
     load = decode_load(first[0])
     del first  # it holds the text of references
-    importer = SubmissionImporter(load.sources, load.public)
+    importer = SubmissionImporter(load.sources, load.public, load.seconds, load.packages)
     responder, outcome = _loaded(importer, load.module, load.off_limits)
     _send(answers, _encoded(outcome))
     follows = _answer(requests, answers, responder, importer)
@@ -106,7 +111,8 @@ def _answer(
                 settrace(None)
             call, due = decode_call_later(*message)
             outcome = responder.respond(call, due=due)
-            outcome.imported = importer.newly_asked() if importer else []
+            if importer:
+                _report(outcome, importer, responder)
             data = _encoded(outcome)
             if late := responder.used_late():
                 outcome.off_limits = sorted({*outcome.off_limits, *late})
@@ -124,15 +130,38 @@ def _loaded(
     sys.breakpointhook = _Breakpoint()
     names: dict[str, object] = {}
     builtins.look_for({family for families in off_limits.values() for family in families})
-    responder = Responder(names, off_limits, filenames.__contains__)
+    responder = Responder(names, off_limits, filenames.__contains__, partial(_left_out, importer))
     outcome = Outcome()
     with responder.loading():
         try:
             names.update(vars(importlib.import_module(f"{PACKAGE}.{module_name}")))
         except BaseException as error:  # a learner's module may raise anything
             outcome.raised = responder.describe(error)
-    outcome.imported = importer.newly_asked()
+    _report(outcome, importer, responder)
     return responder, outcome
+
+
+def _report(outcome: Outcome, importer: SubmissionImporter, responder: Responder) -> None:
+    """Adds what imports have asked for, and the lines that were left out, since the last answer."""
+    outcome.imported = importer.newly_asked()
+    failed = importer.top_level.failed
+    outcome.left_out = [_described(each) for each in failed[:MAX_LEFT_OUT] if not each.reported]
+    for each in failed:
+        each.reported = True
+
+
+def _left_out(importer: SubmissionImporter, name: str) -> LeftOut | None:
+    """The line that would have bound a name, or perhaps did with a star, where it was left out."""
+    failed = importer.top_level.failed
+    binding = [each for each in failed if name in each.names] or [each for each in failed if "*" in each.names]
+    return _described(binding[0]) if binding else None
+
+
+def _described(failed: Failed) -> LeftOut:
+    raised = described(failed.error, lambda _name: False, None)
+    message = str(failed.error.msg) if isinstance(failed.error, SyntaxError) else raised.message  # without the place
+    source = linecache.getline(failed.file, failed.line).strip()
+    return LeftOut(raised.type[:MAX_NAME], message[:MAX_TEXT], failed.file, failed.line, source[:MAX_SOURCE])
 
 
 def _warn_of_lines_in(filenames: set[str]) -> None:

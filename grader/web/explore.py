@@ -69,7 +69,7 @@ TEXTS = (
     N_("first {count} of {all}"),
     N_("head {head}"),
     N_("layer {layer}"),
-    N_("step {step}"),
+    N_("Step {number}"),
     N_("the kit's"),
     N_("the reference's"),
     N_("your code"),

@@ -60,30 +60,75 @@ def test_an_answer_below_commands_is_found(head: str, tmp_path: Path) -> None:
     assert "%%time" not in read.sources["step07_heads"][1]
 
 
+SPLIT, MERGE = RIGHT.replace("x.reshape", "helper(x).reshape").split("def merge_heads")
+OTHERS = "import nothing_of_ours, math\ndef helper(x):\n    math.pi\n    return x", f"def merge_heads{MERGE}"
+
+
 def test_what_stands_in_another_cell(grader: Grader, tmp_path: Path) -> None:
-    """It runs in the learner's kernel, and is not graded: that is said where it is missed."""
-    split, merge = RIGHT.replace("x.reshape", "helper(x).reshape").split("def merge_heads")
-    others = cell("def helper(x):\n    return x"), cell(f"def merge_heads{merge}")
-    report = grader.grade(write(tmp_path, others[0], cell(split, "step07_heads"), others[1]), ["step07_heads"])
+    """It is taken from the one cell that defines it, and that is said."""
+    cells = cell(OTHERS[0]), cell(SPLIT, "step07_heads"), cell("plot(merge_heads)"), cell(f"%%time\n{OTHERS[1]}")
+    report = grader.grade(write(tmp_path, *cells), ["step07_heads"])
+    assert report.steps[0].status == "pass"
+    assert "step07_heads is graded with attention.ipynb[1], attention.ipynb[4]" in report.notes[0]
+
+
+def test_what_stands_in_two_other_cells(grader: Grader, tmp_path: Path) -> None:
+    """Of what the step asks for a person must say which is meant; of a helper, that it is missing here."""
+    cells = cell(OTHERS[0]), cell(SPLIT, "step07_heads"), cell(OTHERS[1]), cell(f"{OTHERS[1]}\nx = 1")
+    report = grader.grade(write(tmp_path, *cells), ["step07_heads"])
+    assert report.steps[0].score is None
+    assert "several cells define `merge_heads`" in report.steps[0].unusable
+    cells = cell(OTHERS[0]), cell(f"{OTHERS[0]} + 1"), cell(SPLIT + OTHERS[1], "step07_heads")
+    report = grader.grade(write(tmp_path, *cells), ["step07_heads"])
     messages = "\n".join(check.message for check in report.steps[0].checks)
-    assert "Only answer cells are graded: put it into this one." in messages
-    assert "The answer cell must define `merge_heads`, but does not." in messages
+    assert "No other cell of the notebook defines or imports it, or several do" in messages
+
+
+def test_what_stands_in_no_other_cell(grader: Grader, tmp_path: Path) -> None:
+    report = grader.grade(write(tmp_path, cell("x = 1"), cell(SPLIT, "step07_heads")), ["step07_heads"])
+    messages = "\n".join(check.message for check in report.steps[0].checks)
+    assert "The answer cell must define `merge_heads`, but does not, nor does another cell." in messages
+
+
+EXPORTS = {
+    "nbconvert": "#!/usr/bin/env python\n# coding: utf-8\n\n# # Title\n\n# In[1]:\n\n\n{0}\n\n\n# In[ ]:\n\n\n{1}\n\n\n"
+    "# In[3]:\n\n\nget_ipython().run_line_magic('time', '')\n{2}\n",
+    "jupytext": "# ---\n# jupyter:\n# ---\n\n# %% [markdown]\n# Title\n\n# %%\n{0}\n\n# %%\n{1}\n\n# %%\n{2}\n",
+    "colab": '# -*- coding: utf-8 -*-\n"""attention.ipynb\n\n# Title\n"""\n\n{1}\n\n"""## More"""\n\n{2}\n\n{0}\n',
+}
+
+
+@pytest.mark.parametrize("kind", EXPORTS)
+def test_an_export_is_split_at_its_steps(kind: str, grader: Grader, tmp_path: Path) -> None:
+    """The lines keep their numbers."""
+    wrong = "# step01_scores\ndef dot_product_scores(query, key):\n    raise ZeroDivisionError\n\n\n"
+    text = EXPORTS[kind].format(OTHERS[0], wrong + SPLIT, OTHERS[1])
+    (tmp_path / "attention.py").write_text(text)
+    read = submissions.read(tmp_path)
+    report = grader.grade(read, ["step07_heads", "step01_scores"])
+    assert (report.steps[1].status, report.unread) == ("pass", {}), report
+    line = text[: text.index("raise ZeroDivisionError")].count("\n") + 1
+    assert f"at line {line} of" in report.steps[0].checks[0].message
 
 
 def test_what_only_a_notebook_has(grader: Grader, tmp_path: Path) -> None:
-    """IPython's own names are not to be defined in the answer cell, but to leave it."""
+    """IPython's own names cost nothing beside the answer; in it they are not to be defined, but to leave it."""
     report = grader.grade(write(tmp_path, cell(f"{RIGHT}\ndisplay(1)\n", "step07_heads")), ["step07_heads"])
+    assert report.steps[0].status == "pass"
+    assert "`display(1)`, raised NameError" in report.notes[0]
+    inside = RIGHT.replace("    return", "    display(1)\n    return")
+    report = grader.grade(write(tmp_path, cell(inside, "step07_heads")), ["step07_heads"])
     messages = "\n".join(check.message for check in report.steps[0].checks)
     assert "`display` only exists in a notebook: move what needs it to another cell." in messages
     assert "put it into this one" not in messages
 
 
 def test_an_earlier_step_that_was_not_handed_in(grader: Grader, tmp_path: Path) -> None:
-    """The reference takes its place, and that is said."""
+    """Nothing that this one asks for is made of it: its import is left out, and that is said."""
     builds = f"from exercises.step06_causal_attention import CausalAttention\n{RIGHT}"
     (tmp_path / "step07_heads.py").write_text(builds)
     report = grader.grade(submissions.read(tmp_path), ["step07_heads"])
-    assert "step06_causal_attention was not handed in" in report.steps[0].note
+    assert "No module named 'exercises.step06_causal_attention'" in report.notes[0]
     assert report.steps[0].status == "pass"
 
 
@@ -206,8 +251,8 @@ def test_answers_that_take_long_to_read(tmp_path: Path) -> None:
 def test_each_cell_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """And not once for each later one."""
     parsed: list[str] = []
-    parse = answer_cells._parsed
-    monkeypatch.setattr(answer_cells, "_parsed", lambda source: parsed.append(source) or parse(source))
+    parse = answer_cells.tree_of
+    monkeypatch.setattr(answer_cells, "tree_of", lambda source: parsed.append(source) or parse(source))
     answer_cells.with_earlier_names({step: f"y = {number}" for number, step in enumerate(sorted(ALL))})
     assert len(parsed) == len(set(parsed)) == len(ALL)
 

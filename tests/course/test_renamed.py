@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from grader.classes import roster
-from grader.course import submissions
+from grader.course import submissions, unread
 from grader.course.renamed import step_meant
 
 STEPS = ["step02_softmax", "step03_attention", "step06_causal_attention", "step11_gpt_block", "step12_gpt"]
@@ -69,7 +69,7 @@ def test_what_is_not_read_is_named(tmp_path: Path) -> None:
 
 def test_many_are_named_in_short(tmp_path: Path) -> None:
     read = write(tmp_path, **{f"{number}.zip": "" for number in range(60)})
-    assert len(read.unread) == submissions.MAX_UNREAD + 1
+    assert len(read.unread) == unread.MAX_UNREAD + 1
 
 
 def test_one_folder_is_nobody_elses_problem(tmp_path: Path) -> None:

@@ -105,3 +105,23 @@ def test_its_docstrings_are_those_of_the_learners_file() -> None:
 
 def _functions(tree: ast.Module) -> list[ast.FunctionDef]:
     return [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+
+
+def test_comments_are_in_the_language_of_the_screen() -> None:
+    """Sentences are translated, shapes stay; the code is the same but for them."""
+    with language.use("ko"):
+        korean = solutions.solution("step09_fused_qkv").reference
+    english = solutions.solution("step09_fused_qkv").reference
+    said = {spoken: {text for _line, _count, text in solutions.comments(code)} for spoken, code in
+            (("en", english), ("ko", korean))}  # fmt: skip
+    assert len(said["en"]) >= 3 and not said["en"] & said["ko"]
+    assert "# (B, H, T, d)" in korean
+    assert ast.unparse(_undocumented(korean)) == ast.unparse(_undocumented(english))
+
+
+def _undocumented(code: str) -> ast.Module:
+    tree = ast.parse(code)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
+            node.body = node.body[1:] or [ast.Pass()]
+    return tree

@@ -53,7 +53,7 @@ export class Flow {
     const most = ofTokens && values.indexOf(Math.max(...values));
     const told = ofTokens && name === "weights" ? `${shown(this.at.tokens[most])} ${values[most].toFixed(2)}` : values.slice(0, 2).map(plain).join(" ");
     return el("a", { class: `flow-box whose-${whose}`, href: `/step/${step}`, title: values.slice(0, 8).map((one) => one.toFixed(3)).join("  ") },
-      el("span", { class: "flow-top" }, el("span", { class: "flow-name" }, NAMES[name]), el("span", { class: "look-quiet" }, `${t("step {step}", { step })} · ${WHOSE[whose]}`)),
+      el("span", { class: "flow-top" }, el("span", { class: "flow-name" }, NAMES[name]), el("span", { class: "look-quiet" }, `${t("Step {number}", { number: step })} · ${WHOSE[whose]}`)),
       canvas, el("span", { class: "look-quiet" }, `${told} … (${length})`));
   }
 

@@ -7,7 +7,7 @@ import torch
 from grader.base.language import N_
 from grader.report.pictures import Bars, Picture, Slider, rounded
 
-WORDS = ["cat", "street", "tired", "it"]
+WORDS = [N_("cat"), N_("street"), N_("tired"), N_("it")]
 SCORES = [3.0, 1.0, 2.0, -1.0]
 TEMPERATURES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0)
 SHIFTS = (0, 20, 60, 80, 85, 90, 1000)

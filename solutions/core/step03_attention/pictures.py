@@ -4,9 +4,10 @@ from types import ModuleType
 
 import torch
 
+from grader.base.language import N_
 from grader.report.pictures import Matrices, Picture, Slider, WeightedSum, rounded
 
-WORDS = ["cat", "street", "tired", "it"]
+WORDS = [N_("cat"), N_("street"), N_("tired"), N_("it")]
 VALUES = [[4.0, 0.0], [0.0, 3.0], [-2.0, 1.0], [1.0, -1.0]]
 
 

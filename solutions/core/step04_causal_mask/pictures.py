@@ -4,9 +4,10 @@ from types import ModuleType
 
 import torch
 
+from grader.base.language import N_
 from grader.report.pictures import Matrices, Picture, Slider, rounded
 
-WORDS = ["the", "cat", "sat", "on", "the", "warm", "mat", "."]
+WORDS = [N_("yesterday"), N_("our"), N_("very"), N_("old"), N_("black"), N_("cat"), N_("slept"), "."]
 SIZES = range(2, len(WORDS) + 1)
 
 

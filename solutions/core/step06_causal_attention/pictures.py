@@ -7,7 +7,7 @@ import torch
 from grader.base.language import N_
 from grader.report.pictures import Matrices, Picture, Slider, rounded
 
-WORDS = ["the", "cat", "sat", "on", "the", "mat"]
+WORDS = [N_("our"), N_("old"), N_("black"), N_("cat"), N_("slept"), "."]
 RATES = (0.0, 0.1, 0.25, 0.5, 0.75)
 
 

@@ -4,23 +4,25 @@ from types import ModuleType
 
 import torch
 
+from grader.base import language
 from grader.base.language import N_
 from grader.report.pictures import Bars, Picture, Slider, rounded
 
 from ...capstone.lab_common import pieces, programs, training
 
-TEXT = "Jun was"
+TEXTS = {"en": "Jun was", "ko": "준서는"}
 TEMPERATURES = (0.25, 0.5, 0.8, 1.0, 1.5, 2.0, 4.0)
 SHOWN, TOP_K = 8, 3
 
 
 def pictures(reference: ModuleType) -> dict[str, Picture]:
     """By name."""
-    tensors, kept = training.read(programs.shipped("en"))
+    spoken = language.current()
+    tensors, kept = training.read(programs.shipped(spoken))
     words = pieces.read(kept)
     model = reference.GPT(*training.Shape(**kept["shape"]).sizes).eval()
     training.load_parameters(model, tensors)
-    logits, _loss = model(torch.tensor([words.encode(TEXT)[-model.block_size :]]))
+    logits, _loss = model(torch.tensor([words.encode(TEXTS[spoken])[-model.block_size :]]))
     best = logits[0, -1].topk(SHOWN)
     labels = [words.tokens[token].replace(" ", "␣") for token in best.indices.tolist()]
     frames = []

@@ -4,7 +4,8 @@ Rotary embedding (RoPE) adds nothing. It takes the columns of a query or key in 
 that grows with the position. The dot product of two turned vectors then depends on how far apart they stand, and no
 longer on where. Llama, GPT-J, Mistral and most models since then work this way.
 
-Columns 2i and 2i + 1 are a pair here, as in the paper ("interleaved"). Llama pairs i and i + d/2 ("half-split").
+Columns 2i and 2i + 1 are a pair here, as in the paper ("interleaved"). Hugging Face's Llama pairs i and i + d/2
+("half-split").
 
 Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
 stay unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is

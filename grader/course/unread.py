@@ -1,0 +1,92 @@
+"""What lies in a submission and is not read: what it is, and whether it may be all that was handed in."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grader.base import files
+from grader.base.language import gettext as _
+from grader.base.paths import step_folders
+from grader.course import lab_log
+
+if TYPE_CHECKING:
+    from grader.course.submissions import Submission
+
+MAX_UNREAD = 40  # of the list of files that were not read
+MAX_NAMED = 3  # of the files of a folder that holds no answer
+ARCHIVE = re.compile(r".+\.(zip|7z|rar|tar|tgz|tar\.\w+)", re.IGNORECASE)
+DOCUMENT = re.compile(r".+\.(docx?|odt|rtf|pdf|hwpx?|pages)", re.IGNORECASE)
+GIT, PUT_ASIDE = ".git", ".backup"
+OF_MACOS = "._"  # begins the names of the files that macOS adds to others
+NOT_ANSWERS = ("__pycache__", "__MACOSX", ".ipynb_checkpoints", ".DS_Store", "Thumbs.db", "desktop.ini")
+BESIDE = ("timestamp.txt", "submission_secret.txt")  # what nbgrader puts beside a submission
+OF_THE_KIT = (lab_log.FILE, ".kit")  # what the kit keeps beside the exercises
+ONLINE_TEXT = re.compile(r"(.*_)?(text|onlinetext)\.html", re.IGNORECASE)  # typed into a learning platform
+
+
+def note_left(submission: Submission, path: Path, shown: str, reason: str = "") -> None:
+    """Says why a file or folder of a submission is not read: by default by what it is."""
+    name = shown.rpartition("/")[2]
+    if name == GIT:
+        submission.files[shown] = _("a Git repository: work on another branch of it is not read")
+    elif name == PUT_ASIDE:
+        submission.files[shown] = _("the student's own work, put aside by `make reset`")
+    elif name in NOT_ANSWERS or name.startswith(OF_MACOS):
+        submission.files[shown] = _("made by a program")
+    elif name in BESIDE or name in OF_THE_KIT:
+        submission.files[shown] = _("part of what everybody was given")
+    elif path.is_dir() and not path.is_symlink():
+        if files.holds_any(path):
+            hidden = _("it is hidden") if name.startswith(".") else ""
+            why = reason or hidden or _("it is a folder: put its files straight into the submission")
+            submission.leave(f"{shown}/", why)
+        else:
+            submission.files[f"{shown}/"] = _("an empty folder")
+    else:
+        submission.leave(shown, why_not(name, path) or reason or _("its name is not that of a step"))
+
+
+def why_not(name: str, path: Path) -> str:
+    """What a file is that is never read; empty where its place or name decides."""
+    if path.is_symlink():
+        return _("it is a link")
+    if name.startswith("."):
+        return _("it is hidden")
+    if ARCHIVE.fullmatch(name):
+        return _("it is an archive: unpack it")
+    if DOCUMENT.fullmatch(name):
+        return _("it is a document: put code into a .py file or a notebook")
+    if ONLINE_TEXT.fullmatch(name):
+        return _("it is a text that was typed into the learning platform")
+    if not name.lower().endswith((".py", ".ipynb")) and ".py." not in name.lower():
+        return _("it is neither a .py file nor a notebook")
+    return ""
+
+
+def cut(submission: Submission) -> None:
+    """Keeps the list of files that were not read at a length that a page can hold. It may be cut again when it grew."""
+    kept = [file for file in submission.unread if file != "…"]
+    submission.beyond += len(kept[MAX_UNREAD:])
+    more = {"…": _("{count} more", count=submission.beyond)} if submission.beyond else {}
+    submission.unread = {file: submission.unread[file] for file in kept[:MAX_UNREAD]} | more
+
+
+def without_answer(handed_in: Submission) -> str:
+    """Why what holds anything and no answer can't be graded: it may well be everything. Else nothing."""
+    if {step.name for step in step_folders()} & (handed_in.sources.keys() | handed_in.problems.keys()):
+        return ""
+    for file in handed_in.unread:
+        if ARCHIVE.fullmatch(file):
+            sentence = _("{folder} holds an archive and no answer: unpack {file} there.")
+            return sentence.format(folder=handed_in.name, file=file)
+    there = [f"{file} ({reason})" for file, reason in (handed_in.unread | handed_in.files).items()]
+    if not there:
+        return ""
+    files = ", ".join(there[:MAX_NAMED] + ["…"] * (len(there) > MAX_NAMED))
+    sentence = _(
+        "No answer was found in {folder}, only {files}. Put the notebook, or step files with names like "
+        "{step}.py, directly into that folder."
+    )
+    return sentence.format(folder=handed_in.name, files=files, step=step_folders()[0].name)

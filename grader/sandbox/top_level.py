@@ -1,0 +1,168 @@
+"""Runs the top level of a file as a notebook's kernel runs cells: what raises is left out, and the rest runs."""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import contextlib
+import signal
+import time
+import types
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass
+class Failed:
+    """A statement at the top level that raised: its line, and the names that it would have bound."""
+
+    error: BaseException
+    file: str
+    line: int
+    names: frozenset[str]
+    reported: bool = False
+
+
+class TookLong(BaseException):
+    """A statement at the top level took too long. Not an `Exception`: code that goes on after any error has to end."""
+
+
+class TopLevel:
+    """Runs files; `failed` are the statements that raised, of all of them.
+
+    Statements that take too long are such statements: each may take half of the seconds that are left.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._spent = self._since = self._given = 0.0
+        self._depth = 0
+        self.failed: list[Failed] = []
+
+    def run(self, source: str, filename: str, names: dict[str, Any]) -> None:
+        """Runs a file in a namespace. Raises what compiling raises where it is no Python."""
+        body: list[ast.stmt] | None = None
+        try:
+            code = compile(source, filename, "exec", dont_inherit=True)
+        except SyntaxError:
+            body = ast.parse(source, filename).body  # raises where it is no Python at all
+            code, body = self._compiled(body, filename, _future(body))
+        while True:
+            try:
+                with self._limited():
+                    exec(code, names)  # what a worker is for
+                return
+            except BaseException as error:  # a learner's line may raise anything
+                line = _line_in(error, code)
+                body = ast.parse(source, filename).body if body is None else body
+                failed = next((place for place, each in enumerate(body) if _first(each) <= line <= _last(each)), None)
+                parts = list(_one_by_one(body[failed])) if failed is not None else []
+                if len(parts) < 2:
+                    self._note(error, filename, line, body[failed] if failed is not None else None)
+                    parts = []
+                if failed is None:
+                    return
+                code, body = self._compiled([*parts, *body[failed + 1 :]], filename, code.co_flags & FUTURE)
+
+    def _compiled(self, body: list[ast.stmt], filename: str, flags: int) -> tuple[types.CodeType, list[ast.stmt]]:
+        """The statements as code, without those that only a notebook or a function may hold: `await`, `return`."""
+        while True:
+            try:
+                return compile(ast.Module(body, []), filename, "exec", flags, dont_inherit=True), body
+            except SyntaxError as error:
+                line = error.lineno or 0
+                failed = next((each for each in body if _first(each) <= line <= _last(each)), None)
+                if failed is None:
+                    raise
+                self._note(error, filename, line, failed)
+                body = [each for each in body if each is not failed]
+
+    def _note(self, error: BaseException, filename: str, line: int, statement: ast.stmt | None) -> None:
+        names = frozenset(_bound(statement)) if statement is not None else frozenset()
+        self.failed.append(Failed(error, filename, line, names))
+
+    @contextlib.contextmanager
+    def _limited(self) -> Iterator[None]:
+        """Raises TookLong inside the block after half of the seconds that are left. A file that another one imports
+        runs on its time."""
+        self._depth += 1
+        self._set_alarm()
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        """Sets the alarm anew while a file runs, and ends it after the last one."""
+        now = time.monotonic()
+        self._spent += now - self._since if self._since else 0.0
+        self._since = now if self._depth else 0.0
+        if hasattr(signal, "setitimer"):
+            self._given = max((self._seconds - self._spent) / 2, SHORTEST) if self._depth else 0.0
+            signal.signal(signal.SIGALRM, self._ring if self._depth else signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, self._given, AGAIN if self._depth else 0.0)
+
+    def _ring(self, number: int, frame: object) -> None:
+        if self._depth:
+            raise TookLong(f"{self._given:.1f} s")
+
+
+FEATURES: dict[str, int] = {name: getattr(__future__, name).compiler_flag for name in __future__.all_feature_names}
+FUTURE = sum(set(FEATURES.values()))
+TRACEBACK: Any = BaseException.__dict__["__traceback__"]  # a learner's class may have another
+SHORTEST, AGAIN = 0.2, 0.2  # seconds
+
+
+def _one_by_one(statement: ast.stmt) -> Iterator[ast.stmt]:
+    """The imports that a statement is made of: of several modules in one line only those that are missing fail."""
+    if isinstance(statement, ast.Import):
+        yield from (ast.copy_location(ast.Import([alias]), statement) for alias in statement.names)
+    elif isinstance(statement, ast.ImportFrom):
+        for alias in statement.names:
+            yield ast.copy_location(ast.ImportFrom(statement.module, [alias], statement.level), statement)
+
+
+def _future(body: Sequence[ast.stmt]) -> int:
+    """The compiler's flags of the `from __future__` imports."""
+    names = [
+        alias.name
+        for each in body if isinstance(each, ast.ImportFrom) and each.module == "__future__" for alias in each.names
+    ]  # fmt: skip
+    return sum(FEATURES.get(name, 0) for name in set(names))
+
+
+def _line_in(error: BaseException, code: types.CodeType) -> int:
+    """The line of the code at which an error passed it; 0 where its traceback does not say."""
+    trace: types.TracebackType | None = TRACEBACK.__get__(error)
+    while trace is not None and trace.tb_frame.f_code is not code:
+        trace = trace.tb_next
+    return trace.tb_lineno if trace is not None else 0
+
+
+def _first(statement: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(each.lineno for each in decorators)])
+
+
+def _last(statement: ast.stmt) -> int:
+    return statement.end_lineno or statement.lineno
+
+
+def _bound(statement: ast.stmt) -> Iterator[str]:
+    """The names that a statement at the top level binds, inside blocks too."""
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        node = waiting.pop()
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+                continue
+            case ast.Lambda():
+                continue
+            case ast.alias(name=name, asname=other):
+                yield other or name.partition(".")[0]
+            case ast.Name(id=name, ctx=ast.Store()):
+                yield name
+        waiting += ast.iter_child_nodes(node)
