@@ -49,7 +49,9 @@ def _grade(given: Namespace) -> None:
     common.require_parent(given.html, "grade --html report.html")
     from grader.judge import launcher
 
-    with contextlib.closing(launcher.start()) as judges:  # torch loads there while this process imports the rest
+    with contextlib.closing(
+        launcher.start(given.early)
+    ) as judges:  # torch loads there while this process imports the rest
         from grader.course import choice, submissions
         from grader.judge import grader as grading
 

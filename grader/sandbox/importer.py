@@ -15,9 +15,8 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from grader.calls import private_torch
-
 from grader.base.limits import IMPORTABLE
+from grader.calls import private_torch
 from grader.sandbox.top_level import TopLevel
 
 PACKAGE = "exercises"
