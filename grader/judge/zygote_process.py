@@ -1,7 +1,7 @@
 """The zygote's process: started, watched and ended.
 
-`python -m grader grade` calls `started_early` before it imports anything else, so that torch loads meanwhile. This module
-therefore imports next to nothing.
+`python -m grader grade` calls `started_early` before it imports anything else, so that torch loads meanwhile. Therefore
+this module imports next to nothing.
 """
 
 from __future__ import annotations
