@@ -149,7 +149,7 @@ def _watched() -> dict[str, Any]:
     _watch_kernels(noted)
     for owner, attribute, name in _no_ops():
         setattr(owner, attribute, _noting(getattr(owner, attribute), name))
-    for table in private.DECOMPOSITIONS:  # the op is called again, by itself
+    for table in private.decompositions():  # the op is called again, by itself
         for op, name in noted.items():
             if op in table:
                 table[op] = _noting(table[op], TAKEN_APART + name)

@@ -15,13 +15,14 @@ from typing import Any, Self
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.attention.bias import CausalBias
 from torch.overrides import TorchFunctionMode
 
 from grader.calls import counters
 from grader.calls.builtins import BuiltIns
 from grader.calls.call import Measure, Options, Outcome
 from grader.calls.counters import KernelLaunches, LargestStorage, MatrixProducts, Narrowed, SavedForBackward
-from grader.calls.private_torch import UncompiledMode, in_place_of, tree_map
+from grader.calls.private_torch import UncompiledMode, beside_modes, in_place_of, tree_map
 from grader.calls.reads import FunctionNames, Reads, Watched
 from grader.calls.values import leaves
 
@@ -118,6 +119,15 @@ class UnwrittenIsNan(TorchFunctionMode):
             with torch.no_grad():  # a leaf with gradients refuses
                 made.fill_(math.nan)
         return made
+
+
+def _bias_beside_modes(kind: type, *sizes: Any) -> Any:
+    """A `causal_lower_right(…)`, made while no dispatch mode looks: torch can't make one where a mode does."""
+    with beside_modes():
+        return Tensor.__new__(kind, *sizes)
+
+
+CausalBias.__new__ = _bias_beside_modes  # type: ignore[assignment,method-assign]  # it has none of its own
 
 
 class OneDevice(UncompiledMode):

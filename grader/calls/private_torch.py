@@ -27,7 +27,6 @@ from torch._ops import (
     _higher_order_ops,
 )
 from torch.autograd.graph import _engine_run_backward as run_backward
-from torch.nn.attention.bias import CausalBias
 from torch.optim import optimizer
 from torch.overrides import _get_current_function_mode as current_function_mode
 from torch.overrides import _pop_mode_temporarily as without_function_mode
@@ -155,11 +154,17 @@ FRAME_SETTERS: tuple[Attribute, ...] = tuple(
 # --- other ways to a built-in ----------------------------------------------------------------------------------------
 
 REFERENCES = (torch._refs, torch._refs.nn.functional, torch._refs.special, torch._decomp.decompositions)
-DECOMPOSITIONS: list[dict[Any, Any]] = [*torch._decomp.global_decomposition_table.values()]
-with suppress(ImportError):
-    from torch.onnx.ops import _impl as onnx_ops
 
-    DECOMPOSITIONS.append(onnx_ops.ONNX_ATEN_DECOMP_TABLE)
+
+def decompositions() -> list[dict[Any, Any]]:
+    """The tables of what ops are made of."""
+    tables: list[dict[Any, Any]] = [*torch._decomp.global_decomposition_table.values()]
+    with suppress(ImportError):
+        from torch.onnx.ops import _impl as onnx_ops
+
+        tables.append(onnx_ops.ONNX_ATEN_DECOMP_TABLE)
+    return tables
+
 
 # --- modes -----------------------------------------------------------------------------------------------------------
 
@@ -191,14 +196,6 @@ class UncompiledMode(TorchDispatchMode):
     def _should_skip_dynamo(cls) -> bool:
         return False
 
-
-def _bias_beside_modes(kind: type, *sizes: Any) -> Any:
-    """A `causal_lower_right(…)`, made while no dispatch mode looks: torch can't make one where a mode does."""
-    with beside_modes():
-        return Tensor.__new__(kind, *sizes)
-
-
-CausalBias.__new__ = _bias_beside_modes  # type: ignore[assignment,method-assign]  # it has none of its own
 
 # --- settings --------------------------------------------------------------------------------------------------------
 

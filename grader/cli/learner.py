@@ -49,9 +49,8 @@ def _grade(given: Namespace) -> None:
     common.require_parent(given.html, "grade --html report.html")
     from grader.judge import launcher
 
-    with contextlib.closing(
-        launcher.start(given.early)
-    ) as judges:  # torch loads there while this process imports the rest
+    # Torch loads there while this process imports the rest.
+    with contextlib.closing(launcher.start(given.early)) as judges:
         from grader.course import choice, submissions
         from grader.judge import grader as grading
 

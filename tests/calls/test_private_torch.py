@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -53,6 +55,13 @@ def test_a_name_that_moved_is_told_of() -> None:
         found("torch._C._dispatch_key_that_moved")
     with pytest.raises((AttributeError, ImportError)):
         found("torch._ops.OpOverload._moved")
+
+
+def test_the_room_imports_no_compiler() -> None:
+    """It is imported wherever torch is used, by a lab as well: the compiler takes as long as torch itself."""
+    code = "import sys; from grader.calls import devices, private_torch; print('torch._dynamo' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_no_other_module_names_one() -> None:
