@@ -42,7 +42,7 @@ def _grade(given: Namespace) -> None:
     if given.open and given.html is None:
         raise BadInput(_("There is no page to open. Type: python -m grader grade --html report.html --open"))
     names = common.chosen_steps(given, "grade")
-    limits = common.limits(given, "grade", given.patience) if given.require_isolation is not None else None
+    limits = common.limits(given, "grade", given.patience)
     common.require_folder(given.submission, "grade")
     if str(given.json) != "-":
         common.require_parent(given.json, "grade --json report.json")
@@ -57,7 +57,6 @@ def _grade(given: Namespace) -> None:
         common.speak_in_stubs(given)
         read = submissions.read(given.submission)
         wanted = names or choice.by_default(read.sources, read.problems)
-        limits = limits or common.limits(given, "grade", given.patience)
         with grading.Grader(1 if len(wanted) == 1 else None, limits, source=judges) as grader:
             from grader.base import results
             from grader.report import console
