@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv/bin/python
-RUN := KIT_TYPED=make $(VENV) -m grader
+RUN := KIT_TYPED=make $(VENV) -P -m grader
 # What was typed behind the command, STEP=4 and the like, as words for a shell.
 NAMES = $(strip $(foreach name,$(filter-out ALL PYTHON VENV KIT_%,$(.VARIABLES)),$(if $(filter command,$(firstword \
   $(origin $(name)))),$(name))))
@@ -118,7 +118,7 @@ test: .venv/ready-test ## make: Run the kit's own tests: few seeds, a sample of 
 prove: .venv/ready-test ## make: Prove one step while you write it: STEP=4
 	@$(RUN) lint $(STEP)
 	@$(VENV) -c "from grader.author import regime_table; regime_table.show('$(STEP)')"
-	@KIT_ONLY=$(STEP) $(VENV) -m pytest -q -p no:cacheprovider -o python_files=truth.py tests/solutions/test_course.py solutions
+	@KIT_ONLY=$(STEP) $(VENV) -m pytest -q -p no:cacheprovider -o python_files=truth.py tests/solutions/test_course.py tests/solutions/test_few_messages.py solutions
 
 check: export KIT_WHOLE ?= 1
 check: .venv/ready-test lint fresh docs test ## make: Everything that must hold before a change lands

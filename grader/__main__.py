@@ -4,6 +4,11 @@
 import os
 import sys
 
+root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+if not sys.flags.safe_path:  # the current folder: a file `random.py` in it is a learner's, and not Python's
+    del sys.path[0]
+sys.path[:] = [*(entry for entry in sys.path if os.path.realpath(entry) != root), root]
+
 for number in (0, 1, 2):  # closed, as by `>&-`: what is opened next would get its number
     try:
         os.fstat(number)
@@ -31,7 +36,7 @@ def lacks_packages() -> bool:
 
 if lacks_packages():
     if PYTHON.is_file() and Path(sys.prefix).resolve() != HOME.resolve():
-        os.execv(PYTHON, [str(PYTHON), "-m", "grader", *sys.argv[1:]])
+        os.execv(PYTHON, [str(PYTHON), "-P", "-m", "grader", *sys.argv[1:]])
     with language.use(language.system()):
         print(_("The packages of the kit are not installed for this Python. Type: make grade"), file=sys.stderr)
     if early:

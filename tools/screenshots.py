@@ -26,7 +26,7 @@ from rich.text import Text
 from grader.base import language
 from grader.base.paths import ROOT
 from grader.base.results import Graded, Report
-from grader.classes import roster
+from grader.classes import class_list, roster
 from grader.course import choice, exercises, steps
 from grader.course import submissions as submission
 from grader.feedback import class_page
@@ -138,7 +138,7 @@ def a_class(grader: Grader) -> str:
     """The page of the class that comes with the kit."""
     submissions = ROOT / "examples" / "course" / "submissions"
     standings = []
-    for student in roster.students(submissions, roster.folders(submissions), "attention"):
+    for student in roster.students(submissions, class_list.folders(submissions), "attention"):
         shown = grader.grade(student.submission, choice.step_names(None, choice.CORE), device="cpu", seed=SEED)
         standings.append(standing(Graded(student=student.name, file=student.file, key="", report=shown)))
     return class_page.html(standings, seed=SEED, submissions="examples/course/submissions")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -14,6 +15,19 @@ EXERCISES = ROOT / "exercises"
 TAPE = "tape.safetensors"
 
 STEP_NAME = re.compile(r"step\d{2}_[a-z0-9_]+")
+
+
+# How a process of the kit's own starts: the kit is the last place where Python looks, and the current folder is none. A
+# file `random.py` of a learner's stays a file.
+START = (
+    "import runpy, sys; sys.path.append(sys.argv.pop(1)); "
+    "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+)
+
+
+def program(module: str, *words: str) -> list[str]:
+    """The command that runs a module of the kit in a process of its own, with these arguments."""
+    return [sys.executable, "-P", "-c", START, str(ROOT), module, *words]
 
 
 def step_folders(solutions: Path = SOLUTIONS) -> list[Path]:

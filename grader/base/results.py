@@ -185,7 +185,8 @@ class AssignmentMark(msgspec.Struct, kw_only=True):
     the assignment's. `kit` and `seed`: what graded. `unsure`: a system says that it is late, and not how much;
     `unclear` is a time of hand-in that can't be read, and on which the mark depends. `remarks` are a person's, about
     all of it, `requests` those of the student for a second look that nobody has answered. `said_by`: whose word
-    `handed_in` is.
+    `handed_in` is. Of the `late_days`, each of which counts once it has begun, `free_days` came out of the budget of
+    the term, which has `days_left`.
     """
 
     assignment: str
@@ -193,6 +194,9 @@ class AssignmentMark(msgspec.Struct, kw_only=True):
     earned: float | None
     out_of: float
     late: float = 0.0
+    late_days: int = 0
+    free_days: int = 0
+    days_left: int = 0
     handed_in: str = ""
     said_by: str = ""
     until: str = ""
@@ -240,6 +244,12 @@ class Graded(msgspec.Struct, kw_only=True):
     unread: tuple[tuple[str, str], ...] = ()  # where there is no report that would say so
     from_kit: tuple[str, ...] = ()  # steps of which much stands word for word in the kit's own files
     digest: str = ""
+    moodle_id: str = ""
+    back: str = ""  # how a platform's own names begin, by which it finds the student of a page
+    section: str = ""
+    absence: str = ""  # nothing was handed in, and only the roster names them: what follows from it
+    stranger: bool = False  # they handed in, and are not on the roster
+    files: dict[str, str] = {}  # what became of each file
     grader_failed: bool = False  # as a whole, without a report, or in a step: it may be otherwise next time
 
 

@@ -117,7 +117,8 @@ class Load(msgspec.Struct, array_like=True):
 
     `sources` maps a module name to (displayed file name, text). `off_limits` maps a public name to banned families.
     `public`: of a module that is a reference, the names that others see. `seconds`: what the top level of all files
-    may take. `packages`: what the step requires besides what any may import.
+    may take. `packages`: what the step requires besides what any may import. `quick`: what only a failing check asks
+    for is not noted.
     """
 
     module: str
@@ -126,3 +127,4 @@ class Load(msgspec.Struct, array_like=True):
     public: dict[str, list[str]] = {}
     seconds: float = 5.0
     packages: tuple[str, ...] = ()
+    quick: bool = False

@@ -21,6 +21,23 @@ def frame(header: bytes, payload: bytes) -> bytes:
     return PREFIX.pack(len(header), len(payload)) + header + payload
 
 
+def parted(data: bytes) -> tuple[bytes, bytes]:
+    """The header and the payload of a whole message of ours."""
+    header, _payload = PREFIX.unpack_from(data)
+    return data[PREFIX.size : PREFIX.size + header], data[PREFIX.size + header :]
+
+
+def batch(frames: list[bytes]) -> bytes:
+    """Several messages that are answered together, as one."""
+    return b"".join([frame(b"", len(frames).to_bytes(8, "little")), *frames]) if len(frames) > 1 else frames[0]
+
+
+def batch_size(message: tuple[bytes, bytes]) -> int:
+    """The number of messages that follow this one and are answered together; 0 where it says nothing of that."""
+    header, payload = message
+    return int.from_bytes(payload, "little") if not header and payload else 0
+
+
 def frame_sizes(prefix: bytes) -> tuple[int, int]:
     """(header bytes, payload bytes) of a frame from its first 12 bytes. Raises BadMessage beyond the bounds."""
     header, payload = PREFIX.unpack(prefix)

@@ -30,19 +30,19 @@ from grader.calls.values import leaves
 class Circumstances(ExitStack):
     """Enters the contexts for a call's options; `note` then puts what was recorded into the outcome.
 
-    `called`: the objects that take part in the call; `wide`: one of its tensors is a float64; `trusted`: nobody will
+    `called`: the objects that take part in the call; `narrows`: a narrowed precision is noted; `trusted`: nobody will
     ask whether the code did on `meta` what it does elsewhere, or computed in float32.
     """
 
     def __init__(
-        self, options: Options, built_ins: BuiltIns | None, called: Iterable[Any] = (), wide: bool = False,
+        self, options: Options, built_ins: BuiltIns | None, called: Iterable[Any] = (), narrows: bool = False,
         trusted: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
         self._options, self._built_ins = options, built_ins
         on_meta = options.device == "meta" and (not trusted or Reads.record is not None)
         self._functions = (Watched if on_meta else FunctionNames)() if options.functions or on_meta else None
-        self._narrowed = Narrowed() if wide and not trusted else None
+        self._narrowed = Narrowed() if narrows else None
         makers: dict[Measure, Callable[[], Any]] = {
             "largest": LargestStorage,
             "products": lambda: MatrixProducts(options.device == "meta"),

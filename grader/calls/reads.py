@@ -25,9 +25,9 @@ from grader.calls.values import leaves
 
 REFUSAL = "Tensor.item() cannot be called on meta tensors"  # torch's own words
 FOREIGN = "<foreign>"  # in place of the name of a function that is not torch's
-WRITTEN_IN_C = (
+NOT_ENTERED = (
     kinds.BuiltinFunctionType, kinds.MethodDescriptorType, kinds.MethodWrapperType, kinds.WrapperDescriptorType,
-    kinds.GetSetDescriptorType, kinds.ClassMethodDescriptorType,
+    kinds.GetSetDescriptorType, kinds.ClassMethodDescriptorType, OpOverload, OpOverloadPacket, HigherOrderOperator,
 )  # fmt: skip
 NOT_AUTHORS = ("torch", "numpy", "grader")
 Key = tuple[Any, ...]
@@ -166,7 +166,7 @@ class FunctionNames(TorchFunctionMode):
         if _is_torchs_own(func):
             noted = "" if name in IGNORED else str(name.partition(".")[0])
         else:
-            noted = "" if isinstance(func, WRITTEN_IN_C) or func is torch.device else FOREIGN
+            noted = "" if isinstance(func, NOT_ENTERED) or func is torch.device else FOREIGN
         if isinstance(func, PLAIN):  # a learner's object may claim to equal any of them
             self._known[func] = noted
         return noted

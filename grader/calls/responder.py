@@ -44,11 +44,14 @@ class Responder:
         off_limits: Mapping[str, tuple[str, ...]] | None = None,
         is_own: Callable[[str], bool] = lambda filename: True,
         left_out: Callable[[str], LeftOut | None] = lambda name: None,
+        *,
+        is_quick: bool = False,
     ) -> None:
         self.names = names
         self.off_limits = off_limits or {}
         self.is_trusted = off_limits is None
         self.is_own, self.left_out = is_own, left_out
+        self._notes_narrowed = not (self.is_trusted or is_quick)
         self.handles: dict[int, Any] = {}
         self.made_by: dict[int, str] = {}
         self._twins = Twins()
@@ -161,7 +164,7 @@ class Responder:
         built_ins = self._watched(name)
         result = None
         called = [self.handles.get(number or 0) for number in (call.handle, *inputs.handle_numbers)]
-        with (circumstances := Circumstances(call.options, built_ins, called, inputs.wide, self.is_trusted)):
+        with (circumstances := Circumstances(call.options, built_ins, called, self._narrows(inputs), self.is_trusted)):
             try:
                 target = self._target(call)
                 if not self.is_trusted:
@@ -232,6 +235,9 @@ class Responder:
         if not isinstance(module, nn.Module):
             raise NotThere("no module")
         return modules.method(module, call.name)
+
+    def _narrows(self, inputs: Inputs) -> bool:
+        return self._notes_narrowed and inputs.wide
 
     def _families(self, name: str, handles: list[int]) -> list[str]:
         names = {name, *(self.made_by.get(number, "") for number in handles)}

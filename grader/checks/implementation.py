@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -24,6 +24,9 @@ from grader.checks.bounded import lifted
 from grader.checks.compare import returned_nothing
 from grader.checks.learner_errors import learners_error, other_work, parameters_misfit, unmeasured
 from grader.checks.value_text import show_value
+
+if TYPE_CHECKING:
+    from grader.checks.lazy import Queue
 
 
 class How(TypedDict, total=False):
@@ -65,14 +68,17 @@ class Implementation:
     _exchanges: list[Exchange] = field(default_factory=list)
     _handle_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _waiting: list[Exchange] = field(default_factory=list)  # sent with the next call
+    _queue: Queue | None = None  # in which calls wait, if they do
+    _before_reading: Callable[[], None] = lambda: None  # what is done before a check looks at an answer
 
     def using(self, *, device: str | None = None, **how: Unpack[How]) -> Implementation:
         """The same implementation with options for its calls; tensor arguments are moved to `device`; "meta" is for
         shapes only."""
         options = Options(device=device or self._device, **how)
         return Implementation(
-            self._backend, self._device, options, self._exchanges, self._handle_numbers, self._waiting
-        )
+            self._backend, self._device, options, self._exchanges, self._handle_numbers, self._waiting, self._queue,
+            self._before_reading,
+        )  # fmt: skip
 
     def __getattr__(self, name: str) -> Callable[..., Answer]:
         if name.startswith("_"):
@@ -102,8 +108,15 @@ class Implementation:
         call.first = tuple(earlier.call for earlier in waiting)
         exchange = Exchange(self._numbered(call), maker)
         self._exchanges.append(exchange)
+        if self._queue is not None:
+            return self._queue.asked(self, exchange, waiting)
         with lifted():
             outcome = exchange.outcome = self._backend.ask(call)
+        return self._answered(exchange, outcome, waiting)
+
+    def _answered(self, exchange: Exchange, outcome: Outcome, waiting: list[Exchange]) -> Answer:
+        """The answer with this outcome. Raises CheckFailed where there is none."""
+        call = exchange.call
         if outcome.off_limits:
             raise OffLimits(exchange.shown.partition("(")[0], outcome.off_limits)
         if outcome.of is not None and outcome.of < len(waiting):
@@ -154,10 +167,12 @@ class Answer:
     @property
     def value(self) -> Any:
         """The value: a tensor, an array, a tuple or dictionary of values, a scalar or None."""
+        self._implementation._before_reading()
         return bare(self.outcome.value)
 
     def tensor(self) -> Tensor:
         """The value, which must be one tensor."""
+        self._implementation._before_reading()
         if not isinstance(self.outcome.value, Placed):
             raise CheckFailed(
                 _("expected  a tensor\ngot       {got}").format(got=show_value(self.outcome.value))
@@ -168,6 +183,7 @@ class Answer:
 
     def array(self) -> np.ndarray[Any, Any]:
         """The value, which must be one NumPy array."""
+        self._implementation._before_reading()
         if not isinstance(self.outcome.value, np.ndarray):
             raise CheckFailed(
                 _("expected  {expected}\ngot       {got}").format(
@@ -180,6 +196,7 @@ class Answer:
 
     def tensors(self, count: int) -> tuple[Tensor, ...]:
         """The values, which must be a tuple or list of `count` tensors."""
+        self._implementation._before_reading()
         value = self.outcome.value
         if not isinstance(value, tuple) or len(value) != count or not all(isinstance(item, Placed) for item in value):
             raise CheckFailed(
@@ -192,6 +209,7 @@ class Answer:
     @property
     def gradients(self) -> dict[str, Tensor | None]:
         """The gradient of each argument (by position or name) and parameter; None where no path leads to it."""
+        self._implementation._before_reading()
         return {name: value.tensor if value else None for name, value in self.outcome.gradients.items()}
 
     def measured(self, measure: Measure) -> Any:
@@ -265,7 +283,7 @@ class Handle(Answer):
     def outline(self) -> dict[str, Tensor]:
         """The shape of every parameter by name, for `Draw.parameters`: filled with one number, since a tape would keep
         the values that it was made with."""
-        values: dict[str, Tensor] = self._ask("outline").value
+        values: dict[str, Tensor] = bare(self._ask("outline").outcome.value)  # it gives no answer away
         return values
 
     def load_parameters(self, values: dict[str, Tensor], *, evaluating: bool = False) -> None:

@@ -90,7 +90,11 @@ def _why_missing(raised: Raised, device: str) -> list[str]:
     if raised.left_out is None:
         return []
     line = raised.left_out
-    return [left_out(line), *_causes(Raised(line.type, line.message, line.file, line.line, "", line.source), device)]
+    error = f"{line.type}: {line.message}" if line.message else line.type
+    told = _("Line {line} of {file}, `{source}`, failed: {error}").format(
+        line=line.line, file=line.file, source=line.source, error=error
+    )
+    return [told, *_causes(Raised(line.type, line.message, line.file, line.line, "", line.source), device)]
 
 
 def left_out(line: LeftOut) -> str:

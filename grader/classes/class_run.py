@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -15,10 +16,10 @@ from grader.base.downloads import left_out
 from grader.base.language import gettext as _
 from grader.base.paths import typed
 from grader.base.results import Graded
-from grader.classes import kit_version, roster
+from grader.classes import class_list, kit_version
 from grader.classes import pool as pools
-from grader.classes.one_round import FOLDERS, OnStudent, Plan, Request, Round, load
-from grader.classes.roster import Impossible, class_folders
+from grader.classes.class_list import Impossible, class_folders
+from grader.classes.one_round import FOLDERS, REPORTS, OnStudent, Plan, Request, Round, load
 from grader.course import choice
 from grader.course.submissions import readable
 from grader.feedback import class_page, exports
@@ -27,7 +28,7 @@ from grader.judge import grader
 from grader.marks.assignments import BadTerm
 from grader.marks.changes import Change
 from grader.marks.ledger import Ledger
-from grader.marks.marking import plain
+from grader.marks.marking import Marking, plain
 
 
 class Stopped(RuntimeError):
@@ -55,11 +56,14 @@ class Done:
 
 def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStudent]]) -> Done:
     """Grades a class and writes everything that is made of it. Raises Impossible and Stopped."""
-    folders = class_folders(request.submissions, request.out, request.earlier)
+    folders = class_folders(
+        request.submissions, request.out, request.earlier, request.register, request.assignment
+    )  # fmt: skip
     request = _of_these(request)
     marking = request.marking or plain(request.assignment, request.steps or choice.step_names(None, choice.CORE))
-    roll = roster.roll(request.submissions)
-    ledger = Ledger(marking.for_class(roll), kit_version.kit_version())
+    roll = class_list.roll(request.submissions, request.register)
+    marking = dataclasses.replace(marking.for_class(roll), days_used=_days_used(request.out, marking))
+    ledger = Ledger(marking, kit_version.kit_version())
     told: dict[str, bool] = {}
     try:
         with pools.stoppable(), _alone_in(request), progress(len(folders)) as on_student:
@@ -83,6 +87,18 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
                 [roll.shown(group) for group in roll.ambiguous()])  # fmt: skip
 
 
+def _days_used(out: Path, marking: Marking) -> dict[str, int]:
+    """The days of the budget for the term that each student has used in earlier assignments, which were graded into
+    folders with their names beside this one."""
+    used = Counter[str]()
+    if marking.term.late_days.free:
+        for earlier in marking.term.before(marking.assignment.name):
+            for file in (out.parent / earlier.name / REPORTS).glob("*.json"):
+                if (graded := files.decoded(file, Graded)) and graded.mark:
+                    used[graded.student] += graded.mark.free_days
+    return dict(used)
+
+
 def _graded(
     request: Request, folders: list[str], ledger: Ledger, told: dict[str, bool], on_student: OnStudent
 ) -> list[Standing]:  # fmt: skip
@@ -99,7 +115,7 @@ def _graded(
     if not request.only or (last and last.complete):
         plan = _completed(plan, None if request.seed is not None or not all(told.values()) else last)
     _write_plan(request.out, plan)
-    write_class(request, plan, standings, this.files_of)
+    write_class(request, plan, standings, this.files_of, this.given)
     ledger.write(request.out, (load(request.out, standing.file) for standing in standings), exports.harmless)
     if request.gradebook:
         _save(request, standings)
@@ -108,7 +124,8 @@ def _graded(
 
 def _of_these(request: Request) -> Request:
     """The request with the students who are asked for by their own names. Raises Impossible."""
-    roll, names = roster.roll(request.submissions), set(map(readable, roster.folders(request.submissions)))
+    roll = class_list.roll(request.submissions, request.register)
+    names = set(map(readable, class_list.folders(request.submissions, request.register)))
     for name in filter(roll.is_ambiguous, request.only):
         sentence = _("By {name} several people may be meant: {people}. Type: python -m grader class {folder}")
         people = roll.shown(roll.meant(name))
@@ -145,17 +162,33 @@ def _alone_in(request: Request) -> Iterator[None]:
 def _plan(request: Request) -> Plan:
     """How everyone is graded: under the seed asked for, else that of a last run here that was stopped, else a new one.
     It is kept."""
-    last = _last(request.out) if request.seed is None else None
+    before = _last(request.out)
+    last = before if request.seed is None else None
     seed = last.seed if last and not last.complete else request.seed
     plan = Plan(
         seed=grader.new_seed() if seed is None else seed, steps=request.steps or choice.step_names(None, choice.CORE),
         device=request.device, language=language.current(), kit=kit_version.kit_version(),
         assignment=request.assignment, title=request.marking.assignment.title if request.marking else "",
-        submissions=str(request.submissions.resolve()),
+        submissions=str(request.submissions.resolve()), sections=_sections(request, before),
+        tables=_tables(request),
         earlier=[*last.earlier, *[last.seed] * last.complete] if last else [],
     )  # fmt: skip
     _write_plan(request.out, plan)
     return plan
+
+
+def _tables(request: Request) -> str:
+    """Where the roster is; empty without one."""
+    if not request.register.people:
+        return ""
+    return str(request.marking.term.file.parent.resolve() if request.marking else Path.cwd())
+
+
+def _sections(request: Request, last: Plan | None) -> list[str]:
+    """Further folders of submissions that were graded into the same results: sections of the same roster."""
+    here = str(request.submissions.resolve())
+    before = [last.submissions, *last.sections] if last and request.register.people else []
+    return [folder for folder in dict.fromkeys(before) if folder != here]
 
 
 def _write_plan(out: Path, plan: Plan) -> None:
@@ -209,8 +242,9 @@ def _completed(plan: Plan, last: Plan | None) -> Plan:
 
 
 def write_class(
-    request: Request, plan: Plan, standings: list[Standing], files_of: Mapping[str, Mapping[str, str]]
-) -> None:
+    request: Request, plan: Plan, standings: list[Standing], files_of: Mapping[str, Mapping[str, str]],
+    given: Mapping[str, str],
+) -> None:  # fmt: skip
     """Writes what is made of the whole class: its page, and a table for each system that takes one."""
     points = next((standing.max_score for standing in standings if standing.score is not None), 0.0)
     nobodys = list(map(readable, left_out(request.submissions)))
@@ -218,7 +252,7 @@ def write_class(
     made = {
         "index.html": page.encode(),
         "class.csv": exports.class_csv(standings, plan.steps).encode("utf-8-sig"),  # a spreadsheet needs the mark
-        "files.csv": exports.files_csv(files_of, nobodys).encode("utf-8-sig"),
+        "files.csv": exports.files_csv(files_of, nobodys, given).encode("utf-8-sig"),
         "canvas.csv": exports.canvas_csv(standings, plan.assignment, points).encode(),
         "moodle.csv": exports.moodle_csv(standings).encode(),
     }

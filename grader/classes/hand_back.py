@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.base.downloads import CANVAS_FILE, MOODLE_FOLDER, people
+from grader.base.downloads import people
 from grader.base.files import pack
 from grader.base.language import gettext as _
-from grader.classes import one_round, roster
+from grader.classes import one_round
 from grader.classes.results import GradedClass
+from grader.classes.roster import file_name
 
 PAGE = "feedback.html"
 
@@ -29,17 +30,24 @@ class Packed:
 
 
 def build(archive: Path, graded: GradedClass, to: str, submissions: Path | None = None) -> Packed:
-    """Writes the zip file, whole or not at all. `submissions` is where the platform's own names are read from; by
-    default where the class was graded from. Raises NoNames, OSError."""
-    prefixes = _canvas(submissions or Path(graded.plan.submissions)) if to == "canvas" else _moodle(graded)
+    """Writes the zip file, whole or not at all: each page under the name by which the platform finds its student.
+
+    Moodle finds a participant by the number in `Full name_123_assignsubmission_file_`, Canvas a submission by the
+    student's number and that of a file handed in; it shows the page under the name of that file. `submissions` is where
+    Canvas's names are read from, in place of the download that was graded. Raises NoNames, OSError.
+    """
+    others = _canvas(submissions or Path(graded.plan.submissions)) if to == "canvas" else {}
+    own = [entry for entry in graded.entries if bool(entry.moodle_id) == (to == "moodle")]
+    own = [entry for entry in graded.entries if bool(entry.moodle_id) == (to == "moodle")]
+    prefixes = {one.file: others.get(one.canvas_id) or others.get(one.file) or one.back for one in own}
     pages: list[tuple[str, Path | bytes, int]] = []
     nameless, ungraded = [], []
     for entry in graded.entries:
         page = one_round.path(graded.folder, one_round.PAGES, entry.file)
         if not page.is_file():
             ungraded.append(entry.student)
-        elif entry.file in prefixes:
-            pages.append((f"{prefixes[entry.file]}{PAGE}", page, 0o644))
+        elif prefix := prefixes.get(entry.file):
+            pages.append((f"{prefix}{PAGE}", page, 0o644))
         else:
             nameless.append(entry.student)
     if not pages:
@@ -49,26 +57,11 @@ def build(archive: Path, graded: GradedClass, to: str, submissions: Path | None 
     return Packed(len(pages), nameless, ungraded)
 
 
-def _moodle(graded: GradedClass) -> dict[str, str]:
-    """Moodle finds a participant by `Full name_123_assignsubmission_file_` in front of the file's own name."""
-    folders = {}
-    for entry in graded.entries:
-        if named := MOODLE_FOLDER.fullmatch(entry.student):
-            folders[entry.file] = f"{named['name']}_{named['number']}_assignsubmission_file_"
-    return folders
-
-
 def _canvas(submissions: Path) -> dict[str, str]:
-    """Canvas finds a submission by the two numbers in the names of its download, the student's and the file's, and
-    takes none whose second number is not that of a file handed in. It shows the page under the name of that file."""
+    """How the names in a download of Canvas's begin, by the student's number there, or what is made of the name."""
     try:
-        everybody = people(submissions).values()
+        everybody = [person for person in people(submissions).values() if person.back and not person.moodle_id]
     except (OSError, ValueError):
         return {}
-    files: dict[str, str] = {}
-    for person in everybody:
-        for name in person.files.values():
-            match = CANVAS_FILE.fullmatch(name)
-            if match and match["file"]:  # a text entry has no file, and no place for one
-                files.setdefault(roster.file_name(person.name), name[: match.start("file")])
-    return files
+    by_name = {file_name(person.name): person.back for person in everybody}
+    return by_name | {person.canvas_id: person.back for person in everybody if person.canvas_id}

@@ -28,7 +28,7 @@ from nbgrader.preprocessors import AssignLatePenalties, Execute, NbGraderPreproc
 from sqlalchemy.exc import SQLAlchemyError
 from traitlets import Float, Integer, Unicode
 
-from grader.base import files, language
+from grader.base import language
 from grader.base.language import gettext as _
 from grader.base.limited import Limited, OverBudget
 from grader.base.limits import Limits
@@ -38,6 +38,7 @@ from grader.base.results import AssignmentMark, Report, StepResult, without_open
 from grader.base.untrusted import Unusable
 from grader.classes import gradebook, kit_version, markup
 from grader.classes.gradebook import Mark
+from grader.classes.seeds import kept_seed
 from grader.course import earlier, submissions
 from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA, Cell, one_budget
 from grader.judge import grader
@@ -163,6 +164,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         with Gradebook(about["db_url"]) as book:
             everybody = {each.id: [each.email or ""] for each in book.students}
         own = marking.for_class(Roll({student: (), **everybody}))
+        own = ledger.with_days_used(own, root / MARKS_FOLDER, student)
         mark = own.mark(
             student, report, stamp, said_by="nbgrader", unclear=unclear, kit=kit_version.kit_version(), work=work
         )
@@ -295,27 +297,6 @@ class LastReport:
             return _("{folder} can't be read ({reason}).").format(folder=folder, reason=over)
         except (GraderError, submissions.NoSubmission, OSError) as error:
             return str(error)
-
-
-def kept_seed(file: Path, folder: str = "", digest: str = "") -> int:
-    """The seed in a file, which is made when it is not there, for its owner alone. Raises GraderError, OSError.
-
-    Below it is a line for each submission that was graded under it: digests of its folder's name and of its files. One
-    that comes back changed meets a new seed, as do all from then on: its author may have read what was drawn.
-    """
-    lines = (
-        file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else [str(grader.new_seed())]
-    )
-    if not lines or not lines[0].strip().isdecimal():
-        raise GraderError(_("{file} holds no seed. Delete it, and a new one will be created.").format(file=file))
-    seeds = [line for line in lines[1:] if line.startswith(f"{folder} ")]
-    if seeds and seeds != [f"{folder} {digest}"]:
-        lines, seeds = [str(grader.new_seed())], []
-    if digest and not seeds:
-        lines.append(f"{folder} {digest}")
-    if not seeds:
-        files.write(file, "".join(f"{line}\n" for line in lines), private=True)
-    return int(lines[0])
 
 
 def _mark(report: Report | str, step: str) -> Mark:

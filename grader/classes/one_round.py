@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -27,6 +28,7 @@ from grader.feedback.similarity import HONEST, taken_from_the_kit
 from grader.feedback.standings import Standing, standing
 from grader.marks.ledger import CHANGES, ChangeList, Ledger
 from grader.marks.marking import Marking, as_counted, why_no_mark
+from grader.marks.register import NONE, Register
 from grader.report import page as pages
 
 REPORTS, PAGES, GRADESCOPE, JUNIT = FOLDERS = ("reports", "pages", "gradescope", "junit")
@@ -53,6 +55,7 @@ class Request:
     marking: Marking | None = None
     earlier: tuple[Path, ...] = ()
     only: tuple[str, ...] = ()
+    register: Register = NONE
 
 
 class Plan(msgspec.Struct, kw_only=True):
@@ -70,6 +73,8 @@ class Plan(msgspec.Struct, kw_only=True):
     assignment: str
     title: str = ""
     submissions: str = ""
+    tables: str = ""  # where the roster is, with the tables beside it
+    sections: list[str] = []  # further folders of submissions that were graded into the same results
     earlier: list[int] = []
     complete: bool = False
 
@@ -96,6 +101,7 @@ class Round:
     ledger: Ledger
     on_student: OnStudent
     files_of: dict[str, dict[str, str]] = field(default_factory=dict)
+    given: dict[str, str] = field(default_factory=dict)  # the files that everybody was given
     found: dict[str, Standing] = field(default_factory=dict)
     waiting: dict[str, Attempts] = field(default_factory=dict)
     reader: Limited = field(default_factory=Limited)
@@ -124,24 +130,28 @@ class Round:
         assignment = self.ledger.marking.assignment
         attempts = assignment.attempts_at_most if assignment.attempts == "best" else 1
         for student in students(
-            request.submissions, names, plan.assignment, request.earlier, attempts=attempts, reader=self.reader
-        ):
+            request.submissions, names, plan.assignment, request.earlier, attempts=attempts, reader=self.reader,
+            register=request.register,
+        ):  # fmt: skip
             earlier = load(request.out, student.file)
             self.files_of[student.name] = student.submission.files
-            if request.only and student.name not in request.only:
+            self.given |= student.submission.given
+            of_another_section = student.is_absent and earlier and not earlier.absence
+            if of_another_section or request.only and student.name not in request.only:
                 self._leave(student, earlier)
                 continue
+            student, absence = self._by_rule(student)
             again = request.again or bool(request.only)
             tries = [*student.before, student]
             for number, one in enumerate(tries):
                 facts = (one.folder, one.submission, earlier, one.handed_in)
-                self.ledger.expect(f"{student.file}#{number}", *facts)
+                self.ledger.expect(f"{student.file}#{number}", *facts, absence)
             key = _key(student, of_its_round(plan, None if again else earlier), request.limits)
-            graded = _ungraded(student, key)
+            graded = _ungraded(student, key, absence)
             if student.problem and not student.before:
                 self._done(graded, len(tries) - 1)
             elif earlier and not again and _stands(earlier, graded, plan, request.out):
-                earlier.labs = student.labs
+                earlier.labs, earlier.absence = student.labs, graded.absence
                 self._done(earlier, earlier.attempt or len(tries) - 1, kept=True)
             else:
                 graded.key = _key(student, plan, request.limits)
@@ -156,10 +166,18 @@ class Round:
                 for number, one in enumerate(tries):
                     yield f"{student.file}#{number}", pools.Task(one.submission, *how)
 
+    def _by_rule(self, student: Student) -> tuple[Student, str]:
+        """Somebody whom only the roster names as the rules have it: graded as nothing, or not graded, and why."""
+        if not student.is_absent:
+            return student, ""
+        absence = self.ledger.absence(student.name, self.request.register)
+        return dataclasses.replace(student, problem="" if absence.is_zero else absence.why), absence.why
+
     def _leave(self, student: Student, earlier: Graded | None) -> None:
         """Leaves a student as they stand: this run is about others."""
         reason = _("not graded yet: that run was about others")
         kept = earlier or Graded(student=student.name, file=student.file, key="", error=reason)
+        self.files_of[student.name] = kept.files or student.submission.files
         self.found[student.file] = standing(kept)
         self.on_student(kept, True)
 
@@ -178,7 +196,7 @@ class Round:
             if points >= best:
                 best, chosen, page = points, tried, answer.page
         if len(attempts.tries) > 1:
-            self.files_of[graded.student] = attempts.tries[chosen.attempt].submission.files
+            chosen.files = self.files_of[graded.student] = attempts.tries[chosen.attempt].submission.files
         self._done(chosen, chosen.attempt, page=page)
 
     def _done(self, graded: Graded, attempt: int, kept: bool = False, page: str = "") -> None:
@@ -191,10 +209,11 @@ class Round:
             self.on_student(graded, kept)
 
 
-def _ungraded(student: Student, key: str) -> Graded:
+def _ungraded(student: Student, key: str, absence: str = "") -> Graded:
     return Graded(
         student=student.name, file=student.file, key=key, error=student.problem, canvas_id=student.canvas_id,
-        late=student.late, labs=student.labs, login=student.login,
+        late=student.late, labs=student.labs, login=student.login, moodle_id=student.moodle_id, back=student.back,
+        section=student.section, absence=absence, stranger=student.stranger, files=student.submission.files,
         unread=tuple(student.submission.unread.items()) if student.problem else (),
     )  # fmt: skip
 
@@ -281,6 +300,10 @@ def _key(student: Student, plan: Plan, limits: Limits) -> str:
         student.canvas_id,
         student.late,
         student.login,
+        student.moodle_id,
+        student.back,
+        student.section,
+        student.stranger,
         handed_in.name,
         handed_in.taken,
         handed_in.sources,

@@ -12,7 +12,7 @@ import msgspec
 from grader.base.language import gettext as _
 from grader.base.names import rows
 from grader.base.results import Graded
-from grader.classes import roster
+from grader.classes import class_list, roster
 from grader.classes.one_round import REPORTS, Plan
 from grader.course import steps as course
 from grader.course import stubs
@@ -20,7 +20,9 @@ from grader.feedback.items import wrong_answers
 from grader.feedback.similarity import Sources, Wrong, comparable, kits_own
 from grader.feedback.table import Points
 from grader.marks import marking as marks
-from grader.marks.assignments import Term
+from grader.marks import register
+from grader.marks.assignments import BadTerm, Term
+from grader.marks.register import NONE, Register
 
 
 class NoResults(ValueError):
@@ -47,12 +49,11 @@ class GradedClass:
 
     def sources(self) -> dict[str, dict[str, str]]:
         """The students' files by the name of their report; of those whose folder is no longer there, nothing."""
-        folder = Path(self.plan.submissions)
         own = {entry.file for entry in self.entries}
-        try:
-            read = _read(folder, self.plan.assignment)
-        except NoResults:
-            return {}
+        enrolled, read = _register(self.plan), dict[str, dict[str, str]]()
+        for folder in (*self.plan.sections, self.plan.submissions):
+            with suppress(NoResults):
+                read |= _read(Path(folder), self.plan.assignment, enrolled)
         return {roster.file_name(name): files for name, files in read.items() if roster.file_name(name) in own}
 
 
@@ -69,13 +70,21 @@ def read(folder: Path) -> GradedClass:
     return GradedClass(folder, plan, entries)
 
 
-def marks_of(folder: Path, term: Term) -> dict[str, dict[str, Points]]:
-    """The marks of each assignment that was graded into a folder of its own name."""
+def _register(plan: Plan) -> Register:
+    """The roster with which the class was graded; NONE where it is no longer there."""
+    with suppress(BadTerm):
+        return register.read(Path(plan.tables)) if plan.tables else NONE
+    return NONE
+
+
+def marks_of(folder: Path, term: Term, enrolled: Register = NONE) -> dict[str, dict[str, Points]]:
+    """The marks of each assignment that was graded into a folder of its own name, of all who handed in."""
     by_assignment: dict[str, list[Graded]] = {}
     for name in term.assignments:
         with suppress(NoResults):
-            by_assignment[name] = read(folder / name).entries
-    called = rows({name: [(entry.student, entry.login) for entry in all_of] for name, all_of in by_assignment.items()})
+            by_assignment[name] = [entry for entry in read(folder / name).entries if not entry.absence]
+    named = {name: [(entry.student, entry.login) for entry in entries] for name, entries in by_assignment.items()}
+    called = rows(named) | _on_roster({pair for pairs in named.values() for pair in pairs}, enrolled)
     return {
         name: {
             called[entry.student, entry.login]: (entry.mark.points, entry.mark.out_of) if entry.mark else (None, 0.0)
@@ -83,6 +92,16 @@ def marks_of(folder: Path, term: Term) -> dict[str, dict[str, Points]]:
         }
         for name, entries in by_assignment.items()
     }
+
+
+def _on_roster(pairs: Iterable[tuple[str, str]], enrolled: Register) -> dict[tuple[str, str], str]:
+    """What the roster calls those (name, login) of whom it has one."""
+    roll, called = enrolled.roll, {}
+    for name, login in pairs if enrolled.people else ():
+        meant = [name] if name in enrolled.people else (login and roll.meant(login)) or roll.meant(name)
+        if len(meant) == 1:
+            called[name, login] = meant[0]
+    return called
 
 
 def totals(term: Term) -> dict[str, Points]:
@@ -141,10 +160,10 @@ def _chosen(read: Sources, steps: Sequence[str]) -> dict[str, dict[str, str]]:
     }
 
 
-def _read(folder: Path, assignment: str) -> dict[str, dict[str, str]]:
+def _read(folder: Path, assignment: str, register: Register = NONE) -> dict[str, dict[str, str]]:
     """The written answers of each student, by step. Raises NoResults."""
     try:
-        names = roster.folders(folder)
+        names = class_list.folders(folder, register)
         steps = {step.name for step in course.steps()}
         return {
             student.name: {
@@ -152,7 +171,7 @@ def _read(folder: Path, assignment: str) -> dict[str, dict[str, str]]:
                 for step, (_file, text) in student.submission.sources.items()
                 if step in steps and not stubs.is_untouched(text)
             }
-            for student in roster.students(folder, names, assignment)
+            for student in roster.students(folder, names, assignment, register=register)
         }
-    except (roster.NoStudents, OSError):
+    except (class_list.NoStudents, OSError):
         raise NoResults(_("{folder} contains no student folders.").format(folder=folder)) from None

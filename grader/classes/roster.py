@@ -8,24 +8,23 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from grader.base.downloads import NOT_STUDENTS, BadDownload, Person, left_out, people
 from grader.base.files import walk
 from grader.base.language import gettext as _
+from grader.base.layouts import NOT_STUDENTS, Attempt, Person
 from grader.base.limited import Limited, OverBudget
-from grader.base.names import Roll
-from grader.base.paths import typed
+from grader.classes.class_list import KNOWN, STEP_FILE, people
+from grader.classes.unpack import MAX_PACKED, NotUnpacked, unpacked
 from grader.course import earlier, lab_log, unread
-from grader.course.submissions import Submission, read, readable
-from grader.course.unread import ARCHIVE, cut, note_left
+from grader.course.submissions import NoSubmission, Submission, read, readable
+from grader.course.unread import cut, note_left
+from grader.marks.register import NONE, Register
 
-STEP_FILE = re.compile(r"(?:(?!step\d{2}_\w).)*+step\d{2}_\w.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too
-KNOWN = ("exercises", "submission")  # where a learner's files stand inside what was handed in
 OF_A_KIT = (
     "grader", "steps", "classroom50", "dist", ".venv", ".vscode", "Makefile", "README.md", "README.ko.md", "LICENSE",
     "conftest.py", "pytest.ini", "requirements",
@@ -34,14 +33,6 @@ DEEPEST = 3  # folders inside a student's own
 NOT_IN_NAMES = re.compile(r'[<>:"/\\|?*%~\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]')
 RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # on Windows, with any ending
 LONGEST = 120  # bytes of a file name before the part that tells it from others
-
-
-class Impossible(RuntimeError):
-    """A class can't be graded so. One line, which ends in the command to type next."""
-
-
-class NoStudents(ValueError):
-    """The folder holds no subfolder that could be a student's."""
 
 
 @dataclass(frozen=True)
@@ -60,64 +51,19 @@ class Student:
     late: bool = False
     labs: tuple[str, ...] = ()  # that the student's own list names
     login: str = ""
+    moodle_id: str = ""
+    back: str = ""  # how the platform's own names begin
+    section: str = ""
+    stranger: bool = False  # they are not on the roster
+    is_absent: bool = False  # only the roster names them
     handed_in: str = ""
     folder: Path = Path()
     before: tuple[Student, ...] = ()  # earlier attempts, the oldest first, where they were asked for
 
 
-def folders(submissions: Path) -> list[str]:
-    """What the students of a class are called, in order. Raises NoStudents, BadDownload."""
-    everybody = list(people(submissions))
-    if not everybody:
-        raise NoStudents(str(submissions))
-    return everybody
-
-
-def roll(submissions: Path) -> Roll:
-    """The students by what they are called, with the names and logins that a learning platform gives."""
-    everybody = {readable(name): person for name, person in people(submissions).items()}
-    bare = {name: person.bare for name, person in everybody.items() if person.bare}
-    return Roll({name: [person.login] for name, person in everybody.items()}, bare)
-
-
-def class_folders(submissions: Path, out: Path, earlier: Sequence[Path]) -> list[str]:
-    """The students' folders, as `folders` has them. Raises Impossible when there is none, when the results would be
-    taken for one, or when one of the folders of earlier assignments is none."""
-    for folder in earlier:
-        try:
-            os.listdir(folder)
-        except OSError:
-            sentence = _("{folder} is not a readable folder. Type: python -m grader class SUBMISSIONS --earlier FOLDER")
-            raise Impossible(sentence.format(folder=typed(folder))) from None
-    try:
-        if out.resolve().is_relative_to(submissions.resolve()):
-            raise Impossible(
-                _("The results can't go inside {folder}: that is where the students are. "
-                  "Type: python -m grader class {folder} --out dist/class").format(folder=typed(submissions))
-            )  # fmt: skip
-        return folders(submissions)
-    except NoStudents:
-        problem = _("{folder} contains no student folders. Type: python -m grader class examples/course/submissions")
-        loose = left_out(submissions)
-        if any(name.endswith(".py") for name in loose) or len(loose) == 1 and loose[0].endswith(".ipynb"):
-            problem = _("{folder} is a single submission. Type: python -m grader grade --submission {folder}")
-        elif any(STEP_FILE.fullmatch(name) or ARCHIVE.fullmatch(name) for name in loose):
-            problem = _(
-                "{folder} holds loose files, but each student needs a folder: put what each handed in, "
-                "unpacked, into one. Type: python -m grader class {folder}"
-            )
-    except BadDownload as bad:
-        raise Impossible(_("{problem} Type: {command}").format(problem=bad, command="make release")) from None
-    except FileNotFoundError:
-        problem = _("There is no folder {folder}. Type: python -m grader class FOLDER")
-    except OSError:
-        problem = _("{folder} is not a readable folder. Type: python -m grader class FOLDER")
-    raise Impossible(problem.format(folder=typed(submissions)))
-
-
 def students(
-    submissions: Path, names: list[str], assignment: str, before: Sequence[Path] = (), *, attempts: int = 1,
-    reader: Limited | None = None,
+    submissions: Path, names: Iterable[str], assignment: str, before: Sequence[Path] = (), *, attempts: int = 1,
+    reader: Limited | None = None, register: Register = NONE,
 ) -> Iterator[Student]:  # fmt: skip
     """Each student with what was handed in, read as it is asked for; `before` are the folders of earlier assignments of
     the same class, the last one last. Of several attempts so many are read, the last ones.
@@ -129,7 +75,7 @@ def students(
         for name in names:
             try:
                 student: Student = (reader or own or Limited()).call(
-                    one, submissions, name, assignment, before, attempts
+                    one, submissions, name, assignment, tuple(before), attempts, register
                 )
             except OverBudget as over:
                 problem = _("{folder} can't be read ({reason}).").format(folder=readable(name), reason=over)
@@ -140,21 +86,25 @@ def students(
             own.close()
 
 
-def one(submissions: Path, name: str, assignment: str, before: Sequence[Path], attempts: int) -> Student:
+def one(
+    submissions: Path, name: str, assignment: str, before: tuple[Path, ...], attempts: int, register: Register
+) -> Student:  # fmt: skip
     """One student of a class, as `students` has them."""
-    everybody, others, classes = _class(submissions, assignment, tuple(before))
+    everybody, others, classes, given = _class(submissions, assignment, before, register)
     person = everybody[name]
-    if person.files:
-        student = _from_download(submissions, person)
-    elif others and _holds_only(submissions / person.folder, others):  # this one was not handed in
+    if person.missing:
+        student = Student(readable(name), file_name(name), Submission(readable(name)), person.missing)
+    elif person.folder and others and _holds_only(submissions / person.folder, others):  # this one was not handed in
         student = Student(readable(name), file_name(name), Submission(readable(name)))
     else:
         student = _last_attempt(submissions, person, assignment, others, attempts)
-    for before_this in classes:
-        for attempt in (student, *student.before):
+    for attempt in (student, *student.before):
+        given.note(attempt)
+        for before_this in classes:
             before_this.add_to(attempt.submission, person, assignment)
     return dataclasses.replace(
-        student, canvas_id=person.canvas_id, late=person.late, login=person.login,
+        student, canvas_id=person.canvas_id, late=person.late, login=person.login, moodle_id=person.moodle_id,
+        back=person.back, section=person.section, is_absent=person.is_absent, stranger=register.lacks(name),
         handed_in=student.handed_in or person.handed_in,
         folder=student.folder if person.attempts else submissions / (person.folder or person.name),
     )  # fmt: skip
@@ -162,12 +112,14 @@ def one(submissions: Path, name: str, assignment: str, before: Sequence[Path], a
 
 @lru_cache(1)
 def _class(
-    submissions: Path, assignment: str, before: tuple[Path, ...]
-) -> tuple[dict[str, Person], set[str], list[EarlierClass]]:
-    """Whom the folder names, the other assignments in their folders, and the earlier ones: looked for once."""
-    everybody = people(submissions)
+    submissions: Path, assignment: str, before: tuple[Path, ...], register: Register
+) -> tuple[dict[str, Person], set[str], list[EarlierClass], Given]:
+    """Whom the folder names, the other assignments in their folders, the earlier ones, and what everybody was given:
+    looked for once."""
+    everybody = people(submissions, register)
     others = _other_assignments(submissions, [each.folder for each in everybody.values() if each.folder], assignment)
-    return everybody, others, [EarlierClass(folder, everybody.values()) for folder in before]
+    classes = [EarlierClass(folder, people(folder, register), everybody.values()) for folder in before]
+    return everybody, others, classes, given_to_all(submissions, everybody.values())
 
 
 def _other_assignments(submissions: Path, names: list[str], assignment: str) -> set[str]:
@@ -197,9 +149,9 @@ class EarlierClass:
     """The folder of an earlier assignment, in which those of a `later` one are found by their names, if that is
     clear in both."""
 
-    def __init__(self, path: Path, later: Iterable[Person]) -> None:
+    def __init__(self, path: Path, earlier: Mapping[str, Person], later: Iterable[Person]) -> None:
         self._path = path
-        everybody = list(people(path).values())
+        everybody = list(earlier.values())
         keys, now = Counter(person.key for person in everybody), Counter(person.key for person in later)
         self._people = {member.key: member for member in everybody if keys[member.key] == 1 and now[member.key] == 1}
 
@@ -214,20 +166,25 @@ class EarlierClass:
 
 
 def _last_attempt(
-    submissions: Path, person: Person, assignment: str, others: Collection[str], attempts: int
+    submissions: Path, person: Person, assignment: str, others: Collection[str], count: int
 ) -> Student:  # fmt: skip
     """A student's last attempts, so many of them."""
-    folders = person.attempts or {person.folder: person.handed_in}
-    read = [
-        dataclasses.replace(_from_folder(submissions, person, folder, assignment, others), handed_in=when)
-        for folder, when in list(folders.items())[-attempts:]
-    ]
-    submission = read[-1].submission
-    for name in (f"{readable(folder.rpartition('/')[2])}/" for folder in list(folders)[: -len(read)]):
-        if attempts == 1:
-            submission.files[name] = _("an earlier attempt: the last counts")
+    attempts = person.attempts or [Attempt(person.folder, person.files, person.handed_in)]
+    read = []
+    for attempt in attempts[-count:]:
+        if attempt.files:
+            student = _from_download(submissions, person, attempt.files, assignment)
         else:
-            submission.leave(name, _("an earlier attempt: the last {count} are graded", count=attempts))
+            student = _from_folder(submissions, person, attempt.folder, assignment, others)
+        read.append(dataclasses.replace(student, handed_in=attempt.handed_in))
+    submission = read[-1].submission
+    for attempt in attempts[: -len(read)]:
+        for name in [f"{attempt.folder.rpartition('/')[2]}/"] if attempt.folder else attempt.files.values():
+            if count == 1:
+                submission.files[readable(name)] = _("an earlier attempt: the last counts")
+            else:
+                sentence = _("an earlier attempt: the last {count} are graded", count=count)
+                submission.leave(readable(name), sentence)
     cut(submission)
     return dataclasses.replace(read[-1], before=tuple(read[:-1]))
 
@@ -243,6 +200,8 @@ def _from_folder(
         place = step_folder(folder, assignment)
         labs = lab_log.names(place)
         _note_beside(handed_in, folder, place, others)
+        archives = {file: folder / file for file in handed_in.unread if (folder / file).is_file()}
+        handed_in = _with_unpacked(handed_in, archives, assignment)
     except Exception as error:  # whatever is wrong with one folder is nobody else's problem
         handed_in = Submission(name)
         reason = getattr(error, "strerror", None) or error or type(error).__name__
@@ -253,11 +212,93 @@ def _from_folder(
     return Student(name, file_name(person.name), handed_in, problem, labs=labs, folder=folder)
 
 
-def _from_download(submissions: Path, person: Person) -> Student:
+def _from_download(submissions: Path, person: Person, files: Mapping[str, str], assignment: str) -> Student:
     """A student of a flat download, of Moodle's too."""
-    handed_in = read(submissions, person.files)
+    handed_in = read(submissions, files)
     handed_in.name = readable(person.name)
+    archives = {readable(own): submissions / file for own, file in files.items()}
+    handed_in = _with_unpacked(handed_in, archives, assignment)
     return Student(handed_in.name, file_name(person.name), handed_in, unread.without_answer(handed_in))
+
+
+def _with_unpacked(handed_in: Submission, archives: Mapping[str, Path], assignment: str) -> Submission:
+    """What was handed in; where it has no answer but one in a zip file, what that holds. Two of them are open."""
+    found = {}
+    for shown, archive in archives.items():
+        if not unread.without_answer(handed_in) or not shown.lower().endswith(".zip") or shown not in handed_in.unread:
+            continue
+        try:
+            with unpacked(archive, shown) as folder:
+                inside = read(step_folder(folder, assignment))
+                _note_beside(inside, folder, step_folder(folder, assignment), ())
+        except (NotUnpacked, NoSubmission, OSError) as problem:
+            handed_in.leave(shown, _("it can't be unpacked ({reason})", reason=problem))
+            continue
+        if not unread.without_answer(inside) and inside.files:
+            found[shown] = inside
+    if len(found) != 1:
+        return handed_in
+    ((shown, inside),) = found.items()
+    inside.name = handed_in.name
+    files = {file: reason for file, reason in handed_in.files.items() if file != shown}
+    inside.files = files | {shown: _("unpacked")} | {f"{shown}/{file}": said for file, said in inside.files.items()}
+    rest = {file: reason for file, reason in handed_in.unread.items() if file != shown}
+    inside.unread = rest | {f"{shown}/{file}": reason for file, reason in inside.unread.items()}
+    inside.sources = {
+        module: (f"{handed_in.name}/{file.partition('/')[2] or file}", text)
+        for module, (file, text) in inside.sources.items()
+    }
+    return inside
+
+
+@dataclass
+class Given:
+    """What everybody was given: the files that are the same in most folders, by their names and content, with how many
+    folders have each."""
+
+    counts: Mapping[tuple[str, str], int]
+    total: int
+
+    def note(self, student: Student) -> None:
+        """Takes them out of what a student is told was not read."""
+        handed_in = student.submission
+        for shown in list(handed_in.unread):
+            count = self.counts.get((shown.rstrip("/"), _content(student.folder / shown)), 0)
+            if count:
+                del handed_in.unread[shown], handed_in.files[shown]
+                sentence = _("everybody was given it: it is the same in {count} of {total} folders")
+                handed_in.given[shown] = sentence.format(count=count, total=self.total)
+
+
+FEWEST_GIVEN = 3  # folders with the same file, before it may be what everybody was given
+MAX_GIVEN = 1 << 20  # bytes of a file, or of the files in a hidden folder
+
+
+def given_to_all(submissions: Path, everybody: Iterable[Person]) -> Given:
+    """Looks for what lies in most of the students' folders: a classroom's README, `.github`, requirements."""
+    counts: Counter[tuple[str, str]] = Counter()
+    places = [submissions / person.folder for person in everybody if person.folder and not person.missing]
+    for place in set(places):
+        with suppress(OSError):
+            counts.update((name, digest) for name in os.listdir(place) if (digest := _content(place / name)))
+    least = max(FEWEST_GIVEN, len(places) // 2 + 1)
+    return Given({key: count for key, count in counts.items() if count >= least}, len(places))
+
+
+def _content(path: Path) -> str:
+    """A digest of a file, or of the files in a hidden folder; empty where it is large, a link or not there."""
+    with suppress(OSError):
+        if path.is_symlink() or path.name == ".git":
+            return ""
+        files = sorted(path.rglob("*"))[:MAX_PACKED] if path.is_dir() and path.name.startswith(".") else [path]
+        files = [file for file in files if file.is_file() and not file.is_symlink()]
+        if not files or sum(file.stat().st_size for file in files) > MAX_GIVEN:
+            return ""
+        seen = hashlib.sha256()
+        for file in files:
+            seen.update(file.name.encode(errors="surrogateescape") + b"\0" + file.read_bytes())
+        return seen.hexdigest()
+    return ""
 
 
 def _note_beside(handed_in: Submission, folder: Path, place: Path, others: Collection[str]) -> None:

@@ -14,6 +14,7 @@ from grader.cli.parser import BadInput, Parser, refusal
 if TYPE_CHECKING:
     from grader.marks.assignments import Term
     from grader.marks.marking import Marking
+    from grader.marks.register import Register
 
 CHECK = "term"
 
@@ -23,6 +24,28 @@ def file_option(parser: Parser) -> None:
     parser.option(
         "--assignments", Path, metavar="FILE", help=_("The assignments of a term; assignments.toml where there is one.")
     )
+
+
+def roster_option(parser: Parser) -> None:
+    """--roster."""
+    parser.option(
+        "--roster", Path, metavar="FILE",
+        help=_("Who is in the course: a table, or what a platform exports; roster.csv where there is one."),
+    )  # fmt: skip
+
+
+def register(given: Namespace, whole_term: Term | None) -> Register:
+    """The roster and the groups beside `assignments.toml`, or here. Raises BadInput."""
+    from grader.marks import register as registers
+    from grader.marks.assignments import BadTerm
+
+    try:
+        assignment = getattr(given, "assignment", None) or ""
+        if whole_term:
+            return registers.read(whole_term.file.parent, whole_term.local, given.roster, assignment)
+        return registers.read(Path(), roster=given.roster, assignment=assignment)
+    except BadTerm as bad:
+        raise refusal(bad, "term") from None
 
 
 def options(parser: Parser) -> None:

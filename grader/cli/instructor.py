@@ -18,12 +18,10 @@ from grader.cli.parser import BadInput, Misunderstood, Parser, Subcommand, integ
 ASSIGNMENT_NAME = re.compile(r"\w[\w-]*")  # that nbgrader takes, and a folder can have
 
 if TYPE_CHECKING:
-    from grader.classes.class_run import Done
+    from grader.marks.register import Register
 
 OUT = Path("dist/class")
 SQLITE = "sqlite:///"
-SHOWN = 40  # students whose unread files the screen names
-FEW = 8  # of each
 PLAIN = "attention"  # the assignment of a class without assignments.toml
 
 
@@ -43,6 +41,7 @@ def _class_line(parser: Parser) -> None:
         help=_("The assignment: one of assignments.toml, or its name in other systems."),
     )  # fmt: skip
     assigned.file_option(parser)
+    assigned.roster_option(parser)
     parser.option(
         "--earlier", Path, metavar="FOLDER", several=True,
         help=_("An earlier assignment's submissions: they stand in for steps that this one lacks. May be repeated."),
@@ -51,6 +50,7 @@ def _class_line(parser: Parser) -> None:
         "--student", metavar="NAME", several=True,
         help=_("Grade this student again, into the same results. May be repeated."),
     )  # fmt: skip
+    parser.flag("--strict", help=_("For scripts: exit code 1 also where somebody has no mark yet."))
     parser.flag("--again", help=_("Grade everyone again, including unchanged submissions."))
     common.language_option(parser)
     common.isolation_option(parser)
@@ -65,7 +65,8 @@ def _class(given: Namespace) -> int:
     out = given.out / given.assignment if marking and given.out == OUT else given.out
     steps = marking.assignment.everything if marking else chosen
     limits = common.limits(given, command, given.patience)
-    _require_places(given, submissions, out, command)  # before torch loads
+    register = assigned.register(given, marking.term if marking else None)
+    _require_places(given, submissions, out, command, register)  # before torch loads
     if marking is None and given.assignment != PLAIN:
         sentence = _("There is no assignments.toml here: {name} is only the name that tables get.")
         print(sentence.format(name=given.assignment), file=sys.stderr)
@@ -74,7 +75,8 @@ def _class(given: Namespace) -> int:
 
         pool.begin(limits)
     common.require_solutions()
-    from grader.classes import class_run, one_round, roster
+    from grader.classes import class_list, class_run, one_round
+    from grader.cli import class_said
     from grader.marks import changes
     from grader.report import console
 
@@ -82,29 +84,26 @@ def _class(given: Namespace) -> int:
         submissions=submissions, out=out, steps=steps, device=given.device, seed=given.seed, limits=limits,
         assignment=given.assignment, again=given.again, jobs=given.jobs, scheduler=given.scheduler,
         gradebook=given.gradebook, marking=marking, earlier=tuple(given.earlier), only=tuple(given.student),
+        register=register,
     )  # fmt: skip
     try:
         done = class_run.run(request, console.class_progress)
-    except roster.Impossible as impossible:
+    except class_list.Impossible as impossible:
         raise BadInput(str(impossible)) from None
     except class_run.Stopped as stopped:
         print("\n".join([*changes.lines(stopped.changes), str(stopped)]), file=sys.stderr)
         return 130
-    _say_class(done, out)
-    if all(standing.score is not None for standing in done.standings):
-        return 0
-    if any(standing.grader_failed for standing in done.standings) and not common.said_of_steps():
-        print(_("Type the same command again to retry those that could not be graded."), file=sys.stderr)
-    return 1
+    class_said.say(done, out)
+    return class_said.outcome(done, strict=given.strict)
 
 
-def _require_places(given: Namespace, submissions: Path, out: Path, command: str) -> None:
+def _require_places(given: Namespace, submissions: Path, out: Path, command: str, register: Register) -> None:
     """Requires a class to grade, and that results and gradebook can be written. Raises BadInput."""
-    from grader.classes import roster
+    from grader.classes import class_list
 
     try:
-        roster.class_folders(submissions, out, given.earlier)
-    except roster.Impossible as impossible:
+        class_list.class_folders(submissions, out, given.earlier, register, given.assignment)
+    except class_list.Impossible as impossible:
         raise BadInput(str(impossible)) from None
     common.require_place(out, f"{command} --out OTHER")
     if not given.gradebook:
@@ -119,45 +118,6 @@ def _require_places(given: Namespace, submissions: Path, out: Path, command: str
     except gradebook.NoGradebook as problem:
         sentence = _("The gradebook can't be opened ({reason}). Type: python -m grader {command}")
         raise BadInput(sentence.format(reason=problem, command=instead)) from None
-
-
-def _say_class(done: Done, out: Path) -> None:
-    from grader.course.submissions import readable
-    from grader.feedback import class_table
-    from grader.marks import changes
-    from grader.report import console
-    from grader.report.terminal import plain
-
-    console.say(class_table.terminal(done.standings, done.kept))
-    print(_("The class page is {file}, the scores are in {table}.", file=out / "index.html", table=out / "class.csv"))
-    for line in changes.lines(done.changes):
-        print(line)
-    if done.unknown:
-        sentence = _("Named in assignments.toml or the tables beside it, but not in the class: {names}.")
-        print(sentence.format(names=", ".join(done.unknown)), file=sys.stderr)
-    if done.alike:
-        sentence = _("Names that look alike: {names}. In a table, the login or address says who is meant.")
-        print(sentence.format(names="; ".join(done.alike)), file=sys.stderr)
-    if done.not_applied:
-        sentence = _("Not applied, because several people may be meant: what the tables say of {names}.")
-        print(sentence.format(names=", ".join(done.not_applied)), file=sys.stderr)
-    waiting = [standing.student for standing in done.standings if standing.waiting]
-    if waiting:
-        sentence = _("A second look was asked for, and nobody has answered: {names}.")
-        print(sentence.format(names=", ".join(waiting)), file=sys.stderr)
-    unread = [standing for standing in done.standings if standing.unread and standing.score is not None]
-    if unread:
-        sentence = _(
-            "Students with files that were not read: {count}. The class page and {table} name each, with the reason."
-        )
-        print(sentence.format(count=len(unread), table=out / "files.csv"), file=sys.stderr)
-        for standing in unread[:SHOWN]:
-            files = "; ".join([f"{file} ({reason})" for file, reason in standing.unread[:FEW]])
-            files += "; …" if len(standing.unread) > FEW else ""
-            print(f"  {plain(standing.student)}: {plain(files)}", file=sys.stderr)
-    if done.left_out:
-        sentence = _("Not graded, because each student needs a folder: {files}. Put each, unpacked, into one.")
-        print(sentence.format(files=", ".join(map(readable, done.left_out))), file=sys.stderr)
 
 
 def _release_line(parser: Parser) -> None:

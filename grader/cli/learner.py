@@ -51,11 +51,13 @@ def _grade(given: Namespace) -> None:
 
     # Torch loads there while this process imports the rest.
     with contextlib.closing(launcher.start(given.early)) as judges:
-        from grader.course import choice, submissions
+        from grader.course import choice, submissions, unread
         from grader.judge import grader as grading
 
         common.speak_in_stubs(given)
         read = submissions.read(given.submission)
+        if nothing_found := unread.without_answer(read):
+            raise BadInput(nothing_found)
         wanted = names or choice.by_default(read.sources, read.problems)
         with grading.Grader(1 if len(wanted) == 1 else None, limits, source=judges) as grader:
             from grader.base import results

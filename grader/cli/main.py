@@ -14,7 +14,7 @@ from grader import __version__
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.cli.common import HAS_SOLUTIONS, N_, said_of_steps, speak, spoken
-from grader.cli.parser import WORD, BadInput, Misunderstood, Parser, Subcommand, capitals, page, refusal
+from grader.cli.parser import BadInput, Misunderstood, Parser, Subcommand, capitals, is_named, page, refusal
 
 CALLED = language.TYPED or "python -m grader"
 # A command at the end of a line.
@@ -42,8 +42,11 @@ def main(early: Any = None) -> int:
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     speak(sys.stdout)
     speak(sys.stderr)
+    for size in ("COLUMNS", "LINES"):  # a terminal of no size is one of unknown size
+        if os.environ.get(size, "").strip("0 ") == "":
+            os.environ.pop(size, None)
     words = _without_language(sys.argv[1:]) or ["--help"]
-    if language.TYPED == "make" or any(map(WORD.fullmatch, words)):
+    if language.TYPED == "make" or any(map(is_named, words)):
         language.respell = as_typed
     with language.use(spoken(words)):
         try:

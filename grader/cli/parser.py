@@ -306,6 +306,11 @@ def wrapped(text: str, width: int) -> list[str]:
     return lines
 
 
+def is_named(word: str) -> bool:
+    """Whether a word is NAME=value."""
+    return WORD.fullmatch(word) is not None
+
+
 def capitals(option: str) -> str:
     """`TOP_K` for `--top-k`."""
     return option.lstrip("-").upper().replace("-", "_")

@@ -26,6 +26,7 @@ def _results_line(parser: Parser) -> None:
 
 def _term_line(parser: Parser) -> None:
     assigned.file_option(parser)
+    assigned.roster_option(parser)
     parser.option("--results", Path, metavar="FOLDER", default=CLASS, help=_("Where the classes were graded to."))
     common.language_option(parser)
 
@@ -49,14 +50,18 @@ def _term(given: Namespace) -> None:
             marks.of(whole_term, name)
     except assignments.BadTerm as bad:
         raise refusal(bad, assigned.check(given.assignments)) from None
-    by_assignment = results.marks_of(given.results, whole_term)
+    register = assigned.register(given, whole_term)
+    by_assignment = results.marks_of(given.results, whole_term, register)
     if by_assignment:
         file = given.results / "term.csv"
+        rows = table.term_rows(whole_term, by_assignment, register)
         common.write(
             file,
-            table.term_csv(whole_term, by_assignment).encode("utf-8-sig"),
+            table.term_csv(rows, list(by_assignment)).encode("utf-8-sig"),
             f"term --results {paths.typed(CLASS)}",
         )
+        for line in table.said(rows):
+            print(line)
         print(_("The marks of the term are in {file}.", file=file))
 
 

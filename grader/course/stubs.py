@@ -113,6 +113,11 @@ def public_names(stub: str) -> list[str]:
     return [name for name in bound if not name.startswith("_")]
 
 
+def classes(stub: str) -> frozenset[str]:
+    """The names of the classes in a stub."""
+    return frozenset(node.name for node in parsed(stub).body if isinstance(node, ast.ClassDef))
+
+
 def arguments(stub: str) -> dict[str, list[str]]:
     """The names of the arguments of each function in a stub, and of each method as `Class.method`, without `self`."""
     by_function: dict[str, list[str]] = {}

@@ -41,6 +41,7 @@ class Submission:
     earlier: dict[str, tuple[str, str]] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     taken: dict[str, str] = field(default_factory=dict)
+    given: dict[str, str] = field(default_factory=dict)  # files that everybody has, and how many
     beyond: int = 0  # files that `unread` has no room for; `files` names them
 
     def leave(self, file: str, reason: str) -> None:

@@ -32,9 +32,11 @@ def _named(standings: Sequence[Standing], about: Callable[[Standing], str | None
 def _reasons() -> list[tuple[str, Callable[[Standing], str | None]]]:
     """What there is to look for: a sentence, and what gives a student's particulars, None where it is not so."""
     return [
-        (_("No mark yet: a person must look"), lambda standing: standing.error if standing.score is None else None),
+        (_("No mark yet: a person must look"), lambda standing: standing.error if standing.is_open else None),
         (_("A second look was asked for, and nobody has answered"), lambda standing: standing.waiting or None),
-        (_("No step was begun"), lambda standing: "" if standing.nothing_handed_in else None),
+        (_("On the roster, and nothing was handed in"), lambda standing: standing.absence or None),
+        (_("Handed in, and not on the roster"), lambda standing: standing.login if standing.stranger else None),
+        (_("No step was begun"), lambda standing: "" if standing.nothing_handed_in and not standing.absence else None),
         (_("Files that were not read"), _unread),
         (_("Files that can't be read, and for which a person decided"), _unusable),
         (_("Files graded as a step by what they define"), lambda standing: " ".join(standing.taken) or None),

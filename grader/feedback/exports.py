@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 from xml.etree import ElementTree
 
-from grader.base import files
-from grader.base.downloads import MOODLE_FOLDER
+from grader.base import files, language
 from grader.base.language import gettext as _
 from grader.base.results import CheckResult, Graded, Report, Status, StepResult
 from grader.feedback.standings import Standing
@@ -33,9 +34,10 @@ def class_csv(standings: Sequence[Standing], steps: Sequence[str]) -> str:
     """
     tracks = list(dict.fromkeys(track for standing in standings for track in standing.by_track))
     tracks = tracks if len(tracks) > 1 else []
+    sections = any(standing.section for standing in standings)
     rows: list[list[str]] = [[
         "student", "status", "score", "max_score", *tracks, *steps, "diagnoses", "error", "unread", "late",
-        "references",
+        "references", *(["section"] if sections else []),
     ]]  # fmt: skip
     for standing in standings:
         scores = {step.name: number(step.score) for step in standing.steps}
@@ -43,15 +45,17 @@ def class_csv(standings: Sequence[Standing], steps: Sequence[str]) -> str:
             f"{step.name}: {' | '.join(names)}" for step in standing.steps for names in step.diagnoses
         ]  # fmt: skip
         unusable = dict.fromkeys(step.unusable for step in standing.steps if step.unusable)
-        remark = standing.error or " ".join([*unusable, *standing.taken])
+        remark = standing.error or standing.absence or " ".join([*unusable, *standing.taken])
+        status = "graded" if standing.score is not None else "error" if standing.is_open else "absent"
         rows.append([
-            standing.student, "error" if standing.score is None else "graded", _score(standing),
+            standing.student, status, _score(standing),
             "" if standing.score is None else number(standing.max_score),
             *(number(standing.by_track[track]) if track in standing.by_track else "" for track in tracks),
             *(scores.get(step, "") for step in steps), "; ".join(diagnoses), remark,
             "; ".join(f"{file}: {reason}" for file, reason in standing.unread),
             standing.lateness or ("late" if standing.late else ""),
             "; ".join(step.resting for step in standing.steps if step.resting),
+            *([standing.section] if sections else []),
         ])  # fmt: skip
     return _csv(rows)
 
@@ -64,25 +68,44 @@ def canvas_csv(standings: Sequence[Standing], assignment: str, points: float) ->
     rows.append(["    Points Possible", "", "", "", "", number(points)])
     for standing in standings:
         login = "" if standing.canvas_id else standing.login or standing.student
-        rows.append([standing.student, standing.canvas_id, "", login, "", _score(standing)])
+        rows.append([standing.student, standing.canvas_id, "", login, standing.section, _score(standing)])
     return _csv(rows, key)
 
 
+@dataclass(frozen=True)
+class MoodleWords:
+    """What Moodle calls the columns of its worksheet in one language, and what stands before a participant's number."""
+
+    header: Sequence[str]
+    participant: str
+
+
+# Moodle looks for its own words in the language of who uploads; two of the Korean ones are read by people only.
+MOODLE = {
+    "en": MoodleWords(("Identifier", "Full name", "Email address", "Grade", "Maximum Grade", "Last modified (grade)",
+                       "Feedback comments"), "Participant "),
+    "ko": MoodleWords(("식별자", "성명", "이메일 주소", "성적", "최대 성적", "마지막 수정됨(성적)", "피드백 코멘트"),
+                      "참가자"),
+}  # fmt: skip
+
+
 def moodle_csv(standings: Sequence[Standing]) -> str:
-    """What Moodle's offline grading worksheet imports. Of a folder that Moodle has named, its number is taken.
+    """What Moodle's offline grading worksheet imports. The number of a participant is that in the names of
+    Moodle's folders, the columns are called as Moodle calls them in the language in use.
 
     Moodle refuses a worksheet without the date of the grade. It is empty as for a first grade: then a grade that stands
     in Moodle is only written over when it is told to.
     """
-    dated = "Last modified (grade)"
-    rows = [["Identifier", "Full name", "Email address", "Grade", "Maximum Grade", dated, "Feedback comments"]]
+    words = MOODLE[language.current()]
+    rows = [list(words.header)]
     for standing in standings:
-        named = MOODLE_FOLDER.fullmatch(standing.student)
-        identifier, name = (f"Participant {named['number']}", named["name"]) if named else ("", standing.student)
-        mail = name if "@" in name else ""
+        identifier = f"{words.participant}{standing.moodle_id}" if standing.moodle_id else ""
+        mail = next((known for known in (standing.login, standing.student) if "@" in known), "")
         scores = [f"{step.name}: {number(step.score)} / {number(step.max_score)}" for step in standing.steps]
         points = "" if standing.score is None else number(standing.max_score)
-        rows.append([identifier, name, mail, _score(standing), points, "", standing.error or "; ".join(scores)])
+        rows.append(
+            [identifier, standing.student, mail, _score(standing), points, "", standing.error or "; ".join(scores)]
+        )
     return _csv(rows)
 
 
@@ -90,11 +113,15 @@ def _score(standing: Standing) -> str:
     return "" if standing.score is None else number(standing.score)
 
 
-def files_csv(files: Mapping[str, Mapping[str, str]], nobodys: Sequence[str]) -> str:
-    """A row for every file that was handed in, and what became of it; at the end those that are nobody's."""
+def files_csv(
+    files: Mapping[str, Mapping[str, str]], nobodys: Sequence[str], given: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """A row for every file that was handed in, and what became of it; at the end those that are nobody's, and once each
+    those that everybody was given."""
     rows = [["student", "file", "what became of it"]]
     rows += [[student, file, reason] for student, own in files.items() for file, reason in own.items()]
     rows += [["", file, _("not graded: it is in no student's folder")] for file in nobodys]
+    rows += [["", file, reason] for file, reason in given.items()]
     return _csv(rows)
 
 

@@ -66,6 +66,11 @@ class Standing:
     isolation: tuple[str, ...] = ()  # the layers that were in force
     from_kit: tuple[str, ...] = ()  # steps of which much stands word for word in the kit's own files
     grader_failed: bool = False  # which may end otherwise next time
+    moodle_id: str = ""
+    section: str = ""
+    absence: str = ""  # nothing was handed in, and what follows from it
+    stranger: bool = False  # they are not on the roster
+    unsure: bool = False  # late as the download says, but not how late
 
     @property
     def by_track(self) -> dict[str, float]:
@@ -74,6 +79,11 @@ class Standing:
         for step in self.steps:
             points[step.track] = round(points.get(step.track, 0.0) + (step.score or 0.0), 6)
         return points
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a person must look: there is no mark, and no rule says why."""
+        return self.score is None and not self.absence
 
     @property
     def nothing_handed_in(self) -> bool:
@@ -87,7 +97,8 @@ def standing(graded: Graded) -> Standing:
     if report is None:
         return Standing(
             graded.student, graded.file, None, 0.0, (), error, graded.unread, graded.canvas_id, graded.late,
-            graded.labs, login=graded.login, grader_failed=graded.grader_failed,
+            graded.labs, login=graded.login, grader_failed=graded.grader_failed, moodle_id=graded.moodle_id,
+            section=graded.section, absence=graded.absence, stranger=graded.stranger,
         )  # fmt: skip
     steps = tuple(_step(step) for step in report.steps)
     unread = tuple(report.unread.items())
@@ -97,6 +108,8 @@ def standing(graded: Graded) -> Standing:
         graded.labs, report.seed, tuple(graded.report.notes) if graded.report else (),
         lateness(graded.mark), graded.login, "; ".join(graded.mark.requests) if graded.mark else "",
         tuple(report.isolation), graded.from_kit, any(step.status == "error" for step in report.steps),
+        graded.moodle_id, graded.section, graded.absence, graded.stranger,
+        bool(graded.mark and graded.mark.unsure),
     )  # fmt: skip
 
 

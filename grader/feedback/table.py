@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -10,12 +12,16 @@ from rich.text import Text
 
 from grader.base import files
 from grader.base.language import gettext as _
+from grader.base.names import Roll
 from grader.course import choice
 from grader.feedback.exports import harmless
 from grader.marks import moments
-from grader.marks.assignments import Term
+from grader.marks.absence import absence
+from grader.marks.assignments import Term, called_as_in
+from grader.marks.register import NONE, Register
 from grader.report.terminal import number, plain
 
+NAMED = 10  # students in a line
 Points = tuple[float | None, float]  # what a student has, and out of how many
 
 
@@ -55,24 +61,77 @@ def _more(term: Term, student: str) -> str:
     return f"  {plain(student)}: {plain('; '.join(parts))}"
 
 
-def term_csv(term: Term, marks: Mapping[str, Mapping[str, Points]]) -> str:
-    """A row a student: the points of each assignment, the percentage of the term. `marks` by assignment and student.
+@dataclass(frozen=True)
+class TermRow:
+    """A student in the term: the points of each assignment, None where they are open or nothing is expected; the
+    percentage; and what there is to say of it, by assignment."""
 
-    An assignment that has no marks yet is left out; who is missing in one has 0 there, and who could not be graded has
-    no percentage.
+    student: str
+    section: str
+    points: Mapping[str, float | None]
+    percent: str
+    notes: Mapping[str, str]
+
+
+def term_rows(
+    term: Term, marks: Mapping[str, Mapping[str, Points]], register: Register = NONE, now: datetime | None = None
+) -> list[TermRow]:  # fmt: skip
+    """A row for everyone who is on the roster or has a mark. An assignment that has no marks yet is left out.
+
+    Who is absent from one has 0 there if their date has passed, is excused, or has no mark yet: `absence` decides.
     """
     names = [name for name in term.assignments if name in marks]
-    students = sorted({student for name in names for student in marks[name]})
-    rows: list[list[str]] = [["student", *names, "percent"]]
+    students = sorted({student for name in names for student in marks[name]} | set(register.people))
+    roll = Roll(
+        {student: register.people[student].logins if student in register.people else () for student in students}
+    )
+    term = called_as_in(term, roll)
+    rows = []
     for student in students:
-        points = [marks[name].get(student, (0.0, _most(marks[name].values()))) for name in names]
-        cells = ["" if score is None else number(score) for score, _out_of in points]
-        rows.append([harmless(student), *cells, percent([term.assignments[name].weight for name in names], points)])
-    return files.table(rows)
+        points, counted, notes = dict[str, float | None](), dict[str, Points](), dict[str, str]()
+        for name in names:
+            own = marks[name].get(student)
+            if own is None:
+                missing = absence(term, name, student, register, now or datetime.now(term.local))
+                own = (0.0 if missing.is_zero else None, _most(marks[name].values()))
+                notes[name] = missing.why
+                if missing.is_excused:
+                    points[name] = None
+                    continue
+            elif own[0] is None:
+                notes[name] = _("There is no mark yet: a person must look.")
+            points[name], counted[name] = own[0], own
+        weights = [term.assignments[name].weight for name in counted]
+        share = percent(weights, list(counted.values()))
+        rows.append(TermRow(student, register.section(student), points, share, notes))
+    return rows
+
+
+def term_csv(rows: Sequence[TermRow], names: Sequence[str]) -> str:
+    """The rows as a table, with a reason for each cell that is empty and each zero that nobody earned."""
+    sections = any(row.section for row in rows)
+    table: list[list[str]] = [["student", *(["section"] if sections else []), *names, "percent", "why"]]
+    for row in rows:
+        cells = ["" if (points := row.points.get(name)) is None else number(points) for name in names]
+        why = "; ".join(f"{name}: {note}" for name, note in row.notes.items())
+        own = [harmless(row.section)] if sections else []
+        table.append([harmless(row.student), *own, *cells, row.percent, harmless(why)])
+    return files.table(table)
+
+
+def said(rows: Sequence[TermRow]) -> Iterator[str]:
+    """A line for each thing that somebody's cell can't say: who is absent, excused or open, and what follows."""
+    by_note: dict[str, list[str]] = {}
+    for row in rows:
+        for name, note in row.notes.items():
+            by_note.setdefault(f"{name}: {note}", []).append(row.student)
+    for note, students in sorted(by_note.items()):
+        more = "" if len(students) <= NAMED else ", …"
+        yield plain(f"{note} ({len(students)}: {', '.join(students[:NAMED])}{more})")
 
 
 def percent(weights: Sequence[float], points: Sequence[Points]) -> str:
-    """The weighted mean of the shares, in percent; empty where a mark is open."""
+    """The weighted mean of the shares, in percent; empty where a mark is open, or none counts."""
     shares = [None if score is None else score / most if most else 0.0 for score, most in points]
     counted = [share for share in shares if share is not None]
     if len(counted) < len(shares) or not sum(weights):

@@ -105,7 +105,7 @@ class Grader:
         self._source, self._shared = source or start(fork=fork), source is not None
         self._judges: list[Channel] = []
         self._on_check: Callable[[Asking], None] | None = None
-        self._cancelled = threading.Event()
+        self._state, self._cancelled, self._is_grading = threading.Lock(), threading.Event(), False
 
     def grade(
         self,
@@ -124,7 +124,9 @@ class Grader:
         and Cancelled.
         """
         self._on_check = on_check
-        self._cancelled.clear()
+        with self._state:
+            self._cancelled.clear()
+            self._is_grading = True
         everything = choice.step_names()
         wanted = steps or choice.by_default(submission.sources, submission.problems)
         sources, earlier = follow_through.with_earlier(submission, wanted)
@@ -133,6 +135,7 @@ class Grader:
         try:
             graded, finished = self._graded(request, wanted, everything, on_step)
         finally:
+            self._is_grading = False
             self._end_run(request)
         results = [
             follow_through.note_earlier(graded[name].result, sources, earlier) for name in everything if name in wanted
@@ -210,7 +213,7 @@ class Grader:
     ) -> tuple[dict[str, StepGraded], Finished]:
         while len(self._judges) < min(self._count, len(steps)):
             self._judges.append(self._source.new())
-        if self._cancelled.is_set():
+        if self._is_grading and self._cancelled.is_set():
             raise self._ended()
         judges = self._judges[: len(steps)]
         graded: dict[str, StepGraded] = {}
@@ -251,7 +254,7 @@ class Grader:
             event = judge.receive(Event)
         if isinstance(event, StepGraded | Finished):
             return event
-        if self._cancelled.is_set():
+        if self._is_grading and self._cancelled.is_set():
             raise self._ended()
         self.close()
         if isinstance(event, Unmet):
@@ -264,9 +267,11 @@ class Grader:
     def cancel(self) -> None:
         """Call it from another thread: ends the judges, so that a grading in progress raises Cancelled there. The warm
         process stays, and the next grading has new judges."""
-        self._cancelled.set()
-        for judge in list(self._judges):
-            self._source.end(judge)
+        with self._state:
+            if self._is_grading:
+                self._cancelled.set()
+                for judge in list(self._judges):
+                    self._source.end(judge)
 
     def _ended(self) -> Cancelled:
         """Forgets the judges that were ended."""

@@ -131,7 +131,7 @@ class Spawned:
 
         ours, theirs = socket.socketpair()
         start = (
-            "import sys; descriptor, root = sys.argv[1:]; sys.path.insert(0, root)\n"
+            "import sys; descriptor, root = sys.argv[1:]; sys.path.append(root)\n"
             "import socket; from grader.judge import process; process.main(socket.socket(fileno=int(descriptor)), None)"
         )
         debugging = os.environ.get("KIT_DEBUG")
@@ -140,7 +140,7 @@ class Spawned:
                 ours.close()
                 raise GraderError(_("The judge could not be started: {reason}").format(reason="stopped"))
             process = subprocess.Popen(
-                [sys.executable, "-c", start, str(theirs.fileno()), str(ROOT)], pass_fds=[theirs.fileno()],
+                [sys.executable, "-P", "-c", start, str(theirs.fileno()), str(ROOT)], pass_fds=[theirs.fileno()],
                 env=os.environ | clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                 stderr=None if debugging else subprocess.DEVNULL,
             )  # fmt: skip

@@ -14,18 +14,18 @@ from grader.base.language import gettext as _
 from grader.base.limits import Limits
 from grader.base.paths import STEP_NAME
 from grader.base.results import CheckResult, Reproduction, Status, StepResult, leading, step_status
-from grader.base.syntax import invalid
 from grader.calls.call import Load, Raised
-from grader.checks import reproduction
+from grader.checks import lazy, reproduction
 from grader.checks.backends import Oracle
 from grader.checks.catalogue import Misconception
+from grader.checks.lazy import Script
 from grader.checks.learner_errors import left_out
 from grader.checks.smallest import Case
 from grader.checks.trial import Verdict, run_check
 from grader.course import stubs
 from grader.course.steps import Check, as_check
 from grader.course.stubs import is_untouched
-from grader.judge import quiet, small_cases
+from grader.judge import points, shown
 from grader.judge.follow_through import with_stock
 from grader.judge.imported_names import imported_steps
 from grader.judge.messages import Asking, GradeRequest, StepGraded
@@ -37,7 +37,6 @@ from grader.oracle.witness import Question, Witness
 from grader.sandbox.environment import NO_TERMINAL
 from grader.sandbox.process import Launcher
 
-NO_PYTHON = re.compile(r"\b(SyntaxError|IndentationError|TabError)\b")
 AT_TOP_LEVEL = 0.5  # of the seconds that a call may take, for the lines outside of functions
 MISSING = ("NotThere", "undefined")  # the responder's error for a public name that the file does not define
 
@@ -49,6 +48,7 @@ class Answers:
     seed: int
     oracle: Oracle
     witness: Witness
+    scripts: dict[str, dict[str, Script]] = field(default_factory=dict)  # of each device's checks
 
 
 def without_running(step: Solution, devices: Sequence[str], request: GradeRequest) -> StepGraded | None:
@@ -72,6 +72,11 @@ def without_running(step: Solution, devices: Sequence[str], request: GradeReques
 def limits_on(device: str, limits: Limits) -> Limits:
     """The limits of a worker on this device."""
     return msgspec.structs.replace(limits, accelerator=device != "cpu")
+
+
+def no_terminal() -> str:
+    """What is said in place of a breakpoint."""
+    return _("breakpoint() does not stop here: there is no keyboard. Type: make repro")
 
 
 class StepRun:
@@ -100,9 +105,9 @@ class StepRun:
         """The step's result on these devices. The caller fills in the time that it took."""
         for device in devices:
             self._run_on(device, len(devices))
-        _refuse_off_limits(self._results, self._verdicts)
-        _need_every_device(self._results)
-        self._say_where_it_does_not_parse()
+        points.refuse_off_limits(self._results, self._verdicts)
+        points.need_every_device(self._results)
+        shown.say_where_it_does_not_parse(self._results, *self._load.sources[self._step.name])
         status = step_status(self._results)
         score = None if status == "error" else round(sum(check.points for check in self._results), 6)
         result = StepResult(
@@ -112,19 +117,6 @@ class StepRun:
         )  # fmt: skip
         program = self._reproduction() if self._request.reproduce else None
         return StepGraded(result, sorted(self._imported), program, self._undiagnosed, list(self._left_out))
-
-    def _say_where_it_does_not_parse(self) -> None:
-        """Once for all checks, as watch mode does."""
-        shown, source = self._load.sources[self._step.name]
-        if len(source) > stubs.MAX_STUB or any(result.status != "fail" for result in self._results):
-            return
-        if sentence := invalid(source, shown):
-            for result in self._results:
-                lines = result.message.splitlines()
-                error = next((place for place, line in enumerate(lines) if NO_PYTHON.search(line)), len(lines))
-                result.message = "\n".join(
-                    [sentence, *lines[error + 2 :]]
-                )  # behind the error and its line: a likely cause
 
     def _reproduction(self) -> Reproduction | None:
         """The call that the leading failure is about, as a program: of the smallest case, where one was found."""
@@ -142,6 +134,8 @@ class StepRun:
         )
 
     def _run_on(self, device: str, devices: int) -> None:
+        if self._ran_quickly(device, devices):
+            return
         kernels = any(name.startswith("triton") for name in self._step.required)
         limits = limits_on(device, self._limits)
         student = WorkerBackend(self._launcher, self._load, limits, runs_kernels=kernels, shared=self._shared)
@@ -158,16 +152,35 @@ class StepRun:
                     run.diagnose(results, lambda: self._over_stock(run))
                     self._smaller |= {before + place: verdict for place, verdict in run.smaller.items()}
             if self._load.public:
-                quiet.silence(results, run.verdicts, self._load.sources[self._step.name][1])
+                shown.silence(results, run.verdicts, self._load.sources[self._step.name][1])
             else:
-                no_terminal = _("breakpoint() does not stop here: there is no keyboard. Type: make repro")
-                self._output.append(student.printed().replace(NO_TERMINAL, no_terminal))
+                self._output.append(student.printed().replace(NO_TERMINAL, no_terminal()))
                 self._left_out |= dict.fromkeys(map(left_out, student.lines_left_out()))
             self._results += results
             self._imported.update(student.imported)
             self._odd |= student.odd
             if all(result.status == "pass" for result in results):
                 student.hand_on()
+        finally:
+            student.close()
+
+    def _ran_quickly(self, device: str, devices: int) -> bool:
+        """Runs the checks in few messages. Returns whether all have passed: else all of them are asked again, call by
+        call, and nothing of this is left."""
+        if not self._request.run or self._load.public or self._request.reproduce or device != "cpu":
+            return False
+        student = WorkerBackend(self._launcher, self._load, self._limits, shared=self._shared, quick=True)
+        try:
+            run = DeviceRun(self._step, student, self._answers, device, tell=self._tell)
+            results = run.quick_results(devices)
+            if results is None or student.odd:
+                return False
+            self._verdicts += run.verdicts
+            self._output.append(student.printed().replace(NO_TERMINAL, no_terminal()))
+            self._results += results
+            self._imported.update(student.imported)
+            student.hand_on()
+            return True
         finally:
             student.close()
 
@@ -205,11 +218,32 @@ class DeviceRun:
         for check in self.step.checks:
             self._announce(check)
             self.verdicts.append(self._verdict(check, self.answers.seed))
+        return self._results(devices)
+
+    def quick_results(self, devices: int) -> list[CheckResult] | None:
+        """The same in few messages, where every check passes in this way."""
+        scripts = self.answers.scripts.setdefault(self.device, {})
+        classes = stubs.classes(stubs.original(self.step.folder))
+        for check in self.step.checks:
+            self._announce(check)
+            self.student.allow(check.deadline)
+            found = lazy.passed(
+                check.function, self.student, classes.__contains__, self.answers.oracle, seed=self.answers.seed,
+                scripts=scripts,
+            )  # fmt: skip
+            if found is None:
+                return None
+            self.verdicts.append(found[0])
+            self.student.imported |= found[1]
+        results = self._results(devices)
+        return results if all(result.status == "pass" for result in results) else None
+
+    def _results(self, devices: int) -> list[CheckResult]:
         results = [
             self._result(check, verdict, check.points / devices)
             for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
         ]
-        _count_hand_cases(results, self.verdicts)
+        points.count_hand_cases(results, self.verdicts)
         return results
 
     def diagnose(
@@ -227,7 +261,9 @@ class DeviceRun:
             if len(replaced := self._own_names & matching[0].replaced.keys()) == 1:
                 by_name[name].about = replaced.pop()
             by_name[name].message += "\n" + "\n".join(explained(matching))
-        for place, text, small in small_cases.told(self.step, self.verdicts, self._small) if self.shows_values else ():
+        for place, text, small in (
+            shown.smaller_cases(self.step, self.verdicts, self._small) if self.shows_values else ()
+        ):
             results[place].message += "\n" + text
             results[place].parting = small.parting  # the numbers of the other case are too many to be looked at
             self.smaller[place] = small
@@ -352,35 +388,3 @@ def _not_run(
         seconds=0.0, checks=checks, message=message,
     )  # fmt: skip
     return StepGraded(result, [])
-
-
-def _count_hand_cases(results: list[CheckResult], verdicts: list[Verdict]) -> None:
-    """A check that draws nothing asks what anyone can look up: it counts only where drawn inputs show that the
-    functions it calls work."""
-    shown = {name for verdict in verdicts if verdict.drawn and verdict.status == "pass" for name in verdict.called}
-    for result, verdict in zip(results, verdicts, strict=True):
-        unproven = sorted(verdict.called - shown)
-        if verdict.status == "pass" and not verdict.drawn and unproven:
-            result.status, result.points = "skipped", 0.0
-            result.message = _(
-                "This is right, but its numbers are the same in every run and can be copied. It counts as soon as a "
-                "check with drawn inputs passes for {names}."
-            ).format(names=", ".join(f"`{name}`" for name in unproven))
-
-
-def _refuse_off_limits(results: list[CheckResult], verdicts: list[Verdict]) -> None:
-    """A function that uses an off-limits built-in in any check loses the points of all its checks."""
-    reasons = {verdict.off_limits: verdict.message for verdict in verdicts if verdict.off_limits}
-    for result, verdict in zip(results, verdicts, strict=True):
-        names = sorted(verdict.called & reasons.keys())
-        if names and result.status != "error":
-            result.status, result.points, result.off_limits = "fail", 0.0, True
-            result.message = reasons[names[0]]
-
-
-def _need_every_device(results: list[CheckResult]) -> None:
-    """A check earns points only if it passes on every device it runs on."""
-    lost = {result.name for result in results if result.status != "pass"}
-    for result in results:
-        if result.name in lost:
-            result.points = 0.0

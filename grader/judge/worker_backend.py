@@ -6,12 +6,15 @@ import contextlib
 import signal
 import time
 
+import msgspec
+
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
 from grader.base.limits import Limits
 from grader.calls.call import MAX_LEFT_OUT, Call, LeftOut, Load, Outcome
 from grader.calls.codec import decode_outcome, encode_call, encode_load
-from grader.calls.framing import BadMessage
+from grader.calls.framing import BadMessage, batch
+from grader.checks.lazy import Message, Odd
 from grader.checks.learner_errors import NOT_PERMITTED, learners_error
 from grader.checks.trial import ours_failed
 from grader.judge.shared_worker import SharedWorker
@@ -19,6 +22,7 @@ from grader.sandbox.process import Launcher, NoAnswer, Worker
 
 # How a process ends that has written where it should not: at once, or when its memory is next looked after.
 BY_WRONG_POINTERS = (signal.SIGSEGV, signal.SIGABRT, getattr(signal, "SIGBUS", signal.SIGSEGV))
+QUICK_SECONDS = 2.0
 MAX_WORKERS = 4  # per step: a file that keeps killing its process is given up
 
 
@@ -31,9 +35,10 @@ class WorkerBackend:
 
     def __init__(
         self, launcher: Launcher, load: Load, limits: Limits, *, runs_kernels: bool = False,
-        shared: SharedWorker | None = None,
+        shared: SharedWorker | None = None, quick: bool = False,
     ) -> None:  # fmt: skip
-        self._launcher, self._load, self._limits, self._runs_kernels = launcher, load, limits, runs_kernels
+        self._launcher, self._limits, self._runs_kernels = launcher, limits, runs_kernels
+        self._load = msgspec.structs.replace(load, quick=quick)
         self._shared = shared or SharedWorker()
         self._worker: Worker | None = None
         self._started = 0
@@ -67,10 +72,27 @@ class WorkerBackend:
         worker = self._worker or self._start()
         call.begin, self._begin = self._begin, None
         try:
-            return self._heard(self._exchange(worker, encode_call(call), name))
+            return self.heard(self._exchange(worker, encode_call(call), name))
         except CheckFailed as failure:
             self._lost[name] = failure
             raise
+
+    def send_all(self, frames: list[bytes]) -> list[Message]:
+        """The answers to several calls, sent at once. Raises Odd when one has none, or takes long."""
+        try:
+            worker = self._worker or self._start()
+            if self.left_out:
+                raise Odd
+            start = time.monotonic()
+            answers = worker.exchange_all(batch(frames), len(frames), self._seconds_left())
+        except (CheckFailed, NoAnswer, BadMessage, MemoryError, OSError) as failure:
+            self._end()
+            raise Odd from failure
+        self._seconds += time.monotonic() - start
+        self._answered += sum(len(header) + len(payload) for header, payload in answers)
+        if self._answered > self._limits.answers:
+            raise Odd
+        return answers
 
     @property
     def could_not_start(self) -> bool:
@@ -114,7 +136,7 @@ class WorkerBackend:
             ) from error
         self._started += 1
         try:
-            loaded = self._heard(self._exchange(worker, encode_load(self._load), self._load.module))
+            loaded = self.heard(self._exchange(worker, encode_load(self._load), self._load.module))
             if loaded.raised is not None:
                 raise learners_error(
                     loaded.raised, _("importing {file}", file=self._load.sources[self._load.module][0])
@@ -127,7 +149,8 @@ class WorkerBackend:
             raise
         return worker
 
-    def _heard(self, outcome: Outcome) -> Outcome:
+    def heard(self, outcome: Outcome) -> Outcome:
+        """Notes what an outcome says besides its value."""
         self.imported.update(outcome.imported)
         for line in outcome.left_out if len(self.left_out) < MAX_LEFT_OUT else ():
             self.left_out.setdefault((line.file, line.line), line)
@@ -135,8 +158,13 @@ class WorkerBackend:
             self.odd |= any(word in raised.message for word in NOT_PERMITTED)
         return outcome
 
+    def _seconds_left(self) -> float:
+        """For a call; for several at once no more. A quick answer that doesn't come soon is asked for again."""
+        left = min(self._call_seconds, self._limits.step_seconds - self._seconds)
+        return min(left, QUICK_SECONDS) if self._load.quick else left
+
     def _exchange(self, worker: Worker, frame: bytes, name: str) -> Outcome:
-        seconds = min(self._call_seconds, self._limits.step_seconds - self._seconds)
+        seconds = self._seconds_left()
         start = time.monotonic()
         try:
             header, payload = worker.exchange(frame, seconds)

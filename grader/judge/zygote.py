@@ -106,7 +106,7 @@ class Zygote:
 
         def run() -> None:
             ours.detach()
-            sys.path.insert(0, self.root)
+            sys.path.append(self.root)
             process.main(socket.socket(fileno=os.dup(descriptors[0])), theirs, self.proven, self.cpu_claims)
 
         pid = self._fork(run, client, keep={descriptors[0], theirs.fileno(), self.cpu_claims})

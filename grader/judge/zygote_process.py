@@ -23,7 +23,7 @@ import os, sys
 root, control, claims = sys.argv[1:]
 for low, high in ((3, int(control)), (int(claims) + 1, 1 << 20)): os.closerange(low, high)
 os.chdir("/")
-sys.path.insert(0, root)
+sys.path.append(root)
 os.register_at_fork = lambda **calls: None
 from grader.judge import zygote
 zygote.main(int(control), root, int(claims))

@@ -78,7 +78,7 @@ class BackgroundGrader:
         self._jobs: queue.SimpleQueue[tuple[submissions.Submission, str, int]] = queue.SimpleQueue()
         # The warm process dies with the thread that started it, so that this thread lives for the whole session.
         self._grader = grader.Grader(1, self._limits)
-        self._closed = False
+        self._closed, self._drop = False, threading.Event()
         self._ahead: list[tuple[str, int]] = []  # steps that may be next, with their seed
         self._prepared: set[tuple[str, int]] = set()
         self._thread = threading.Thread(target=contextvars.copy_context().run, args=(self._work,), daemon=True)
@@ -93,7 +93,9 @@ class BackgroundGrader:
         self._ahead = [(name, seed) for name in names if (name, seed) not in self._prepared]
 
     def drop(self) -> None:
-        """Cancels the grading in progress: Dropped is sent instead of StepDone. Torch stays loaded."""
+        """Cancels the step that was last asked for: Dropped is sent instead of StepDone, unless it is just done. Torch
+        stays loaded."""
+        self._drop.set()
         self._grader.cancel()
 
     def close(self) -> None:
@@ -102,7 +104,14 @@ class BackgroundGrader:
         self._grader.close()
 
     def _asked(self, asking: Asking) -> None:
+        if self._drop.is_set():  # asked for right before the grading began
+            self._grader.cancel()
         self._send(CheckAsked(asking.step, asking.title, asking.failed))
+
+    def _answer(self, event: Dropped | StepDone) -> None:
+        """Sends what became of a step; what was asked to be cancelled is that step, and not the next."""
+        self._drop.clear()
+        self._send(event)
 
     def _prepare_one(self) -> None:
         with contextlib.suppress(IndexError, grader.NotIsolated, GraderError):
@@ -118,10 +127,13 @@ class BackgroundGrader:
                 self._prepare_one()
                 continue
             self._prepared.add((name, seed))
+            if self._drop.is_set():  # before it has begun
+                self._answer(Dropped(name))
+                continue
             try:
                 report = self._grader.grade(read, [name], device=self._device, seed=seed, on_check=self._asked)
             except grader.Cancelled:
-                self._send(Dropped(name))
+                self._answer(Dropped(name))
             except grader.NotIsolated as refused:
                 self._send(NothingGraded(str(refused)))
                 return
@@ -130,6 +142,6 @@ class BackgroundGrader:
                     return
                 self._grader.close()
                 self._grader = grader.Grader(1, self._limits)
-                self._send(StepDone(name, None, str(error) or type(error).__name__))
+                self._answer(StepDone(name, None, str(error) or type(error).__name__))
             else:
-                self._send(StepDone(name, report.steps[0]))
+                self._answer(StepDone(name, report.steps[0]))

@@ -216,6 +216,7 @@ class Watch:
         self.stopping = self.dropped_before = False
         if result is None:
             self.waiting.clear()
+            self.asked.clear()
             self.answer(_("The grader itself failed ({reason}). Press r or save again.").format(reason=failure))
             return
         before = self.board.results.get(name)

@@ -5,21 +5,23 @@ Read once and checked whole: whatever is wrong is one sentence that names the pl
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
 from grader.base.language import gettext as _
+from grader.base.names import Roll
 from grader.course import choice
 from grader.marks import moments
 
 FILE = Path("assignments.toml")
 STAND_INS = ("reference", "own")
-TOP = ("title", "timezone", "assignments", "extensions", "accommodations")
+TOP = ("title", "timezone", "contact", "late_days", "assignments", "extensions", "accommodations", "excused")
 OF_AN_ASSIGNMENT = (
     "title", "steps", "tracks", "extra", "electives", "weights", "opens", "due", "grace", "late", "stand_ins", "weight",
     "attempts", "attempts_at_most",
@@ -29,6 +31,8 @@ OF_ELECTIVES = ("count", "steps", "points")
 OF_LATE = ("per_day", "at_most")
 OF_AN_EXTENSION = ("student", "assignment", "until", "more", "reason")
 OF_AN_ACCOMMODATION = ("student", "more", "reason")
+OF_AN_EXCUSE = ("student", "assignment", "reason")
+OF_LATE_DAYS = ("free", "per_assignment")
 
 
 class BadTerm(ValueError):
@@ -47,6 +51,23 @@ class Extra:
     until: datetime | None
     more: timedelta
     reason: str
+
+
+@dataclass(frozen=True)
+class Excuse:
+    """Nothing is expected of a student in one assignment, or in all of them (`assignment` is empty)."""
+
+    student: str
+    assignment: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class LateDays:
+    """The days of the whole term by which each student may be late for nothing, at most `per_assignment` in one."""
+
+    free: int = 0
+    per_assignment: int = 0
 
 
 @dataclass(frozen=True)
@@ -99,13 +120,18 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Term:
-    """The assignments in order, and who has more time. `file` is where it was read."""
+    """The assignments in order, who has more time and who is excused. `file` is where it was read, `contact` the
+    address to which students write for a second look.
+    """
 
     title: str
     file: Path
     local: tzinfo
     assignments: Mapping[str, Assignment]
     extras: Sequence[Extra] = ()
+    excuses: Sequence[Excuse] = ()
+    late_days: LateDays = LateDays()
+    contact: str = ""
 
     def deadline(self, assignment: str, student: str) -> Deadline | None:
         """Until when the student may hand in; None where the assignment has no date. An extension for the assignment
@@ -122,6 +148,15 @@ class Term:
         """The assignments that stand before this one in the file."""
         names = list(self.assignments)
         return [self.assignments[name] for name in names[: names.index(assignment)]]
+
+
+def called_as_in(term: Term, roll: Roll) -> Term:
+    """The term with people called as a class calls them. What several of them may be meant by is left out."""
+    extras = [dataclasses.replace(extra, student=roll.own(extra.student)) for extra in term.extras
+              if not roll.is_ambiguous(extra.student)]  # fmt: skip
+    excuses = [dataclasses.replace(excuse, student=roll.own(excuse.student)) for excuse in term.excuses
+               if not roll.is_ambiguous(excuse.student)]  # fmt: skip
+    return dataclasses.replace(term, extras=extras, excuses=excuses)
 
 
 def read(file: Path) -> Term:
@@ -169,7 +204,42 @@ class _Reader:
             *self.extras(data, "extensions", OF_AN_EXTENSION, assignments),
             *self.extras(data, "accommodations", OF_AN_ACCOMMODATION, assignments),
         ]
-        return Term(self.text(data, "title", "", ""), file, self.local, assignments, extras)
+        return Term(
+            self.text(data, "title", "", ""), file, self.local, assignments, extras,
+            list(self.excuses(data, assignments)), self.late_days(data), self.text(data, "contact", "", ""),
+        )  # fmt: skip
+
+    def excuses(self, data: Mapping[str, Any], assignments: Collection[str]) -> Iterator[Excuse]:
+        for place, table in self.each(data, "excused", OF_AN_EXCUSE):
+            assignment = self.text(table, "assignment", place, "")
+            if assignment:
+                self.require_one_of(assignment, assignments, f"{place}.assignment")
+            yield Excuse(self.text(table, "student", place), assignment, self.text(table, "reason", place, ""))
+
+    def late_days(self, data: Mapping[str, Any]) -> LateDays:
+        """`{ free = 5, per_assignment = 2 }`."""
+        table = self.table(data.get("late_days", {}), "late_days")
+        self.known(table, OF_LATE_DAYS, "late_days")
+        free, most = (self.whole(table, key, "late_days", 0) for key in OF_LATE_DAYS)
+        return LateDays(free, most or free)
+
+    def whole(self, table: Mapping[str, Any], key: str, place: str, default: int) -> int:
+        number = self.number(table, key, place, float(default), 1000.0)
+        if number != int(number):
+            raise self.bad(f"{place}.{key}", _("it has to be a whole number"))
+        return int(number)
+
+    def each(
+        self, data: Mapping[str, Any], kind: str, keys: Sequence[str]
+    ) -> Iterator[tuple[str, Mapping[str, Any]]]:  # fmt: skip
+        """Each table of a list of them, with its place."""
+        tables = data.get(kind, [])
+        if not isinstance(tables, list):
+            raise self.bad(kind, _("write [[{kind}]] with two brackets, once for each student").format(kind=kind))
+        for number, each in enumerate(tables, 1):
+            table = self.table(each, f"{kind} {number}")
+            self.known(table, keys, f"{kind} {number}")
+            yield f"{kind} {number}", table
 
     def assignment(self, name: str, table: Mapping[str, Any]) -> Assignment:
         place = f"assignments.{name}"
@@ -202,13 +272,7 @@ class _Reader:
         self, data: Mapping[str, Any], kind: str, keys: Sequence[str], assignments: Collection[str]
     ) -> list[Extra]:
         extras = []
-        tables = data.get(kind, [])
-        if not isinstance(tables, list):
-            raise self.bad(kind, _("write [[{kind}]] with two brackets, once for each student").format(kind=kind))
-        for number, each in enumerate(tables, 1):
-            place = f"{kind} {number}"
-            table = self.table(each, place)
-            self.known(table, keys, place)
+        for place, table in self.each(data, kind, keys):
             student, assignment = self.text(table, "student", place), ""
             if kind == "extensions":
                 assignment = self.text(table, "assignment", place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import dataclasses
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,8 +23,10 @@ from grader.course import submissions
 from grader.course.submissions import Submission
 from grader.marks import marking as marks
 from grader.marks import moments
+from grader.marks.absence import Absence, absence
 from grader.marks.changes import Change, change
 from grader.marks.marking import Marking
+from grader.marks.register import Register
 
 MARKS, CHANGES = "marks.csv", "changes.csv"
 
@@ -37,6 +40,7 @@ class Facts:
     work: Mapping[str, str] = field(default_factory=dict)
     before: AssignmentMark | None = None
     unclear: str = ""  # a time that can't be read
+    absence: str = ""  # what follows from it that nothing was handed in
     changes: Sequence[MarkChange] = ()
 
 
@@ -55,7 +59,14 @@ class Ledger:
         """The time of this run, which all its changes have."""
         return datetime.now(self.marking.term.local).isoformat(timespec="seconds")
 
-    def expect(self, key: str, folder: Path, handed_in: Submission, earlier: Graded | None, told: str = "") -> None:
+    def absence(self, student: str, register: Register) -> Absence:
+        """What follows from it that somebody on the roster has handed in nothing."""
+        term, assignment = self.marking.term, self.marking.assignment
+        return absence(term, assignment.name, student, register, datetime.now(term.local))
+
+    def expect(
+        self, key: str, folder: Path, handed_in: Submission, earlier: Graded | None, told: str = "", absence: str = ""
+    ) -> None:  # fmt: skip
         """Notes a student before grading, under a key of their own: `told` is when the learning platform says it was
         handed in. Earlier hand-ins of their own are added where the assignment says so."""
         name, stamp, unclear = self.marking.assignment.name, None, ""
@@ -72,7 +83,7 @@ class Ledger:
         except moments.NoMoment:
             unclear = told
         before, changes = (earlier.mark, earlier.changes) if earlier else (None, [])
-        self.facts[key] = Facts(stamp, said_by, digests(handed_in), before, unclear, changes)
+        self.facts[key] = Facts(stamp, said_by, digests(handed_in), before, unclear, absence, changes)
 
     def mark_of(self, key: str, graded: Graded) -> AssignmentMark | None:
         """The mark of a graded student, whom `expect` has noted under this key. Raises BadTerm."""
@@ -82,7 +93,7 @@ class Ledger:
             return None
         return self.marking.mark(
             graded.student, report, facts.handed_in, said_by=facts.said_by, late=graded.late, unclear=facts.unclear,
-            kit=self.kit, work=facts.work,
+            kit=self.kit, work=facts.work, absence=facts.absence,
         )  # fmt: skip
 
     def mark(self, key: str, graded: Graded) -> bool:
@@ -146,16 +157,17 @@ def with_own_earlier(
 
 def marks_csv(students: Iterable[tuple[str, AssignmentMark | None]], clean: Callable[[str], str] = str) -> str:
     """A row a student: what was earned, what lateness took, what counts, and every decision of a person."""
-    rows = [["student", "points", "out_of", "earned", "late_percent", "handed_in", "until", "why", "overrides"]]
+    rows = [["student", "points", "out_of", "earned", "late_percent", "handed_in", "until", "why", "overrides",
+             "decided"]]  # fmt: skip
     for student, mark in students:
         if mark is None:
-            rows.append([clean(student), *[""] * 8])
+            rows.append([clean(student), *[""] * 9])
             continue
         late = "" if mark.points is None else f"{100 * mark.late:g}"
         decided = "; ".join(f"{step.step}: {_cell(step.points)} ({step.reason})" for step in mark.steps if step.reason)
         rows.append([
             clean(student), _cell(mark.points), _cell(mark.out_of), _cell(mark.earned), late,
-            mark.handed_in, mark.until, clean(mark.extended), clean(decided),
+            mark.handed_in, mark.until, clean(mark.extended), clean(decided), clean(marks.lateness(mark)),
         ])  # fmt: skip
     return files.table(rows)
 
@@ -197,6 +209,14 @@ class ChangeList:
 def load(file: Path) -> AssignmentMark | None:
     """A mark that was saved; None without one that can be read."""
     return files.decoded(file, AssignmentMark)
+
+
+def with_days_used(marking: Marking, folder: Path, student: str) -> Marking:
+    """The same, with the days of the budget for the term that a student has used in earlier assignments, of which the
+    marks lie in folders of their names."""
+    before = marking.term.before(marking.assignment.name)
+    earlier = (load(folder / one.name / f"{student}.json") for one in before)
+    return dataclasses.replace(marking, days_used={student: sum(mark.free_days for mark in earlier if mark)})
 
 
 def save(file: Path, mark: AssignmentMark) -> None:

@@ -30,7 +30,7 @@ from grader.base.results import (
 )
 from grader.course.check_outline import check_file, outline
 from grader.marks import moments, sheets
-from grader.marks.assignments import Assignment, BadTerm, Term, alone
+from grader.marks.assignments import Assignment, BadTerm, Term, alone, called_as_in
 from grader.marks.sheets import Override, Remark
 from grader.report.terminal import why_open
 
@@ -51,16 +51,17 @@ class Marking:
     times: Mapping[str, datetime] = field(default_factory=dict)
     remarks: Mapping[str, Sequence[Remark]] = field(default_factory=dict)
     not_applied: tuple[str, ...] = ()
+    days_used: Mapping[str, int] = field(default_factory=dict)  # of the budget of late days, in earlier assignments
 
     def mark(
         self, student: str, report: Report, handed_in: datetime | None = None, *, said_by: str = "",
-        late: bool = False, unclear: str = "", kit: str = "", work: Mapping[str, str] | None = None,
+        late: bool = False, unclear: str = "", kit: str = "", work: Mapping[str, str] | None = None, absence: str = "",
     ) -> AssignmentMark:  # fmt: skip
         """The mark for a report. `handed_in` is what a learning platform says, `said_by` which; `handed_in.csv` counts
         before it.
 
         `late`: a system says so without a time. `unclear` is a time that can't be read: where there is a deadline, the
-        mark is open then. `work` is a digest of each step's text.
+        mark is open then. `work` is a digest of each step's text; `absence` says what follows from a missing hand-in.
         """
         steps = [
             self._step(student, step, (work or {}).get(step.name, ""))
@@ -75,14 +76,17 @@ class Marking:
             handed_in, said_by = self.times[student], sheets.HANDED_IN
         deadline = self.term.deadline(self.assignment.name, student)
         unclear = unclear if deadline and handed_in is None else ""
-        share = 0.0 if deadline is None or handed_in is None else self._share(handed_in - deadline.until)
+        days = 0 if deadline is None or handed_in is None else self._late_days(handed_in - deadline.until)
+        free, left = self._free_days(student, days)
+        share = min((days - free) * self.assignment.per_day, self.assignment.at_most)
         return AssignmentMark(
             assignment=self.assignment.name, unclear=unclear,
             points=None if earned is None or unclear else _round(earned * (1 - share)),
             earned=None if earned is None else _round(earned), out_of=_round(own + electives.count * electives.points),
-            remarks=[remark.said for remark in remarks if not remark.step],
+            remarks=[*filter(None, [absence]), *(remark.said for remark in remarks if not remark.step)],
             requests=[remark.request for remark in remarks if remark.request and not remark.text],
-            late=share, handed_in=_iso(handed_in), said_by=said_by if handed_in else "",
+            late=share, late_days=days, free_days=free, days_left=left,
+            handed_in=_iso(handed_in), said_by=said_by if handed_in else "",
             until=_iso(deadline.until if deadline else None),
             extended=deadline.reason if deadline else "",
             unsure=late and handed_in is None and deadline is not None and deadline.until == self.assignment.due,
@@ -130,22 +134,26 @@ class Marking:
 
     def for_class(self, roll: Roll) -> Marking:
         """The same, with people called as the class calls them. What several of them may be meant by is left out."""
-        extras = [dataclasses.replace(decided, student=roll.own(decided.student)) for decided in self.term.extras
-                  if not roll.is_ambiguous(decided.student)]  # fmt: skip
-        named = {decided.student for decided in self.term.extras} | {student for student, _step in self.overrides}
+        named = {decided.student for decided in self.term.extras} | {excuse.student for excuse in self.term.excuses}
+        named |= {student for student, _step in self.overrides}
         return dataclasses.replace(
-            self, term=dataclasses.replace(self.term, extras=extras),
+            self, term=called_as_in(self.term, roll),
             overrides={(roll.own(student), step): decided for (student, step), decided in self.overrides.items()
                        if not roll.is_ambiguous(student)},
             times=_own(roll, self.times), remarks=_own(roll, self.remarks),
             not_applied=tuple(sorted(filter(roll.is_ambiguous, named | self.times.keys() | self.remarks.keys()))),
         )  # fmt: skip
 
-    def _share(self, over: timedelta) -> float:
-        """The share that lateness costs: within the grace nothing, beyond it each begun day since the deadline."""
-        if over <= self.assignment.grace or over <= timedelta():
-            return 0.0
-        return min(math.ceil(over / DAY) * self.assignment.per_day, self.assignment.at_most)
+    def _free_days(self, student: str, days: int) -> tuple[int, int]:
+        """How many of so many late days come out of the student's budget for the term, and how many that leaves."""
+        budget = self.term.late_days
+        left = max(0, budget.free - self.days_used.get(student, 0))
+        free = min(days, left, budget.per_assignment)
+        return free, left - free
+
+    def _late_days(self, over: timedelta) -> int:
+        """The days that count as late: within the grace none, beyond it each since the deadline that has begun."""
+        return 0 if over <= self.assignment.grace or over <= timedelta() else math.ceil(over / DAY)
 
 
 def _own(roll: Roll, table: Mapping[str, Row]) -> dict[str, Row]:
@@ -224,13 +232,20 @@ def sentences(mark: AssignmentMark) -> list[str]:
     if mark.extended and until:
         lines.append(_("You had time until {until} ({reason}).", until=moments.shown(until), reason=mark.extended))
     if mark.late and until and handed_in:
-        text = _("Handed in {length} late: {percent} % of the points are taken off, {earned} become {points}.")
+        text = _(
+            "Handed in {length} late. Each day that has begun counts, here {days}: {percent} % of the points are taken "
+            "off, {earned} become {points}."
+        )
         lines.append(
             text.format(
-                length=moments.said(handed_in - until), percent=f"{100 * mark.late:g}",
+                length=moments.said(handed_in - until), days=mark.late_days, percent=f"{100 * mark.late:g}",
                 earned=shown(mark.earned), points=shown(mark.points),
             )
         )  # fmt: skip
+    if mark.free_days and until and handed_in:
+        text = _("Handed in {length} late: {free} of the free late days of the term used, {left} left.")
+        length = moments.said(handed_in - until)
+        lines.append(text.format(length=length, free=mark.free_days, left=mark.days_left))
     if handed_in and until and mark.said_by:
         lines.append(_("Handed in {when}, as {source} says.", when=moments.shown(handed_in), source=mark.said_by))
     if mark.unsure:
@@ -254,12 +269,19 @@ def unclear(mark: AssignmentMark) -> str:
 
 def lateness(mark: AssignmentMark | None) -> str:
     """What was taken off and why, in short, for where the number stands; empty where nothing was."""
-    until, handed_in = (_read(mark.until), _read(mark.handed_in)) if mark else (None, None)
-    if mark is None or not mark.late or until is None or handed_in is None:
+    if mark is None:
         return ""
-    sentence = _("{earned} − {percent} %: {length} late")
-    length = moments.said(handed_in - until)
-    return sentence.format(earned=shown(mark.earned), percent=f"{100 * mark.late:g}", length=length)
+    if mark.unsure:
+        return _("late without a time: nothing taken off")
+    until, handed_in = _read(mark.until), _read(mark.handed_in)
+    if not mark.late_days or until is None or handed_in is None:
+        return ""
+    free = _(", {count} of them free", count=mark.free_days) if mark.free_days else ""
+    sentence = _("{earned} − {percent} %: {length} late, days begun: {days}{free}")
+    return sentence.format(
+        earned=shown(mark.earned), percent=f"{100 * mark.late:g}", length=moments.said(handed_in - until),
+        days=mark.late_days, free=free,
+    )  # fmt: skip
 
 
 def decision(step: StepMark) -> str:

@@ -64,6 +64,8 @@ def said(length: timedelta) -> str:
     """A length of time in words, its two largest units."""
     minutes = round(length.total_seconds() / 60)
     days, hours, minutes = minutes // 1440, minutes // 60 % 24, minutes % 60
+    if days and minutes and not hours:  # "1 d 0 h" would not say why it is a second day
+        return _("{days} d {minutes} min").format(days=days, minutes=minutes)
     if days:
         return _("{days} d {hours} h").format(days=days, hours=hours)
     return _("{hours} h {minutes} min").format(hours=hours, minutes=minutes)

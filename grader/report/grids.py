@@ -14,6 +14,7 @@ from grader.base.language import gettext as _
 from grader.report import svg
 from grader.report.heat_map import BAR, PAGE_INK, Scale, fill, ink, scale_of, short
 from grader.report.pictures import Grid, Matrices
+from grader.report.sums import Explained
 
 LETTER = 7  # the mean width of one, at the size of labels
 EDGE, ABOVE, BELOW = 8, 30, 26  # beside a matrix, for its title and the name of its columns
@@ -41,10 +42,14 @@ class _Frame:
         return self.top + row * self.cell + (row // self.cut[0] * GAP if self.cut[0] else 0)
 
 
-def panels(picture: Matrices, among: Sequence[Matrices] = ()) -> list[Markup]:
-    """The matrices, the last with the scale of colours, which is that of all the pictures they stand `among`."""
+def panels(
+    picture: Matrices, among: Sequence[Matrices] = (), explained: Sequence[Explained | None] = (), first: int = 0
+) -> list[Markup]:
+    """The matrices, the last with the scale of colours, which is that of all the pictures they stand `among`.
+    `explained` says how the cells of every panel of the whole picture arise, `first` which of these panels is the first
+    here."""
     scale = scale_of(matrix for drawn in (among or [picture]) for _title, matrix in drawn.panels)
-    return [_panel(picture, place, scale) for place in range(len(picture.panels))]
+    return [_panel(picture, place, scale, explained, first + place) for place in range(len(picture.panels))]
 
 
 def _scale_bar(scale: Scale, x: float, y: float) -> Markup:
@@ -64,7 +69,7 @@ def _coloured(matrix: Grid) -> bool:
     return any(value is not None and not isinstance(value, bool) for line in matrix for value in line)
 
 
-def _panel(picture: Matrices, place: int, scale: Scale) -> Markup:
+def _panel(picture: Matrices, place: int, scale: Scale, explained: Sequence[Explained | None], number: int) -> Markup:
     title, matrix = svg.titled(picture.panels[place][0]), picture.panels[place][1]
     rows, columns = len(matrix), len(matrix[0])
     frame = _frame(picture, rows, columns)
@@ -83,7 +88,13 @@ def _panel(picture: Matrices, place: int, scale: Scale) -> Markup:
     if place == len(picture.panels) - 1 and any(_coloured(matrix) for _title, matrix in picture.panels):
         inside.append(_scale_bar(scale, frame.left, bottom + 4))
         width, bottom = max(width, frame.left + STEP * BAR + 44), bottom + (32 if scale.low < 0 else 22)
-    return svg.svg(round(width), round(bottom), title, inside, _told(matrix))
+    how = explained[number] if any(explained) else None
+    if any(explained):
+        inside += [
+            svg.cell_button(frame.x(column), frame.y(row), frame.cell, (number, row, column), how and how(row, column))
+            for row in range(rows) for column in range(columns)
+        ]  # fmt: skip
+    return svg.svg(round(width), round(bottom), title, inside, _told(matrix), "group" if how else "img")
 
 
 def _frame(picture: Matrices, rows: int, columns: int) -> _Frame:

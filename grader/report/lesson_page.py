@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from grader.base.language import gettext as _
-from grader.report import diagrams, grids, mathml
+from grader.report import diagrams, grids, mathml, sums
 from grader.report.page import environment, formatted
 from grader.report.pictures import Bars, Matrices, Picture, Sheet, Slider, Still, Stream, WeightedSum, drawn
 from grader.report.svg import on_white
@@ -31,6 +31,11 @@ class Figure:
     label: str = ""
     values: Sequence[str] = ()
     at: int = 0
+
+    @property
+    def has_sums(self) -> bool:
+        """Whether a cell can be pressed."""
+        return any("data-sum" in panel for frame in self.frames for still in frame for panel in still)
 
 
 def fragment(lesson: str, pictures: Mapping[str, Picture]) -> Markup:
@@ -63,26 +68,34 @@ def figure(picture: Picture, caption: str) -> Markup:
 
 def panels(picture: Picture) -> list[Markup]:
     """A picture as SVG, panel by panel; of several frames, the one that stands first."""
-    return [panel for still in _frame(picture, picture.at if isinstance(picture, Slider) else 0) for panel in still]
+    frame = _frame(picture, picture.at if isinstance(picture, Slider) else 0, with_sums=False)
+    return [panel for still in frame for panel in still]
 
 
-def _frame(picture: Picture, number: int) -> list[list[Markup]]:
-    """One frame, still by still; matrices are on the scale of those in their place in the other frames."""
-    if isinstance(picture, Sheet):
-        return [_still(still, []) for still in picture.stills]
-    if not isinstance(picture, Slider):
-        return [_still(picture, [])]
-    made = []
-    for place, still in enumerate(picture.frames[number]):
-        among = [frame[place] for frame in picture.frames if place < len(frame)]
-        made.append(_still(still, [matrices for matrices in among if isinstance(matrices, Matrices)]))
+def _frame(picture: Picture, number: int, *, with_sums: bool = True) -> list[list[Markup]]:
+    """One frame, still by still; matrices are on the scale of those in their place in the other frames. `with_sums`:
+    cells can be pressed."""
+    stills = picture.frames[number] if isinstance(picture, Slider) else _stills(picture)
+    matrices = [still.panels if isinstance(still, Matrices) else [] for still in stills]
+    explained = sums.explain([matrix for panels in matrices for _title, matrix in panels]) if with_sums else []
+    made, first = [], 0
+    for place, still in enumerate(stills):
+        among = [frame[place] for frame in picture.frames if place < len(frame)] if isinstance(picture, Slider) else []
+        made.append(_still(still, [other for other in among if isinstance(other, Matrices)], explained, first))
+        first += len(matrices[place])
     return made
 
 
-def _still(picture: Still, among: Sequence[Matrices]) -> list[Markup]:
+def _stills(picture: Sheet | Still) -> Sequence[Still]:
+    return picture.stills if isinstance(picture, Sheet) else [picture]
+
+
+def _still(
+    picture: Still, among: Sequence[Matrices], explained: Sequence[sums.Explained | None], first: int
+) -> list[Markup]:
     match picture:
         case Matrices():
-            return grids.panels(picture, among)
+            return grids.panels(picture, among, explained, first)
         case Bars():
             return diagrams.bars(picture)
         case WeightedSum():

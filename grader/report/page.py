@@ -20,9 +20,9 @@ from markupsafe import Markup, escape
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.base.results import CheckResult, Parting, Report, StepResult
-from grader.report import pictures, svg
+from grader.report import pictures, sums, svg
 from grader.report import terminal as reports
-from grader.report.heat_map import NUMBERED, drawing, written
+from grader.report.heat_map import NUMBERED, Matrix, drawing, written
 
 TEMPLATES = Path(__file__).parent / "templates"
 Hints = Mapping[str, Sequence[str]]  # of each step, as Markdown
@@ -83,6 +83,11 @@ class HeatMap:
     def images(self) -> list[str]:
         """The pictures as addresses of images, on white: an untrusted notebook shows no SVG of its own."""
         return [svg.standalone(panel) for panel in (*self.panels, self.scale) if panel]
+
+    @property
+    def has_sums(self) -> bool:
+        """Whether a cell can be pressed."""
+        return any("data-sum" in panel for panel in self.panels)
 
     @property
     def wide(self) -> bool:
@@ -233,9 +238,10 @@ def coded(text: str) -> Markup:
     return Markup("").join(code.format(part) if index % 2 else part for index, part in enumerate(parts))
 
 
-def heat_map(parting: Parting, name: str, own: str = "") -> HeatMap:
+def heat_map(parting: Parting, name: str, own: str = "", operands: Sequence[Matrix] | None = None) -> HeatMap:
     """The matrices of a parting, drawn on one colour scale; `name` is unique on the page. `own` is what the second one
-    is called where the reader is not who made it."""
+    is called where the reader is not who made it. With `operands`, matrices that went in, a cell can be pressed to see
+    its sum."""
     facts, notes = _described(parting)
     titles = _("expected"), own or _("yours")
     tables = [
@@ -247,15 +253,30 @@ def heat_map(parting: Parting, name: str, own: str = "") -> HeatMap:
     panels = [
         environment().get_template("heat_map.svg.j2").render(
             drawing=drawn, panel=panel, name=f"{name}-{number}", title=title, description=" ".join(facts),
-            words={"row": _("row"), "column": _("column")},
+            words={"row": _("row"), "column": _("column")}, buttons=buttons,
         )
-        for number, (panel, title) in enumerate(zip(drawn.panels, titles, strict=True))
+        for number, (panel, title, buttons) in enumerate(
+            zip(drawn.panels, titles, _buttons(parting, drawn.cell, operands), strict=True)
+        )
     ]  # fmt: skip
     is_mask = all(
         isinstance(value, bool) for matrix in (parting.expected, parting.got) for line in matrix for value in line
     )
     scale = "" if is_mask else environment().get_template("heat_scale.svg.j2").render(drawing=drawn)
     return HeatMap([Markup(panel) for panel in panels], Markup(scale), facts, tables, notes, _further(parting))
+
+
+def _buttons(parting: Parting, side: int, operands: Sequence[Matrix] | None) -> list[list[Markup]]:
+    """What is pressed in each of the two matrices: every cell whose sum is known. Each by itself: what was expected
+    says nothing about where a wrong number comes from."""
+    made: list[list[Markup]] = []
+    for place, matrix in enumerate((parting.expected, parting.got)):
+        how = sums.explain([matrix], operands)[0] if operands else None
+        made.append([
+            svg.cell_button(column * side, row * side, side, (place, row, column), how(row, column))
+            for row in range(len(matrix)) for column in range(len(matrix[0]))
+        ] if how else [])  # fmt: skip
+    return made
 
 
 def _described(parting: Parting) -> tuple[list[str], list[str]]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from markupsafe import Markup
 
 from grader.base.language import gettext as _
+from grader.report.sums import Sum
 
 Point = tuple[float, float]
 
@@ -34,14 +35,16 @@ def on_white(picture: str) -> str:
     return f'{head}><rect width="100%" height="100%" fill="#ffffff"/>{rest}'
 
 
-def svg(width: float, height: float, title: str, inside: Iterable[Markup], description: str = "") -> Markup:
-    """A panel; `said` is what it shows in words, for who can't see it."""
+def svg(
+    width: float, height: float, title: str, inside: Iterable[Markup], description: str = "", role: str = "img"
+) -> Markup:
+    """A panel; `description` is what it shows in words, for who can't see it; one with buttons in it is a `group`."""
     head = Markup(
         '<svg width="{w}" height="{h}" viewBox="0 0 {w} {h}" fill="currentColor" font-family="{font}" font-size="12" '
-        'text-anchor="middle" role="img" aria-label="{label}">\n<title>{title}</title>\n'
+        'text-anchor="middle" role="{role}" aria-label="{label}">\n<title>{title}</title>\n'
     )
     label = f"{title}: {description}" if description else title
-    filled = head.format(w=number(width), h=number(height), font=FONT, title=title, label=label)
+    filled = head.format(w=number(width), h=number(height), font=FONT, title=title, label=label, role=role)
     return filled + Markup("\n").join(inside) + Markup("\n</svg>")
 
 
@@ -92,6 +95,20 @@ def box(x: float, y: float, width: float, height: float, more: str) -> Markup:
     return Markup('<rect x="{}" y="{}" width="{}" height="{}"{}/>').format(
         number(x), number(y), number(width), number(height), Markup(more)
     )
+
+
+def cell_button(x: float, y: float, side: float, at: tuple[int, int, int], told: Sum | None) -> Markup:
+    """What is pressed to see a cell's sum; `at` is its panel, row and column. Without a sum it can only be lit."""
+    place = ",".join(map(str, at))
+    if told is None:
+        return box(x, y, side, side, f' fill="none" class="cell" data-at="{place}"')
+    pressed = (
+        ' fill="transparent" class="cell" data-at="{}" data-sum="{}" data-of="{}" role="button" tabindex="{}" '
+        'aria-label="{}"'
+    )
+    of = " ".join(",".join(map(str, cell)) for cell in told.of)
+    first = 0 if at[1:] == (0, 0) else -1  # arrows go on from there
+    return box(x, y, side, side, Markup(pressed).format(place, told.text, of, first, told.text))
 
 
 def colour(series: int) -> str:

@@ -151,7 +151,16 @@ class ForkedProcess:
             with contextlib.suppress(BlockingIOError):
                 rest = rest[self._channel.send(rest) :]
                 continue
+            self._read_ahead()
             self._wait(deadline, writing=True)
+
+    def _read_ahead(self) -> None:
+        """Takes answers to the first of several calls before the last is sent: else both sides would wait."""
+        with contextlib.suppress(BlockingIOError):
+            while piece := self._channel.recv(1 << 16):
+                self._unread += piece
+                if len(self._unread) > self._limits.answers:
+                    raise BadMessage("answers without end")
 
     def receive(self, count: int, deadline: float) -> bytes:
         """Reads exactly `count` bytes while draining the worker's output."""
@@ -226,7 +235,7 @@ class ForkedProcess:
     def _wait(self, deadline: float, writing: bool = False) -> None:
         left = self._left(deadline)
         poll = select.poll()
-        poll.register(self._channel, select.POLLOUT if writing else select.POLLIN)
+        poll.register(self._channel, select.POLLIN | (select.POLLOUT if writing else 0))
         if self._output >= 0:
             poll.register(self._output, select.POLLIN)
         events = poll.poll(min(left, LOOK_EVERY) * 1000)

@@ -163,13 +163,16 @@ class Worker:
         Raises NoAnswer when it timed out or the process exited, BadMessage when the answer's sizes are absurd. The
         worker is dead after either.
         """
+        return self.exchange_all(data, 1, seconds)[0]
+
+    def exchange_all(self, data: bytes, count: int, seconds: float) -> list[tuple[bytes, bytes]]:
+        """The answers to as many frames, sent as one. Raises as `exchange` does."""
         deadline = time.monotonic() + seconds
         try:
             self.process.send(data, deadline)
-            header, payload = frame_sizes(self.process.receive(PREFIX.size, deadline))
-            answer = self.process.receive(header, deadline), self.process.receive(payload, deadline)
+            answers = [self._received(deadline) for _frame in range(count)]
             self.process.pause()
-            return answer
+            return answers
         except TimeoutError:
             self.process.ask_where()
             place = _place(self.process.faults(wait=1.0))
@@ -184,6 +187,10 @@ class Worker:
         except (EOFError, OSError):
             status = self.process.ended()
             raise NoAnswer("ended", status, _place(self.process.faults(wait=0.0))) from None
+
+    def _received(self, deadline: float) -> tuple[bytes, bytes]:
+        header, payload = frame_sizes(self.process.receive(PREFIX.size, deadline))
+        return self.process.receive(header, deadline), self.process.receive(payload, deadline)
 
     def close(self) -> None:
         """Kills the process without waiting for it."""

@@ -55,7 +55,7 @@ class SpawnedProcess:
         self._limits = limits
         self.layers: tuple[str, ...] = ()
         start = (
-            "import sys; root, folder, limits = sys.argv[1:]; sys.path.insert(0, root)\n"
+            "import sys; root, folder, limits = sys.argv[1:]; sys.path.append(root)\n"
             "from grader.sandbox import worker; worker.main(root, folder, limits)"
         )
         self._popen = subprocess.Popen(

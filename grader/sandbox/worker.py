@@ -19,7 +19,6 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Mapping
 from functools import partial
 from typing import BinaryIO
 
@@ -29,9 +28,9 @@ from torch import nn
 
 from grader.base.limits import Limits
 from grader.calls import builtins
-from grader.calls.call import MAX_LEFT_OUT, MAX_SOURCE, Call, LeftOut, Options, Outcome, Raised
+from grader.calls.call import MAX_LEFT_OUT, MAX_SOURCE, Call, LeftOut, Load, Options, Outcome, Raised
 from grader.calls.codec import decode_call_later, decode_load, decode_outcome, encode_call, encode_outcome
-from grader.calls.framing import NEXT_STEP, PREFIX, frame
+from grader.calls.framing import NEXT_STEP, PREFIX, batch_size, frame
 from grader.calls.leftovers import Surroundings
 from grader.calls.responder import Responder
 from grader.calls.transfer import described
@@ -65,7 +64,7 @@ def _serve_step(requests: BinaryIO, answers: BinaryIO) -> bool:
     load = decode_load(first[0])
     del first  # it holds the text of references
     importer = SubmissionImporter(load.sources, load.public, load.seconds, load.packages)
-    responder, outcome = _loaded(importer, load.module, load.off_limits)
+    responder, outcome = _loaded(importer, load)
     _send(answers, _encoded(outcome))
     follows = _answer(requests, answers, responder, importer)
     importer.forget()
@@ -102,10 +101,14 @@ def _answer(
     requests: BinaryIO, answers: BinaryIO, responder: Responder, importer: SubmissionImporter | None = None
 ) -> bool:
     """Answers calls until the channel is closed, or an empty message says that another step follows."""
+    held = 0  # answers that are sent together with later ones
     with responder.watching():
         while (message := _read_frame(requests)) is not None:
             if message == NEXT_STEP:
                 return True
+            if count := batch_size(message):
+                held = count - 1
+                continue
             if not (importer and importer.references):  # beside them nobody may set one
                 setprofile(None)  # what follows is none of the learner's business
                 settrace(None)
@@ -117,24 +120,27 @@ def _answer(
             if late := responder.used_late():
                 outcome.off_limits = sorted({*outcome.off_limits, *late})
                 data = _encoded(outcome)
-            _send(answers, data)
+            if held:
+                answers.write(data)
+            else:
+                _send(answers, data)
+            held = max(0, held - 1)
     return False
 
 
-def _loaded(
-    importer: SubmissionImporter, module_name: str, off_limits: Mapping[str, tuple[str, ...]]
-) -> tuple[Responder, Outcome]:
+def _loaded(importer: SubmissionImporter, load: Load) -> tuple[Responder, Outcome]:
     sys.meta_path[:] = [importer, *sys.meta_path, BesideImporter(importer)]
     filenames = {filename for filename, _source in importer.sources.values()}
     _warn_of_lines_in(filenames)
     sys.breakpointhook = _Breakpoint()
     names: dict[str, object] = {}
-    builtins.look_for({family for families in off_limits.values() for family in families})
-    responder = Responder(names, off_limits, filenames.__contains__, partial(_left_out, importer))
+    builtins.look_for({family for families in load.off_limits.values() for family in families})
+    left_out = partial(_left_out, importer)
+    responder = Responder(names, load.off_limits, filenames.__contains__, left_out, is_quick=load.quick)
     outcome = Outcome()
     with responder.loading():
         try:
-            names.update(vars(importlib.import_module(f"{PACKAGE}.{module_name}")))
+            names.update(vars(importlib.import_module(f"{PACKAGE}.{load.module}")))
         except BaseException as error:  # a learner's module may raise anything
             outcome.raised = responder.describe(error)
     _report(outcome, importer, responder)

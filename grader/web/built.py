@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -76,8 +74,8 @@ class Built:
             process = self._process
             if process is None:
                 process = self._process = subprocess.Popen(
-                    [sys.executable, "-m", "grader.web.built_process"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": str(paths.ROOT)},
+                    paths.program("grader.web.built_process"), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
                 )  # fmt: skip
             assert process.stdin is not None and process.stdout is not None
             with contextlib.suppress(OSError, msgspec.DecodeError):

@@ -7,7 +7,6 @@ import json
 import os
 import select
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -75,16 +74,12 @@ class GPTProcess:
         if self._process is None or self._process.poll() is not None or made_of != self._made_of:
             self._end()
             self.stage = "start"
-            command = [
-                sys.executable, "-m", MODULE,
-                str(self.folder.resolve()), ",".join(right), language.current(), self.device,
-            ]  # fmt: skip
-            inherited = os.environ.get("PYTHONPATH")
-            path = os.pathsep.join([str(paths.ROOT), *([inherited] if inherited else [])])
+            command = paths.program(
+                MODULE, str(self.folder.resolve()), ",".join(right), language.current(), self.device
+            )
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                env=os.environ | {"PYTHONPATH": path},
-            )  # fmt: skip
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
             self._made_of = made_of
             self.starts += 1
         return self._process

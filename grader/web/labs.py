@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -102,13 +101,13 @@ class LabRoutes:
     # --- the run ---
 
     def _run(self, name: str, prediction: str, seconds: float) -> None:
-        command = [
-            sys.executable, "-m", "grader", "lab", name, "--predict", prediction, "--submission", str(self.folder),
-            "--seconds", f"{seconds:g}", "--out", str(self.out), "--lang", self.language, "--device", self.device,
-        ]  # fmt: skip
+        command = paths.program(
+            "grader", "lab", name, "--predict", prediction, "--submission", str(self.folder), "--seconds",
+            f"{seconds:g}", "--out", str(self.out), "--lang", self.language, "--device", self.device,
+        )  # fmt: skip
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            encoding="utf-8", errors="replace", env=os.environ | {"KIT_PROGRESS": "0.3", "PYTHONPATH": str(paths.ROOT)},
+            encoding="utf-8", errors="replace", env=os.environ | {"KIT_PROGRESS": "0.3"},
         )  # fmt: skip
         assert self._process.stderr is not None
         last = ""

@@ -70,7 +70,7 @@ class PageServer:
         own = [
             Route("/enter", self._enter),
             Route("/events", self.events.stream),
-            *(Route(f"/assets/{name}", _shared(name)) for name in ("pictures.js", "palette.css")),
+            *(Route(f"/assets/{name}", _shared(name)) for name in ("pictures.js", "pictures.css", "palette.css")),
             Mount("/assets", StaticFiles(directory=ASSETS)),
         ]
         app = Starlette(routes=[*own, *routes], exception_handlers={Exception: self._failed})

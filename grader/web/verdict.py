@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from markupsafe import Markup, escape
@@ -15,6 +15,7 @@ from grader.base.language import gettext as _
 from grader.base.results import CheckResult, StepResult, leading
 from grader.base.syntax import parsed
 from grader.report import page as report_page
+from grader.report import sums
 from grader.report import terminal as reports
 from grader.report.page import Block, CheckView
 from grader.web import editor
@@ -48,7 +49,7 @@ def html(
     check = leading(result.checks) if result and not calm else None
     shown = file.parent.name + "/" + file.name
     view = report_page.view(result) if result else None
-    lead = view.failing[0] if view and check and view.failing else None
+    lead = _with_sums(view.failing[0], step) if view and check and view.failing else None
     before, behind = _around_picture(lead) if lead else ([], [])
     lines = listing(source, check, _calm_line(calm, source))
     at = next((line.number for kind in ("fault", "body", "about") for line in lines if getattr(line, kind)), 1)
@@ -58,6 +59,16 @@ def html(
         lines=lines, source=source, case=case, at=at, path=file.resolve(), open=_opens(file, form),
         lead=lead, others=_others(result, check) if result and check else 0,
     )  # fmt: skip
+
+
+def _with_sums(check: CheckView, step: str) -> CheckView:
+    """The check with a picture whose cells say where their numbers come from, if the message writes the inputs out."""
+    parting = check.result.parting
+    call = next((pair.text for block in check.blocks for pair in block.pairs if pair.code), "")
+    operands = sums.in_call(call)
+    if parting is None or not operands or parting.slice:
+        return check
+    return replace(check, heat_map=report_page.heat_map(parting, f"{step}-lead", operands=operands))
 
 
 def _case(file: Path, source: str | None, result: StepResult | None) -> str:

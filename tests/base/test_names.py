@@ -13,7 +13,7 @@ import pytest
 from grader.base.downloads import people
 from grader.base.names import Roll, alike, look, rows, told_apart
 from grader.base.results import AssignmentMark, Graded, Report
-from grader.classes import results, roster
+from grader.classes import class_list, results, roster
 from grader.classes.one_round import Plan
 from grader.feedback.concerns import concerns
 from grader.feedback.standings import standing
@@ -142,10 +142,10 @@ def test_gradescopes_names_are_whatever_their_owners_like(tmp_path: Path) -> Non
 def test_a_name_without_what_tells_people_apart(tmp_path: Path) -> None:
     exported(tmp_path, {"submission_1": ("Karl", "karl@x", "1"), "submission_2": (KELVIN, "eve@x", "2")})
     (tmp_path / "Ada Kim_123_assignsubmission_file_").mkdir()
-    roll = roster.roll(tmp_path)
+    roll = class_list.roll(tmp_path)
     assert roll.is_ambiguous("Karl") and roll.own("karl@x") == "Karl (karl@x)"
     assert roll.ambiguous() == [["Karl (karl@x)", f"{KELVIN} (eve@x)"]]
-    assert roll.own("Ada Kim") == "Ada Kim_123_assignsubmission_file_"
+    assert roll.own("Ada Kim") == "Ada Kim"
 
 
 def test_an_earlier_assignment_is_ones_own(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ import pytest
 from grader.base import files, paths, syntax
 from grader.base.limits import Limits
 from grader.base.results import Graded
-from grader.classes import class_run, kit_version, one_round, roster
+from grader.classes import class_list, class_run, kit_version, one_round, roster
 from grader.classes import pool as pools
 from grader.classes.one_round import Request
 from grader.classes.pool import Pool, Task, TaskResult
@@ -77,7 +77,7 @@ def scores(entries: dict[str, Graded]) -> dict[str, float | None]:
 
 def found(submissions: Path, assignment: str = "attention") -> dict[str, roster.Student]:
     """The students of a folder, by name."""
-    names = roster.folders(submissions)
+    names = class_list.folders(submissions)
     return {student.name: student for student in roster.students(submissions, names, assignment)}
 
 
@@ -669,7 +669,7 @@ def test_what_was_handed_in_packed_or_beside_the_folders_is_told_of(tmp_path: Pa
     assert done.left_out == ["carl_12_attention.ipynb", "dora.tar.gz", "notes.txt"]
     for folder in ("ada", "bob"):
         shutil.rmtree(tmp_path / "in" / folder)
-    with pytest.raises(roster.Impossible, match="each student needs a folder"):
+    with pytest.raises(class_list.Impossible, match="each student needs a folder"):
         graded(asked(tmp_path / "in", tmp_path / "out"))
 
 
@@ -707,7 +707,7 @@ def test_an_earlier_assignment_is_found_by_person(before: str, now: str, tmp_pat
     for folder, name in (("week1", before), ("week2", now)):
         hand_in_file(tmp_path / folder / name)
     week2 = tmp_path / "week2"
-    (one,) = roster.students(week2, roster.folders(week2), "attention", [tmp_path / "week1"])
+    (one,) = roster.students(week2, class_list.folders(week2), "attention", [tmp_path / "week1"])
     assert [name for name in one.submission.earlier if name.startswith("step")] == ["step04_causal_mask"]
     assert one.submission.earlier["step04_causal_mask"][0].startswith("week1/")
     assert [name for name in one.submission.sources if name.startswith("step")] == [STEP]
@@ -735,7 +735,7 @@ def test_what_is_to_be_typed_can_be_typed(tmp_path: Path) -> None:
     graded(asked(tmp_path / "my class", tmp_path / "out"))
     page = html.unescape((tmp_path / "out" / "index.html").read_text(encoding="utf-8"))
     assert f"class '{tmp_path / 'my class'}' --out {tmp_path / 'out'} --step {STEP} --seed" in page
-    with pytest.raises(roster.Impossible, match="class '.*my class' --out dist/class"):
+    with pytest.raises(class_list.Impossible, match="class '.*my class' --out dist/class"):
         graded(asked(tmp_path / "my class", tmp_path / "my class" / "out"))
 
 
@@ -795,7 +795,7 @@ def test_dask_as_it_is_documented(with_kit: bool, tmp_path: Path) -> None:
             entries, _kept = graded(request)
             assert [entry.error for entry in entries.values()] == [""]
         else:
-            with pytest.raises(roster.Impossible, match="The scheduler at .* does not have this version"):
+            with pytest.raises(class_list.Impossible, match="The scheduler at .* does not have this version"):
                 graded(request)
     finally:
         for process in started:
@@ -815,7 +815,7 @@ def test_a_scheduler_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: 
     pytest.importorskip("distributed")
     monkeypatch.setattr(pools, "BEGINNING", 0.5)
     hand_in(tmp_path / "in" / "ada", RIGHT)
-    with pytest.raises(roster.Impossible, match="Type: dask scheduler"):
+    with pytest.raises(class_list.Impossible, match="Type: dask scheduler"):
         graded(asked(tmp_path / "in", tmp_path / "out", scheduler="tcp://127.0.0.1:9"))
 
 
@@ -824,7 +824,9 @@ def test_what_is_no_address_of_a_scheduler(address: str, tmp_path: Path) -> None
     """It is told at once, before Dask makes a client of it."""
     pytest.importorskip("distributed")
     hand_in(tmp_path / "in" / "ada", RIGHT)
-    with pytest.raises(roster.Impossible, match="is not the address of a Dask scheduler .*--scheduler tcp://HOST:8786"):
+    with pytest.raises(
+        class_list.Impossible, match="is not the address of a Dask scheduler .*--scheduler tcp://HOST:8786"
+    ):
         graded(asked(tmp_path / "in", tmp_path / "out", scheduler=address))
 
 
@@ -832,7 +834,7 @@ def test_without_dask_it_says_how_to_install_it(tmp_path: Path, monkeypatch: pyt
     """The class needs it only with --scheduler."""
     monkeypatch.setitem(sys.modules, "distributed", None)
     hand_in(tmp_path / "in" / "ada", RIGHT)
-    with pytest.raises(roster.Impossible, match="pip install distributed"):
+    with pytest.raises(class_list.Impossible, match="pip install distributed"):
         graded(asked(tmp_path / "in", tmp_path / "out", scheduler="tcp://127.0.0.1:9"))
 
 
@@ -859,7 +861,7 @@ def test_a_gradebook_that_can_not_be_written_is_one_line(tmp_path: Path) -> None
     """What was graded is kept, and the line says where."""
     pytest.importorskip("nbgrader.api")
     (tmp_path / "in" / "ada").mkdir(parents=True)
-    with pytest.raises(roster.Impossible, match="Everything is in .*Type: python -m grader class"):
+    with pytest.raises(class_list.Impossible, match="Everything is in .*Type: python -m grader class"):
         graded(asked(tmp_path / "in", tmp_path / "out", jobs=1, gradebook="nonsense://x"))
     assert (tmp_path / "out" / "index.html").is_file()
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from grader.base import files
-from grader.classes import class_run, hand_back, one_round, results, roster
+from grader.classes import class_list, class_run, hand_back, one_round, results
 from grader.course import steps as course
 from grader.feedback import table
 from grader.marks import assignments
@@ -269,7 +269,7 @@ def test_some_students_again_into_the_same_results(tmp_path: Path) -> None:
     assert done.kept == 2  # and not who was never graded
     later = run(asked(tmp_path / "in", tmp_path / "out"))
     assert [one.score for one in later.standings] == [20, 20, 20, 10] and later.kept == 1
-    with pytest.raises(roster.Impossible, match="no student nobody"):
+    with pytest.raises(class_list.Impossible, match="no student nobody"):
         run(asked(tmp_path / "in", tmp_path / "out", only=("nobody",)))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.classes import roster
+from grader.classes import class_list, roster
 from grader.course import submissions, unread
 from grader.course.renamed import step_meant
 
@@ -85,7 +85,7 @@ def test_one_folder_is_nobody_elses_problem(tmp_path: Path) -> None:
         here = below
     os.close(here)
     (tmp_path / "loop").symlink_to("loop")
-    found = {one.name: one for one in roster.students(tmp_path, roster.folders(tmp_path), "attention")}
+    found = {one.name: one for one in roster.students(tmp_path, class_list.folders(tmp_path), "attention")}
     assert not found["ada"].problem
     assert "step02_softmax" in found["ada"].submission.sources
     assert set(found) >= {"ada", "deep"}
@@ -96,3 +96,40 @@ def test_a_document_is_named(tmp_path: Path) -> None:
     """It may hold an answer, which nobody reads there."""
     read = write(tmp_path, **{"step02_softmax.py": "x = 1\n", "report.docx": "", "photo.png": ""})
     assert list(read.unread) == ["photo.png", "report.docx"]
+
+
+LEFTOVERS = {
+    "a clone": [".git/HEAD"],
+    "checkpoints": [".ipynb_checkpoints/attention-checkpoint.ipynb", "__pycache__/step01_scores.pyc"],
+    "an archive of macOS": ["__MACOSX/._step01_scores.py"],
+    "what was put aside": [".backup/1/step01_scores.py"],
+    "an empty folder": ["work/"],
+    "files of macOS": ["._step01_scores.py", "._attention.ipynb"],
+    "what nbgrader adds": ["timestamp.txt"],
+}
+
+
+@pytest.mark.parametrize("kind", LEFTOVERS)
+def test_only_leftovers_are_not_nothing(kind: str, tmp_path: Path) -> None:
+    """A person must look, and is told what was found; only an empty folder is nothing handed in."""
+    assert unread.without_answer(submissions.read(tmp_path)) == ""
+    for name in LEFTOVERS[kind]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).mkdir() if name.endswith("/") else (tmp_path / name).write_text("def softmax(): return 1\n")
+    reason = unread.without_answer(submissions.read(tmp_path))
+    assert "No answer was found" in reason
+    assert LEFTOVERS[kind][0].partition("/")[0] in reason
+
+
+def test_a_file_of_macos_answers_nothing(tmp_path: Path) -> None:
+    """Whatever it contains, and even if it looks like Python."""
+    written = "def dot_product_scores(query, key):\n    return query @ key.mT\n"
+    read = write(tmp_path, **{"step01_scores.py": written, "._step01_scores.py": written + "x = 1\n"})
+    assert (read.sources["step01_scores"][1], read.problems, read.unread) == (written, {}, {})
+    assert read.files["._step01_scores.py"] == "made by a program"
+
+
+def test_work_put_aside_is_the_students(tmp_path: Path) -> None:
+    (tmp_path / ".backup").mkdir()
+    read = write(tmp_path, **{"step01_scores.py": "def f():\n    return 1\n"})
+    assert "student's own work" in read.files.get(".backup", read.files.get(".backup/", ""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import os
@@ -18,8 +19,9 @@ import msgspec
 import pytest
 
 from grader.base import language, paths
+from grader.base.downloads import left_out
 from grader.base.results import CheckResult, Graded, Report, Status, StepResult
-from grader.classes import gradescope, roster
+from grader.classes import class_list, gradescope, roster
 from grader.course import submissions
 from grader.feedback import exports
 from grader.feedback.standings import Standing, standing
@@ -148,8 +150,13 @@ def test_canvas_has_its_columns() -> None:
 
 
 def test_moodle_has_its_columns() -> None:
-    """The worksheet's; a folder that Moodle has named gives the participant's number."""
-    rows = table(exports.moodle_csv(standings("Kim Minseo_4711_assignsubmission_file", "ada@example.org", "bob")))
+    """The worksheet's, in the language of the course; Moodle's names give the participant's number."""
+    kim, *others = standings("Kim Minseo", "ada@example.org", "bob")
+    kim = dataclasses.replace(kim, moodle_id="4711")
+    rows = table(exports.moodle_csv([kim, *others]))
+    with language.use("ko"):  # as `assign.php` and `importgradeslib.php` of Moodle's own have it
+        (korean,) = table(exports.moodle_csv([kim]))
+    assert {"식별자", "성적", "마지막 수정됨(성적)"} <= set(korean) and korean["식별자"] == "참가자4711"
     assert list(rows[0])[:5] == ["Identifier", "Full name", "Email address", "Grade", "Maximum Grade"]
     assert {"Identifier", "Grade", "Last modified (grade)"} <= set(rows[0])  # without these Moodle refuses the file
     assert (rows[0]["Identifier"], rows[0]["Full name"]) == ("Participant 4711", "Kim Minseo")
@@ -342,9 +349,9 @@ def test_a_flat_download_of_canvas(tmp_path: Path) -> None:
         "park_79_98770_work.zip",
     ):
         (tmp_path / name).write_text("x = 1\n")
-    names = roster.folders(tmp_path)
+    names = class_list.folders(tmp_path)
     assert names == ["kimminseo", "leejun_77", "leejun_78", "park"]
-    assert roster.left_out(tmp_path) == []
+    assert left_out(tmp_path) == []
     found = list(roster.students(tmp_path, names, "attention"))
     assert [(one.canvas_id, one.late) for one in found] == [("1235", True), ("77", False), ("78", False), ("79", False)]
     assert {"step01_scores", "step02_softmax"} <= found[0].submission.sources.keys()
@@ -363,7 +370,7 @@ def test_names_of_canvas_with_an_underscore_and_without_names(tmp_path: Path) ->
         "LATE_anon_12345_98768_step01_scores.py",
     ):
         (tmp_path / name).write_text("x = 1\n")
-    names = roster.folders(tmp_path)
+    names = class_list.folders(tmp_path)
     found = list(roster.students(tmp_path, names, "attention"))
     assert [(one.name, one.canvas_id, one.late) for one in found] == [
         ("anon_12345", "", True), ("anon_x7Ab2", "", False), ("kim_min", "1235", True),
@@ -376,12 +383,13 @@ def test_a_flat_download_of_moodle(tmp_path: Path) -> None:
     for name in ("Ada Lovelace_12_assignsubmission_file_", "김민서_13_assignsubmission_file_"):
         (tmp_path / f"{name}step01_scores.py").write_text("x = 1\n")
     (tmp_path / "김민서_13_assignsubmission_file_step02_softmax.py").write_text("x = 1\n")
-    names = roster.folders(tmp_path)
-    assert names == ["Ada Lovelace_12_assignsubmission_file", "김민서_13_assignsubmission_file"]
-    assert roster.left_out(tmp_path) == []
+    names = class_list.folders(tmp_path)
+    assert names == ["Ada Lovelace", "김민서"]
+    assert left_out(tmp_path) == []
     ada, kim = roster.students(tmp_path, names, "attention")
     assert {"step01_scores", "step02_softmax"} <= kim.submission.sources.keys() and not ada.problem + ada.canvas_id
-    rows = table(exports.moodle_csv([standing(Graded(student=ada.name, file=ada.file, key="", report=FULL))]))
+    one = Graded(student=ada.name, file=ada.file, key="", report=FULL, moodle_id=ada.moodle_id)
+    rows = table(exports.moodle_csv([standing(one)]))
     assert (rows[0]["Identifier"], rows[0]["Full name"]) == ("Participant 12", "Ada Lovelace")
 
 
@@ -390,8 +398,8 @@ def test_a_file_and_a_text_in_moodle_are_one_row(tmp_path: Path) -> None:
         (tmp_path / f"Ada_12_assignsubmission_{kind}").mkdir()
     (tmp_path / "Bo_13_assignsubmission_onlinetext").mkdir()
     (tmp_path / "Ada_12_assignsubmission_file" / "step01_scores.py").write_text("x = 1\n")
-    names = roster.folders(tmp_path)
-    assert names == ["Ada_12_assignsubmission_file", "Bo_13_assignsubmission_onlinetext"]
+    names = class_list.folders(tmp_path)
+    assert names == ["Ada", "Bo"]
     ada = next(iter(roster.students(tmp_path, names, "attention")))
     assert list(ada.submission.unread) == ["Ada_12_assignsubmission_onlinetext/"]
 

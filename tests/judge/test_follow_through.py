@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -331,6 +332,19 @@ def seen(start):
     return names
 
 
+def monitored():
+    names, watch = [], sys.monitoring
+    watch.use_tool_id(3, "seen")
+    try:
+        watch.register_callback(3, watch.events.PY_START, lambda code, at: names.append(code.co_name))
+        watch.set_events(3, watch.events.PY_START)
+        Earlier.helped([1])
+    finally:
+        watch.set_events(3, 0)
+        watch.free_tool_id(3)
+    return names
+
+
 def profiled():
     with cProfile.Profile() as profile:
         Earlier.helped([1])
@@ -404,6 +418,7 @@ ROUTES = {
     "a caller": lambda: has(of_caller().f_globals),
     "a trace": lambda: has(seen(sys.settrace)),
     "a profile": lambda: has(seen(sys.setprofile)),
+    "a monitor": lambda: has(monitored()),
     "a profiler": lambda: has(profiled()),
     "an audit": lambda: has(audited()),
     "an import": lambda: any(map(has, HANDED)),
@@ -418,7 +433,7 @@ ROUTES = {
 def tried(route):
     try:
         return bool(route())
-    except (AttributeError, IndexError, KeyError, LookupError, OSError, RuntimeError, TypeError):
+    except (AttributeError, IndexError, LookupError, OSError, RuntimeError, SystemError, TypeError):
         return False
 
 
@@ -462,6 +477,8 @@ def test_no_way_leads_from_a_public_name_to_a_helper(grader: Grader, monkeypatch
     read.sources[CAUSAL] = (f"ada/{CAUSAL}.py", by_name[CAUSAL] + HELPER)
     report = grader.grade(read, [MULTI], device="cpu")
     for route in re.findall(r'^    "([\w ]+)": lambda', ROUTES, re.MULTILINE):
+        if route == "a monitor" and sys.version_info < (3, 12):
+            continue
         assert route in "\n".join(report.notes), route
 
 

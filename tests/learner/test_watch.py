@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pty
+import random
 import re
 import signal
 import sys
@@ -222,6 +223,37 @@ def test_a_mended_loop_is_not_waited_for(folder: Path, watch: Watch, monkeypatch
         until(lambda: watch.grading is None and not watch.waiting and watch.since > before)
         assert watch.board.results[STEP].status == "pass"
         assert not watch.dropped
+    finally:
+        grading.close()
+
+
+def test_no_save_is_lost_whenever_it_comes(folder: Path, watch: Watch) -> None:
+    """Each ends the grading of the one before, at any moment of that; the last of each step is graded."""
+    draws = random.Random(5)
+    steps = [STEP, "step01_scores", "step02_softmax"]
+    texts = {name: (paths.step_folder(name) / "reference.py").read_text(encoding="utf-8") for name in steps}
+    grading = BackgroundGrader(watch.events.put, "cpu")
+    watch.waiting = [STEP]
+
+    def step_on(until: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not until():
+            assert time.monotonic() < deadline, (watch.grading, watch.waiting, watch.asked, watch.board.results.keys())
+            watch.start_next(grading)
+            watch.take(watch._event())
+
+    try:
+        step_on(lambda: STEP in watch.board.results)
+        for number in range(40):
+            name = draws.choice(steps)
+            (folder / f"{name}.py").write_text(f"{texts[name]}\n# {number}\n", encoding="utf-8")
+            ends = time.monotonic() + draws.choice([0.0, 0.02, 0.06, 0.15, 0.4])
+            step_on(lambda ends=ends: time.monotonic() >= ends)
+        for name in steps:
+            (folder / f"{name}.py").write_text(texts[name], encoding="utf-8")
+        step_on(lambda: not watch.grading and not watch.waiting and all(map(watch.board.passes, steps)))
+        assert not watch.asked
+        assert watch.graded.sources[watch.board.current][1] == texts[watch.board.current]
     finally:
         grading.close()
 

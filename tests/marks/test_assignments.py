@@ -208,7 +208,7 @@ def test_one_table_of_the_term(through_class: SimpleNamespace) -> None:
 
     term = through_class.played.term
     found = results.marks_of(through_class.played.folder / "class", term)
-    rows = list(csv.DictReader(table.term_csv(term, found).splitlines()))
+    rows = list(csv.DictReader(table.term_csv(table.term_rows(term, found), list(found)).splitlines()))
     ada = next(row for row in rows if row["student"] == "ada")
     shares = [float(ada[name]) / out_of for name, (_none, out_of) in results.totals(term).items()]
     assert float(ada["percent"]) == pytest.approx(100 * (shares[0] + shares[1] + 2 * shares[2]) / 4, abs=0.01)

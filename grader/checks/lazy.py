@@ -1,0 +1,299 @@
+"""A check that is asked in few messages: calls and comparisons wait, and are made when the check looks at an answer.
+
+A message costs more than most calls. So a student's calls wait until the check looks at one of their answers, or at one
+of the reference's: an input of the next calls may be made from it, which must not be there before the answers are. Only
+a check that passes in this way has a verdict. After anything else all checks of the step are asked again, call by call,
+in a new process.
+
+Under a seed seen before, the messages of a check are known (`Script`), and so are the answers that have passed: only
+their digests are kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+from grader.calls.call import Call, Outcome
+from grader.calls.codec import decode_call, decode_outcome, encode_call, encode_outcome
+from grader.calls.framing import BadMessage, parted
+from grader.calls.values import HandleId
+from grader.checks.backends import Backend, Exchange, Oracle
+from grader.checks.bounded import BoundedArithmetic, lifted
+from grader.checks.implementation import Answer, Handle, Implementation
+from grader.checks.trial import Trial, Verdict
+
+GIVE_OBJECTS = ("optimizer", "noting_model", "scaler")  # our operations on a module that give another object
+
+Message = tuple[bytes, bytes]  # header and payload
+
+
+class Odd(Exception):
+    """The check has to be asked call by call."""
+
+
+class Transport(Protocol):
+    """Carries calls to a student's code."""
+
+    def send_all(self, frames: list[bytes]) -> list[Message]:
+        """The answers to several calls, sent at once. Raises Odd when one has none."""
+
+    def heard(self, outcome: Outcome) -> Outcome:
+        """Notes what an outcome says besides its value."""
+
+
+class Here:
+    """The calls of a check, answered in this process: a reference in the student's place."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def send_all(self, frames: list[bytes]) -> list[Message]:
+        """The answers, as bytes."""
+        return [parted(encode_outcome(self._backend.ask(decode_call(*parted(frame))))) for frame in frames]
+
+    def heard(self, outcome: Outcome) -> Outcome:
+        """Nothing is noted."""
+        return outcome
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What is kept of a check that has passed."""
+
+    called: frozenset[str]
+    asked: tuple[str, ...]  # the public names, in the order of the calls
+    drawn: bool
+    imported: frozenset[str]
+
+    def verdict(self) -> Verdict:
+        """The verdict, without what was answered."""
+        exchanges = [Exchange(Call(name)) for name in self.asked]
+        return Verdict("pass", "", self.called, exchanges=exchanges, drawn=self.drawn)
+
+
+@dataclass
+class Script:
+    """The messages of a check under one seed, in the groups that were sent at once, and what is known of answers to all
+    of them that have passed, by their digest."""
+
+    groups: list[list[bytes]]
+    passed: dict[bytes, Passed] = field(default_factory=dict)
+
+    def played(self, transport: Transport) -> list[tuple[bytes, Message]]:
+        """Every message with its answer."""
+        return [
+            pair for group in self.groups for pair in zip(group, transport.send_all(group), strict=True)
+        ]  # fmt: skip
+
+
+def digest(answers: Iterable[Message]) -> bytes:
+    """Identifies answers, bit for bit."""
+    found = hashlib.blake2b(digest_size=32)
+    for header, payload in answers:
+        found.update(len(header).to_bytes(8, "little") + len(payload).to_bytes(8, "little"))
+        found.update(header)
+        found.update(payload)
+    return found.digest()
+
+
+class Pending(Answer):
+    """An answer that is asked for when it is looked at."""
+
+    def __init__(self, implementation: Implementation, exchange: Exchange, queue: Queue) -> None:
+        self._implementation, self.exchange, self.queue = implementation, exchange, queue
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "outcome":
+            return super().__getattr__(name)
+        self.queue.flush()
+        return self.__dict__["outcome"]
+
+    @property
+    def waits(self) -> bool:
+        """Whether its call still waits."""
+        return "outcome" not in self.__dict__
+
+
+@dataclass
+class _Waiting:
+    implementation: Implementation
+    exchange: Exchange
+    first: list[Exchange]
+    answer: Answer
+    frame: bytes
+
+
+class Queue:
+    """A student's calls that wait, and the comparisons of their answers. It is the student's backend in one check.
+
+    `makes` tells whether a public name is a class: a call of it is taken to give a module.
+    """
+
+    active: ClassVar[Queue | None] = None
+
+    def __init__(
+        self, transport: Transport, makes: Callable[[str], bool], played: Iterable[tuple[bytes, Message]] = ()
+    ) -> None:
+        self._transport, self._makes, self._played = transport, makes, deque(played)
+        self._begin: int | None = None
+        self._calls: list[_Waiting] = []
+        self._later: list[Callable[[], None]] = []
+        self._waits = True
+        self.is_odd = False
+        self.groups: list[list[bytes]] = []
+        self.answers: list[Message] = []
+        self.imported: set[str] = set()
+
+    def begin_check(self, seed: int) -> None:
+        """Drops the modules made so far and seeds the random stream, with the next call."""
+        self._begin = seed
+
+    def ask(self, call: Call) -> Outcome:
+        """The outcome of one call, made now."""
+        call.begin, self._begin = self._begin, None
+        return self._sent([encode_call(call)])[0]
+
+    def asked(self, implementation: Implementation, exchange: Exchange, first: list[Exchange]) -> Answer:
+        """The answer to a call, which may still wait."""
+        if not self._waits:
+            with lifted():
+                outcome = exchange.outcome = self.ask(exchange.call)
+            return implementation._answered(exchange, outcome, first)
+        call = exchange.call
+        is_made = call.options.keep or (call.handle is None and self._makes(call.name)) or call.name in GIVE_OBJECTS
+        answer: Answer = Pending(implementation, exchange, self)
+        if is_made:
+            answer = Handle(implementation, exchange, Outcome(HandleId(call.new_handle)), call.options.device)
+        call.begin, self._begin = self._begin, None
+        with lifted():
+            frame = encode_call(call)  # as it is now: a check may go on to change a tensor
+        self._calls.append(_Waiting(implementation, exchange, first, answer, frame))
+        return answer
+
+    def compare_later(self, compare: Callable[[], None]) -> None:
+        """Compares an answer that still waits, once it is there."""
+        self._later.append(compare)
+
+    def flush(self) -> None:
+        """Makes the calls that wait, then the comparisons. Raises Odd unless all is as a right answer's is."""
+        calls, self._calls = self._calls, []
+        later, self._later = self._later, []
+        try:
+            for waiting, outcome in zip(calls, self._sent([call.frame for call in calls]), strict=True):
+                waiting.exchange.outcome = outcome
+                answer = waiting.implementation._answered(waiting.exchange, outcome, waiting.first)
+                if isinstance(answer, Handle) != isinstance(waiting.answer, Handle):
+                    raise Odd
+                waiting.answer.__dict__["outcome"] = outcome
+            for compare in later:
+                compare()
+        except Exception as error:
+            self.is_odd = True
+            raise Odd from error
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Makes each call inside the block when it is asked for: an error may be due there."""
+        self.flush()
+        before, self._waits = self._waits, False
+        try:
+            yield
+        finally:
+            self._waits = before
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all that was known of the answers was asked for."""
+        return not self._played
+
+    def _sent(self, frames: list[bytes]) -> list[Outcome]:
+        if not frames:
+            return []
+        self.groups.append(frames)
+        answers = self._known(frames) if self._played else self._transport.send_all(frames)
+        self.answers += answers
+        try:
+            outcomes = [self._transport.heard(decode_outcome(*answer)) for answer in answers]
+        except BadMessage as nonsense:
+            raise Odd from nonsense
+        if any(outcome.left_out for outcome in outcomes):
+            raise Odd
+        self.imported.update(name for outcome in outcomes for name in outcome.imported)
+        return outcomes
+
+    def _known(self, frames: list[bytes]) -> list[Message]:
+        pairs = [self._played.popleft() for _frame in frames[: len(self._played)]]
+        if [frame for frame, _answer in pairs] != frames:
+            self.is_odd = True
+            raise Odd
+        return [answer for _frame, answer in pairs]
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """Makes each call of a student inside the block when it is asked for: for a check that goes on after an error."""
+    queue = Queue.active
+    if queue is None:
+        yield
+        return
+    with queue.at_once():
+        yield
+
+
+def waits(answer: Answer, compare: Callable[[], None]) -> bool:
+    """Whether an answer still waits: it is then compared later."""
+    if isinstance(answer, Pending) and answer.waits:
+        answer.queue.compare_later(compare)
+        return True
+    return False
+
+
+def passed(
+    function: Callable[..., None], transport: Transport, makes: Callable[[str], bool], reference: Oracle, *, seed: int,
+    scripts: dict[str, Script],
+) -> tuple[Verdict, frozenset[str]] | None:  # fmt: skip
+    """The verdict of a check that passes when its calls wait, and the steps that imports asked for meanwhile. None: it
+    has to be asked call by call. `scripts` are those of its step under this seed, to which its own is added."""
+    name = function.__name__
+    script = scripts.get(name)
+    try:
+        played = script.played(transport) if script else []
+        known = script.passed.get(digest(answer for _frame, answer in played)) if script else None
+        if known is not None:
+            return known.verdict(), known.imported
+        queue = Queue(transport, makes, played)
+        verdict = _run(function, queue, reference, seed)
+    except Exception:  # whatever it is, the check is asked again
+        scripts.pop(name, None)
+        return None
+    found = Passed(
+        verdict.called,
+        tuple(exchange.name for exchange in verdict.exchanges if exchange.is_asked),
+        verdict.drawn,
+        frozenset(queue.imported),
+    )
+    scripts.setdefault(name, Script(queue.groups)).passed[digest(queue.answers)] = found
+    return verdict, found.imported
+
+
+def _run(function: Callable[..., None], queue: Queue, reference: Oracle, seed: int) -> Verdict:
+    trial = Trial(function.__name__, queue, reference, seed=seed)
+    trial.student._queue, trial.reference._before_reading = queue, queue.flush
+    before, Queue.active = Queue.active, queue
+    try:
+        with BoundedArithmetic():
+            function(student=trial.student, reference=trial.reference, draw=trial.draw)
+            trial.student._finish()
+            queue.flush()
+    finally:
+        Queue.active = before
+    if queue.is_odd or not queue.is_over:
+        raise Odd
+    exchanges = trial.student._exchanges
+    called = frozenset(exchange.name for exchange in exchanges)
+    return Verdict("pass", "", called, exchanges=exchanges, drawn=trial.draw.taken)

@@ -1,0 +1,235 @@
+"""Who is in a class: whom the download names, called as the roster calls them, and whom only the roster names."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from grader.base.downloads import left_out
+from grader.base.downloads import people as named_in
+from grader.base.files import walk
+from grader.base.language import gettext as _
+from grader.base.layouts import ATTEMPT, NOT_STUDENTS, BadDownload, Person, may_be_folder
+from grader.base.names import Roll, look
+from grader.base.paths import STEP_NAME, typed
+from grader.course.submissions import readable
+from grader.course.unread import ARCHIVE
+from grader.marks.register import NONE, Enrolled, Register
+
+STEP_FILE = re.compile(r"(?:(?!step\d{2}_\w).)*+step\d{2}_\w.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too
+KNOWN = ("exercises", "submission")  # where a learner's files stand inside what was handed in
+SUBMITTED = "submitted"  # in a course of nbgrader's
+
+
+class Impossible(RuntimeError):
+    """A class can't be graded so. One line, which ends in the command to type next."""
+
+
+class NoStudents(ValueError):
+    """The folder holds no subfolder that could be a student's."""
+
+
+def people(submissions: Path, register: Register = NONE) -> dict[str, Person]:
+    """Everybody in the class by what their row is called, in order: whom the download names, and whom the roster names.
+    Raises BadDownload, OSError."""
+    found = named_in(submissions)
+    if not register.people and not register.groups:
+        return found
+    everybody = {person.name: person for person in _called(found.values(), register)}
+    for group, members in register.groups.items():
+        _share(everybody, group, members, register)
+    for name, entry in register.people.items():
+        if name not in everybody:
+            absent = Person(name, is_absent=True, missing=_("Nothing was handed in: only the roster names them."))
+            everybody[name] = _enrolled(absent, entry)
+    return {name: everybody[name] for name in sorted(everybody)}
+
+
+def _called(found: Iterable[Person], register: Register) -> list[Person]:
+    """People by what the roster calls them. Of two who may be the same one there, neither is."""
+    roll, by_number = register.roll, {entry.canvas_id: entry for entry in register.people.values() if entry.canvas_id}
+    meant = [(person, _entry(person, register, roll, by_number)) for person in found]
+    several = Counter(entry.name for _person, entry in meant if entry)
+    return [
+        _enrolled(person, entry) if entry and several[entry.name] == 1 else person for person, entry in meant
+    ]  # fmt: skip
+
+
+def _entry(person: Person, register: Register, roll: Roll, by_number: dict[str, Enrolled]) -> Enrolled | None:
+    """Whom the roster means: what a platform knows somebody by decides, then the name, unless both have addresses, and
+    others."""
+    if person.canvas_id in by_number:
+        return by_number[person.canvas_id]
+    for known in filter(None, (person.login, person.bare, person.name)):
+        if names := roll.meant(known):
+            entry = register.people[names[0]]
+            addresses = [look(login) for login in entry.logins if "@" in login]
+            is_other = "@" in person.login and addresses and look(person.login) not in addresses
+            return None if len(names) > 1 or is_other else entry
+    if person.canvas_id:  # Canvas writes `lovelaceada` for Ada Lovelace
+        own = look(person.name.partition("_")[0])
+        run_on = [entry for name, entry in register.people.items() if own in _run_on(name)]
+        return run_on[0] if len(run_on) == 1 else None
+    return None
+
+
+def _run_on(name: str) -> set[str]:
+    """A name without spaces, with each of its words first."""
+    words = look(name).split()
+    return {"".join(words[place:] + words[:place]) for place in range(len(words))}
+
+
+def _enrolled(person: Person, entry: Enrolled) -> Person:
+    login = person.login or next(iter(entry.logins), "")
+    return replace(
+        person, name=entry.name, bare=person.bare or person.name, login=login,
+        canvas_id=person.canvas_id or entry.canvas_id, section=entry.section,
+    )  # fmt: skip
+
+
+def _share(everybody: dict[str, Person], group: str, members: Sequence[str], register: Register) -> None:
+    """Gives each of a group what the group handed in: under its name, or one of them for all. Who handed in something
+    of their own keeps it."""
+    roll = Roll({name: [person.login] for name, person in everybody.items()},
+                {name: person.bare for name, person in everybody.items() if person.bare})  # fmt: skip
+    own = {member: register.roll.own(member) if member not in roll.meant(member) else member for member in members}
+    own = {member: roll.own(name) for member, name in own.items()}
+    there = [everybody[name] for name in own.values() if name in everybody]
+    together = [person for name, person in everybody.items() if look(person.bare or name) == look(group)]
+    handed_in = together or there
+    for name in own.values():
+        if name in everybody:
+            continue
+        entry = register.people.get(name, Enrolled(name))
+        shared = Person(name, missing=_("Nothing was handed in, and several of the group {group} handed in: a person "
+                                        "must say which counts.", group=group))  # fmt: skip
+        if len(handed_in) == 1:
+            one = handed_in[0]
+            shared = replace(one, name=name, login="", canvas_id="", moodle_id="", back="", bare="")
+        elif not handed_in:
+            continue
+        everybody[name] = _enrolled(shared, entry)
+    for person in together:
+        if person.name not in own.values():
+            everybody.pop(person.name, None)
+
+
+def strangers(everybody: Iterable[Person], register: Register) -> list[str]:
+    """Who handed in and isn't on the roster; nobody without one."""
+    return [person.name for person in everybody if register.lacks(person.name)]
+
+
+def folders(submissions: Path, register: Register = NONE) -> list[str]:
+    """What the students of a class are called, in order. Raises NoStudents, BadDownload."""
+    everybody = people(submissions, register)
+    if all(person.is_absent for person in everybody.values()):
+        raise NoStudents(str(submissions))
+    return list(everybody)
+
+
+def roll(submissions: Path, register: Register = NONE) -> Roll:
+    """The students by what they are called, with the names and logins that a learning platform or the roster gives."""
+    everybody = {readable(name): person for name, person in people(submissions, register).items()}
+    bare = {name: person.bare for name, person in everybody.items() if person.bare}
+    logins: dict[str, list[str]] = defaultdict(list)
+    for name, person in everybody.items():
+        entry = register.people.get(name, Enrolled(name))
+        logins[name] = [login for login in (person.login, *entry.logins) if login]
+    return Roll({name: logins[name] for name in everybody}, bare)
+
+
+def class_folders(
+    submissions: Path, out: Path, earlier: Sequence[Path], register: Register = NONE, assignment: str = "attention"
+) -> list[str]:
+    """The students' folders, as `folders` has them. Raises Impossible when there is none, when the results would be
+    taken for one, when the class lies in another folder, or when one of the folders of earlier assignments is none."""
+    for folder in earlier:
+        try:
+            os.listdir(folder)
+        except OSError:
+            sentence = _("{folder} is not a readable folder. Type: python -m grader class SUBMISSIONS --earlier FOLDER")
+            raise Impossible(sentence.format(folder=typed(folder))) from None
+    try:
+        if out.resolve().is_relative_to(submissions.resolve()):
+            raise Impossible(
+                _("The results can't go inside {folder}: that is where the students are. "
+                  "Type: python -m grader class {folder} --out dist/class").format(folder=typed(submissions))
+            )  # fmt: skip
+        _require_level(submissions, assignment)
+        return folders(submissions, register)
+    except NoStudents:
+        problem = _no_students(submissions)
+    except BadDownload as bad:
+        raise Impossible(_("{problem} Type: {command}").format(problem=bad, command="make release")) from None
+    except FileNotFoundError:
+        problem = _("There is no folder {folder}. Type: python -m grader class FOLDER")
+    except OSError:
+        problem = _("{folder} is not a readable folder. Type: python -m grader class FOLDER")
+    raise Impossible(problem.format(folder=typed(submissions)))
+
+
+def _no_students(submissions: Path) -> str:
+    loose = left_out(submissions)
+    if any(name.endswith(".py") for name in loose) or len(loose) == 1 and loose[0].endswith(".ipynb"):
+        return _("{folder} is a single submission. Type: python -m grader grade --submission {folder}")
+    if any(STEP_FILE.fullmatch(name) or ARCHIVE.fullmatch(name) for name in loose):
+        return _(
+            "{folder} holds loose files, but each student needs a folder: put what each handed in, "
+            "unpacked, into one. Type: python -m grader class {folder}"
+        )
+    return _("{folder} contains no student folders. Type: python -m grader class examples/course/submissions")
+
+
+def _require_level(submissions: Path, assignment: str) -> None:
+    """Raises Impossible where the class is one folder further in, or the folder is one student's own."""
+    names = [name for name in os.listdir(submissions) if name not in NOT_STUDENTS and not name.startswith(".")]
+    inside = [name for name in names if may_be_folder(submissions / name)]
+    if {SUBMITTED, "source"} <= set(inside):
+        raise _elsewhere(_("{folder} is a course of nbgrader's, with the submissions in {right}."), submissions,
+                         submissions / SUBMITTED)  # fmt: skip
+    if len(inside) == 1 and len(names) == 1 and _is_class(submissions / inside[0], assignment):
+        raise _elsewhere(_("{folder} holds only {right}, in which the students are: it is one folder too high."),
+                         submissions, submissions / inside[0])  # fmt: skip
+    own = [name for name in names if STEP_NAME.fullmatch(name.removesuffix(".py")) and name.endswith(".py")]
+    is_own = own and not _named_in_flat(submissions) or inside and set(inside) <= {"exercises"}
+    parent = submissions.resolve().parent
+    if is_own and _is_class(parent, assignment):
+        raise _elsewhere(_("{folder} is one student's, and the class is in {right}: it is one folder too low."),
+                         submissions, parent)  # fmt: skip
+
+
+def _elsewhere(sentence: str, submissions: Path, right: Path) -> Impossible:
+    with suppress(ValueError):
+        right = right.relative_to(Path.cwd())
+    told = sentence.format(folder=typed(submissions), right=typed(right))
+    return Impossible(_("{problem} Type: {command}", problem=told, command=f"python -m grader class {typed(right)}"))
+
+
+def _named_in_flat(submissions: Path) -> bool:
+    """Whether a download names people by the files in it, as a flat one does."""
+    with suppress(BadDownload, OSError):
+        return any(person.files for person in named_in(submissions).values())
+    return False
+
+
+def _is_class(folder: Path, assignment: str) -> bool:
+    """Whether a folder holds several students, each with something to grade, and is none's own."""
+    with suppress(BadDownload, OSError):
+        names = set(os.listdir(folder))
+        if names & {assignment, *KNOWN} or any(map(STEP_FILE.fullmatch, names)):
+            return _named_in_flat(folder)
+        everybody = named_in(folder).values()
+        places = [folder / (person.folder or person.name) for person in everybody if not person.files]
+        theirs = [place for place in places if any(map(STEP_FILE.fullmatch, _names(place)))]
+        several = sum(bool(person.files) for person in everybody) + len(theirs)
+        return several > 1 and not all(ATTEMPT.fullmatch(person.name) for person in everybody)
+    return False
+
+
+def _names(place: Path) -> list[str]:
+    return [entry.name for entry in walk(place, NOT_STUDENTS)]

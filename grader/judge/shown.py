@@ -1,0 +1,100 @@
+"""Decides what is shown of failing checks: a smaller case than the check's own, and hardly anything beside a reference.
+
+In a process with a reference, any word or number of the learner's code could tell what that reference holds. So nothing
+that the code chose is shown: only which checks fail, which known mistake it is, and of an error its type, if that is
+one of Python's own, and its line in the learner's own file.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Callable, Iterator
+
+from grader.base.language import gettext as _
+from grader.base.results import CheckResult
+from grader.base.syntax import invalid
+from grader.calls.call import Raised
+from grader.checks import smallest
+from grader.checks.trial import Verdict
+from grader.course.stubs import MAX_STUB
+from grader.oracle.live import Solution
+
+Run = Callable[[smallest.Case], Verdict]
+
+NO_PYTHON = re.compile(r"\b(SyntaxError|IndentationError|TabError)\b")
+TYPES = {name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)}
+
+
+def say_where_it_does_not_parse(results: list[CheckResult], file: str, source: str) -> None:
+    """Once for all checks, as watch mode does."""
+    if len(source) > MAX_STUB or any(result.status != "fail" for result in results):
+        return
+    if sentence := invalid(source, file):
+        for result in results:
+            lines = result.message.splitlines()
+            error = next((place for place, line in enumerate(lines) if NO_PYTHON.search(line)), len(lines))
+            result.message = "\n".join([sentence, *lines[error + 2 :]])  # behind the error and its line: a likely cause
+
+
+def silence(results: list[CheckResult], verdicts: list[Verdict], own: str) -> None:
+    """Takes every value out of the messages of checks that were not passed; `own` is the text of the learner's file."""
+    for result, verdict in zip(results, verdicts, strict=True):
+        if verdict.status == "pass":
+            continue
+        message = verdict.message.strip()
+        named = result.message.removeprefix(verdict.message).strip() if result.misconception else ""
+        verdict.message = result.message = named or _untold(verdict, own)
+        result.parting = None
+        if verdict.status == "error":
+            result.message = message.partition("\n")[0]
+
+
+def _untold(verdict: Verdict, own: str) -> str:
+    if verdict.off_limits:
+        text = _("A built-in that is off limits was used.")
+    elif verdict.status == "timeout":
+        text = _("The code did not answer in time.")
+    elif verdict.status == "todo":
+        text = _("It is not written yet.")
+    elif verdict.raised:
+        text = "\n".join([_("The code raised an error."), *_raised(verdict.raised, own)])
+    else:
+        text = _("The code gave another answer than expected.")
+    hidden = _("Its values are not shown, since the reference of an earlier step was in its process.")
+    return f"{text}\n{hidden}" if "\n" in text else f"{text} {hidden}"
+
+
+def _raised(raised: Raised, own: str) -> Iterator[str]:
+    """What may be told of the error: its type, and the line of the learner's own file."""
+    if raised.type in TYPES:
+        yield raised.type
+    source = raised.source.strip()
+    if source and source in map(str.strip, own.splitlines()):
+        yield f"    {source}"
+
+
+def smaller_cases(step: Solution, verdicts: list[Verdict], run: Run) -> Iterator[tuple[int, str, Verdict]]:
+    """For the first failing check of each public name, by its place, a smaller case that fails as well, as text.
+
+    None where a screen shows what the check gave it, where there was no answer (the code raised, or a module could not
+    be made), and where no smaller case fails in the same way.
+    """
+    names: set[str] = set()
+    for place, verdict in enumerate(verdicts):
+        about = verdict.about or next(reversed(verdict.exchanges), None)
+        if verdict.status != "fail" or verdict.off_limits or about is None or about.name in names:
+            continue
+        names.add(about.name)
+        if not verdict.drawn or smallest.is_shown(about):
+            continue  # the lesson works the case that is not drawn
+        if about.outcome is None or about.outcome.raised or about.outcome.of is not None:
+            continue
+        for case in step.small_cases.get(about.name, ()):
+            small = run(case)
+            if small.status == "timeout":
+                return
+            shown = small.about or next(reversed(small.exchanges), None)
+            if small.status == "fail" and small.by_code == verdict.by_code and shown is not None:
+                yield place, smallest.said(small.message, shown), small
+                break

@@ -1,0 +1,43 @@
+"""What follows when somebody of the course has handed in nothing: a zero is meant, and says which rule made it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from grader.base.language import gettext as _
+from grader.marks import moments
+from grader.marks.assignments import Term
+from grader.marks.register import Enrolled, Register
+
+
+@dataclass(frozen=True)
+class Absence:
+    """Whether it is 0 points, or nothing is expected, or neither yet; and why, in one sentence."""
+
+    why: str
+    is_zero: bool = False
+    is_excused: bool = False
+
+
+def absence(term: Term, assignment: str, student: str, register: Register, now: datetime) -> Absence:
+    """What follows for a student without a hand-in: they are excused, or it is 0 points since their own date has
+    passed, or there is no mark yet."""
+    due = term.assignments[assignment].due
+    entry = register.people.get(student, Enrolled(student))
+    for excuse in term.excuses:
+        if excuse.student == student and excuse.assignment in ("", assignment):
+            return Absence(_("Excused ({reason}).", reason=excuse.reason or _("no reason is given")), is_excused=True)
+    if entry.is_excused(assignment, due):
+        if entry.since and due and due < entry.since:
+            sentence = _("Excused: in the course since {since}, when this had been due.")
+            return Absence(sentence.format(since=moments.shown(entry.since)), is_excused=True)
+        return Absence(_("Excused: the roster says so."), is_excused=True)
+    deadline = term.deadline(assignment, student)
+    if deadline is None:
+        return Absence(_("Nothing was handed in, and the assignment has no due date: there is no mark yet."))
+    until = deadline.until + term.assignments[assignment].grace
+    if now <= until:
+        return Absence(_("Nothing was handed in so far; there is time until {until}.", until=moments.shown(until)))
+    sentence = _("Nothing was handed in, and {until} has passed: 0 points.")
+    return Absence(sentence.format(until=moments.shown(until)), is_zero=True)

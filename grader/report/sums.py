@@ -1,0 +1,215 @@
+"""Where a number of a picture comes from: its row of products, its exponential over their sum, its weighted sum.
+
+Found in the numbers alone: a matrix is explained by others of the same picture only if every one of its cells follows
+from them. So nothing has to be written beside a picture, and what is shown is true of what is drawn.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from grader.report.heat_map import Matrix
+
+MOST_CELLS, MOST_TERMS = 12, 16  # rows or columns of an explained matrix; terms of a sum that is looked for
+SHOWN = 6  # terms of a sum that are written out
+NEAR = 0.006  # pictures hold hundredths
+
+Rows = list[list[float]]
+Cell = tuple[int, int, int]  # panel, row, column
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A cell's sum in a line, and the cells that it is made of."""
+
+    text: str
+    of: list[Cell]
+
+
+Explained = Callable[[int, int], Sum]
+
+
+def explain(panels: Sequence[Matrix], operands: Sequence[Matrix] = ()) -> list[Explained | None]:
+    """How each panel's cells arise from the other panels and from the `operands`, which are not drawn; None if they
+    don't."""
+    every = [_numbers(matrix) for matrix in [*panels, *operands]]
+    return [_of(place, every) for place in range(len(panels))]
+
+
+def in_call(call: str) -> list[Matrix]:
+    """The matrices that a message writes out as a call's arguments, and what attention makes of the first two: their
+    scaled products, and the softmax of those."""
+    try:
+        called = ast.parse(call.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    arguments = [*called.args, *(named.value for named in called.keywords)] if isinstance(called, ast.Call) else []
+    found: list[Matrix] = []
+    for argument in arguments:
+        with contextlib.suppress(ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+            value = ast.literal_eval(argument)
+            if _is_matrix(value):
+                found.append(value)
+    rows = [numbers for matrix in found if (numbers := _numbers(matrix)) is not None]
+    if len(rows) > 1 and len(rows[0][0]) == len(rows[1][0]):
+        root = math.sqrt(len(rows[0][0]))
+        scores = [[_dot(row, other) / root for other in rows[1]] for row in rows[0]]
+        weights = [_softmax(line, [1.0] * len(line)) for line in scores]
+        found += [[list(line) for line in matrix] for matrix in (scores, weights)]
+    return found
+
+
+def _is_matrix(value: object) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(line, list) and line and len(line) == len(value[0]) for line in value)
+        and all(isinstance(number, int | float) for line in value for number in line)
+    )
+
+
+def _numbers(matrix: Matrix) -> Rows | None:
+    """The matrix if it is one of numbers; a cell without one is minus infinity: hidden before a softmax."""
+    if not matrix or not matrix[0] or any(isinstance(value, bool) for line in matrix for value in line):
+        return None
+    return [[-math.inf if value is None else float(value) for value in line] for line in matrix]
+
+
+def _of(place: int, every: Sequence[Rows | None]) -> Explained | None:
+    target = every[place]
+    if target is None or max(len(target), len(target[0])) > MOST_CELLS or len({v for line in target for v in line}) < 3:
+        return None
+    others = [(number, rows) for number, rows in enumerate(every) if rows is not None and number != place]
+    return next(_ways(target, others), None)
+
+
+def _ways(target: Rows, others: Sequence[tuple[int, Rows]]) -> Iterator[Explained]:
+    for first, second in product(others, others):
+        yield from _as_products(target, first, second)
+    for scores in others:
+        if _size(scores[1]) == _size(target):
+            yield from _as_shares(target, scores)
+    for weights, values in product(others, others):
+        yield from _as_weighted(target, weights, values)
+
+
+def _as_products(target: Rows, first: tuple[int, Rows], second: tuple[int, Rows]) -> Iterator[Explained]:
+    (_one, left), (_two, right) = first, second
+    if len(left[0]) != len(right[0]) or len(left[0]) > MOST_TERMS or (len(left), len(right)) != _size(target):
+        return
+    whole = [[_dot(row, other) for other in right] for row in left]
+    width = len(left[0])
+    for divisor, written in ((1.0, ""), (math.sqrt(width), f"√{width}"), (float(width), f"{width}")):
+        if _holds(target, [[value / divisor for value in line] for line in whole]):
+            yield _products(target, first, second, written)
+
+
+def _as_shares(target: Rows, scores: tuple[int, Rows]) -> Iterator[Explained]:
+    rows = scores[1]
+    vary = any(
+        len({score for score, weight in zip(line, weights, strict=True) if weight > 0}) > 1
+        for line, weights in zip(rows, target, strict=True)
+    )
+    if vary and _holds(target, [_softmax(line, weights) for line, weights in zip(rows, target, strict=True)]):
+        yield _exponentials(target, scores)
+    for divisor in (math.sqrt(width) for width in range(2, MOST_TERMS + 1)):
+        if _holds(target, [[score / divisor for score in line] for line in rows]):
+            yield _quotients(target, scores, divisor)
+
+
+def _as_weighted(target: Rows, weights: tuple[int, Rows], values: tuple[int, Rows]) -> Iterator[Explained]:
+    (_one, left), (_two, right) = weights, values
+    if len(left[0]) == len(right) <= MOST_TERMS and (len(left), len(right[0])) == _size(target):
+        columns = list(zip(*right, strict=True))
+        if _holds(target, [[_dot(row, column) for column in columns] for row in left]):
+            yield _weighted(target, weights, values)
+
+
+def _holds(target: Rows, due: Rows) -> bool:
+    """Whether every cell is what is due, up to the digits that a picture keeps."""
+    pairs = [pair for lines in zip(target, due, strict=True) for pair in zip(*lines, strict=True)]
+    return all(math.isfinite(value) and abs(shown - value) <= NEAR + NEAR * abs(value) for shown, value in pairs)
+
+
+def _products(target: Rows, first: tuple[int, Rows], second: tuple[int, Rows], divisor: str) -> Explained:
+    def explained(row: int, column: int) -> Sum:
+        left, right = first[1][row], second[1][column]
+        text = _terms([f"{_short(a)}·{_short(b)}" for a, b in zip(left, right, strict=True)])
+        if divisor:
+            text = f"({text}) / {divisor} = {_short(_dot(left, right))} / {divisor}"
+        return Sum(
+            f"{text} = {_short(target[row][column])}", _row(first[0], row, left) + _row(second[0], column, right)
+        )
+
+    return explained
+
+
+def _exponentials(target: Rows, scores: tuple[int, Rows]) -> Explained:
+    def explained(row: int, column: int) -> Sum:
+        line, weights = scores[1][row], target[row]
+        seen = [score for score, weight in zip(line, weights, strict=True) if weight > 0]
+        if weights[column] == 0:
+            return Sum("exp(−∞) = 0", [(scores[0], row, column)])
+        exponentials = _terms([f"exp({_short(score)})" for score in seen])
+        whole = sum(math.exp(score) for score in seen)
+        text = f"exp({_short(line[column])}) / ({exponentials}) = {_short(math.exp(line[column]))} / {_short(whole)}"
+        cells = [(scores[0], row, number) for number, weight in enumerate(weights) if weight > 0]
+        return Sum(f"{text} = {_short(target[row][column])}", cells)
+
+    return explained
+
+
+def _quotients(target: Rows, scores: tuple[int, Rows], divisor: float) -> Explained:
+    root = f"√{round(divisor * divisor)}"
+
+    def explained(row: int, column: int) -> Sum:
+        text = f"{_short(scores[1][row][column])} / {root} = {_short(target[row][column])}"
+        return Sum(text, [(scores[0], row, column)])
+
+    return explained
+
+
+def _weighted(target: Rows, weights: tuple[int, Rows], values: tuple[int, Rows]) -> Explained:
+    def explained(row: int, column: int) -> Sum:
+        line, down = weights[1][row], [each[column] for each in values[1]]
+        text = _terms([f"{_short(a)}·{_short(b)}" for a, b in zip(line, down, strict=True)])
+        cells = [(values[0], number, column) for number in range(len(down))]
+        return Sum(f"{text} = {_short(target[row][column])}", _row(weights[0], row, line) + cells)
+
+    return explained
+
+
+def _softmax(scores: Sequence[float], weights: Sequence[float]) -> list[float]:
+    """The softmax of the scores that have a weight; the others have the weight 0."""
+    seen = [score for score, weight in zip(scores, weights, strict=True) if weight > 0]
+    if not seen or not all(map(math.isfinite, seen)):
+        return [math.nan] * len(scores)
+    exponentials = [
+        math.exp(score - max(seen)) if weight > 0 else 0.0 for score, weight in zip(scores, weights, strict=True)
+    ]
+    return [value / sum(exponentials) for value in exponentials]
+
+
+def _dot(first: Sequence[float], second: Sequence[float]) -> float:
+    return sum(a * b for a, b in zip(first, second, strict=True))
+
+
+def _row(panel: int, row: int, line: Sequence[float]) -> list[Cell]:
+    return [(panel, row, column) for column in range(len(line))]
+
+
+def _size(rows: Rows) -> tuple[int, int]:
+    return len(rows), len(rows[0])
+
+
+def _terms(terms: list[str]) -> str:
+    return " + ".join(terms if len(terms) <= SHOWN + 1 else [*terms[: SHOWN - 1], "…", terms[-1]])
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}".replace("-", "−").replace("−inf", "−∞")

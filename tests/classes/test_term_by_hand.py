@@ -1,0 +1,256 @@
+"""A term of three assignments with a roster, two sections, groups, excuses and late joiners: every cell worked out by
+hand beside it."""
+
+from __future__ import annotations
+
+import csv
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from grader.base import language
+from grader.classes import class_run, results
+from grader.classes import pool as pools
+from grader.classes.one_round import load
+from grader.feedback import table
+from grader.marks import absence, marking, register
+from grader.marks.assignments import BadTerm, read
+from tests.cheap import NAMES, RIGHT, AtOnce, asked, cheaply, rows, run  # noqa: F401  # a fixture
+from tests.twenty import put
+
+pytestmark = pytest.mark.usefixtures("cheaply")
+
+TERM = """
+timezone = "UTC"
+late_days = { free = 2, per_assignment = 1 }
+
+[assignments.week1]
+steps = "1-2"
+due = 2024-09-14T23:59:00
+grace = "30 minutes"
+late = { per_day = 10, at_most = 50 }
+
+[assignments.week2]
+steps = "3"
+weights = { 3 = 2 }
+due = 2024-09-28T23:59:00
+late = { per_day = 10, at_most = 50 }
+
+[assignments.week3]
+steps = "4"
+due = 2024-10-12T23:59:00
+late = { per_day = 10, at_most = 50 }
+weight = 2
+
+[[extensions]]
+student = "emre@uni.edu"
+assignment = "week3"
+more = "5 days"
+reason = "ill"
+
+[[excused]]
+student = "dora"
+assignment = "week2"
+reason = "jury duty"
+"""
+ROSTER = """name,login,address,section,from,excused
+Ada,ada,ada@uni.edu,A,,
+Bo,bo,,A,,
+Chen,chen,,A,2024-09-20,
+Dora,dora,,A,,
+Emre,emre,emre@uni.edu,A,,
+Finn,finn,,B,,
+Gil,gil,,B,,
+Hana,hana,,B,,week3
+Ivo,ivo,,B,,
+Jun,jun,,B,,
+김민서,kim,,B,,
+"""
+GROUPS = "assignment,group,student\nweek2,G1,finn\nweek2,G1,gil\n"
+TIMES = """assignment,student,time
+week1,bo,2024-09-16T00:00:00
+week1,jun,2024-09-15T12:00:00
+week2,jun,2024-09-29T12:00:00
+week3,jun,2024-10-13T12:00:00
+week3,emre,2024-10-15T12:00:00
+week1,gil,2024-09-15T00:20:00
+"""
+OVERRIDES = "assignment,student,step,points,reason\nweek2,bo,3,15,half of it is by hand\n"
+# What each hands in: of each week the steps that are right, None for nothing, "open" for what can't be read.
+HANDED_IN: dict[str, tuple[object, object, object]] = {
+    "ada": ((1, 2), (3,), (4,)),
+    "bo": ((1, 2), (3,), (4,)),
+    "chen": (None, (3,), ()),
+    "dora": ((1,), None, (4,)),
+    "emre": (None, (3,), (4,)),
+    "finn": ((1, 2), (3,), (4,)),
+    "gil": ((1, 2), None, None),
+    "hana": ((1, 2), (), None),
+    "ivo": (None, None, None),
+    "jun": ((1, 2), (3,), (4,)),
+    "kim": ("open", (3,), (4,)),
+}
+# Worked out by hand: 10 points a step, step 3 twice; the weeks count 1, 1 and 2.
+BY_HAND = {
+    # student   week1   week2  week3   percent
+    "Ada":     ("20",   "20",  "10",   "100.00"),
+    "Bo":      ("18",   "15",  "10",   "91.25"),   # 1 d 1 min late: 2 days begun, 1 free; (0.9 + 0.75 + 2 × 1) / 4
+    "Chen":    ("",     "20",  "0",    "33.33"),   # joined on the 20th: (1 + 2 × 0) / 3
+    "Dora":    ("10",   "",    "10",   "83.33"),   # excused: (0.5 + 2 × 1) / 3
+    "Emre":    ("0",    "20",  "10",   "75.00"),   # absent: (0 + 1 + 2 × 1) / 4; the extension reaches
+    "Finn":    ("20",   "20",  "10",   "100.00"),
+    "Gil":     ("20",   "20",  "0",    "50.00"),   # within the grace; the group's; absent: (1 + 1 + 0) / 4
+    "Hana":    ("20",   "0",   "",     "50.00"),   # excused on the roster: (1 + 0) / 2
+    "Ivo":     ("0",    "0",   "0",    "0.00"),    # never
+    "Jun":     ("20",   "20",  "9",    "95.00"),   # half a day late each: two days are free, then − 10 %
+    "김민서":   ("",     "20",  "10",   ""),        # open
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """The term, graded section by section, week by week, into the same results."""
+    folder = tmp_path_factory.mktemp("term")
+    for name, text in (("assignments.toml", TERM), ("roster.csv", ROSTER), ("groups.csv", GROUPS),
+                       ("handed_in.csv", TIMES), ("overrides.csv", OVERRIDES)):  # fmt: skip
+        (folder / name).write_text(text, encoding="utf-8")
+    term = read(folder / "assignments.toml")
+    section = {line.split(",")[1]: line.split(",")[3] for line in ROSTER.splitlines()[1:]}
+    done = {}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(class_run, "_pool", lambda request: nullcontext(pools.Pool(lambda: nullcontext(AtOnce()), 1)))
+        with language.use("en"):
+            for week, name in enumerate(term.assignments):
+                marked = marking.of(term, name)
+                people = register.read(folder, assignment=name)
+                for part in "AB":
+                    given = folder / f"{name}-{part}"
+                    given.mkdir()
+                    for student, weeks in HANDED_IN.items():
+                        if section[student] == part and weeks[week] is not None:
+                            hand_in(given / student, weeks[week], marked.assignment.steps)
+                    done[name, part] = run(asked(
+                        given, folder / "class" / name, assignment=name, steps=marked.assignment.everything,
+                        marking=marked, register=people,
+                    ))  # fmt: skip
+    return SimpleNamespace(folder=folder, term=term, done=done)
+
+
+def hand_in(folder: Path, what: object, steps: tuple[str, ...]) -> None:
+    """The steps that are right, and wrong ones in place of the others."""
+    for step in steps:
+        right = isinstance(what, tuple) and int(step[4:6]) in what
+        text = RIGHT[int(step[4:6])] if right else "# naïve\n" if what == "open" else "x = 1\n"
+        put(folder / f"{step}.py", text.encode("latin-1" if what == "open" else "utf-8"))
+
+
+def test_every_mark_is_the_one_worked_out_by_hand(played: SimpleNamespace) -> None:
+    """In the table of the term: each cell, the percentage, and a reason for each zero that nobody earned."""
+    people = register.read(played.folder)
+    found = results.marks_of(played.folder / "class", played.term, people)
+    term_rows = table.term_rows(played.term, found, people)
+    read_back = list(csv.DictReader(table.term_csv(term_rows, list(found)).splitlines()))
+    assert {row["student"]: (row["week1"], row["week2"], row["week3"], row["percent"]) for row in read_back} == BY_HAND
+    assert {row["student"]: row["section"] for row in read_back}["Jun"] == "B"
+    why = {row["student"]: row["why"] for row in read_back}
+    assert why["Ada"] == "" and "week1: Excused: in the course since 2024-09-20" in why["Chen"]
+    assert "week2: Excused (jury duty)." in why["Dora"] and "week3: Excused: the roster says so." in why["Hana"]
+    assert "week1: Nothing was handed in, and 2024-09-15 00:29 UTC has passed: 0 points." in why["Emre"]
+    assert why["Ivo"].count("0 points") == 3 and "week1: There is no mark yet" in why["김민서"]
+    assert any("Ivo" in line and "0 points" in line for line in table.said(term_rows))
+
+
+def test_both_sections_are_in_every_table(played: SimpleNamespace) -> None:
+    """The second one leaves the first where it is, its files among them; who is absent has a row in each."""
+    out = played.folder / "class" / "week1"
+    for name, column in (("class.csv", "student"), ("marks.csv", "student"), ("canvas.csv", "Student"),
+                         ("moodle.csv", "Full name")):  # fmt: skip
+        assert {row[column] for row in rows(out / name)} - {"    Points Possible"} == set(BY_HAND), name
+    scores = {row["student"]: row["score"] for row in rows(out / "class.csv")}
+    assert scores == {name: cells[0] for name, cells in BY_HAND.items()}
+    files = {row["student"] for row in rows(out / "files.csv")}
+    assert {"Ada", "Bo", "Dora", "Jun"} <= files
+    page = (out / "index.html").read_text(encoding="utf-8")
+    assert all(name in page for name in BY_HAND)
+    assert load(out, "Ada").report is not None  # type: ignore[union-attr]
+    assert set(results.read(out).sources()) >= {"Ada", "Jun"}
+
+
+def test_a_student_reads_the_rule(played: SimpleNamespace) -> None:
+    """Each day that has begun, the free ones, and why there are no points without a hand-in."""
+    pages = {week: played.folder / "class" / week / "pages" for week in ("week1", "week3")}
+    bo = (pages["week1"] / "Bo.html").read_text(encoding="utf-8")
+    assert "Handed in 1 d 1 min late. Each day that has begun counts, here 2: 10 % of the points are taken off" in bo
+    assert "1 of the free late days of the term used, 1 left." in bo
+    ivo = (pages["week3"] / "Ivo.html").read_text(encoding="utf-8")
+    assert "Nothing was handed in, and 2024-10-12 23:59 UTC has passed: 0 points." in ivo
+    assert "no mark yet" not in ivo
+
+
+def test_nothing_is_a_zero_before_its_date(tmp_path: Path) -> None:
+    """Nor without a date; an extension moves it for one."""
+    (tmp_path / "assignments.toml").write_text(TERM)
+    term = read(tmp_path / "assignments.toml")
+    before, between = (datetime(2024, 10, day, tzinfo=UTC) for day in (12, 15))
+
+    def says(student: str, now: datetime) -> tuple[bool, bool]:
+        found = absence.absence(term, "week3", student, register.NONE, now)
+        return found.is_zero, found.is_excused
+
+    assert says("ada", before) == (False, False) and says("ada", between) == (True, False)
+    assert says("emre@uni.edu", between) == (False, False)
+    assert says("dora", between) == (True, False)  # excused from another one
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Student,ID,SIS User ID,SIS Login ID,Section,Week 1 (4711)\n    Points Possible,,,,,20\n"
+         "\"Lovelace, Ada\",77,u1,ada,A,\n\"Student, Test\",9,,x,A,\n", ("Ada Lovelace", ("u1", "ada"), "77", "A")),
+        ("First name,Last name,ID number,Email address,Groups\nAda,Lovelace,1815,ada@uni.edu,A\n",
+         ("Ada Lovelace", ("1815", "ada@uni.edu"), "", "A")),
+        ("이름,성,이메일 주소,분반\n민서,김,kim@uni.edu,B\n", ("김민서", ("kim@uni.edu",), "", "B")),
+        ("First Name,Last Name,SID,Email,Sections\nAda,Lovelace,1815,ada@uni.edu,A\n",
+         ("Ada Lovelace", ("1815", "ada@uni.edu"), "", "A")),
+        ("id,first_name,last_name,email,lms_user_id\nada,Ada,Lovelace,ada@uni.edu,\n",
+         ("Ada Lovelace", ("ada", "ada@uni.edu"), "", "")),
+        ("name\nAda Lovelace\n", ("Ada Lovelace", (), "", "")),
+    ],
+    ids=["canvas", "moodle", "moodle in Korean", "gradescope", "nbgrader", "own"],
+)  # fmt: skip
+def test_what_each_system_exports(text: str, found: tuple[object, ...], tmp_path: Path) -> None:
+    (tmp_path / "roster.csv").write_text(text, encoding="utf-8-sig")
+    people = register.read(tmp_path)
+    (one,) = people.people.values()
+    assert (one.name, one.logins, one.canvas_id, one.section) == found
+    assert people.canvas_column("week1", "Week 1") == ("Week 1 (4711)" if one.canvas_id else "week1")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("who,where\nada,A\n", "line 1: the first line has to name the columns"),
+        ("name,from\nada,soon\n", "line 2: “soon” is not a date"),
+        ("name\nada\nAda\n", "line 3: Ada is there twice"),
+    ],
+)
+def test_a_roster_that_says_nothing_clear_is_refused(text: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "roster.csv").write_text(text)
+    with pytest.raises(BadTerm, match=says):
+        register.read(tmp_path)
+
+
+def test_a_group_of_whom_several_handed_in(tmp_path: Path) -> None:
+    """Each keeps what is their own, and for the third a person must say which counts."""
+    (tmp_path / "groups.csv").write_text(
+        "group,student\nG,ada\nG,bo\nG,cy\nH,dora\nH,emre\nThe Team,finn\nThe Team,gil\n"
+    )
+    for name in ("ada", "bo", "dora", "The Team"):
+        put(tmp_path / "in" / name / f"{NAMES[1]}.py", RIGHT[1].encode())
+    done = run(asked(tmp_path / "in", tmp_path / "out", register=register.read(tmp_path)))
+    scores = {one.student: one.score for one in done.standings}
+    assert scores == {"ada": 10, "bo": 10, "cy": None, "dora": 10, "emre": 10, "finn": 10, "gil": 10}
+    assert "several of the group G" in next(one.error for one in done.standings if one.student == "cy")

@@ -1,0 +1,84 @@
+"""Where the number of a cell comes from: found in the numbers alone, and only if every cell follows."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from grader.report import lesson_page, sums
+from grader.report.pictures import Matrices
+
+QUERY = [[1.0, 0.0, 2.0, 1.0], [0.0, 1.0, 1.0, 2.0]]
+KEY = [[1.0, 1.0, 0.0, 1.0], [2.0, 0.0, 1.0, 0.0], [0.0, 3.0, 1.0, 1.0]]
+PRODUCTS = [[2.0, 4.0, 3.0], [3.0, 1.0, 6.0]]
+SCALED = [[1.0, 2.0, 1.5], [1.5, 0.5, 3.0]]
+WEIGHTS = [[math.exp(value) / sum(map(math.exp, line)) for value in line] for line in SCALED]
+VALUE = [[4.0, 0.0], [8.0, 4.0], [0.0, 1.0]]
+CONTEXT = [[sum(w * v[c] for w, v in zip(line, VALUE, strict=True)) for c in (0, 1)] for line in WEIGHTS]
+
+
+def of(target: list[list[float]], *others: list[list[float]]) -> sums.Explained | None:
+    """How a matrix arises from others."""
+    return sums.explain([target], others)[0]
+
+
+@pytest.mark.parametrize(
+    ("target", "others", "told"),
+    [
+        (PRODUCTS, (QUERY, KEY), "1·2 + 0·0 + 2·1 + 1·0 = 4"),
+        (SCALED, (QUERY, KEY), "(1·2 + 0·0 + 2·1 + 1·0) / √4 = 4 / √4 = 2"),
+        ([[value / 4 for value in line] for line in PRODUCTS], (QUERY, KEY), "(1·2 + 0·0 + 2·1 + 1·0) / 4 = 4 / 4 = 1"),
+        (SCALED, (PRODUCTS,), "4 / √4 = 2"),
+        (WEIGHTS, (SCALED,), "exp(2) / (exp(1) + exp(2) + exp(1.5)) = 7.39 / 14.6 = 0.506"),
+        (CONTEXT, (WEIGHTS, VALUE), "0.186·0 + 0.506·4 + 0.307·1 = 2.33"),
+    ],
+)
+def test_a_cell_says_its_sum(target: list[list[float]], others: tuple[list[list[float]], ...], told: str) -> None:
+    how = of(target, *others)
+    assert how is not None
+    assert how(0, 1).text == told
+
+
+def test_one_wrong_cell_is_not_explained() -> None:
+    """Nor anything else that only looks alike: a mask, one value, another size."""
+    wrong = [line[:] for line in PRODUCTS]
+    wrong[1][2] += 0.1
+    assert of(wrong, QUERY, KEY) is None
+    assert of([[0.25] * 4] * 4, [[1.0] * 4] * 4) is None
+    assert sums.explain([[[True, False], [True, True]]], [QUERY, KEY]) == [None]
+    assert of(PRODUCTS, QUERY) is None
+
+
+def test_hidden_scores_are_no_part_of_it() -> None:
+    """The weights of a masked softmax are those of what is seen."""
+    scores = [[1.0, 2.0, 9.0], [2.0, 0.5, 1.0], [0.1, 0.2, 0.3]]
+    weights = []
+    for row, line in enumerate(scores):
+        whole = sum(math.exp(score) for score in line[: row + 1])
+        weights.append([math.exp(score) / whole if column <= row else 0.0 for column, score in enumerate(line)])
+    how = of(weights, scores)
+    assert how is not None
+    assert how(1, 0).of == [(1, 1, 0), (1, 1, 1)]
+    assert "exp(1)" not in how(1, 0).text
+    assert how(0, 2).text == "exp(−∞) = 0"
+
+
+def test_what_a_message_writes_out() -> None:
+    """The matrices among the arguments, and what attention makes of the first two; a name of a tensor is none."""
+    found = sums.in_call(f"attention({QUERY}, key={KEY}, value=float32 (3, 2), dim=-1)")
+    assert found[:2] == [QUERY, KEY]
+    assert of(found[2], QUERY, KEY) is not None
+    assert of([list(line) for line in WEIGHTS], *found) is not None
+    for odd in ("", "f(", "f([[1, 2], [3]])", "[[1]]", "__import__('os')", "f(" + "[" * 500 + "]" * 500 + ")"):
+        assert sums.in_call(odd) == []
+
+
+def test_a_picture_that_explains_nothing_has_no_buttons() -> None:
+    """And one that does can be pressed, cell by cell, with one stop of the tabulator a matrix."""
+    alone = lesson_page.figure(Matrices(panels=[("scores", PRODUCTS)]), "One.")
+    assert "data-sum" not in alone and 'class="sum"' not in alone
+    both = lesson_page.figure(Matrices(panels=[("query", QUERY), ("key", KEY), ("scores", PRODUCTS)]), "Three.")
+    assert both.count("data-sum") == 6
+    assert both.count('tabindex="0"') == 1
+    assert 'class="sum"' in both
