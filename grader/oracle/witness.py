@@ -19,7 +19,7 @@ from grader.calls.values import copied
 from grader.checks.backends import Exchange, LocalBackend, Oracle
 from grader.checks.bounded import lifted
 from grader.checks.catalogue import Misconception, paired
-from grader.checks.trial import Trial
+from grader.checks.trial import Trial, Verdict
 from grader.oracle import randomness
 from grader.oracle.fingerprints import Fingerprint, agree_in, fingerprint
 from grader.oracle.likeness import same_size, size_measured
@@ -46,6 +46,12 @@ class Question:
     blames: str = ""
     alike: dict[str, bool] = field(default_factory=dict)  # what was found, by the misconception's name
 
+    @classmethod
+    def of(cls, check: Callable[..., None], seed: int, device: str, verdict: Verdict) -> Question:
+        """The question of a check that failed."""
+        failure = verdict.failure
+        return cls(check, seed, device, verdict.exchanges, verdict.called, failure.about, failure.blames)
+
     @property
     def name(self) -> str:
         """The name of the check."""
@@ -54,7 +60,8 @@ class Question:
     @property
     def about(self) -> str:
         """The public name whose answer failed the check."""
-        return self.blames or name_refused(self.answers, self.refused)
+        last = self.refused or (self.answers[-1] if self.answers else None)
+        return self.blames or (last.name if last else "")
 
     def counts(self, place: int, replaced: Collection[str]) -> bool:
         """Whether the student's answer at this place says something about what replaces these names: an answer of one
@@ -72,11 +79,6 @@ class Question:
             return False
         last = place == len(self.answers) - 1
         return not self.counts(place, wrong.replaced) or agree_in(print_, self.answers[place], self.device, last)
-
-
-def name_refused(answers: Sequence[Exchange], refused: Exchange | None) -> str:
-    """The public name whose answer failed a check: of the call that was refused, or of the last one."""
-    return refused.name if refused else answers[-1].name if answers else ""
 
 
 @dataclass
@@ -233,7 +235,7 @@ class AskedHere(Asked):
                 function = self._checks.get(check, question.check)
                 verdict = trial.run(function, student=trial.student, reference=trial.reference, draw=trial.draw)
                 known.refused, known.size = verdict.status != "pass", size_measured(verdict.exchanges)
-                known.about = verdict.blames or name_refused(verdict.exchanges, verdict.about)
+                known.about = verdict.blamed
         return known
 
     def both(self, first: Misconception, second: Misconception) -> Misconception | None:
