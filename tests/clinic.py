@@ -44,12 +44,13 @@ class Clinic:
         self._witness = witness or step.witness(self._reference)
 
     def diagnosis(
-        self, replaced: dict[str, Any], seed: int, without: Misconception | None = None, other_draws: bool = False
-    ) -> dict[str, list[Misconception]]:
+        self, replaced: dict[str, Any], seed: int, without: Misconception | None = None, other_draws: bool = False,
+        generated: bool = False,
+    ) -> dict[str, list[Misconception]]:  # fmt: skip
         """What each failing check is put down to when these names stand in the student's file.
 
         `without` and the pairs that it is part of are left out of the catalogue; `other_draws`: the student takes
-        random numbers in another order than the catalogue does.
+        random numbers in another order than the catalogue does; `generated`: what operators make is tried too.
         """
         student = (OtherDraws if other_draws else LocalBackend)(self.step.responder(replaced))
         questions = [
@@ -66,7 +67,8 @@ class Clinic:
         left_out = without.called if without else ""
         known = [wrong for wrong in self.step.misconceptions if wrong.called != left_out]
         pairs = [pair for pair in self.step.pairs if left_out not in [part.called for part in pair.parts]]
-        return Diagnostician(known, self._witness, pairs).diagnose(questions, ask_again)
+        made = self.step.generated if generated else lambda _name: []
+        return Diagnostician(known, self._witness, pairs, made).diagnose(questions, ask_again)
 
     def verdicts(self, student: Backend, seed: int) -> dict[str, Verdict]:
         """What every check of the step says of a student."""

@@ -41,7 +41,7 @@ TARGETS = (
     "begin", "exercises", "doctor", ".venv/ready-lab", ".venv/ready-page", "course", "explore", "lab", "demo", "train",
     "generate", "gpt2", "triton",
 )  # fmt: skip
-# What the READMEs say, and what they say where the kit holds solutions.
+# The READMEs' sentences without solutions in the kit, and with them.
 WITHOUT_AND_WITH = {
     "This copy holds no solutions.": (
         "This copy holds the solutions of its steps: `make solution` shows one once its step passes."
@@ -65,7 +65,7 @@ def build(
     size in bytes. `with_solutions`: it also holds what `make solution` shows of a step that passes. A step that lacks a
     package here can't be recorded and is left out: see `steps.lacking`.
 
-    Raises NotOverwritten when the folder holds something else, NotRecorded when a reference fails one of its checks.
+    Raises NotOverwritten if the folder holds something else, NotRecorded when a reference fails one of its checks.
     """
     require_replaceable(folder)
     if folder.exists():
@@ -97,7 +97,7 @@ def build(
 
 
 def _add_solutions(folder: Path) -> None:
-    """What `make solution` shows, beside each step, and a word of it in the READMEs."""
+    """Adds to each step what `make solution` shows, and a sentence about it to the READMEs."""
     for step in step_folders(folder / "steps"):
         (step / solutions.SHIPPED).write_bytes(solutions.shipped(step.name))
     for readme, (without, told) in zip(("README.md", "README.ko.md"), WITHOUT_AND_WITH.items(), strict=True):
@@ -106,7 +106,7 @@ def _add_solutions(folder: Path) -> None:
 
 
 def require_replaceable(folder: Path) -> None:
-    """Raises NotOverwritten where `folder` holds something other than a kit, OSError where it is no folder."""
+    """Raises NotOverwritten if `folder` holds something other than a kit, OSError if it is no folder."""
     if folder.exists() and any(folder.iterdir()) and not (folder / "steps").is_dir():
         raise NotOverwritten(str(folder))
 

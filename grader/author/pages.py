@@ -39,7 +39,7 @@ def readme(spoken: str) -> str:
 
 
 def stale() -> list[Path]:
-    """The READMEs whose table is stale, and the schema where the report has changed."""
+    """The READMEs with a stale table, and the schema if the report has changed."""
     wanted = {file: readme(spoken) for spoken, file in READMES.items()} | {SCHEMA: results.schema()}
     return [file for file, text in wanted.items() if not file.is_file() or file.read_text(encoding="utf-8") != text]
 

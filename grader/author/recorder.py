@@ -55,14 +55,14 @@ def record_all(
     """Writes the tape of every step, or of these steps, into its folder below `folder`.
 
     Tapes of steps that have not changed are taken from dist/tapes/. A step that lacks a package here is left out.
-    `on_step` is called with each step and its size in bytes. Raises NotRecorded when a reference fails one of its
+    `on_step` is called with each step and its size in bytes. Raises NotRecorded if a reference fails one of its
     checks.
     """
     chosen = [step for step in course.steps() if (not steps or step.name in steps) and not step.lacking]
     kept = {step.name: KEPT / f"{step.name}-{_digest(sources(step.folder))}" for step in chosen}
     new = [step for step in reversed(chosen) if not kept[step.name].is_file()]  # the later, the longer it takes
     processes = multiprocessing.get_context("spawn")  # torch can't be forked once it is in use
-    with ProcessPoolExecutor(min(2, os.cpu_count() or 1), processes) as pool:  # starts none where nothing is new
+    with ProcessPoolExecutor(min(2, os.cpu_count() or 1), processes) as pool:  # starts none if nothing is new
         recorded = {pool.submit(_record, step.folder): step for step in new}
         for step in chosen:
             if step not in new:
@@ -81,8 +81,8 @@ def _write(folder: Path, step: course.Step, tape: bytes, on_step: Callable[[str,
 
 
 def sources(folder: Path) -> set[Path]:
-    """What a step's tape is made of: its files, every reference (a step may ask for an earlier one's answers), and all
-    modules that these and this one import, at their beginning or later, and so on."""
+    """The files that a step's tape is made of: its own, every reference (a step may ask for an earlier one's answers),
+    and all modules that these and this one import, at the top or later, and so on."""
     every: set[Path] = set()
     left = [Path(__file__), *folder.rglob("*.py"), *SOLUTIONS.glob("*/*/reference.py")]
     while left:
@@ -123,7 +123,7 @@ def _keep(path: Path, name: str, tape: bytes) -> None:
 
 
 def _digest(made_of: Iterable[Path]) -> str:
-    """What the content of these files is known by; torch's version counts, since its arithmetic may differ."""
+    """A digest of the content of these files, and of torch's version, since its arithmetic may differ."""
     seen = hashlib.sha256(f"{torch.__version__}{__version__}".encode())
     for path in sorted(made_of):
         seen.update(path.read_bytes())
@@ -131,7 +131,7 @@ def _digest(made_of: Iterable[Path]) -> str:
 
 
 def record(step: Solution, seeds: tuple[int, ...] = SEEDS) -> bytes:
-    """The tape of one step, the same bytes each time. Raises NotRecorded when the reference fails a check."""
+    """The tape of one step, the same bytes each time. Raises NotRecorded if the reference fails a check."""
     torch.set_num_threads(1)  # splitting a sum differently would change its rounding
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's warnings about what misconceptions do

@@ -1,4 +1,5 @@
-"""Which regime each public name of a step is asked in, and why not where it isn't: what `make prove` prints."""
+"""The regimes that each public name of a step is asked in, with the reasons for those left out: `make prove` prints
+it."""
 
 from __future__ import annotations
 

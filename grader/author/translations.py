@@ -74,7 +74,7 @@ def _marked(path: Path) -> Iterator[str]:
 
 
 def _docstrings(path: Path, prefix: str = "") -> Iterator[str]:
-    """The module's docstring (perhaps empty), then those of its functions and classes whose names start so."""
+    """The module's docstring (perhaps empty), then those of its functions and classes with names that start so."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     yield ast.get_docstring(tree) or ""
     for node in ast.walk(tree):

@@ -1,4 +1,4 @@
-"""Who is in a folder of submissions, as the learning platform that made it names people, and which files are whose."""
+"""The students in a folder of submissions, named as the learning platform that made it names them, and their files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OF_BRIGHTSPACE = "index.html"  # beside the folders: a list of what is in the do
 
 
 def people(submissions: Path) -> dict[str, Person]:
-    """Everybody whom a folder names, by what their row is called, in order. Raises BadDownload, OSError."""
+    """Every student in a folder, by the name of their row, in order. Raises BadDownload, OSError."""
     listing = sorted(os.listdir(submissions))
     named = [
         *layouts.from_gradescope(submissions, listing), *layouts.from_moodle(submissions, listing),
@@ -33,7 +33,7 @@ def people(submissions: Path) -> dict[str, Person]:
 
 
 def left_out(submissions: Path) -> list[str]:
-    """What lies beside the students' folders and is nobody's: files, and hidden folders, in order."""
+    """Files next to the students' folders that belong to no student, and hidden folders, in order."""
     everybody = people(submissions).values()
     theirs = {file for person in everybody for file in person.files.values()}
     theirs |= {file for person in everybody for attempt in person.attempts for file in attempt.files.values()}

@@ -1,4 +1,4 @@
-"""Why a check failed: the exception behind every verdict but a pass."""
+"""The exception behind every verdict but a pass."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from grader.base.results import Parting, Status
 
 
 class CheckFailed(Exception):
-    """A verdict other than a pass: what to say, and whose fault it is.
+    """A verdict other than a pass: the message, and who caused it.
 
     `status` is "fail" for a wrong answer, "timeout" past the deadline, "todo" for an untouched stub and "error" for a
-    fault of the grader. `by_code`: the learner's own code raised, which `must_raise` accepts as an answer. `due` is
-    what an answer was compared with, and `about` the exchange that gave it, where that is known; `blames` is the public
-    name that was wrong, where another one's answer shows it. `raised`: the error of the called code, where that is why.
+    fault of the grader. `by_code`: the learner's own code raised, which `must_raise` accepts as an answer. `due` is the
+    expected answer, and `about` the exchange that gave the other one, if that is known; `blames` is the public name
+    that was wrong, if another name's answer shows it. `raised`: the error of the called code, if that is why.
     `as_float32`: the numbers are as far off as those of a float64 that was a float32 before. `off_limits`: the public
     name that used what it must not.
     """
@@ -37,7 +37,7 @@ class CheckFailed(Exception):
 
 
 class Refusal(Exception):
-    """What was typed into a notebook is refused: one line says why, and a notebook shows it without a traceback."""
+    """A refusal of what was typed into a notebook: one line says why, and a notebook shows it without a traceback."""
 
     def _render_traceback_(self) -> list[str]:  # IPython looks for this method
         return [str(self)]

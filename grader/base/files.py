@@ -49,7 +49,7 @@ def table(rows: Iterable[Iterable[object]]) -> str:
 
 
 def decoded(file: Path, kind: type[Kind]) -> Kind | None:
-    """What a JSON file of ours holds; None without one that can be read."""
+    """The content of a JSON file of ours; None if it can't be read."""
     import msgspec
 
     try:

@@ -59,7 +59,7 @@ def current() -> str:
 def choose(asked: str | None = None) -> str:
     """The requested language, else that of KIT_LANG, else of the system's locale, else English.
 
-    Raises UnknownLanguage when the requested language is not supported.
+    Raises UnknownLanguage if the requested language is not supported.
     """
     named = asked or os.environ.get("KIT_LANG")
     if named:
@@ -71,7 +71,7 @@ def choose(asked: str | None = None) -> str:
 
 
 def system() -> str:
-    """The language of the system's locale; English where the kit does not support it."""
+    """The language of the system's locale; English if the kit does not support it."""
     for variable in ("LC_ALL", "LC_MESSAGES", "LANG"):
         value = os.environ.get(variable)
         if value:
@@ -106,7 +106,7 @@ def catalogue(path: Path) -> dict[str, str]:
 
 
 def cached(whose: str, language: str) -> Path:
-    """Where the engine's or the steps' catalogues of a language are cached."""
+    """The file that caches the engine's or the steps' translations of a language."""
     return CATALOGUES / f"{whose}.{language}.json"
 
 

@@ -1,7 +1,7 @@
-"""How each learning platform arranges a download: who is in it, and which files are whose.
+"""Reads a download as each learning platform arranges it: its students, and the files of each.
 
-Each reader takes the names in the folder and gives the people whom it recognises; what none recognises is a folder a
-student, as nbgrader and most people keep them.
+Each reader takes the names in the folder and returns the students that it recognises; if none does, each folder is a
+student, as in nbgrader.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ MOODLE_FILE = re.compile(
 )
 # How Canvas names a file of a download: who, whether late, the student's ID, that of the file, its own name; a text
 # entry or an address has no file. A name may hold `_`; of an anonymous assignment it is `LATE_anon_x7Ab2_98766_`,
-# where no ID of the gradebook stands.
+# if no ID of the gradebook is.
 CANVAS_FILE = re.compile(
     r"(?:(?P<early>LATE_)?(?P<anonymous>anon_[A-Za-z0-9]{5})|(?P<login>[^_.].*?)(?P<late>_LATE)?_(?P<id>\d+))"
     r"_(?:\d+_(?P<file>.+)|(?P<online>text|link)\.html)",
     re.DOTALL,  # a name may hold a line break
 )
-# Blackboard: the assignment, who, when; then the file's own name, or beside each attempt a text about it.
+# Blackboard: the assignment, who, when; then the file's own name, or next to each attempt a text about it.
 BLACKBOARD_FILE = re.compile(
     r"(?P<title>[^/]+?)_(?P<login>[^_]+)_attempt_(?P<time>\d{4}-\d\d-\d\d-\d\d-\d\d-\d\d)(?:_(?P<file>.+)|\.txt)",
     re.DOTALL,
@@ -43,7 +43,7 @@ BLACKBOARD_NAMES = ("Name:", "이름:")  # the first line of that text: `Name: A
 BRIGHTSPACE_FOLDER = re.compile(
     r"(?P<numbers>\d+-\d+) ?- (?P<name>[^\n]+?) ?- (?P<time>[A-Z][a-z]{2,8}\.? \d{1,2}, \d{4} \d{1,2}:?\d\d [AP]M)"
 )
-# Gradescope's export, beside the folders `submission_1001`.
+# Gradescope's export, next to the folders `submission_1001`.
 GRADESCOPE = "submission_metadata.yml"
 GRADESCOPE_FOLDER = re.compile(r"submission_\d+")
 # nbgrader's exchange keeps every attempt as `ada+scores+2026-09-14 23:58:59.123456 UTC+random`.
@@ -56,11 +56,11 @@ STEP = re.compile(r"step\d\d(?:_[a-z0-9]+)*", re.IGNORECASE)
 AROUND = " \t_-+()[]"  # what stands between the parts of a file's name
 NOT_STUDENTS = ("__MACOSX", "__pycache__", ".git", ".DS_Store", "Thumbs.db", "desktop.ini")  # made by programs
 MAX_METADATA = 64 << 20  # bytes: it holds the results of every attempt
-MAX_ABOUT = 64 << 10  # bytes of a text beside an attempt
+MAX_ABOUT = 64 << 10  # bytes of a text next to an attempt
 
 
 class BadDownload(ValueError):
-    """What a platform put beside the submissions can't be read. One sentence."""
+    """A platform's own file next to the submissions can't be read. One sentence."""
 
 
 @dataclass
@@ -79,8 +79,8 @@ class Person:
 
     `texts` are further folders of Moodle's, `canvas_id`, `moodle_id`, `late`, `login` and `handed_in` what a platform
     says of them; `bare` is the name without what was added to tell people apart. `back` is how the platform's own names
-    begin, by which it finds the student of a page that is uploaded. `missing` says why nothing of them is here, and
-    `section` is the roster's; `attempts`, where there are several, has the last one last.
+    start, by which it finds the student of a page that is uploaded. `missing` says why nothing of them is here, and
+    `section` is the roster's; `attempts`, if there are several, has the last one last.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Person:
 
     @property
     def key(self) -> str:
-        """Who it is in any assignment: Moodle's number is another one in each."""
+        """The person's key in any assignment: Moodle's number differs in each."""
         return look(self.bare if self.moodle_id else self.name)
 
     def is_other(self, person: Person) -> bool:
@@ -110,7 +110,7 @@ class Person:
 
 
 def may_be_folder(path: Path) -> bool:
-    """Whether it is a folder, or a link that leads where nobody may look: its student is named and not left out."""
+    """Whether it is a folder, or a link to a place without permission: its student is named and not left out."""
     try:
         return path.is_dir()
     except OSError:
@@ -118,14 +118,14 @@ def may_be_folder(path: Path) -> bool:
 
 
 def add_file(files: dict[str, str], own: str, name: str) -> None:
-    """Adds a file under its own name, or with a number where that is taken."""
+    """Adds a file under its own name, or with a number if that is taken."""
     stem, dot, ending = own.rpartition(".")
     numbered = (f"{stem}-{count}{dot}{ending}" for count in range(1, len(files) + 1))
     files[own if own not in files else next(free for free in numbered if free not in files)] = name
 
 
 def told_apart(everybody: Iterable[Person], number: Callable[[Person], str]) -> list[Person]:
-    """People by their plain names; those whose names look alike have the platform's number behind it."""
+    """People by their plain names, with the platform's number behind names that look alike."""
     people = list(everybody)
     looks = Counter(look(person.bare) for person in people)
     for person in people:
@@ -188,7 +188,7 @@ def _is_of_another(name: str) -> bool:
 
 
 def from_blackboard(submissions: Path, listing: list[str]) -> list[Person]:
-    """The people of a flat download: every attempt has its time in the name of its files, and a text beside them that
+    """The people of a flat download: every attempt has its time in the name of its files, and a text next to them that
     says who it is."""
     everybody: dict[str, Person] = {}
     tries: dict[tuple[str, str], Attempt] = {}
@@ -214,7 +214,7 @@ def from_blackboard(submissions: Path, listing: list[str]) -> list[Person]:
 
 
 def _named_by_blackboard(file: Path, login: str) -> str:
-    """The full name, where the text that Blackboard puts beside an attempt says it of this login."""
+    """The full name, where the text that Blackboard puts next to an attempt says it of this login."""
     with suppress(OSError), file.open("rb") as text:
         line = text.readline(MAX_ABOUT).decode("utf-8-sig", "replace").strip()
         name, _bracket, named = line.rstrip(")").rpartition("(")
@@ -278,7 +278,7 @@ def from_folders(submissions: Path, names: Iterable[str]) -> list[Person]:
 
 
 def attempts_in(folder: Path) -> list[Attempt]:
-    """The attempts in a student's folder, where it holds several and nothing else, by number."""
+    """The attempts in a student's folder, if it holds several and nothing else, by number."""
     try:
         inside = [name for name in os.listdir(folder) if name not in NOT_STUDENTS and not name.startswith(".")]
     except OSError:
@@ -316,13 +316,13 @@ def from_files(listing: list[str]) -> list[Person]:
 
 
 def _own_name(file: str, name: str) -> str:
-    """What a file is called without its student's name: `step01_scores.py` of `ada_step01_scores.py`."""
+    """A file's name without its student's: `step01_scores.py` of `ada_step01_scores.py`."""
     step, ending = STEP.search(file), file.rpartition(".")[2]
     return f"{step[0]}.{ending}" if step else file
 
 
 def _shared(names: Iterable[str]) -> int:
-    """How many letters all the names begin with, up to the end of a word."""
+    """The number of letters that all the names start with, up to the end of a word."""
     common = os.path.commonprefix(list(names))
     while common and common[-1] not in "_-":  # a space is inside of names
         common = common[:-1]
@@ -333,8 +333,8 @@ def _shared(names: Iterable[str]) -> int:
 
 
 def from_gradescope(submissions: Path, listing: list[str]) -> list[Person]:
-    """The people of an export, each with what was handed in for them; whom it names without a folder is among them.
-    Raises BadDownload."""
+    """The people of an export, each with what was handed in for them, also those without a folder. Raises
+    BadDownload."""
     if GRADESCOPE not in listing:
         return []
     about = _metadata(submissions / GRADESCOPE)
@@ -361,7 +361,7 @@ def from_gradescope(submissions: Path, listing: list[str]) -> list[Person]:
 
 
 def _with_login(folder: str, submitter: dict[str, Any]) -> str:
-    """What a submitter is called who shares the name with another one."""
+    """The name of a submitter who shares it with another one."""
     login = _text(submitter, ":email") or _text(submitter, ":sid") or folder
     return f"{_text(submitter, ':name')} ({login})"
 

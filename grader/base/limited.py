@@ -1,7 +1,7 @@
 """Work on what one person handed in, in a process of its own with a budget of processor time and memory.
 
-The code that runs there is ours; what it reads is anyone's, and a text can be made to keep a parser busy. A class would
-wait for one person otherwise, without saying for whom.
+The code that runs there is ours; what it reads is anyone's, and a text can be made to keep a parser busy. Without a
+budget a class would wait for one student.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from grader.base.language import gettext as _
 
 SECONDS = 20  # of processor time for one call: a whole submission takes a tenth of one
 MEMORY = 2 << 30  # bytes beyond what the process has before its first call
-LATEST = 600.0  # seconds on the clock: a disk may be slow, and a class runs beside
+LATEST = 600.0  # seconds on the clock: a disk may be slow, and a class may run at the same time
 LENGTH = struct.Struct("<Q")
 START = (
     "import sys; sys.path.append(sys.argv[1]); from grader.base.limited import serve; serve(*map(int, sys.argv[2:]))"
@@ -56,7 +56,7 @@ class Limited:
             )  # fmt: skip
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What the function returns there. Raises OverBudget, and what the function raises."""
+        """The function's result in that process. Raises OverBudget, and what the function raises."""
         with self._turn:
             self.start()
             assert self._process is not None and self._process.stdin and self._process.stdout
@@ -94,7 +94,7 @@ class Limited:
 
 def _send(stream: IO[bytes], value: Any) -> None:
     data = pickle.dumps(value)
-    with suppress(BrokenPipeError):  # that it has ended is heard where its answer is awaited
+    with suppress(BrokenPipeError):  # its end is noticed when its answer is awaited
         stream.write(LENGTH.pack(len(data)) + data)
         stream.flush()
 

@@ -1,4 +1,4 @@
-"""What a learner's process may use, and how long it may take. Seconds and bytes."""
+"""The limits of a learner's process: time in seconds, sizes in bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 import msgspec
 
-# What learners' code may import: no other package, whether it is installed where the code is graded or not. A step adds
+# What learners' code may import: no other package, whether it is installed on the grading machine or not. A step adds
 # what it requires.
 IMPORTABLE = frozenset({*sys.stdlib_module_names, "torch", "numpy", "typing_extensions"})
 
@@ -14,7 +14,7 @@ IMPORTABLE = frozenset({*sys.stdlib_module_names, "torch", "numpy", "typing_exte
 class Limits(msgspec.Struct, frozen=True):
     """Bounds of one worker. `memory` is on top of what the process has after importing torch.
 
-    A step states other seconds with `DEADLINE = …` beside its checks, a check with `@deadline(…)`.
+    A step states other seconds with `DEADLINE = …` next to its checks, a check with `@deadline(…)`.
     """
 
     call_seconds: float = 10.0  # one call

@@ -123,8 +123,8 @@ def read(folder: Path, korean: bool = False) -> Document:
 
 
 def texts(folder: Path, document: Document, solutions: Path = SOLUTIONS) -> dict[str, tuple[str, str, str]]:
-    """What is told of each mistake, by its name: its own three lines, or those of an earlier step, to which its own
-    are added. Raises Unreadable."""
+    """The three lines about each mistake, by name: its own, or those of an earlier step with its own added. Raises
+    Unreadable."""
     return {
         name: _told(entry, solutions, folder, document)
         for name, entry in document.entries.items()

@@ -1,4 +1,4 @@
-"""When two names are the same: they are compared so, and shown as they came. Two people whose names look alike are
+"""Compares names of people: as they look, while they are shown as they came. Two people with names that look alike are
 ambiguous: nothing that names one of them is applied, and their login or address decides."""
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Roll:
             self._names[look(plain)].add(name)
 
     def meant(self, name: str) -> list[str]:
-        """What the class calls everyone who may be meant by a name, a login or an address in a table, sorted.
+        """The class's names of all who may be meant by a name, a login or an address in a table, sorted.
 
         An address is decided by the logins: a name may be whatever its owner likes.
         """
@@ -75,8 +75,8 @@ class Roll:
         return sorted(logins | self._names.get(look(name), set()))
 
     def own(self, name: str) -> str:
-        """What the class calls the one person who is meant; the name itself if it has no such person. To be asked of
-        names that are not ambiguous."""
+        """The class's name of the one person who is meant; the name itself if it has no such person. For names that are
+        not ambiguous."""
         meant = self.meant(name)
         return meant[0] if len(meant) == 1 else name
 
@@ -89,12 +89,12 @@ class Roll:
         return ", ".join(told_apart(name, self._login.get(name, "")) for name in names)
 
     def ambiguous(self) -> list[list[str]]:
-        """The groups of people whom a table can't tell apart by name: both are to be listed."""
+        """The groups of people that a table can't tell apart by name: both are to be listed."""
         return [sorted(names) for names in self._names.values() if len(names) > 1]
 
 
 def rows(seen: Mapping[str, Iterable[tuple[str, str]]]) -> dict[tuple[str, str], str]:
-    """What the row of each (name, login) of several assignments is called in one table, by that pair.
+    """The name in one table of each (name, login) of several assignments, by that pair.
 
     They are one person if their names look the same, and no assignment has two of them, nor have they two logins.
     """

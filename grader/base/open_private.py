@@ -1,5 +1,5 @@
 """Opens an address that holds a secret in the browser. Every user of a machine can read the arguments of every process,
-a browser's too: so that the secret never stands there, the browser is given a file of its user alone that redirects."""
+a browser's too: so the browser is given a file that only its user can read, which redirects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAGE = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content=
 def open_private(address: str, folder: Path = FOLDER) -> Path | None:
     """Opens `address` by way of a file of mode 0600, which the caller removes when the session ends.
 
-    None where there is no browser, and then no file.
+    None if there is no browser, and then no file.
     """
     try:
         folder.mkdir(exist_ok=True)

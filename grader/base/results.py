@@ -23,11 +23,12 @@ OBEYED = re.compile(
 
 
 class Parting(msgspec.Struct, kw_only=True):
-    """Where an answer differs from the expected one: two matrices of one shape, row by row, NaN and infinities as null.
+    """The place where an answer differs from the expected one: two matrices of one shape, row by row, NaN and
+    infinities as null.
 
     `differs` marks the entries outside the check's tolerance; `slice` is the index of the matrices in a larger answer,
-    `place` the row and column of the first difference. `drawn_as`: what the numbers are, where the check says so:
-    pairs of columns that are `arrows`, or columns that are `curves`.
+    `place` the row and column of the first difference. `drawn_as`: what the numbers are, if the check says so: pairs of
+    columns that are `arrows`, or columns that are `curves`.
     """
 
     expected: list[list[float | bool | None]]
@@ -67,7 +68,7 @@ class CheckResult(msgspec.Struct, kw_only=True):
 
 class StepResult(msgspec.Struct, kw_only=True):
     """One step; `output` is what the learner's code printed, truncated; `blocked_by` names an earlier step, and `note`
-    says what the points stand for then, or that a reference took the place of a step that was not handed in.
+    says what the points mean then, or that a reference took the place of a step that was not handed in.
     `references`: the earlier steps whose reference was in place. `odd`: its process ended by itself, sent what is no
     answer, or met what the sandbox forbids.
 
@@ -93,7 +94,7 @@ class StepResult(msgspec.Struct, kw_only=True):
 
     @property
     def without_score(self) -> bool:
-        """Whether its points don't count because a package is missing here: nobody's fault."""
+        """Whether its points don't count because a package is missing here, which is no fault of the student's."""
         return self.score is None and self.status == "skipped"
 
     @property
@@ -103,7 +104,8 @@ class StepResult(msgspec.Struct, kw_only=True):
 
     @property
     def unusable(self) -> str:
-        """Why the submitted file can't be read, and has no score: damaged, two answers, …; empty where it can."""
+        """The reason why the submitted file can't be read, and has no score: damaged, two answers, …; empty if it
+        can."""
         return self.message if self.status == "fail" else ""
 
     @property
@@ -159,11 +161,11 @@ class Report(msgspec.Struct, kw_only=True):
 
 
 class StepMark(msgspec.Struct, kw_only=True):
-    """What one step counts in an assignment: `graded` is what the grader gives of its `worth` (None where it could
-    not), `points` what counts; they differ where a person has decided, for a `reason`. `extra`: on top of the total.
+    """A step's points in an assignment: `graded` is the grader's share of its `worth` (None if it gave none), `points`
+    what counts; they differ if a person has decided, for a `reason`. `extra`: on top of the total.
 
-    Of electives only the best count, the others are `dropped`. `remark` is what a person says of it, `work` a
-    digest of what was graded.
+    Of electives only the best count, the others are `dropped`. `remark` is what a person says of it, `work` a digest of
+    what was graded.
     """
 
     step: str
@@ -179,13 +181,13 @@ class StepMark(msgspec.Struct, kw_only=True):
 
 
 class AssignmentMark(msgspec.Struct, kw_only=True):
-    """A student's mark in an assignment: `earned` of `out_of`, less the share `late` of it; None where it is open.
+    """A student's mark in an assignment: `earned` of `out_of`, less the share `late` of it; None if it is open.
 
-    `handed_in` and `until` are moments in ISO 8601, empty where they are not known; `extended` says why `until` is not
+    `handed_in` and `until` are moments in ISO 8601, empty if they are not known; `extended` says why `until` is not
     the assignment's. `kit` and `seed`: what graded. `unsure`: a system says that it is late, and not how much;
     `unclear` is a time of hand-in that can't be read, and on which the mark depends. `remarks` are a person's, about
     all of it, `requests` those of the student for a second look that nobody has answered. `said_by`: whose word
-    `handed_in` is. Of the `late_days`, each of which counts once it has begun, `free_days` came out of the budget of
+    `handed_in` is. Of the `late_days`, each of which counts once it has started, `free_days` came out of the budget of
     the term, which has `days_left`.
     """
 
@@ -241,8 +243,8 @@ class Graded(msgspec.Struct, kw_only=True):
     changes: list[MarkChange] = []
     login: str = ""
     attempt: int = 0  # which of several counts, from 0
-    unread: tuple[tuple[str, str], ...] = ()  # where there is no report that would say so
-    from_kit: tuple[str, ...] = ()  # steps of which much stands word for word in the kit's own files
+    unread: tuple[tuple[str, str], ...] = ()  # if there is no report that would say so
+    from_kit: tuple[str, ...] = ()  # steps of which much is word for word in the kit's own files
     digest: str = ""
     moodle_id: str = ""
     back: str = ""  # how a platform's own names begin, by which it finds the student of a page
@@ -289,7 +291,7 @@ def total(steps: Iterable[StepResult]) -> tuple[float, float]:
 
 def leading(checks: Iterable[CheckResult]) -> CheckResult | None:
     """The failing check to tell of first: the first that says something. What is skipped comes later, and what is not
-    written yet last, since that is known; None where every check passes."""
+    written yet last, since that is known; None if every check passes."""
     failing = [check for check in checks if check.status != "pass"]
     return min(failing, key=precedence, default=None)
 

@@ -27,8 +27,8 @@ _left: ContextVar[list[float] | None] = ContextVar("left", default=None)
 
 @contextmanager
 def budget(seconds: float = SECONDS) -> Iterator[None]:
-    """Inside the block parsing takes at most so many seconds of the processor in all, and one text more. What is beyond
-    it raises OverBudget."""
+    """Limits parsing inside the block to this many seconds of processor time in all, and one more text. Beyond it
+    raises OverBudget."""
     token = _left.set([seconds])
     try:
         yield
@@ -52,15 +52,15 @@ def _metered() -> Iterator[None]:
 
 
 def parsed(source: str | bytes, name: str = "<unknown>") -> ast.Module:
-    """What `ast.parse` gives, and raises, without warnings about odd escapes in strings. Python 3.11 counts the depth
-    of a tree for all threads together: of two that parse at once, one may get a SystemError."""
+    """The result of `ast.parse`, and its errors, without warnings about odd escapes in strings. Python 3.11 counts the
+    depth of a tree for all threads together: of two that parse at once, one may get a SystemError."""
     with _parsing, _metered(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(source, name)
 
 
 def tree_of(source: str, longest: int) -> ast.Module | None:
-    """The parsed text; None where it is no Python, or too long: parsing it may take seconds, without a deadline."""
+    """The parsed text; None if it is no Python, or too long: parsing it may take seconds, without a deadline."""
     try:
         return parsed(source) if len(source) <= longest else None
     except UNPARSABLE:
@@ -84,8 +84,8 @@ def bound_and_used(source: str) -> tuple[set[str], set[str]]:
 
 
 def invalid(source: str, shown: str) -> str:
-    """Where a file is no valid Python: a sentence with the line and the reason, the line, and a caret below the place;
-    empty where it is."""
+    """The error in a file that is not valid Python: a sentence with the line and the reason, the line, and a caret
+    below the place; empty if it is valid."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -116,7 +116,7 @@ def _only_leaves_out(source: str, line: int) -> bool:
 
 
 def _caret(source: str, error: SyntaxError) -> list[str]:
-    """The line and the caret, cut to what a screen shows; nothing where Python names no place."""
+    """The line and the caret, cut to what a screen shows; nothing if Python names no place."""
     lines = source.split("\n")
     if not error.lineno or not error.offset or error.lineno > len(lines):
         return []

@@ -36,7 +36,7 @@ def source_text(path: Path, shown: str) -> str:
 
 
 def _encoding(data: bytes) -> str:
-    """The encoding that a file names as Python has it, such as cp949; UTF-8 where it names none, or none of text."""
+    """The encoding that a file names as Python has it, such as cp949; UTF-8 if it names none, or none of text."""
     for line in data.splitlines()[:2]:
         if named := COOKIE.match(line):
             with suppress(LookupError, UnicodeDecodeError):
@@ -74,7 +74,7 @@ def content(path: Path, shown: str, limit: int) -> bytes:
 
 
 def damaged(shown: str) -> Unusable:
-    """What is said of a notebook that can't be read."""
+    """The sentence about a notebook that can't be read."""
     return Unusable(_("{file} is damaged: it is not a notebook in format 4. Save it again.", file=shown))
 
 

@@ -20,7 +20,7 @@ SIZE = 32  # bytes
 
 @cache
 def user_key() -> bytes | None:
-    """The key, made when it is first needed; None where it can't be kept for this user alone."""
+    """The key, made when it is first needed; None if it can't be kept for this user alone."""
     folder = _state_folder()
     if folder is None:
         return None

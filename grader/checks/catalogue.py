@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -25,7 +25,7 @@ class Misconception:
     `parts` are the two, the name joins both by ` + `, and the nudge is the first one's. `own_draws`: it draws from its
     own generator or seed, so that the engine can't see that its answers are random.
     `misses_the_point` of the step: it gets at most half of the points. `form_of` names the misconception of which this
-    is the same mistake written in another way.
+    is the same mistake written in another way. `words` complete the three lines, which have places for them.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Misconception:
     own_draws: bool = False
     misses_the_point: bool = False
     form_of: str = ""
+    words: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def called(self) -> str:

@@ -52,7 +52,7 @@ class Damaged(ValueError):
 
 @dataclass
 class Parsing:
-    """What was parsed of one submission's notebooks: each text once, and all of them together within one budget.
+    """The parsed cells of one submission's notebooks: each text once, all of them within one budget.
 
     No deadline holds while this side parses, and 64 KiB can take a second: one f-string of thousands of parts does.
     """
@@ -74,7 +74,7 @@ class Parsing:
         return tree
 
     def take(self, source: str) -> None:
-        """Takes the length of a text from the budget. Raises ValueError where it is too long, or too little is left."""
+        """Takes the length of a text from the budget. Raises ValueError if it is too long, or too little is left."""
         if len(source) > min(MAX_LOOKED_AT, self.left):
             raise ValueError("too long to be looked at")
         self.left -= len(source)
@@ -116,7 +116,7 @@ def answers(data: bytes) -> tuple[dict[str, list[str]], dict[int, str]]:
     """The source of every answer cell, by step; nothing for a step that has a cell of points but no answer. And the
     other code cells, by their number among all.
 
-    Cells that nbgrader marks come first, then those that begin with the step's name, then those that define what it
+    Cells that nbgrader marks come first, then those that start with the step's name, then those that define what it
     asks for: written ones are preferred to stubs. Raises Damaged.
     """
     by_step: dict[str, list[str]] = {}
@@ -196,7 +196,7 @@ def is_untouched(source: str) -> bool:
 
 @cache
 def public_names(step: str) -> frozenset[str]:
-    """The functions and classes that a step asks for; empty where there is no such step."""
+    """The functions and classes that a step asks for; empty if there is no such step."""
     try:
         return defined(stubs.original(step_folder(step)))
     except FileNotFoundError:
@@ -241,7 +241,7 @@ def with_earlier_names(cells: Mapping[str, str]) -> dict[str, str]:
     """The sources of one notebook's answer cells by step, each with imports of the names that it uses from earlier
     ones.
 
-    Line numbers are kept, unless a cell begins with a definition in its very first line.
+    Line numbers are kept, unless a cell starts with a definition in its very first line.
     """
     given: dict[str, str] = {}
     origins: dict[str, str] = {}  # of every name above the cell: each cell is parsed once, and not once per later cell

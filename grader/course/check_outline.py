@@ -11,7 +11,7 @@ from grader.base.syntax import parsed
 
 
 class CheckOutline(NamedTuple):
-    """One check as written in its file; `line` counts from 0, `points` is None where they are not a plain number."""
+    """One check as written in its file; `line` counts from 0, `points` is None if they are not a plain number."""
 
     name: str
     title: str

@@ -37,7 +37,7 @@ def track_names(solutions: Path | None = None) -> list[str]:
 
 
 def chosen(steps: Iterable[str] = (), tracks: Iterable[str] = (), solutions: Path | None = None) -> list[str]:
-    """The requested steps, in order and without duplicates; empty where none were requested. Raises Unknown."""
+    """The requested steps, in order and without duplicates; empty if none were requested. Raises Unknown."""
     there = track_names(solutions)
     names = step_names(solutions)
     wanted: set[str] = set()

@@ -1,4 +1,4 @@
-"""What a person handed in with other assignments of the course: it takes the place of steps that this one lacks."""
+"""A student's files from other assignments of the course, which replace steps that this one lacks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DIGITS = re.compile(r"(\d+)")
 def add_siblings(submission: Submission, folder: Path) -> None:
     """Adds the steps of the other assignments of the same person; `folder` is that of this assignment.
 
-    They stand beside it, as in nbgrader's `submitted/STUDENT/ASSIGNMENT`. Where two hold a step, the last one before
+    They are next to it, as in nbgrader's `submitted/STUDENT/ASSIGNMENT`. Where two hold a step, the last one before
     this assignment counts, in the order of their names; else the last one.
     """
     for other in _siblings(folder):
@@ -31,7 +31,7 @@ def with_siblings(submission: Submission, folder: Path) -> Submission:
 
 
 def _siblings(folder: Path) -> Iterator[Path]:
-    """The folders beside this one, the one that counts most last; links are not followed."""
+    """The folders next to this one, the one that counts most last; links are not followed."""
     with os.scandir(folder.parent) as listing:
         names = [entry.name for entry in listing if entry.is_dir(follow_symlinks=False) and entry.name[0] not in "._"]
     this = _natural(folder.name)

@@ -64,7 +64,7 @@ def write_solved(folder: Path) -> None:
 
 
 def in_language(folder: Path) -> list[str]:
-    """Writes the stubs in the language in use where nobody has worked on any of them yet; which were written."""
+    """Writes the stubs in the language in use if none of them is edited yet; returns the names of those written."""
     found = {step: folder / f"{step.name}.py" for step in _in(folder)}
     present = {
         step: path.read_text(encoding="utf-8", errors="replace") for step, path in found.items() if path.is_file()
@@ -80,7 +80,7 @@ def in_language(folder: Path) -> list[str]:
 
 
 def stale(folder: Path = paths.EXERCISES) -> list[str]:
-    """The steps whose stub in `folder` does not match the reference in any language."""
+    """The steps with a stub in `folder` that does not match the reference in any language."""
     return [
         step.name
         for step in _in(folder)
@@ -90,7 +90,7 @@ def stale(folder: Path = paths.EXERCISES) -> list[str]:
 
 
 def _in(folder: Path) -> list[steps.Step]:
-    """The steps whose stubs belong in a folder: the core, and those of other tracks that exist there."""
+    """The steps with stubs in a folder: the core, and those of other tracks that exist there."""
     return [step for step in steps.steps() if step.track == CORE or (folder / f"{step.name}.py").is_file()]
 
 

@@ -4,7 +4,7 @@ An author writes the LaTeX as a comment, of which a terminal shows nothing:
 
     <!-- $$ \\text{weights} = \\mathrm{softmax}(\\text{scores}) $$ -->
 
-Right above a picture it takes the picture's place; as a paragraph of its own it stands where it is.
+Right above a picture it takes the picture's place; as a paragraph of its own it stays there.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def add(folder: Path, lab: str, *, predicted: bool, stopped: bool) -> bool:
 
 
 def read(folder: Path) -> list[LabNote]:
-    """The runs in a folder's list, oldest first; none where it is missing, damaged, too large, or a link."""
+    """The runs in a folder's list, oldest first; none if it is missing, damaged, too large, or a link."""
     with contextlib.suppress(Unusable, OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return msgspec.json.decode(content(folder / FILE, FILE, MOST_BYTES), type=list[LabNote])[:MOST_RUNS]
     return []

@@ -60,8 +60,8 @@ def plain(file: Path) -> str:
 
 @dataclass(frozen=True)
 class Effort:
-    """What a step takes, as its lesson's front matter says: minutes (`10-20`, empty where it says none), and how hard
-    it is, from 1 to 3."""
+    """A step's effort, from its lesson's front matter: minutes (`10-20`, empty if it says none), and difficulty, from 1
+    to 3."""
 
     minutes: str = ""
     difficulty: int = 0
@@ -74,7 +74,7 @@ class Effort:
 
 
 def effort(step: str, solutions: Path = SOLUTIONS) -> Effort:
-    """What a step takes."""
+    """The effort of a step."""
     try:
         front = FRONT.match((step_folder(step, solutions) / f"lesson.{FALLBACK}.md").read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -84,7 +84,7 @@ def effort(step: str, solutions: Path = SOLUTIONS) -> Effort:
 
 
 def reading(step: str, solutions: Path = SOLUTIONS, *, pictured: bool = False, commands: bool = True) -> str:
-    """A lesson as it is read: it ends before the hints, which are given one at a time; with the lines that stand for
+    """A lesson as it is read: it ends before the hints, which are given one at a time; with the lines for
     drawn pictures only if it is to be `pictured`, and with the `commands` that show more. Raises NoLesson."""
     text, *hints = HINTS_HEADING.split(lesson(step, solutions), maxsplit=1)
     text, number, sentences = (formulas.as_latex if pictured else formulas.without)(text), int(step[4:6]), []
@@ -105,7 +105,7 @@ class AsciiPicture(CodeBlock):
 
 
 class Lesson(Markdown):
-    """Markdown whose ASCII pictures are shown unchanged."""
+    """Markdown that keeps its ASCII pictures unchanged."""
 
     elements = Markdown.elements | {"fence": AsciiPicture, "code_block": AsciiPicture}
 
@@ -144,7 +144,7 @@ def hints_of(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def hints_so_far(step: str, folder: Path, solutions: Path = SOLUTIONS) -> Hints:
-    """The hints that were given, none of them new. Raises NoLesson."""
+    """The hints given so far, without a new one. Raises NoLesson."""
     everything = hints(step, solutions)
     seen = min(max(_remembered(folder / REMEMBERED).get(step, 0), 0), len(everything))
     return Hints(everything[:seen], len(everything), is_new=False)
@@ -182,7 +182,7 @@ def shown(step: str, so_far: Hints) -> RenderableType:
 
 
 def _remembered(file: Path) -> dict[str, int]:
-    """How many hints were given for each step; nothing where the file is missing or damaged."""
+    """The number of hints given for each step; nothing if the file is missing or damaged."""
     return files.decoded(file, dict[str, int]) or {}
 
 
@@ -191,8 +191,8 @@ def _remembered(file: Path) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Restored:
-    """The result of a reset: `backup` is where the work was saved, None if there was none; `changed` if the file was
-    written."""
+    """The result of a reset: `backup` is the file that keeps the work, None if there was none; `changed`: the file was
+    changed."""
 
     file: Path
     backup: Path | None
@@ -202,7 +202,7 @@ class Restored:
 def reset(step: str, folder: Path, solutions: Path = SOLUTIONS, now: Callable[[], datetime] = datetime.now) -> Restored:
     """Replaces a learner's file by the stub, in the language in use; the work is kept under a dated, unused name.
 
-    Raises NoStub when there is none, OSError when something can't be written; the file is then as it was.
+    Raises NoStub if there is none, OSError when something can't be written; the file is then as it was.
     """
     try:
         stub = stubs.original(step_folder(step, solutions), current()).encode()

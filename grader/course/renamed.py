@@ -23,7 +23,7 @@ ADDED = re.compile(r"(?:[ _-]|\(\d{1,3}\)|(?<=[ _-])\d{1,3}+|copy|final|new|old|
 
 
 def step_meant(stem: str, steps: Iterable[str]) -> str | None:
-    """The one step whose name is part of a file's name; None where there is none, or more than one."""
+    """The one step with a name that is part of the file's; None if there is no or more than one such step."""
     lowered = stem.lower()
     matches = [step for step in steps if (place := lowered.rfind(step)) >= 0 and _only_added(lowered, place, step)]
     return max(matches, key=len) if matches else None
@@ -55,12 +55,12 @@ PACKAGES = (".", "exercises")  # what stands for the submission itself
 
 
 def stem_of(name: str) -> str:
-    """What a file is called without an ending that text has; empty where it is of another kind."""
+    """A file's name without an ending that texts have; empty if it is of another kind."""
     return name.partition(".")[0] if TEXT.fullmatch(name) else ""
 
 
 def own_stem(name: str) -> str:
-    """What a Python file was called before a system added to its name: `helper` for `helper-1.py`."""
+    """The name of a Python file before a system added to it: `helper` for `helper-1.py`."""
     stem = name.rpartition(".")[0]
     return next((stem[:end] for end in range(1, len(stem)) if ADDED.fullmatch(stem, end)), stem)
 
@@ -99,7 +99,7 @@ def defined_by(texts: Mapping[str, str], asked: Mapping[str, frozenset[str]]) ->
     return dict(files)
 
 
-# What begins a cell in an export of a notebook: nbconvert's and jupytext's lines, and the line that names a step.
+# What starts a cell in an export of a notebook: nbconvert's and jupytext's lines, and the line that names a step.
 CELL = re.compile(rf"^#(?: In\[[ \d]*\]:| ?%%.*| ?(?P<step>{STEP_NAME.pattern})\b.*)$", re.MULTILINE)
 
 
@@ -153,7 +153,7 @@ def completed(step: str, answer: str, cells: Mapping[int, str], elsewhere: Colle
 
 
 def _only(name: str, asked: Collection[str], cells: Mapping[int, str]) -> int:
-    """The number of the one cell that defines a name; 0 where none does, or where several do. Raises Ambiguous where
+    """The number of the one cell that defines a name; 0 if none does, or if several do. Raises Ambiguous if
     several define what is asked for."""
     having = {number: text for number, text in cells.items() if name in text and name in _defined_or_imported(text)}
     if name in asked and len(set(having.values())) > 1:

@@ -1,6 +1,7 @@
-"""What `make solution` shows of a step that passes: the reference and other right ways, with what they trade.
+"""The solution of a step that passes, as `make solution` shows it: the reference and other right ways, with what they
+trade.
 
-Read as text, nothing run. A learner's kit holds them in one file per step, where it was built with `--solutions`.
+It is read as text, nothing runs. A learner's kit holds them in one file per step, if it was built with `--solutions`.
 """
 
 from __future__ import annotations

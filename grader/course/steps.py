@@ -95,7 +95,7 @@ class Step:
 
     @cached_property
     def off_limits(self) -> dict[str, tuple[str, ...]]:
-        """Which families of built-ins are off limits, by public name. Raises ValueError for an unknown family."""
+        """The families of built-ins that are off limits, by public name. Raises ValueError for an unknown family."""
         from grader.calls.builtins import FAMILIES  # loads torch, which most commands can do without
 
         named = dict(getattr(self.checks_module, "OFF_LIMITS", {}))
@@ -113,8 +113,8 @@ class Step:
 
     @cached_property
     def lacking(self) -> str:
-        """What the first of these packages is called that is not installed here, or too old, with its version: then the
-        step can't be graded; empty where it can."""
+        """The first of these packages that is missing here or too old, with its version, so that the step can't be
+        graded; empty if none is."""
         return next((missing for name, shown in self.required.items() if (missing := _missing(name, shown))), "")
 
     @property
@@ -157,7 +157,7 @@ def lacking(names: Collection[str] = ()) -> dict[str, str]:
 
 
 def _missing(requirement: str, shown: str) -> str:
-    """What to call a package that is not installed, or not in this version; empty where it is."""
+    """The name of a package that is not installed, or not in this version; empty if it is."""
     from packaging.requirements import Requirement  # most steps require nothing
 
     wanted = Requirement(requirement)
@@ -170,7 +170,7 @@ def _missing(requirement: str, shown: str) -> str:
 
 
 def as_check(function: Callable[..., None]) -> Check:
-    """A pytest function as a check. Raises ValueError when it has no title or no points."""
+    """A pytest function as a check. Raises ValueError if it has no title or no points."""
     lines = (function.__doc__ or "").strip().splitlines()
     points = getattr(function, "points", None)
     if not lines or points is None:

@@ -24,7 +24,7 @@ BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 def original(folder: Path, spoken: str = "en") -> str:
     """The stub of the step in this folder, its docstrings in the language `spoken` ("en" or "ko").
 
-    It is made from the step's reference, or is `stub.en.py`, `stub.ko.py` where the reference is not shipped. Raises
+    It is made from the step's reference, or is `stub.en.py`, `stub.ko.py` if the reference is not shipped. Raises
     FileNotFoundError when neither exists.
     """
     reference = folder / "reference.py"

@@ -41,7 +41,7 @@ class Submission:
     earlier: dict[str, tuple[str, str]] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     taken: dict[str, str] = field(default_factory=dict)
-    given: dict[str, str] = field(default_factory=dict)  # files that everybody has, and how many
+    given: dict[str, str] = field(default_factory=dict)  # files that everyone has, and how many
     beyond: int = 0  # files that `unread` has no room for; `files` names them
 
     def leave(self, file: str, reason: str) -> None:
@@ -61,11 +61,11 @@ class Submission:
 
 
 def read(folder: Path, only: Mapping[str, str] | None = None) -> Submission:
-    """Reads the `.py` files of a folder and the answer cells of its notebooks. Raises NoSubmission when there is no
+    """Reads the `.py` files of a folder and the answer cells of its notebooks. Raises NoSubmission if there is no
     such folder. `only`: of the files with these names on the disk, each under the name that its author gave it.
 
     Links are not followed, devices and pipes not opened. A file that can't be read becomes a problem, as does a step
-    with two different answers: such a step has no score. An untouched stub does not count beside a written answer. A
+    with two different answers: such a step has no score. An untouched stub does not count next to a written answer. A
     renamed file (`step02_softmax-1.py`) is read if it is the only answer to its step, and so is a file or a cell of any
     name that defines what exactly one missing step asks for. Every other file is listed, with the reason.
     """
@@ -98,7 +98,7 @@ class _Reading:
     cells: dict[str, str] = field(default_factory=dict)  # of notebooks, that are no answer cells: by what to call each
 
     def shown(self, name: str) -> str:
-        """What messages call a file."""
+        """A file's name in messages."""
         return f"{self.submission.name}/{readable(name)}"
 
     def source(self, name: str) -> str:
@@ -129,7 +129,7 @@ class _Reading:
             submission.leave(name, _("more than {count} files", count=MAX_FILES))
 
     def renamed(self) -> None:
-        """Reads renamed step files as answers to their steps, where there is no other answer."""
+        """Reads renamed step files as answers to their steps, if there is no other answer."""
         submission = self.submission
         for step, names in by_step(self.listing, self.steps).items():
             written: dict[str, str] = {}
@@ -217,7 +217,7 @@ class _Reading:
                 add_cells(submission, answers, self.shown(name), others)
 
     def by_definition(self) -> None:
-        """Takes a file or a cell for the one missing step whose functions and classes it defines."""
+        """Takes a file or a cell for the one missing step if it defines the functions and classes of that step."""
         submission, missing = self.submission, self.missing()
         asked = {step: answer_cells.public_names(step) for step in missing}
         texts = {name: text for name, text in self.cells.items() if missing and not answer_cells.is_untouched(text)}

@@ -46,7 +46,7 @@ class Track:
 
     @property
     def after(self) -> str:
-        """When to take it, in the language in use, as the last line of its text says it behind a `>`."""
+        """The sentence that says when to take it, in the language in use: the last line of its text, behind a `>`."""
         return self._text.partition("\n> ")[2].strip()
 
     @property
@@ -77,7 +77,7 @@ def tracks(solutions: Path | None = None) -> list[Track]:
 
 
 def imported(folder: Path) -> list[str]:
-    """The other steps that the reference of a step imports, or its stub where the reference is absent."""
+    """The other steps that the reference of a step imports, or its stub if the reference is absent."""
     for name in ("reference.py", "stub.en.py"):
         if (folder / name).is_file():
             return STEP_IMPORT.findall((folder / name).read_text(encoding="utf-8"))

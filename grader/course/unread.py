@@ -1,4 +1,4 @@
-"""What lies in a submission and is not read: what it is, and whether it may be all that was handed in."""
+"""Files of a submission that are not read: their kind, and whether they may be all that was handed in."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def note_left(submission: Submission, path: Path, shown: str, reason: str = "") 
 
 
 def why_not(name: str, path: Path) -> str:
-    """What a file is that is never read; empty where its place or name decides."""
+    """The kind of a file that is never read; empty if its place or name decides."""
     if path.is_symlink():
         return _("it is a link")
     if name.startswith("."):
@@ -79,7 +79,7 @@ def _may_be_answer(file: str) -> bool:
 
 
 def without_answer(handed_in: Submission) -> str:
-    """Why what holds anything and no answer can't be graded: it may well be everything. Else nothing."""
+    """The reason why a submission with files and no answer can't be graded: they may well be the answer. Else empty."""
     if {step.name for step in step_folders()} & (handed_in.sources.keys() | handed_in.problems.keys()):
         return ""
     for file in handed_in.unread:

@@ -24,6 +24,7 @@ from grader.base.paths import step_folder
 from grader.base.results import Status
 from grader.feedback.concerns import concerns
 from grader.feedback.standings import Standing, StepStanding
+from grader.operators.families import FAMILIES, WORDS
 from grader.report import layers
 from grader.report import terminal as reports
 from grader.report.page import environment, of_pieces
@@ -207,7 +208,11 @@ def _wordings(step: str, _language: str) -> dict[str, Wording]:
     except FileNotFoundError:
         return {}
     texts = documents.texts(folder, documents.read(folder)).items()
-    return {name: Wording(*map(language.gettext, lines)) for name, lines in texts}
+    by_family = {
+        name: Wording(*(language.gettext(line, **dict.fromkeys(WORDS, "…")) for line in family))
+        for name, family in FAMILIES.items()
+    }
+    return by_family | {name: Wording(*map(language.gettext, lines)) for name, lines in texts}
 
 
 def _facts(standings: Sequence[Standing], graded: Sequence[Standing]) -> list[tuple[str, str]]:

@@ -37,6 +37,8 @@ from grader.oracle.witness import Question, Witness
 from grader.sandbox.environment import NO_TERMINAL
 from grader.sandbox.process import Launcher
 
+# Of processor time, after which no further mistake is made by operators.
+SECONDS_IN_THE_CORE, SECONDS = 1.0, 3.0
 AT_TOP_LEVEL = 0.5  # of the seconds that a call may take, for the lines outside of functions
 MISSING = ("NotThere", "undefined")  # the responder's error for a public name that the file does not define
 
@@ -309,7 +311,10 @@ class DeviceRun:
         }
         if not questions or self.student.could_not_start:  # nothing was answered that could be a mistake's
             return {}
-        diagnostician = Diagnostician(self.step.misconceptions, self.answers.witness, self.step.pairs)
+        seconds = SECONDS_IN_THE_CORE if self.step.track == "core" else SECONDS
+        diagnostician = Diagnostician(
+            self.step.misconceptions, self.answers.witness, self.step.pairs, self.step.generated, seconds
+        )
         return diagnostician.diagnose(questions, self._ask_again, unwritten)
 
     @cached_property

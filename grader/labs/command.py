@@ -157,8 +157,8 @@ def warning() -> str:
 
 
 def _asked(say: Console, lesson: labs.LabLesson, given: str | None) -> str:
-    """The learner's prediction; empty without a terminal, or if the learner skips it. Raises Stop for what was given on
-    the command line and is none."""
+    """The learner's prediction; empty without a terminal, or if the learner skips it. Raises Stop if the command line
+    gives something that is no prediction."""
     say.print()
     say.print(Markdown(lesson.question))
     for number, answer in enumerate(lesson.answers, 1):
@@ -202,7 +202,7 @@ def grid(table: labs.Table) -> Grid:
 
 @contextmanager
 def bar() -> Iterator[Callable[[float, str], None]]:
-    """A bar with the time left on standard error; an occasional line where that is not a terminal."""
+    """A bar with the time left on standard error; an occasional line if that is not a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.percentage:>3.0f} %"), BarColumn(24), TextColumn("{task.fields[left]}"),
                TextColumn("{task.description}"))  # fmt: skip
@@ -224,7 +224,7 @@ def bar() -> Iterator[Callable[[float, str], None]]:
 
 
 def require_matplotlib() -> None:
-    """Raises Stop where there is no matplotlib, with the command that installs it."""
+    """Raises Stop if there is no matplotlib, with the command that installs it."""
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError:

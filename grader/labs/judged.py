@@ -1,7 +1,7 @@
-"""What a lab's figures bear out: which of the numbered answers, and which of the points in its text.
+"""The conclusions that a lab's figures support: one of the numbered answers, and points of its text.
 
-A point under "What to see" that states a result begins with `<!-- if NAME -->`, and is shown where the figures have
-NAME. A run that was too short for it says so, with the command that is long enough.
+A point under "What to see" that states a result starts with `<!-- if NAME -->`, and is shown if the figures have NAME.
+A run that was too short for it says so, with the command that is long enough.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ POINT = re.compile(r"^(?=- )", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Judged:
-    """The number of the answer that the figures bear out, 0 where they don't tell; the figures in a sentence; and by
+    """The number of the answer that the figures bear out, 0 if they don't tell; the figures in a sentence; and by
     name, which results they show."""
 
     answer: int = 0
@@ -26,7 +26,7 @@ class Judged:
 
 
 def first_that(holds: Mapping[int, bool]) -> int:
-    """The number of the answer that holds; 0 where none does, or more than one."""
+    """The number of the answer that holds; 0 if none does, or more than one."""
     numbers = [number for number, it_does in holds.items() if it_does]
     return numbers[0] if len(numbers) == 1 else 0
 

@@ -5,7 +5,7 @@ A lab is a folder `solutions/TRACK/lab_NAME/` with its lesson in both languages 
     SECONDS    how long it takes by default, on two CPU cores
     NEEDS      the steps that it uses, each a `Need`
     measure    fills a `Bench`'s results, within its time
-    tables     results -> what is printed and stands on the page
+    tables     results -> what is printed and is on the page
     pictures   results -> SVG, for the page
     findings   results -> sentences that say what was measured
     judged     results -> which answer they bear out, and which points of the lesson
@@ -61,7 +61,7 @@ class Plot:
 
 @dataclass
 class Results:
-    """What a lab has measured: rows of figures, and whatever else its pictures need."""
+    """The measurements of a lab: rows of figures, and whatever else its pictures need."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Results:
 
 
 class Bench:
-    """What a lab runs with: the parts that it needs, its time, and its results."""
+    """A lab's surroundings: the parts that it needs, its time, and its results."""
 
     def __init__(
         self, parts: dict[str, StepCode], seconds: float, seed: int = 1, device: str = "cpu", text: str | None = None,
@@ -94,7 +94,7 @@ class Bench:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since it began."""
+        """Seconds since it started."""
         return time.monotonic() - self._began
 
     @property
@@ -171,7 +171,7 @@ class Lab:
 
     @property
     def steps(self) -> list[int]:
-        """The numbers of the steps whose names it uses."""
+        """The numbers of the steps that it uses."""
         return sorted({int(need.step[4:6]) for need in self.module.NEEDS if not need.optional and not need.graded_only})
 
     @property
@@ -187,7 +187,7 @@ def labs(solutions: Path = paths.SOLUTIONS) -> list[Lab]:
 
 
 def cut(markdown: str) -> LabLesson:
-    """A lab's lesson in its parts. Raises ValueError where a part is missing."""
+    """A lab's lesson in its parts. Raises ValueError if a part is missing."""
     head, *sections = HEADING.split(markdown)
     title, _line, about = head.strip().partition("\n")
     if not title.startswith("# ") or len(sections) < 2:
@@ -198,8 +198,8 @@ def cut(markdown: str) -> LabLesson:
 
 
 def predicted(answer: str, lesson: LabLesson) -> str:
-    """What a learner typed as a prediction: one of the numbered answers, or words of their own. Raises Stop for the
-    number of no answer."""
+    """A learner's prediction as typed: one of the numbered answers, or words of their own. Raises Stop if no answer has
+    that number."""
     answer = answer.strip()
     if not answer.isdecimal():
         return answer
@@ -221,7 +221,7 @@ class LabRun:
 
     @property
     def whose(self) -> list[str]:
-        """Whose code ran, a sentence for each step."""
+        """A sentence for each step that says if the learner's code ran or the kit's."""
         return [part.said for part in self.bench.parts.values()]
 
     @property

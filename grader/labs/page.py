@@ -22,7 +22,7 @@ REFRESH = 5  # seconds after which a page of a running lab loads itself again
 
 
 def write(outcome: LabRun, folder: Path) -> Path:
-    """Writes the page, and the figures as JSON beside it; returns the page's path."""
+    """Writes the page, and the figures as JSON next to it; returns the page's path."""
     judgement = outcome.judged
     page = _written(html(outcome), outcome, folder)
     kept = {
@@ -37,7 +37,7 @@ def write(outcome: LabRun, folder: Path) -> Path:
 
 
 def write_so_far(outcome: LabRun, folder: Path) -> None:
-    """The page with what is measured so far, which loads itself again; nothing where it can't be drawn yet."""
+    """The page with what is measured so far, which loads itself again; nothing if it can't be drawn yet."""
     with contextlib.suppress(LookupError, OSError):  # a lab keeps some of its figures at its end
         _written(html(outcome, refresh=REFRESH), outcome, folder)
 
@@ -50,12 +50,12 @@ def _written(text: str, outcome: LabRun, folder: Path) -> Path:
 
 
 def html(outcome: LabRun, refresh: int | None = None) -> str:
-    """The whole page, in the language in use; with `refresh` it loads itself again every so many seconds."""
+    """The whole page, in the language in use; with `refresh` it reloads itself every so many seconds."""
     return _template("lab.html.j2", **_values(outcome) | {"refresh": refresh})
 
 
 def fragment(outcome: LabRun) -> Markup:
-    """What the page shows, to stand in another page that has `style`."""
+    """The content of the page, for another page that has `style`."""
     return Markup(_template("lab_body.html.j2", **_values(outcome)))
 
 
@@ -81,8 +81,8 @@ def _values(outcome: LabRun) -> dict[str, Any]:
 
 
 def values(*, pictures: Callable[[], list[Plot]], **given: Any) -> dict[str, Any]:
-    """What the templates show: texts of lessons are Markdown, and each picture is drawn twice, for wide and for narrow
-    screens."""
+    """The values for the templates: texts of lessons are Markdown, and each picture is drawn twice, for wide and for
+    narrow screens."""
     for name in ("about", "question", "to_see"):
         given[name] = formatted(given[name])
     wide = pictures()
@@ -105,7 +105,7 @@ def _template(name: str, **given: Any) -> str:
 
 
 def facts(device: str, seed: int, seconds: float) -> list[tuple[str, str]]:
-    """What the run was: machine, seed, time."""
+    """The facts of a run: machine, seed, time."""
     import torch
 
     from grader.calls import devices

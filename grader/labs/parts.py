@@ -1,4 +1,5 @@
-"""Chooses whose code a lab runs: the learner's if its step passes, else the reference, else the lab's own simple part.
+"""Chooses the code that a lab runs: the learner's if its step passes, else the reference, else the lab's own simple
+part.
 
 A learner's code runs in this process, outside the sandbox, ungraded. The steps that a lab needs are graded first, so
 that it never measures a mistake.
@@ -33,11 +34,11 @@ class Stop(Exception):
 
 @dataclass(frozen=True)
 class Need:
-    """A step that a lab uses, and the names in it; `own` replaces them where the step is unavailable.
+    """A step that a lab uses, and the names in it; `own` replaces them if the step is unavailable.
 
-    An `optional` one is left out where it is neither written nor in this copy of the kit. One that is `graded_only` is
+    An `optional` one is left out if it is neither written nor in this copy of the kit. One that is `graded_only` is
     used by another step and not by the lab: it must pass if it is written, and is not a part itself. One with a
-    `package` is compiled by it: it is used on CUDA only, and where the package is installed.
+    `package` is compiled by it: it is used on CUDA only, and if the package is installed.
     """
 
     step: str
@@ -54,7 +55,7 @@ class Need:
 
 @dataclass(frozen=True)
 class StepCode:
-    """The names of one step, and whose code they are."""
+    """The names of one step, and if they are the learner's, the reference's or the lab's."""
 
     step: str
     whose: Whose
@@ -68,7 +69,7 @@ class StepCode:
 
     @property
     def said(self) -> str:
-        """A sentence that says whose code it is."""
+        """A sentence that says whether this is the learner's code, the reference's or the lab's."""
         if self.whose == "yours":
             return _("{step}: yours.", step=self.step)
         if self.whose == "reference":
@@ -207,7 +208,7 @@ def grade_command(step: str) -> str:
 
 
 def graded(folder: Path) -> Callable[[list[str]], Statuses]:
-    """Grades steps of a folder in the sandbox, for `gather`. What it returns raises Stop where the grader fails."""
+    """Grades steps of a folder in the sandbox, for `gather`. What it returns raises Stop if the grader fails."""
 
     def grade(steps: list[str]) -> Statuses:
         from grader.judge.grader import Grader

@@ -65,7 +65,7 @@ class PlotFigure:
 
 @contextmanager
 def narrow() -> Iterator[None]:
-    """What is drawn in this block is drawn for a phone: as wide as its screen, with the letters as large."""
+    """Draws for a phone inside the block: as wide as its screen, with letters as large."""
     token = _is_narrow.set(True)
     try:
         yield
@@ -74,7 +74,7 @@ def narrow() -> Iterator[None]:
 
 
 def every(count: int, fit: int) -> int:
-    """The step between labels where so many of a `count` fit: 1 on a wide screen."""
+    """The step between labels of `count` marks of which `fit` have room: 1 on a wide screen."""
     return -(-count // fit) if _is_narrow.get() else 1
 
 
@@ -138,7 +138,7 @@ def shade(axes: Any, matrix: Any, largest: float = 1.0) -> None:
 
 
 def _part(depth: int) -> float:
-    """How much of its colour a weight of this depth has, as on every page."""
+    """The share of its colour, 0 to 1, that a weight of this depth has on every page."""
     return float((depth / STEPS) ** GAMMA)
 
 

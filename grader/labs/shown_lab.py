@@ -77,10 +77,10 @@ def lab(
     name: str, prediction: str = "", *, folder: str | Path | None = None, seconds: float | None = None, seed: int = 1,
     device: str = "cpu", text: str | None = None, model: Literal["mine", "kit"] | None = None, lang: str | None = None,
 ) -> ShownLab:  # fmt: skip
-    """Runs a lab with the answers in `folder`, by default the working folder, else that of the assignment beside it.
+    """Runs a lab with the answers in `folder`, by default the working folder, else that of the assignment next to it.
 
-    The answers run in the kernel itself, outside the sandbox. `prediction`: the number of an answer, or words; `model`
-    is whose code runs, `mine` or `kit`. Raises Refusal.
+    The answers run in the kernel itself, outside the sandbox. `prediction` is the number of an answer, or words;
+    `model` says which code runs, `mine` or `kit`. Raises Refusal.
     """
     spoken = language.choose(lang)
     with language.use(spoken):
@@ -102,7 +102,7 @@ def lab(
 
 
 def _near() -> Path:
-    """The folder with answers: the working folder if it has any, else the assignment's beside it."""
+    """The folder with answers: the working folder if it has any, else the assignment's next to it."""
     here = Path.cwd()
     beside = here.parent / answer_cells.ASSIGNMENT
     return here if submissions.read(here).sources or not beside.is_dir() else beside

@@ -6,6 +6,8 @@ the implementation that gives the student's answers, in value, shape or error, i
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
@@ -30,29 +32,38 @@ MOST_SEARCHED = 6  # failing checks of one public name in which a second mistake
 
 @dataclass(frozen=True)
 class _Explained:
-    """A misconception, the checks in which it gives the student's answers, and those that it fails."""
+    """A misconception, the checks in which it gives the student's answers, those that it fails, and those that
+    contradict it."""
 
     wrong: Misconception
     alike: frozenset[str]
     refusing: frozenset[str]
+    contradicting: frozenset[str]
 
     def stands_beside(self, other: _Explained, enough: float) -> bool:
         """Whether both may have been made, and explain enough checks together: where one explains the answers alone,
         the other must not show."""
         shows = (self.alike & other.refusing) - other.alike or (other.alike & self.refusing) - self.alike
-        return not shows and len(self.alike | other.alike) >= enough
+        unexplained = (self.contradicting - other.alike) or (other.contradicting - self.alike)
+        return not shows and not unexplained and len(self.alike | other.alike) >= enough
 
 
 class Diagnostician:
     """Puts the student's calls to a step's misconceptions and pairs of them.
 
-    Pairs are tried where no single misconception matches.
+    Pairs are tried where no single misconception matches, and then what operators make: `generated` gives the mistakes
+    in a public name, of which as many are tried as `seconds` of processor time allow.
     """
 
-    def __init__(self, misconceptions: list[Misconception], witness: Witness, pairs: list[Misconception]) -> None:
+    def __init__(
+        self, misconceptions: list[Misconception], witness: Witness, pairs: list[Misconception],
+        generated: Callable[[str], list[Misconception]] = lambda name: [], seconds: float = math.inf,
+    ) -> None:  # fmt: skip
         self.misconceptions = misconceptions
         self.witness = witness
         self.pairs = pairs
+        self.generated = generated
+        self._until = time.process_time() + seconds
         self.unwritten: AbstractSet[str] = frozenset()
         self._compared = 0
 
@@ -77,6 +88,7 @@ class Diagnostician:
                 consistent = consistent or self._consistent(pairs, question, questions)
                 matching = self._told_apart(consistent, question, ask_again)
                 matching = matching or self._drawn_anew(question, questions, ask_again)
+                matching = matching or self._generated(question, questions, ask_again)
                 if not matching:
                     in_vain[question.about] += 1
                     pairs = [pair for pair in pairs if not question.called & pair.replaced.keys()]
@@ -138,7 +150,9 @@ class Diagnostician:
                 if len(alike) < FEWEST or not wrong.refused_by & refusing <= alike:
                     continue
                 if len(refusing & names) >= ALSO_REFUSED * len(refusing):
-                    explained[wrong.name] = _Explained(wrong, alike, refusing)
+                    apart = [way for way in related if way.name not in alike]
+                    against = frozenset(way.name for way in apart if self.witness.contradicts(wrong, way))
+                    explained[wrong.name] = _Explained(wrong, alike, refusing, against)
         here = [
             way
             for way in explained.values()
@@ -215,6 +229,8 @@ class Diagnostician:
                 if other.name not in alike | silent and self.witness.undecided(wrong, other)
             }
             related = names - silent - random
+            if any(other.name in related - alike and self.witness.contradicts(wrong, other) for other in failing):
+                continue
             if len(related & alike) >= SHARE * len(related) and not own & (related - alike):
                 explained.append((wrong, len(alike), len(refusing - names)))
         # Of those that explain as much, the ones that the least speaks against: of the checks that the student passes.
@@ -248,13 +264,38 @@ class Diagnostician:
     def _told_apart(
         self, matching: list[Misconception], question: Question, ask_again: Callable[[Question, int], Question | None]
     ) -> list[Misconception]:
-        """Those that still give the student's answers under further draws."""
-        for further in range(1, FURTHER_DRAWS + 1):
-            again = ask_again(question, question.seed + further) if len(matching) > 1 else None
+        """Those that still give the student's answers under further draws: one at least, since a single one may give
+        them by coincidence."""
+        for further in range(1, FURTHER_DRAWS + 1) if matching else ():
+            again = ask_again(question, question.seed + further)
             if again is None:
                 break
-            matching = [wrong for wrong in matching if self.witness.alike(wrong, again)] or matching
+            left = [wrong for wrong in matching if self.witness.alike(wrong, again)]
+            matching = left or [wrong for wrong in matching if self.witness.repeats(wrong, again)]
+            if len(matching) <= 1:
+                break
         return matching
+
+    def _generated(
+        self, question: Question, failing: list[Question], ask_again: Callable[[Question, int], Question | None]
+    ) -> list[Misconception]:
+        """The first mistake made by an operator that gives the student's answers in this check, is contradicted by no
+        other one, and gives them again under another draw."""
+        related = [other for other in failing if other.about == question.about and other is not question]
+        for wrong in self.generated(question.about):
+            if time.process_time() > self._until:
+                break
+            if not self.witness.alike(wrong, question):
+                continue
+            alike = [other for other in related if self.witness.alike(wrong, other)]
+            rest = [other for other in related if other not in alike]
+            random = [other for other in rest if self.witness.undecided(wrong, other)]
+            if any(self.witness.contradicts(wrong, other) for other in rest):
+                continue
+            enough = 1 + len(alike) >= SHARE * (1 + len(related) - len(random))
+            if enough and self._told_apart([wrong], question, ask_again):
+                return [wrong]
+        return []
 
 
 def name_of(matching: list[Misconception]) -> str:
@@ -268,17 +309,21 @@ def explained(matching: list[Misconception]) -> list[str]:
     if len(matching) > 1:
         return [
             _("One of these is the cause:"),
-            *(f"- {' '.join(_(part.what) for part in _parts(wrong))}" for wrong in matching),
+            *(f"- {' '.join(_what(part) for part in _parts(wrong))}" for wrong in matching),
         ]
     parts = _parts(matching[0])
     if len(parts) == 1:
-        return [_("diagnosis  {what} {why}").format(what=_(parts[0].what), why=_(parts[0].why))]
-    return [_("Two mistakes were made:"), *(f"- {_(part.what)} {_(part.why)}" for part in parts)]
+        return [_("diagnosis  {what} {why}").format(what=_what(parts[0]), why=_(parts[0].why, **parts[0].words))]
+    return [_("Two mistakes were made:"), *(f"- {_what(part)} {_(part.why, **part.words)}" for part in parts)]
 
 
 def nudge_of(matching: list[Misconception]) -> str:
     """The one nudge of a diagnosis."""
-    return _(matching[0].nudge)
+    return _(matching[0].nudge, **matching[0].words)
+
+
+def _what(wrong: Misconception) -> str:
+    return _(wrong.what, **wrong.words)
 
 
 def _parts(wrong: Misconception) -> tuple[Misconception, ...]:

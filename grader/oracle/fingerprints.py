@@ -28,6 +28,7 @@ from grader.oracle.likeness import (
 
 RAISED = ["raised"]
 SHORT = 1 << 14  # elements of a tensor for which the weights of its sums are kept
+CLEARLY = 1e-2  # of the sum of the sizes: two answers this far apart differ by more than rounding
 FLOOR = 1e-3  # below this, a difference can't be distinguished from rounding
 
 
@@ -41,6 +42,11 @@ class Fingerprint(msgspec.Struct, array_like=True, frozen=True):
     pairs: tuple[bytes, ...] = ()
     loose: int = 0  # the same of all but sampled tokens; of an error, that it is one
     silent: bool = False  # random, and without a zero that would tell one way of drawing from another
+
+    @property
+    def is_random(self) -> bool:
+        """Whether random numbers were used."""
+        return bool(self.silent or self.profile or self.pairs)
 
 
 def follows(call: Call, device: str) -> bool:
@@ -84,6 +90,24 @@ def agree_in(recorded: Fingerprint, exchange: Exchange, device: str, last: bool 
         return False
     return _near(recorded, theirs, outcome.narrowed) or randomness.alike(
         recorded.profile, randomness.profile(outcome), randomness.shapes(outcome)
+    )
+
+
+def clearly_apart(recorded: Fingerprint, exchange: Exchange, device: str) -> bool:
+    """Whether an answer has the shapes of the recorded one, and numbers further apart than any way of rounding takes
+    them."""
+    if exchange.outcome is None or exchange.outcome.raised or exchange.due_error:
+        return False
+    theirs = _student(exchange, exchange.outcome, device)
+    if theirs.checksum != recorded.checksum or len(theirs.floating) != len(recorded.numbers):
+        return False
+    values = leaves(looked_at(exchange.call, exchange.outcome).value)
+    own = [tensor for tensor in map(numbers_of, values) if tensor is not None and tensor.is_floating_point()]
+    each = zip(own, theirs.numbers, recorded.numbers, strict=False)  # without the gradients, which come behind
+    return any(
+        abs(one - other) > CLEARLY * max(mine[0], FLOOR)
+        for tensor, mine, packed in each
+        for one, other in zip(mine, struct.unpack(_layout(tensor), packed), strict=True)
     )
 
 

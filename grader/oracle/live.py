@@ -18,6 +18,7 @@ from grader.calls.responder import Responder
 from grader.checks import catalogue, smallest
 from grader.checks.backends import LocalBackend, Oracle
 from grader.course.steps import Step
+from grader.oracle.generated import Generated
 from grader.oracle.tape import Tape
 from grader.oracle.witness import AskedHere, Witness
 from grader.oracle.wrong_ways import WrongWays
@@ -58,6 +59,14 @@ class Solution(Step):
     def wrong_ways(self) -> WrongWays | None:
         """The step's mistakes as edits of its reference, where a document holds them."""
         return WrongWays(self.folder, self.reference) if mistakes.files_of(self.folder) else None
+
+    def generated(self, name: str) -> list[catalogue.Misconception]:
+        """The mistakes that operators make in a public name of the step."""
+        return self._generated.of(name) if self._generated else []
+
+    @cached_property
+    def _generated(self) -> Generated | None:
+        return Generated(self.wrong_ways, self.touched) if self.wrong_ways and not self.is_recorded else None
 
     @property
     def variants(self) -> list[catalogue.Variant]:

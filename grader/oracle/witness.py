@@ -21,7 +21,7 @@ from grader.checks.bounded import lifted
 from grader.checks.catalogue import Misconception, paired
 from grader.checks.trial import Trial, Verdict
 from grader.oracle import randomness
-from grader.oracle.fingerprints import Fingerprint, agree_in, fingerprint
+from grader.oracle.fingerprints import Fingerprint, agree_in, clearly_apart, fingerprint
 from grader.oracle.likeness import same_size, size_measured
 
 USUAL, OTHER_STREAM, ALONE = range(
@@ -174,12 +174,30 @@ class Witness:
     def undecided(self, wrong: Misconception, question: Question) -> bool:
         """Whether the misconception, found not to be `alike`, parted from the student in an answer that is random, of
         the same shapes: drawn by another Dropout, say, the same mistake gives other numbers."""
+        print_, theirs = self._parted(wrong, question)
+        if print_ is None or theirs is None or theirs.outcome is None or not print_.silent:
+            return False
+        return 0 < len(print_.numbers) == len(randomness.shapes(theirs.outcome))
+
+    def contradicts(self, wrong: Misconception, question: Question) -> bool:
+        """Whether the misconception, found not to be `alike`, parted from the student in an answer of a name that it
+        replaces, of the same shapes and without any chance in it: another form of the same mistake gives the same."""
+        print_, theirs = self._parted(wrong, question)
+        if print_ is None or theirs is None or print_.is_random or theirs.name not in wrong.replaced:
+            return False
+        return clearly_apart(print_, theirs, question.device)
+
+    def repeats(self, wrong: Misconception, question: Question) -> bool:
+        """Whether the misconception is `alike` under another draw as well, as far as no chance decides."""
+        print_, theirs = self._parted(wrong, question)
+        by_chance = print_ is not None and theirs is not None and print_.is_random
+        return by_chance or wrong.own_draws or self.alike(wrong, question)
+
+    def _parted(self, wrong: Misconception, question: Question) -> tuple[Fingerprint | None, Exchange | None]:
+        """The answer in which it parted from the student, or its last one, and the student's at this place."""
         answers = self._usual(wrong, question, until=question)
         place = min(answers.matched_by(question, wrong), len(answers.prints) - 1, len(question.answers) - 1)
-        outcome = question.answers[place].outcome if place >= 0 else None
-        if outcome is None or not answers.prints[place].silent:
-            return False
-        return 0 < len(answers.prints[place].numbers) == len(randomness.shapes(outcome))
+        return (answers.prints[place], question.answers[place]) if place >= 0 else (None, None)
 
     def shows(self, wrong: Misconception, question: Question) -> bool:
         """Whether the check fails on the misconception alone, and by no later call than on the student's code."""

@@ -173,6 +173,12 @@ class WrongWays(Text):
         self._run(rest, names, f"{ways[0].place}, what uses it")
         return {name: self._called(name, names[name]) for name in whole if name not in self.helpers}
 
+    def run(self, text: str, place: str) -> dict[str, Any]:
+        """The names of the reference's file after this text has been run in it. Raises Unreadable."""
+        names = {**AT_HAND, **vars(self.reference)}
+        self._run(text, names, place)
+        return names
+
     def _called(self, name: str, made: Any) -> Any:
         """A class in place of a function is one call: made with the arguments, and called for the result."""
         if not isinstance(made, type) or isinstance(getattr(self.reference, name), type):

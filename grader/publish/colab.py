@@ -1,6 +1,6 @@
 """A notebook for each track, for Colab, Kaggle or a Jupyter of one's own: its first cell installs the wheel.
 
-The lessons, answer cells and checks are those of the notebooks for nbgrader; only stubs stand in the answer cells.
+The lessons, answer cells and checks are those of the notebooks for nbgrader; only stubs are in the answer cells.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import importlib
 import subprocess
 import sys
 
-# The wheel beside this notebook if there is one, else that of the release.
+# The wheel next to this notebook if there is one, else that of the release.
 wheels = sorted(glob.glob("attention_from_scratch-*.whl"))[-1:] or {released}
 assert wheels, "{missing}"
 subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *wheels], check=True)
@@ -80,7 +80,7 @@ def repository() -> str:
 
 
 def _released() -> list[str]:
-    """Where pip gets the wheel of this release; nowhere, where the address of the repository is not known."""
+    """The address of this release's wheel, for pip; empty if the repository's address is not known."""
     address = repository()
     wheel = f"attention_from_scratch-{__version__}-py3-none-any.whl"
     return [f"{address}/releases/download/v{__version__}/{wheel}"] if address else []

@@ -33,7 +33,7 @@ HEADINGS = {
 
 
 def page(spoken: str, whole: bool = False, of: list[Solution] | None = None) -> str:
-    """The page in one language, of every step: a table for each, or the `whole` documents as they stand, edits and
+    """The page in one language, of every step: a table for each, or the `whole` documents as they are, edits and
     all."""
     steps = solutions() if of is None else of
     title, introduction, columns = HEADINGS[spoken]

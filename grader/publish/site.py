@@ -1,7 +1,7 @@
 """The site: lessons, the catalogue of mistakes, labs, guides and documents, in both languages, by mkdocs-material.
 
 The pages are collected in a folder as Markdown, one folder for each language, and built into one site that opens from
-disk: no font, script or count comes from elsewhere, and the search index lies beside the pages.
+disk: no font, script or count comes from elsewhere, and the search index lies next to the pages.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def _drawn(match: re.Match[str], drawn: Mapping[str, Picture]) -> str:
 
 
 def _lab(pages: Pages, folder: Path, spoken: str) -> tuple[str, str]:
-    """The lab's lesson, and the page of its last run where there is one in dist/lab/."""
+    """The lab's lesson, and the page of its last run if there is one in dist/lab/."""
     name = folder.name.removeprefix("lab_")
     page = _copied(pages, f"labs/{name}.md", folder, spoken)
     run = ROOT / "dist" / "lab" / f"{name}.html"
@@ -209,7 +209,7 @@ def _documents(pages: Pages, spoken: str) -> Iterator[tuple[str, str]]:
 
 
 def _configuration(pages: Pages) -> str:
-    """What mkdocs reads. JSON is YAML too, so that no title needs quoting of our own."""
+    """The configuration for mkdocs, as JSON: JSON is YAML too, so that no title needs quoting."""
     import json
 
     home = {"en": "", "ko": "../"}[pages.language]
@@ -244,7 +244,7 @@ def _nav(menu: list[tuple[str, object]]) -> list[object]:
 
 
 def _keep_at_home(folder: Path) -> None:
-    """Has the pages load our own stand-in for a worker instead of the one on another machine."""
+    """Makes the pages load our own stand-in for a worker, not the one on another machine."""
     for path in folder.rglob("*.html"):
         up = "../" * (len(path.relative_to(folder).parts) - 1)
         path.write_text(path.read_text(encoding="utf-8").replace(SHIM, f"{up}site_worker.js"), encoding="utf-8")

@@ -1,8 +1,8 @@
-"""What is released: the learner's kit as one file, the same as a wheel with the command `attention`, notebooks that
-install it, and the instructor's bundle.
+"""Builds what is released: the learner's kit as one file, the same as a wheel with the command `attention`, notebooks
+that install it, and the instructor's bundle.
 
-The wheel is a small console module and the kit's zip file; it installs what the kit needs, so that a course folder
-made by it needs no environment of its own.
+The wheel is a small console module and the kit's zip file; it installs what the kit needs, so that a course folder made
+by it needs no environment of its own.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def wheel(kit_zip: Path, folder: Path) -> Path:
 
 
 def urls() -> str:
-    """The pages of the repository, as a package index links them; nothing where its address is not known."""
+    """The pages of the repository, as a package index links them; nothing if its address is not known."""
     address = colab.repository()
     if not address:
         return ""

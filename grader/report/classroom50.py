@@ -53,7 +53,7 @@ def result(report: Report, about: Mapping[str, str], submitted: datetime) -> dic
 
 
 def main(arguments: list[str]) -> int:
-    """Writes `result.json` for a report's JSON file: 0, or 1 where a step has no score."""
+    """Writes `result.json` for a report's JSON file: 0, or 1 if a step has no score."""
     report = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=Report)
     if reason := why_open(report):
         print(f"::error::no score: {reason}", file=sys.stderr)
@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _committed() -> datetime:
-    """When the graded commit was made; now, where there is none."""
+    """The time of the graded commit; now, if there is none."""
     told = subprocess.run(["git", "log", "-1", "--format=%cI"], capture_output=True, text=True, check=False)
     try:
         return datetime.fromisoformat(told.stdout.strip())

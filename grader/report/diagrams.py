@@ -104,7 +104,7 @@ def _vector(x: float, y: float, values: Sequence[float], scale: Scale) -> list[M
 
 
 def _arrow(start: svg.Point, end: svg.Point, weight: float) -> list[Markup]:
-    """As thick as its weight, which stands above its first third; a weight of 0 has none."""
+    """A line as thick as its weight, with the weight written above its first third; 0 draws nothing."""
     x, y = (start[0] + (end[0] - start[0]) * 0.3, start[1] + (end[1] - start[1]) * 0.3)
     number = svg.text(x + 4, y - 6 - 5 * weight, short(weight), ' font-size="11"')
     if weight <= 0:

@@ -12,7 +12,7 @@ from grader.report.terminal import failing_checks
 
 
 def lines(report: Report, folder: Path) -> Iterator[str]:
-    """One line for each step that fails: where its function or class begins, and what the first failing check says.
+    """One line for each step that fails: where its function or class starts, and what the first failing check says.
 
     A step that is not written yet has none: it is not a mistake.
     """
@@ -38,6 +38,6 @@ def line_of(file: Path, name: str) -> int:
 
 
 def _message(step: StepResult, check: CheckResult | None) -> str:
-    """In one line: the mistake's hint where it has a name, else the check's message."""
+    """In one line: the mistake's hint if it has a name, else the check's message."""
     text = step.message if check is None else f"{check.title}: {check.hint or check.message or check.status}"
     return OBEYED.sub("", " ".join(text.split()))

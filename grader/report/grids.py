@@ -17,7 +17,7 @@ from grader.report.pictures import Grid, Matrices
 from grader.report.sums import Explained
 
 LETTER = 7  # the mean width of one, at the size of labels
-EDGE, ABOVE, BELOW = 8, 30, 26  # beside a matrix, for its title and the name of its columns
+EDGE, ABOVE, BELOW = 8, 30, 26  # next to a matrix, for its title and the name of its columns
 LARGEST, NUMBERED, FINE = 40, 26, 36  # side of a cell: at most, the least with a number, below it in a smaller size
 MOST_TOLD = 8  # rows and columns of a matrix whose numbers are told to who can't see it
 GAP = 3  # between blocks
@@ -27,7 +27,7 @@ LINES = ' stroke="currentColor" stroke-opacity=".15"'  # between cells
 
 @dataclass(frozen=True)
 class _Frame:
-    """Where the cells of one matrix lie."""
+    """The position of the cells of one matrix, in pixels."""
 
     left: float
     top: float
@@ -45,7 +45,7 @@ class _Frame:
 def panels(
     picture: Matrices, among: Sequence[Matrices] = (), explained: Sequence[Explained | None] = (), first: int = 0
 ) -> list[Markup]:
-    """The matrices, the last with the scale of colours, which is that of all the pictures they stand `among`.
+    """The matrices, the last with the scale of colours, which is that of all the pictures `among` which they are.
     `explained` says how the cells of every panel of the whole picture arise, `first` which of these panels is the first
     here."""
     scale = scale_of(matrix for drawn in (among or [picture]) for _title, matrix in drawn.panels)
@@ -106,7 +106,7 @@ def _frame(picture: Matrices, rows: int, columns: int) -> _Frame:
 
 
 def _slant(label: str) -> float:
-    """How far a label at 45 degrees goes up, and to the right."""
+    """The height and width of a label at 45 degrees, in pixels."""
     return 0.7 * LETTER * svg.wide(svg.titled(label))
 
 

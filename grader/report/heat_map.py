@@ -17,8 +17,8 @@ from typing import TypeVar
 
 from grader.base.results import Parting
 
-# 0 is the paper. A number has the more of a colour the farther it is from 0: blue where it is positive, orange where it
-# is negative, which everybody tells apart. A page has both colours for light and for dark; elsewhere they are these.
+# 0 is the paper. The farther a number is from 0, the more colour it has: blue above 0, orange below,
+# two colours that all people tell apart. A page has both for light and for dark; elsewhere they are these.
 POSITIVE, NEGATIVE = "var(--series-1, #0b62b0)", "var(--series-2, #b8500b)"
 LEVELS = 100
 GAMMA = 0.75  # below 1: small weights are seen
@@ -99,7 +99,7 @@ class Scale:
     high: float
 
     def shade(self, value: float) -> int:
-        """How much of a colour the value has, from -LEVELS to LEVELS; 0 for all of them when they are equal."""
+        """The amount of a colour for a value, from -LEVELS to LEVELS; 0 for all values when they are equal."""
         if self.low < 0:
             return _level(value / self.high)
         whole = self.high / 2 - self.low / 2  # halved: the difference of the largest floats would overflow
@@ -114,7 +114,7 @@ class Scale:
 
 
 def drawing(parting: Parting) -> Drawing:
-    """The expected matrix and the learner's, on one colour scale: beside each other, or one below the other."""
+    """The expected matrix and the learner's, on one colour scale, side by side or one below the other."""
     both = parting.expected, parting.got
     rows, columns = len(parting.expected), len(parting.expected[0])
     largest = max(rows, columns)
@@ -152,12 +152,13 @@ def fill(shade: int) -> str:
 
 
 def ink(shade: int) -> str:
-    """The colour that stands out more on a cell's, black or white, in light and in dark (WCAG's relative luminance)."""
+    """The colour that contrasts more with a cell's, black or white, in light and in dark (WCAG's relative
+    luminance)."""
     return INKS[_is_pale(shade, *LIGHT), _is_pale(shade, *DARK)]
 
 
 def _level(part: float) -> int:
-    """How much of a colour a number has that is this far from 0, of 1."""
+    """The share of a colour, 0 to 1, for a number that is this far from 0."""
     if not math.isfinite(part):
         return 0
     return round(math.copysign(min(abs(part), 1.0) ** GAMMA * LEVELS, part))

@@ -1,4 +1,4 @@
-"""What is missing where a layer of isolation is: for those who have to decide whose code they grade there."""
+"""The consequences of a missing layer of isolation, for those who decide what code they grade there."""
 
 from __future__ import annotations
 

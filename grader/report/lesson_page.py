@@ -23,8 +23,8 @@ IN_CHARACTERS = re.compile(r"^```\n(?:(?!```).*\n)*```\n\s*\Z", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture in its frames, each of stills in panels, and what to see in it; where there are several, a slider goes
-    through their `values` and begins `at` one of them."""
+    """A picture in its frames, each of stills in panels, and what to see in it; if there are several, a slider goes
+    through their `values` and starts `at` one of them."""
 
     frames: list[list[list[Markup]]]
     caption: Markup
@@ -39,7 +39,7 @@ class Figure:
 
 
 def fragment(lesson: str, pictures: Mapping[str, Picture]) -> Markup:
-    """A lesson for a page that has pictures.css and pictures.js: its text, and its pictures drawn where it has them."""
+    """A lesson for a page that has pictures.css and pictures.js: its text, and its pictures drawn if it has them."""
     parts = []
     place = 0
     for match in PLACE.finditer(lesson):
@@ -67,7 +67,7 @@ def figure(picture: Picture, caption: str) -> Markup:
 
 
 def panels(picture: Picture) -> list[Markup]:
-    """A picture as SVG, panel by panel; of several frames, the one that stands first."""
+    """A picture as SVG, panel by panel; of several frames, the one that is first."""
     frame = _frame(picture, picture.at if isinstance(picture, Slider) else 0, with_sums=False)
     return [panel for still in frame for panel in still]
 

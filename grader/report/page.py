@@ -125,8 +125,8 @@ class StepView:
 def html(report: Report, *, every_picture: bool = True, of_class: bool = False, hints: Hints | None = None) -> str:
     """The whole page, in the language in use; without `every_picture`, heat maps of each step's first failing check.
 
-    `of_class`: the page is handed out. It says whose it is, and neither the seed nor a command that the student lacks.
-    `hints` of each step, as Markdown, are shown one at a time.
+    `of_class`: the page is handed out. It has the student's name, and neither the seed nor a command that students
+    lack. `hints` of each step, as Markdown, are shown one at a time.
     """
     return _filled("report.html.j2", report, every_picture, of_class, hints)
 
@@ -142,7 +142,7 @@ def view(step: StepResult) -> StepView:
 
 
 def of_pieces() -> dict[str, Any]:
-    """What a template gives to the pieces of a report that it shows."""
+    """The values that a template passes to the parts of a report that it shows."""
     return {
         "language": language.current(), "as_images": False, "number": reports.number, "coded": coded,
         "marks": {status: mark for status, (mark, _style) in reports.MARKS.items()}, "status_word": reports.status_word,
@@ -200,7 +200,7 @@ def _filled(
 
 
 def show_in_browser(page: Path) -> bool:
-    """Opens a page in a browser; False where there is none."""
+    """Opens a page in a browser; False if there is none."""
     try:
         return webbrowser.open(page.resolve().as_uri())
     except webbrowser.Error:
@@ -240,7 +240,7 @@ def coded(text: str) -> Markup:
 
 def heat_map(parting: Parting, name: str, own: str = "", operands: Sequence[Matrix] | None = None) -> HeatMap:
     """The matrices of a parting, drawn on one colour scale; `name` is unique on the page. `own` is what the second one
-    is called where the reader is not who made it. With `operands`, matrices that went in, a cell can be pressed to see
+    is called if the reader is not who made it. With `operands`, matrices that went in, a cell can be pressed to see
     its sum."""
     facts, notes = _described(parting)
     titles = _("expected"), own or _("yours")
@@ -280,7 +280,7 @@ def _buttons(parting: Parting, side: int, operands: Sequence[Matrix] | None) -> 
 
 
 def _described(parting: Parting) -> tuple[list[str], list[str]]:
-    """What a picture of a parting shows in words, and what of it no picture shows."""
+    """A description of a parting's picture, with what no picture shows."""
     count = sum(map(sum, parting.differs))
     row, column = parting.place
     facts = [

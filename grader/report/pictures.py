@@ -26,7 +26,7 @@ from grader.report.svg import Point
 Numbers = list[float | bool | None]
 Grid = list[Numbers]
 
-WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM = 340, 170, 52, 16, 44  # of a panel of curves, without what stands above it
+WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM = 340, 170, 52, 16, 44  # of a panel of curves, without what is above it
 SIDE, REACH = 230, 78  # of a panel of arrows: its side, and the radius of its circle
 MOST_PANELS, MOST_ARROWS = 4, 8  # of one answer in a report
 TICKS = 5
@@ -57,7 +57,7 @@ class Matrices(msgspec.Struct, tag="matrices", kw_only=True, omit_defaults=True)
 
 class Bars(msgspec.Struct, tag="bars", kw_only=True, omit_defaults=True):
     """Panels of bars, each with its title and the values of each of `names`; `labels` are those of the bars. The
-    longest stands for `most`, or for the largest value of the panel. A None has no bar but `missing`."""
+    longest is as long as `most`, or as the largest value of the panel. A None has no bar but `missing`."""
 
     panels: list[tuple[str, list[Numbers]]]
     labels: list[str]
@@ -97,7 +97,7 @@ class Curves(msgspec.Struct, tag="curves", kw_only=True, omit_defaults=True):
 
 class Arrows(msgspec.Struct, tag="arrows", kw_only=True):
     """Panels of arrows from one origin, each with its title and sets of points; `names` are those of the sets, and
-    `labels` stand at the points of the first."""
+    `labels` are at the points of the first."""
 
     panels: list[tuple[str, list[list[Point]]]]
     names: list[str]
@@ -117,7 +117,7 @@ class Slider(msgspec.Struct, tag="slider", kw_only=True, omit_defaults=True):
 
 
 class Sheet(msgspec.Struct, tag="sheet", kw_only=True):
-    """Several pictures beside each other."""
+    """Several pictures side by side."""
 
     stills: list[Still]
 
@@ -137,8 +137,8 @@ def rounded(numbers: Any, digits: int = 4) -> Any:
 
 
 def of_parting(parting: Parting) -> Curves | Arrows | None:
-    """What a heat map shows, drawn as what the numbers are, where the check says so. None where nothing can be drawn:
-    an infinity, or an odd number of columns."""
+    """The picture of a parting as arrows or curves, if the check says that its numbers are such. None if nothing can be
+    drawn: an infinity, or an odd number of columns."""
     expected, got = ([[_finite(value) for value in row] for row in part] for part in (parting.expected, parting.got))
     if any(value is None for row in [*expected, *got] for value in row):
         return None
@@ -161,7 +161,7 @@ def of_parting(parting: Parting) -> Curves | Arrows | None:
 
 
 def caption(parting: Parting) -> str:
-    """What `of_parting` shows, in a sentence."""
+    """A sentence that describes the picture of `of_parting`."""
     if parting.drawn_as == "arrows":
         return _(
             "Pairs of columns as arrows, one for each row: a turn keeps the length. The number at an arrow is its row."
@@ -212,7 +212,7 @@ def _curves(picture: Curves, title: str, lines: Sequence[Numbers]) -> Markup:
 
 
 class _Axes:
-    """Where numbers lie in a panel of curves."""
+    """The axes of a panel of curves: from numbers to pixels."""
 
     def __init__(self, top: int, first: float, last: float, low: float, high: float, logarithmic: bool) -> None:
         self.top, self.first, self.last, self.low, self.high = top, first, last, low, high

@@ -1,6 +1,6 @@
-"""What every picture is made of: an SVG that stands in a page, in the page's own colours, and its texts and lines.
+"""The parts of every picture: an SVG inside a page, in the page's own colours, its texts and lines.
 
-`standalone` makes an image of it, for where a page can show no SVG.
+`standalone` makes an image of it, for pages that can't show an SVG.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def text(x: float, y: float, words: str, more: str = "") -> Markup:
 
 
 def left(x: float, y: float, words: str, more: str = "") -> Markup:
-    """A text that begins at x."""
+    """A text that starts at x."""
     return text(x, y, words, f' text-anchor="start"{more}')
 
 
@@ -74,7 +74,7 @@ def titled(words: str) -> str:
 
 
 def wide(words: str) -> int:
-    """How many columns of a terminal a text takes: Hangul takes two."""
+    """The width of a text in terminal columns: Hangul takes two."""
     return sum(2 if ord(letter) >= 0x1100 else 1 for letter in words)
 
 

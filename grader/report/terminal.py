@@ -34,7 +34,7 @@ LABEL = re.compile(r"^(\S+)( {2,})(?=\S)")
 OUTPUT_LINES = 10
 TABLE_COLUMNS = 4  # of a matrix whose numbers are shown next to the expected ones, within 80 columns
 TABLE_ROWS = 8
-TEXT_WIDTH = 100  # columns, where the report is text without a terminal
+TEXT_WIDTH = 100  # columns, if the report is text without a terminal
 SHADES = ("color(17)", "color(18)", "color(19)", "color(20)", "color(21)")  # from the smallest value to the largest
 # Symbols are shown next to words, never instead of them.
 MARKS: dict[Status, tuple[str, str]] = {
@@ -85,7 +85,7 @@ def unread(report: Report) -> list[str]:
 
 
 def why_open(report: Report) -> str:
-    """Why there is no mark yet; empty where there is one."""
+    """The reason why there is no mark yet; empty if there is one."""
     failed = failed_steps(report)
     reasons = [_("The grader itself failed in {steps}.", steps=", ".join(failed))] if failed else []
     reasons += dict.fromkeys(plain(step.unusable) for step in report.steps if is_open(step) and step.unusable)
@@ -117,7 +117,8 @@ def escaped(letter: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """What a learner's code printed or raised: `plain`, and no line of it begins as one of the grader's own does."""
+    """The output of a learner's code, or its error, as `plain` text in which no line looks like one of the grader's
+    own."""
     return OURS.sub(r"\1| ", plain(text))
 
 
@@ -244,7 +245,7 @@ def detail(step: StepResult) -> RenderableType:
 
 def failing_checks(step: StepResult) -> list[CheckResult]:
     """The checks of a step that do not pass, the one to tell of first. Where nothing of the file could be run, one
-    stands for all of them."""
+    means all of them."""
     if not step.stuck:
         return sorted((check for check in step.checks if check.status != "pass"), key=precedence)
     most = sum(check.max_points for check in step.checks)
@@ -254,7 +255,8 @@ def failing_checks(step: StepResult) -> list[CheckResult]:
 
 
 def parts(step: StepResult) -> str:
-    """How far a step is that is written in part: "attention ✓ 7 of 9 · SelfAttention: not written yet"; else nothing.
+    """The progress of a step that is written in part: "attention ✓ 7 of 9 · SelfAttention: not written yet"; else
+    empty.
 
     The points of a name are those of the checks that are about it.
     """
@@ -371,7 +373,7 @@ def closing(report: Report, command: str = GRADE, *, of_class: bool = False) -> 
 
 
 def number(value: float | None) -> str:
-    """Points as text: without trailing zeros, a dash where there are none."""
+    """Points as text: without trailing zeros, a dash if there are none."""
     if value is None:
         return "–"
     return f"{value:.2f}".rstrip("0").rstrip(".")

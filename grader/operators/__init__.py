@@ -1,0 +1,1 @@
+"""Mistakes that operators make of any reference: the same families in every step."""

@@ -1,0 +1,64 @@
+"""Changes that operators make to the text of a reference.
+
+An operator looks at one expression or statement and says how a learner writes it wrongly. What it gives is a text of
+the definition with this one change, the family of the mistake, and the words of the family's sentence.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from grader.operators import calls, expressions, statements
+from grader.operators.definitions import Definition, Found, functions
+from grader.operators.families import FAMILIES
+
+OPERATORS: tuple[tuple[type | tuple[type, ...], Callable[..., Iterator[Found]]], ...] = (
+    (ast.Slice, expressions.slices),
+    (ast.Call, calls.calls),
+    (ast.BinOp, expressions.arithmetic),
+    (ast.BinOp, expressions.joined_masks),
+    (ast.UnaryOp, expressions.signs),
+    (ast.Compare, expressions.comparisons),
+    (ast.IfExp, statements.conditions),
+    ((ast.Name, ast.Attribute), expressions.names),
+    (ast.Subscript, expressions.shapes),
+    (ast.For, statements.loops),
+    ((ast.GeneratorExp, ast.ListComp), statements.many),
+    (ast.Tuple, statements.tuples),
+    (ast.stmt, statements.statements),
+)
+ORDER = {family: place for place, family in enumerate(FAMILIES)}
+
+
+@dataclass(frozen=True)
+class ChangedText:
+    """A definition with one mistake. `words` complete the sentence of the family."""
+
+    family: str
+    name: str
+    text: str
+    words: dict[str, str] = field(default_factory=dict)
+
+
+def changes(name: str, text: str, shown: str) -> list[ChangedText]:
+    """Every change that an operator makes to the definition `name`, in the order of the families; `shown` is how a
+    sentence names it."""
+    found: dict[str, ChangedText] = {}
+    for definition in functions(text):
+        place = shown if definition.method in ("", "forward", "__init__") else f"{shown}.{definition.method}"
+        for family, node, new, words in _found(definition):
+            changed = definition.with_new(node, new)
+            if changed != text and changed not in found:
+                found[changed] = ChangedText(family, name, changed, {"function": place, **words})
+    return sorted(found.values(), key=lambda change: ORDER[change.family])
+
+
+def _found(definition: Definition) -> Iterator[Found]:
+    """What the operators find in the body."""
+    for statement in definition.node.body:
+        for node in ast.walk(statement):
+            for kind, operator in OPERATORS:
+                if isinstance(node, kind):
+                    yield from operator(definition, node)

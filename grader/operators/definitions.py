@@ -1,0 +1,75 @@
+"""The text of a function or class as operators see it: one function in it, its arguments and its sizes."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+Replaced = ast.expr | ast.stmt
+Found = tuple[str, Replaced, str, dict[str, str]]  # a family, what is replaced, by what, and the words
+
+
+@dataclass
+class Definition:
+    """The text of a function or class, and one function in it."""
+
+    text: str
+    method: str
+    node: ast.FunctionDef
+
+    def __post_init__(self) -> None:
+        every = list(ast.walk(ast.parse(self.text)))
+        self.defaults, self.sizes = _defaults(self.node), _sizes(self.node)
+        self.tensors = [
+            argument.arg
+            for argument in self.node.args.args
+            if argument.annotation is not None and ast.unparse(argument.annotation) == "Tensor"
+        ]
+        self.names = {node.attr for node in every if isinstance(node, ast.Attribute)}
+        self.names |= {node.id for node in every if isinstance(node, ast.Name)}
+
+    def source(self, node: ast.AST) -> str:
+        """The text of an expression."""
+        return ast.get_source_segment(self.text, node) or ""
+
+    def with_new(self, node: Replaced, new: str) -> str:
+        """The text with something else in place of a node."""
+        lines = self.text.encode().splitlines(keepends=True)
+        raw, before = b"".join(lines), [0, *itertools.accumulate(len(line) for line in lines)]
+        start = before[node.lineno - 1] + node.col_offset
+        end = before[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+        return (raw[:start] + new.encode() + raw[end:]).decode()
+
+
+def functions(text: str) -> Iterator[Definition]:
+    """The function that a text defines, or each method of the class."""
+    for outer in ast.parse(text).body:
+        for node in outer.body if isinstance(outer, ast.ClassDef) else [outer]:
+            if isinstance(node, ast.FunctionDef):
+                yield Definition(text, node.name if node is not outer else "", node)
+
+
+def _defaults(node: ast.FunctionDef) -> dict[str, str]:
+    """The arguments, each with its default; without one, the value of none, if it has any by its type."""
+    arguments = [argument for argument in node.args.args if argument.arg != "self"]
+    given = [""] * (len(arguments) - len(node.args.defaults)) + [ast.unparse(default) for default in node.args.defaults]
+    by_type = {"float": "0.0", "bool": "False"}
+    return {
+        argument.arg: default or by_type.get(ast.unparse(argument.annotation) if argument.annotation else "", "")
+        for argument, default in zip(arguments, given[-len(arguments) :] if arguments else [], strict=True)
+    }
+
+
+def _sizes(node: ast.FunctionDef) -> list[str]:
+    """The names of sizes: of whole numbers among the arguments, and what is unpacked from or read in a shape."""
+    sizes = {
+        argument.arg
+        for argument in node.args.args
+        if argument.annotation is not None and ast.unparse(argument.annotation) == "int"
+    }
+    for found in ast.walk(node):
+        if isinstance(found, ast.Assign) and "shape" in ast.unparse(found.value):
+            sizes |= {name.id for name in ast.walk(found.targets[0]) if isinstance(name, ast.Name)}
+    return sorted(sizes - {"_"})

@@ -1,0 +1,54 @@
+"""The mistakes that operators make of a step's reference: made when they are first asked for, one public name at a
+time."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Collection
+from functools import cache
+from typing import Any
+
+from grader.checks.catalogue import Misconception
+from grader.operators.changes import ORDER, ChangedText, changes
+from grader.operators.families import FAMILIES
+from grader.oracle.wrong_ways import Made, WrongWays
+
+
+class Generated:
+    """The generated mistakes of a step, each in one public name. `touched` gives the names of the reference that use
+    one of these."""
+
+    def __init__(self, ways: WrongWays, touched: Callable[[Collection[str]], set[str]]) -> None:
+        self._ways, self._touched = ways, touched
+        self.of = cache(self._of)
+
+    def _of(self, name: str) -> list[Misconception]:
+        """Those in a public name, or in a helper of the reference that it uses, in the order of the families."""
+        if name not in self._ways.definitions or name in self._ways.helpers:
+            return []
+        made = changes(name, self._ways.definitions[name], name)
+        for helper in sorted(self._ways.helpers):
+            if name in self._touched({helper}):
+                made += changes(helper, self._ways.definitions[helper], name)
+        made.sort(key=lambda change: ORDER[change.family])
+        return [self._misconception(name, number, change) for number, change in enumerate(made)]
+
+    def _misconception(self, name: str, number: int, change: ChangedText) -> Misconception:
+        family = FAMILIES[change.family]
+        return Misconception(
+            f"{name}.{change.family}.{number}", "", Made([name], lambda: self._compiled(change, name)), *family,
+            form_of=change.family, words=change.words,
+        )  # fmt: skip
+
+    def _compiled(self, change: ChangedText, name: str) -> dict[str, Any]:
+        """The public name with this change; of a helper in a file with whatever uses it."""
+        using = self._touched({change.name}) if change.name in self._ways.helpers else set()
+        texts = {
+            other: change.text if other == change.name else text
+            for other, text in self._ways.definitions.items()
+            if other == change.name or other in using
+        }
+        made = self._ways.run(
+            "\n".join(texts.values()), f"{change.name}, {change.family}, {zlib.crc32(change.text.encode())}"
+        )
+        return {name: made[name]}

@@ -1,0 +1,70 @@
+"""Operators make Python of every reference, each change with a family and the words of its sentence."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+
+import pytest
+
+from grader.base import language
+from grader.base.paths import step_folders
+from grader.operators.changes import changes
+from grader.operators.families import FAMILIES, WORDS
+from grader.oracle.live import solutions
+from grader.oracle.wrong_ways import Text
+
+ATTEND = """def attend(query: Tensor, key: Tensor, value: Tensor, rate: float = 0.5) -> Tensor:
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+    for first in range(0, len(scores), 2):
+        scores[first : first + 1] = rate * scores[first : first + 1]
+    return scores.masked_fill(~visible, -torch.inf).softmax(dim=-1) @ value
+"""
+
+
+def test_each_change_of_each_reference_is_python_with_all_its_words() -> None:
+    families: Counter[str] = Counter()
+    for folder in step_folders():
+        for name, text in Text(folder).definitions.items():
+            for change in changes(name, text, name):
+                ast.parse(change.text)
+                assert change.text != text
+                for line in FAMILIES[change.family]:
+                    assert set(re.findall(r"{(\w+)}", line)) <= change.words.keys(), change.family
+                families[change.family] += 1
+    assert families.keys() == FAMILIES.keys()
+
+
+@pytest.mark.parametrize(
+    ("family", "line"),
+    [
+        ("part_for_another", "query @ query.transpose(-2, -1)"),
+        ("scores_scaled", "((query @ key.transpose(-2, -1)) * (0.5))"),
+        ("last_round_left_out", "range(0, len(scores) - 1, 2)"),
+        ("last_block_left_out", "range(0, len(scores) - 2 + 1, 2)"),
+        ("ends_one_late", "scores[first:first + 1 + 1] ="),
+        ("mask_turned_round", "masked_fill(visible, -torch.inf)"),
+        ("another_dimension", "softmax(dim=-2)"),
+        ("division_left_out", "scores = (query @ key.transpose(-2, -1))\n"),
+        ("argument_not_used", "= 0.5 * scores"),
+    ],
+)
+def test_a_family_is_made(family: str, line: str) -> None:
+    assert any(line in change.text for change in changes("attend", ATTEND, "attend") if change.family == family)
+
+
+def test_every_sentence_is_there_in_korean() -> None:
+    with language.use("ko"):
+        for family in FAMILIES.values():
+            for line in family:
+                assert language.gettext(line, **dict.fromkeys(WORDS, "x")) != line.format(**dict.fromkeys(WORDS, "x"))
+
+
+def test_a_generated_mistake_replaces_one_public_name() -> None:
+    step = next(step for step in solutions() if step.name == "step10_flash")
+    made = step.generated("flash_attention")
+    assert {tuple(wrong.replaced) for wrong in made} == {("flash_attention",)}
+    assert any(wrong.called == "boundary_counted_in" for wrong in made)  # in a helper of the reference
+    assert callable(made[0].replaced["flash_attention"])
+    assert step.generated("future") == []  # a helper of the reference's own is no name of the step

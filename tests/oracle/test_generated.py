@@ -1,0 +1,45 @@
+"""A mistake that no catalogue lists is named by what an operator makes; a coincidence names nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.base import language
+from grader.judge.grader import Grader
+from grader.oracle.live import solutions
+from tests.clinic import Clinic
+from tests.oracle.test_untrue_names import graded, named, told
+
+UNLISTED = {
+    "bias_too_few": (9, "nn.Linear(n_embd, n_embd, bias=bias)", "nn.Linear(n_embd, n_embd, bias=False)"),
+    "reshaped_not_exchanged": (
+        8, "value = self.W_value(x).view(B, T, H, -1).transpose(1, 2)", "value = self.W_value(x).reshape(B, H, T, -1)",
+    ),
+    "applied_to_one_term": (
+        21, "self.ln2(x + self.dropout(self.feed_forward(x)))", "x + self.ln2(self.dropout(self.feed_forward(x)))",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", UNLISTED)
+def test_what_no_catalogue_lists_has_a_name(family: str) -> None:
+    number, right, wrong = UNLISTED[family]
+    step = next(step for step in solutions() if step.name.startswith(f"step{number:02}_"))
+    assert step.wrong_ways is not None
+    (name,) = (name for name, text in step.wrong_ways.definitions.items() if right in text)
+    made = step.wrong_ways.run(step.wrong_ways.definitions[name].replace(right, wrong), "a student's")
+    diagnoses = Clinic(step).diagnosis({name: made[name]}, 3, generated=True)
+    assert {wrong.called for group in diagnoses.values() for wrong in group} == {family}
+
+
+def test_a_factor_of_the_scores_is_said(grader: Grader) -> None:
+    """With a width of 4, 2 √d is d: the hand case alone would say that the scores are divided by d."""
+    step = graded(grader, 3, ("/ math.sqrt(d)", "/ math.sqrt(d) / 2"))
+    assert named(step) == {"scores_scaled"}
+    assert "the scores are 1/2 times what they should be" in told(step).message
+
+
+def test_it_is_said_in_korean(grader: Grader) -> None:
+    with language.use("ko"):
+        step = graded(grader, 3, ("/ math.sqrt(d)", "/ math.sqrt(d) / 2"))
+    assert "있어야 할 값의 1/2배" in told(step).message
