@@ -49,8 +49,7 @@ def _grade(given: Namespace) -> None:
     common.require_parent(given.html, "grade --html report.html")
     from grader.judge import launcher
 
-    # Torch loads there while this process imports the rest.
-    with contextlib.closing(launcher.start(given.early)) as judges:
+    with contextlib.closing(launcher.start(given.early)) as judges:  # torch loads there meanwhile
         from grader.course import choice, submissions, unread
         from grader.judge import grader as grading
 

@@ -82,7 +82,7 @@ class Question:
 
 
 @dataclass
-class Answers:
+class Replies:
     """What a misconception answered in a check: a fingerprint for each call, as far as it was asked. `refused` is None
     where it was not asked to the end; `about`: the public name whose answer failed it; `size`: of the last one, where
     the check measures it."""
@@ -112,7 +112,7 @@ class Asked(Protocol):
 
     def answers(
         self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
-    ) -> Answers | None:
+    ) -> Replies | None:
         """Its answers under the seed and on the device of the question: to the end, or until they differ from those of
         `until`. None if it passes the check, or has no such form."""
 
@@ -146,7 +146,7 @@ class Witness:
                 return True
         return False
 
-    def _further(self, wrong: Misconception, question: Question, usual: Answers | None, parted: int) -> Sequence[int]:
+    def _further(self, wrong: Misconception, question: Question, usual: Replies | None, parted: int) -> Sequence[int]:
         """The other forms that may answer like the student after the usual one has parted from them."""
         if usual is None:  # it passes the check, on a tape
             return OTHER_STREAM, ALONE
@@ -204,8 +204,8 @@ class Witness:
         answers = self._usual(wrong, question)
         return bool(answers.refused) and len(answers.prints) <= len(question.answers)
 
-    def _usual(self, wrong: Misconception, question: Question, until: Question | None = None) -> Answers:
-        return self.asked.answers(wrong, question.name, question, until=until) or Answers()
+    def _usual(self, wrong: Misconception, question: Question, until: Question | None = None) -> Replies:
+        return self.asked.answers(wrong, question.name, question, until=until) or Replies()
 
 
 class AskedHere(Asked):
@@ -225,7 +225,7 @@ class AskedHere(Asked):
     ) -> None:
         self._backend, self._reference, self._touched = backend, reference, touched
         self._checks = {check.__name__: check for check in checks}
-        self._known: dict[tuple[str, str, int, str, int], Answers] = {}
+        self._known: dict[tuple[str, str, int, str, int], Replies] = {}
         self._combined: dict[tuple[str, str], Misconception] = {}
 
     @property
@@ -235,12 +235,12 @@ class AskedHere(Asked):
 
     def answers(
         self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
-    ) -> Answers | None:
+    ) -> Replies | None:
         """See `Asked`. A check runs from its first call on, since a module's state depends on the earlier ones."""
         if until is not None and not until.called & self._touched(wrong.replaced):
             return None  # all that was called is right in it
         key = wrong.name, check, question.seed, question.device, form
-        known = self._known.setdefault(key, Answers())
+        known = self._known.setdefault(key, Replies())
         # A prefix that the student shares may go on.
         if known.refused is None and (until is None or known.matched_by(until, wrong) == len(known.prints)):
             backend = self._backend(wrong, form == ALONE)
@@ -248,7 +248,7 @@ class AskedHere(Asked):
                 return None
             asked = _Fingerprinted(backend, wrong, question.device, until, OTHER_STREAM if form == OTHER_STREAM else 0)
             trial = Trial(check, asked, self._reference, seed=question.seed, device=question.device)
-            known = self._known[key] = Answers(asked.prints)
+            known = self._known[key] = Replies(asked.prints)
             with contextlib.suppress(_Apart):
                 function = self._checks.get(check, question.check)
                 verdict = trial.run(function, student=trial.student, reference=trial.reference, draw=trial.draw)
