@@ -23,15 +23,16 @@ LONG_FOR_A_REASON = re.compile(r"#.*\blong: \w+")  # on the line of the `def`
 
 LOADED = re.compile(r"LOADED (grader[^E]*) END")
 ENGINE = sorted((ROOT / "grader").rglob("*.py"))
-INHERITED = """
-import sys
-import torch
-
+FOUND = (ROOT / "tests" / "attacks" / "parts" / "found.py").read_text(encoding="utf-8")
+INHERITED = f"""
+{FOUND}
 NOTED = ("grader", "solutions", "pytest", "_pytest", "rich", "jinja2")
+HIDDEN = found("grader.sandbox.conceal")._spaces.values()
 
 
 def dot_product_scores(query, key):
-    loaded = sorted(name for name in sys.modules if name.partition(".")[0] in NOTED)
+    names = [*sys.modules, *(str(space.get("__name__")) for space in HIDDEN)]
+    loaded = sorted({{name for name in names if name.partition(".")[0] in NOTED and name != "grader"}})
     raise ValueError("LOADED " + " ".join(loaded) + " END")
 """
 

@@ -66,6 +66,14 @@ class CheckResult(msgspec.Struct, kw_only=True):
     waits_for: str = ""
 
 
+class LineRemark(msgspec.Struct, kw_only=True):
+    """What a person says of one line of a student's code, with the line as it was handed in."""
+
+    line: int
+    code: str
+    text: str
+
+
 class StepResult(msgspec.Struct, kw_only=True):
     """One step; `output` is what the learner's code printed, truncated; `blocked_by` names an earlier step, and `note`
     says what the points mean then, or that a reference took the place of a step that was not handed in.
@@ -91,6 +99,7 @@ class StepResult(msgspec.Struct, kw_only=True):
     note: str = ""
     references: list[str] = []
     odd: bool = False
+    remarks: list[LineRemark] = []
 
     @property
     def without_score(self) -> bool:
@@ -139,7 +148,8 @@ class TrackResult(msgspec.Struct, kw_only=True):
 
 class Report(msgspec.Struct, kw_only=True):
     """One submission's report, the contract of `--json`; `score` and `max_score` are totals over what was graded. In a
-    class `score` is None while the mark is open; `open` says why, if it isn't for a step.
+    class `score` is None while the mark is open; `open` says why, if it isn't for a step. `ask` is the address to
+    which a student writes for a second look.
 
     `unread` names the files that were handed in and not read, each with the reason; `notes` are sentences about the
     mark: late, changed by hand.
@@ -158,6 +168,7 @@ class Report(msgspec.Struct, kw_only=True):
     unread: dict[str, str] = {}
     notes: list[str] = []
     open: str = ""
+    ask: str = ""
 
 
 class StepMark(msgspec.Struct, kw_only=True):
@@ -178,6 +189,7 @@ class StepMark(msgspec.Struct, kw_only=True):
     elective: bool = False
     dropped: bool = False
     remark: str = ""
+    lines: list[LineRemark] = []
 
 
 class AssignmentMark(msgspec.Struct, kw_only=True):
@@ -210,6 +222,13 @@ class AssignmentMark(msgspec.Struct, kw_only=True):
     kit: str = ""
     seed: int = 0
     steps: list[StepMark] = []
+
+
+class Tried(msgspec.Struct):
+    """One of several attempts: its points, None where it is open, and when it was handed in."""
+
+    points: float | None
+    handed_in: str = ""
 
 
 class MarkChange(msgspec.Struct):
@@ -251,6 +270,7 @@ class Graded(msgspec.Struct, kw_only=True):
     section: str = ""
     absence: str = ""  # nothing was handed in, and only the roster names them: what follows from it
     stranger: bool = False  # they handed in, and are not on the roster
+    tries: list[Tried] = []  # every attempt that was graded, the oldest first
     files: dict[str, str] = {}  # what became of each file
     grader_failed: bool = False  # as a whole, without a report, or in a step: it may be otherwise next time
 
@@ -327,4 +347,4 @@ def schema() -> str:
 
 def _escaped(letter: str) -> str:
     units = letter.encode("utf-16-be").hex()
-    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
+    return "".join(f"\\u{units[index : index + 4]}" for index in range(0, len(units), 4))

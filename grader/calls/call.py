@@ -73,7 +73,8 @@ class LeftOut(msgspec.Struct, array_like=True):
 
 class Raised(msgspec.Struct, array_like=True):
     """The called code raised: type, message, and where in the learner's own file. `left_out`: the line at the top level
-    that failed before, and would have made the name that is missing."""
+    that failed before, and would have made the name that is missing; `near`: the known name that is spelled almost
+    like it."""
 
     type: Name
     message: Text
@@ -83,6 +84,7 @@ class Raised(msgspec.Struct, array_like=True):
     source: Annotated[str, msgspec.Meta(max_length=MAX_SOURCE)] = ""
     shapes: Annotated[list[Name], msgspec.Meta(max_length=MAX_SHAPES)] = []
     left_out: LeftOut | None = None
+    near: Name = ""
 
 
 class Outcome(msgspec.Struct, array_like=True):
@@ -93,7 +95,7 @@ class Outcome(msgspec.Struct, array_like=True):
     `meta`, the torch functions that only one of the two calls used, on `meta` and on the CPU. `overwritten`: the call
     changed the result of an earlier one. `imported`: the steps of the course that imports asked for since the last
     answer, here or not. `left_out`: the lines at the top level that raised since then. `narrowed`: a float32 or a half
-    was computed in a call with a float64.
+    was computed in a call with a float64. `odd`: what was tried that no answer needs.
     """
 
     value: Value = None
@@ -108,6 +110,7 @@ class Outcome(msgspec.Struct, array_like=True):
     elsewhere: Names = []
     overwritten: bool = False
     narrowed: bool = False
+    odd: Names = []
     left_out: Annotated[list[LeftOut], msgspec.Meta(max_length=MAX_LEFT_OUT)] = []
     is_last: bool = False  # the accelerator is of no use to this process any more
 

@@ -136,6 +136,7 @@ def packed_outcome(outcome: Outcome, tensors: dict[str, Tensor]) -> Outcome:
         functions=outcome.functions[:MAX_NAMES],
         off_limits=outcome.off_limits[:MAX_NAMES],
         imported=outcome.imported[:MAX_NAMES],
+        odd=outcome.odd[:MAX_NAMES],
     )
 
 
@@ -155,6 +156,7 @@ def _cut(raised: Raised) -> Raised:
         raised.source[:MAX_SOURCE],
         [shape[:MAX_NAME] for shape in raised.shapes[:MAX_SHAPES]],
         raised.left_out,
+        raised.near[:MAX_NAME],
     )
 
 

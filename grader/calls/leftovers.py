@@ -51,6 +51,10 @@ class Surroundings:
         self._state = _state()
         self._torch = torch.get_rng_state()
 
+    def settle(self) -> None:
+        """Takes the state as it is now for the one to compare with."""
+        self._state = _state()
+
     def restored(self) -> bool:
         """Restarts the random streams. Returns whether everything else is as it was.
 

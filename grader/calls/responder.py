@@ -35,7 +35,8 @@ class Responder:
     `names` are the public names of the module. `off_limits` maps a public name to the families banned in it; without
     any, nothing is watched unless a call requests it. Where it is None, as for a reference, the code is trusted, and
     calls on `meta` are not repeated on the CPU. `is_own` tells whether a file name is the author's, `left_out` which
-    line at the top level failed that would have bound a name.
+    line at the top level failed that would have bound a name; `quiet` ends what watches this process from within, once
+    the author's code has run.
     """
 
     def __init__(
@@ -44,13 +45,14 @@ class Responder:
         off_limits: Mapping[str, tuple[str, ...]] | None = None,
         is_own: Callable[[str], bool] = lambda filename: True,
         left_out: Callable[[str], LeftOut | None] = lambda name: None,
+        quiet: Callable[[], None] = lambda: None,
         *,
         is_quick: bool = False,
     ) -> None:
         self.names = names
         self.off_limits = off_limits or {}
         self.is_trusted = off_limits is None
-        self.is_own, self.left_out = is_own, left_out
+        self.is_own, self.left_out, self.quiet = is_own, left_out, quiet
         self._notes_narrowed = not (self.is_trusted or is_quick)
         self.handles: dict[int, Any] = {}
         self.made_by: dict[int, str] = {}
@@ -162,20 +164,11 @@ class Responder:
         inputs = Inputs(call, self.handles)
         name = call.name if call.handle is None else self.made_by.get(call.handle, call.name)
         built_ins = self._watched(name)
-        result = None
+        result, is_kept = None, False
         called = [self.handles.get(number or 0) for number in (call.handle, *inputs.handle_numbers)]
         with (circumstances := Circumstances(call.options, built_ins, called, self._narrows(inputs), self.is_trusted)):
             try:
-                target = self._target(call)
-                if not self.is_trusted:
-                    self._twins.keep(call, self.handles)
-                if call.options.seed is not None:
-                    devices.seed(call.options.seed)
-                earlier = ResultBefore(target, inputs.args, inputs.kwargs) if call.options.again else None
-                result = target(*inputs.args, **inputs.kwargs)
-                is_kept = call.options.keep and not isinstance(result, PLAIN)
-                result = result if is_kept else materialised(result)
-                outcome.overwritten = earlier is not None and earlier.has_changed()
+                result, is_kept = self._result(call, inputs, outcome)
             except BaseException as error:  # SystemExit and KeyboardInterrupt are learner's errors too
                 outcome.raised = self.describe(error)
         circumstances.note(outcome, result)
@@ -189,14 +182,33 @@ class Responder:
                     outcome.value = keep(result) if is_kept else travelling(result, keep)
             except BaseException as error:
                 outcome.raised = self.describe(error)
+            self.quiet()
         if outcome.raised is None and call.options.gradients:
             with built_ins or nullcontext():  # a backward pass may be the learner's own code
                 self._differentiate(outcome, result, inputs, call.handle)
+            self.quiet()
         self._last = []
         if built_ins and not self._made_a_module(call, result):
             self._last = self._families(name, inputs.handle_numbers)
             outcome.off_limits = banned(built_ins.names | self._between.names | self._taken_apart, self._last)
         return outcome
+
+    def _result(self, call: Call, inputs: Inputs, outcome: Outcome) -> tuple[Any, bool]:
+        """What the called code returns, and whether it is kept here. Raises what that raises."""
+        target = self._target(call)
+        if not self.is_trusted:
+            self._twins.keep(call, self.handles)
+        if call.options.seed is not None:
+            devices.seed(call.options.seed)
+        earlier = ResultBefore(target, inputs.args, inputs.kwargs) if call.options.again else None
+        try:
+            result = target(*inputs.args, **inputs.kwargs)
+            is_kept = call.options.keep and not isinstance(result, PLAIN)
+            result = result if is_kept else materialised(result)
+        finally:
+            self.quiet()
+        outcome.overwritten = earlier is not None and earlier.has_changed()
+        return result, is_kept
 
     def _elsewhere(
         self, call: Call, given: list[int], used: FunctionNames | None, result: Any, before: Work | None
@@ -282,10 +294,13 @@ class Responder:
             leaf.grad = None  # of an earlier call
         # What `Tensor.backward` calls: torch sees that as one function and does not report what happens inside. With
         # `torch.autograd.grad`, for some leaves only, a reentrant `checkpoint` fails.
-        run_backward(
-            tuple(output for output, _ in pairs), tuple(cotangent for _, cotangent in pairs), False, False, (),
-            allow_unreachable=True, accumulate_grad=True,
-        )  # fmt: skip
+        try:
+            run_backward(
+                tuple(output for output, _ in pairs), tuple(cotangent for _, cotangent in pairs), False, False, (),
+                allow_unreachable=True, accumulate_grad=True,
+            )  # fmt: skip
+        finally:
+            self.quiet()
         return {
             # Copied: a later call may scale a parameter's gradient in place, as clipping does.
             name: None if leaf.grad is None else Placed(leaf.grad.detach().cpu().clone(), str(leaf.grad.device))

@@ -79,26 +79,49 @@ class Passed:
 @dataclass
 class Script:
     """The messages of a check under one seed, in the groups that were sent at once, and what is known of answers to all
-    of them that have passed, by their digest."""
+    of them that have passed, by their digest. `reached` are the digests of such answers up to each group."""
 
     groups: list[list[bytes]]
     passed: dict[bytes, Passed] = field(default_factory=dict)
+    reached: set[bytes] = field(default_factory=set)
 
-    def played(self, transport: Transport) -> list[tuple[bytes, Message]]:
-        """Every message with its answer."""
-        return [
-            pair for group in self.groups for pair in zip(group, transport.send_all(group), strict=True)
-        ]  # fmt: skip
+    def reach(self, queue: Queue) -> None:
+        """Notes the answers that led to the same messages."""
+        for place, value in enumerate(queue.reached):
+            if queue.groups[: place + 2] != self.groups[: place + 2]:
+                return
+            self.reached.add(value)
+
+    def played(self, transport: Transport) -> tuple[list[tuple[bytes, Message]], Passed | None]:
+        """Messages with their answers, and what is known of these, if they are all. A group is only sent when such
+        answers to those before have led to it: a check may make it from them."""
+        pairs: list[tuple[bytes, Message]] = []
+        answers = Digest()
+        for group in self.groups:
+            pairs += zip(group, answers.of(transport.send_all(group)), strict=True)
+            if answers.value not in self.reached:
+                return pairs, None
+        return pairs, self.passed.get(answers.value)
 
 
-def digest(answers: Iterable[Message]) -> bytes:
-    """Identifies answers, bit for bit."""
-    found = hashlib.blake2b(digest_size=32)
-    for header, payload in answers:
-        found.update(len(header).to_bytes(8, "little") + len(payload).to_bytes(8, "little"))
-        found.update(header)
-        found.update(payload)
-    return found.digest()
+class Digest:
+    """Identifies answers, bit for bit, each time that some have come."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.blake2b(digest_size=32)
+
+    def of(self, answers: list[Message]) -> list[Message]:
+        """Takes these as well."""
+        for header, payload in answers:
+            self._hash.update(len(header).to_bytes(8, "little") + len(payload).to_bytes(8, "little"))
+            self._hash.update(header)
+            self._hash.update(payload)
+        return answers
+
+    @property
+    def value(self) -> bytes:
+        """Of all so far."""
+        return self._hash.digest()
 
 
 class Pending(Answer):
@@ -146,7 +169,7 @@ class Queue:
         self._waits = True
         self.is_odd = False
         self.groups: list[list[bytes]] = []
-        self.answers: list[Message] = []
+        self.digest, self.reached = Digest(), list[bytes]()
         self.imported: set[str] = set()
 
     def begin_check(self, seed: int) -> None:
@@ -215,8 +238,8 @@ class Queue:
         if not frames:
             return []
         self.groups.append(frames)
-        answers = self._known(frames) if self._played else self._transport.send_all(frames)
-        self.answers += answers
+        answers = self.digest.of(self._known(frames) if self._played else self._transport.send_all(frames))
+        self.reached.append(self.digest.value)
         try:
             outcomes = [self._transport.heard(decode_outcome(*answer)) for answer in answers]
         except BadMessage as nonsense:
@@ -262,14 +285,12 @@ def passed(
     name = function.__name__
     script = scripts.get(name)
     try:
-        played = script.played(transport) if script else []
-        known = script.passed.get(digest(answer for _frame, answer in played)) if script else None
+        played, known = script.played(transport) if script else ([], None)
         if known is not None:
             return known.verdict(), known.imported
         queue = Queue(transport, makes, played)
         verdict = _run(function, queue, reference, seed)
     except Exception:  # whatever it is, the check is asked again
-        scripts.pop(name, None)
         return None
     found = Passed(
         verdict.called,
@@ -277,7 +298,9 @@ def passed(
         verdict.drawn,
         frozenset(queue.imported),
     )
-    scripts.setdefault(name, Script(queue.groups)).passed[digest(queue.answers)] = found
+    script = scripts.setdefault(name, Script(queue.groups))
+    script.passed[queue.digest.value] = found
+    script.reach(queue)
     return verdict, found.imported
 
 

@@ -25,6 +25,7 @@ from grader.course.answer_cells import POINTS_CELL
 from grader.course.choice import CORE
 from grader.marks.marking import decision, sentences
 from grader.report import terminal as reports
+from grader.report.terminal import line_said
 
 if TYPE_CHECKING:
     from nbgrader.api import Gradebook, SubmittedAssignment
@@ -38,14 +39,14 @@ class NoGradebook(RuntimeError):
 
 @dataclass(frozen=True)
 class Mark:
-    """What the gradebook says of one step; `share` is the part of its points, None while a person must look."""
+    """The gradebook's entry for one step; `share` is the part of its points, None while a person must look."""
 
     share: float | None
     comment: str
 
 
 def require(url: str) -> None:
-    """Raises NoGradebook where the gradebook can't be opened."""
+    """Raises NoGradebook if the gradebook can't be opened."""
     with _opened(url):
         pass
 
@@ -137,7 +138,7 @@ def count(
         if step.step not in places:
             continue
         place, name = places[step.step], POINTS_CELL.format(step=step.step)
-        apart = step.extra or step.elective  # nbgrader's totals are the same for everybody
+        apart = step.extra or step.elective  # nbgrader's totals are the same for everyone
         gradebook.find_grade_cell(name, place, assignment).max_score = 0.0 if apart else step.worth
         grade, comment = grades[place, name], comments[place, step.step]
         if step.reason:  # a person has looked
@@ -146,7 +147,10 @@ def count(
         if counted.unclear:  # all of it depends on a time that can't be read
             grade.auto_score, grade.needs_manual_grade = None, True
         grade.extra_credit = (0.0 if step.dropped else step.points) if apart else grade.extra_credit
-        remarks = [decision(step), step.remark, *(sentences(counted) if step is counted.steps[0] else ())]
+        lines = [line_said(remark) for remark in step.lines]
+        decided = [f"{step.step}: {decision(step)}"]  # it stands at its step
+        all_of_it = [line for line in sentences(counted) if line not in decided] if step is counted.steps[0] else []
+        remarks = [decision(step), step.remark, *lines, *all_of_it]
         comment.auto_comment = "\n".join(
             filter(None, [_comment("\n".join(filter(None, remarks))), comment.auto_comment])
         )
@@ -193,7 +197,7 @@ def places(gradebook: Gradebook, assignment: str) -> dict[str, str]:
 
 
 def programs_on_path() -> None:
-    """Has the programs beside this interpreter found: nbgrader starts one of them, alembic, when a gradebook is new."""
+    """Puts the programs next to this interpreter on the path: nbgrader starts alembic when a gradebook is new."""
     programs = str(Path(sys.executable).parent)
     path = os.environ.get("PATH", os.defpath)
     if programs not in path.split(os.pathsep):
@@ -245,7 +249,7 @@ def _reason(error: Exception) -> str:
 
 
 def _made(gradebook: Gradebook, assignment: str, chosen: Collection[str]) -> Mapping[str, str]:
-    """Makes the assignment as the release of one notebook would. Raises NoGradebook where another one has its name."""
+    """Makes the assignment as the release of one notebook would. Raises NoGradebook if another one has its name."""
     from grader.course import steps as course  # torch, which nothing else here needs
 
     if any(other.name == assignment and other.notebooks for other in gradebook.assignments):

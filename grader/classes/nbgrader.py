@@ -7,13 +7,11 @@ the notebook came with.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import warnings
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,26 +28,23 @@ from traitlets import Float, Integer, Unicode
 
 from grader.base import language
 from grader.base.language import gettext as _
-from grader.base.limited import Limited, OverBudget
 from grader.base.limits import Limits
 from grader.base.names import Roll
 from grader.base.paths import ROOT
-from grader.base.results import AssignmentMark, Report, StepResult, without_open_scores
+from grader.base.results import AssignmentMark, Report, StepResult
 from grader.base.untrusted import Unusable
 from grader.classes import gradebook, kit_version, markup
 from grader.classes.gradebook import Mark
-from grader.classes.seeds import kept_seed
-from grader.course import earlier, submissions
+from grader.classes.last_report import LastReport
+from grader.course import submissions
 from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA, Cell, one_budget
 from grader.judge import grader
-from grader.judge.launcher import GraderError
 from grader.marks import assignments, ledger, moments
 from grader.marks import marking as marks
 from grader.marks.changes import change, said
 from grader.report import page
 from grader.report import terminal as reports
 
-SEED_FILE = ".attention_seed"
 MARKS_FOLDER = ".attention_marks"  # the mark of each student, to say what a regrade changes
 REBUILT = {"attention": {"rebuilt": True}}  # in the metadata of a notebook that was put together from what can be read
 
@@ -110,7 +105,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         return nb, resources
 
     def _drawings(self, about: Any) -> set[str]:
-        """The drawings of the lessons, as the notebook was released; none where it is not there any more."""
+        """The drawings of the lessons, as the notebook was released; none if it is not there any more."""
         place = self._converter.coursedir
         for folder in (place.release_directory, place.source_directory):
             file = Path(place.format_path(folder, ".", about["assignment"])) / f"{about['notebook']}.ipynb"
@@ -119,7 +114,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         return set()
 
     def _report(self, about: Any, steps: list[str], marking: marks.Marking | None) -> Report | str:
-        """The report on the student's submission, or why there is none."""
+        """The report on the student's submission, or the reason why there is none."""
         converter = self._converter
         if not hasattr(converter, "attention_desk"):
             required = grader.required_layers(self.require_isolation) if self.require_isolation else ()
@@ -137,7 +132,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         return report
 
     def _marking(self, about: Any) -> marks.Marking | None:
-        """How the assignment is marked, where `assignments.toml` has it. Raises BadTerm."""
+        """The marking of the assignment, if `assignments.toml` has it. Raises BadTerm."""
         if not self.assignments:
             return None
         try:
@@ -178,7 +173,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         return getattr(self.parent, "parent", None) or self
 
     def _folder(self, about: Any) -> Path:
-        """Where the submission is, from the root of the course."""
+        """The folder of the submission, relative to the root of the course."""
         directory = self._converter.coursedir
         return Path(directory.format_path(directory.submitted_directory, about["student"], about["assignment"]))
 
@@ -189,7 +184,7 @@ class SaveMarks(SaveAutoGrades):  # type: ignore[misc]  # nbgrader carries no ty
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         """Writes the marks into the gradebook, also those of answers that were handed in under another notebook's name.
 
-        Cells with tests that are not the kit's were not run: a person must look. So must one where the notebook was
+        Cells with tests that are not the kit's were not run: a person must look. So must one if the notebook was
         rebuilt: a written answer that was not found may yet be there.
         """
         nb, resources = super().preprocess(nb, resources)
@@ -252,55 +247,8 @@ class SubmittedNotebooks(NotebookExporter):
                 return self.from_notebook_node(rebuilt, resources, **options)  # type: ignore  # it carries no types
 
 
-class LastReport:
-    """A warm grader for a whole command, and the report on the submission that was graded last."""
-
-    def __init__(self, seed: int | None, device: str, limits: Limits) -> None:
-        self._seed, self._device = seed, device
-        self._grader = grader.LazyGrader(limits=limits)
-        self._reader = Limited()
-        self._last: tuple[Path, list[str], Report | str] | None = None
-        self.submission = submissions.Submission("")  # the one that was graded last
-
-    def close(self) -> None:
-        """Ends the processes of the grader and of the reader."""
-        self._grader.close()
-        self._reader.close()
-
-    def report(
-        self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None, has_others: bool
-    ) -> Report | str:
-        """The report on a submission, or why there is none; asked again, as for its next notebook, the same one.
-
-        `has_others`: beside its folder stand those of the student's other assignments, and nobody else's.
-        """
-        if self._last is None or self._last[:2] != (folder, steps):
-            self._last = (folder, steps, self._graded(course, folder, steps, marking, has_others))
-        return self._last[2]
-
-    def _graded(
-        self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None, has_others: bool
-    ) -> Report | str:
-        try:
-            read = self._reader.call(submissions.read, course / folder)
-            if marking is not None:
-                within = partial(self._reader.call, submissions.read)
-                ledger.with_own_earlier(read, (course / folder).parent, marking, within)
-            elif has_others:
-                read = self._reader.call(earlier.with_siblings, read, course / folder)
-            self.submission = read
-            handed_in = msgspec.json.encode([read.sources, read.problems, read.earlier], order="deterministic")
-            digests = [hashlib.sha256(data).hexdigest() for data in (os.fsencode(folder), handed_in)]
-            seed = kept_seed(course / SEED_FILE, *digests) if self._seed is None else self._seed
-            return without_open_scores(self._grader.grade(read, steps, device=self._device, seed=seed))
-        except OverBudget as over:
-            return _("{folder} can't be read ({reason}).").format(folder=folder, reason=over)
-        except (GraderError, submissions.NoSubmission, OSError) as error:
-            return str(error)
-
-
 def _mark(report: Report | str, step: str) -> Mark:
-    """The mark for a step, out of the report, or out of the reason why there is none."""
+    """The mark for a step, from the report, or from the reason why there is none."""
     if isinstance(report, str):
         return gradebook.ungraded(report)
     return gradebook.mark(_result(report, step), [*report.notes, *reports.unread(report)])
@@ -311,7 +259,7 @@ def _result(report: Report, step: str) -> StepResult:
 
 
 def _outputs(mark: Mark, report: Report | str, step: str, max_score: float) -> list[NotebookNode]:
-    """What shows a mark: first the number that nbgrader reads, then the report."""
+    """The outputs of a cell: first the number that nbgrader reads, then the report."""
     data = {"text/plain": mark.comment}
     if isinstance(report, Report):
         data["text/html"] = page.fragment(msgspec.structs.replace(report, steps=[_result(report, step)]))

@@ -89,7 +89,7 @@ def _gpt2_line(parser: Parser) -> None:
 
 
 def _runs(command: str, module: str) -> Callable[[Namespace], int]:
-    """What runs a command: the function `run` of a module, a capstone's without the name of its top folder."""
+    """The function that runs a command: `run` of a module, a capstone's without the name of its top folder."""
 
     def run(given: Namespace) -> int:
         if "out" in given:
@@ -109,9 +109,9 @@ def _runs(command: str, module: str) -> Callable[[Namespace], int]:
     return run
 
 
-def _demo(given: Namespace) -> int:
-    given.name, given.predict = "generate", given.predict or ""
-    return _runs("demo", "grader.labs.command")(given)
+def _demo(args: Namespace) -> int:
+    args.name, args.predict = "generate", args.predict or ""
+    return _runs("demo", "grader.labs.command")(args)
 
 
 def _one_device(wanted: str, command: str) -> str:

@@ -1,6 +1,6 @@
-"""A class as one HTML page that needs nothing else: how it stands, and what to say to it tomorrow.
+"""A class as one HTML page that needs nothing else: how it is, and what to say to it tomorrow.
 
-A pure function of the standings. The page's sentences stand here, its structure and looks in `templates/`. Whatever a
+A pure function of the standings. The page's sentences are here, its structure and looks in `templates/`. Whatever a
 learner or a folder's name could have made is shown through `report.plain` and escaped.
 """
 
@@ -37,7 +37,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 @dataclass(frozen=True)
 class Wording:
-    """What a misconception says: what was done, why it is wrong, and a question that helps."""
+    """The text of a misconception: what was done, why it is wrong, and a question that helps."""
 
     what: str
     why: str
@@ -76,7 +76,8 @@ class Bin:
 
 
 def html(standings: Sequence[Standing], *, seed: int, submissions: str, nobodys: Sequence[str] = ()) -> str:
-    """The whole page, in the language in use. Links to `pages/` beside it; `nobodys` are files of no student."""
+    """The whole page, in the language in use. Links to `pages/` next to it; `nobodys` are files that belong to no
+    student."""
     graded = [standing for standing in standings if standing.score is not None]
     common = findings(graded)
     seeds = _seeds(standings, seed)
@@ -87,7 +88,8 @@ def html(standings: Sequence[Standing], *, seed: int, submissions: str, nobodys:
         again=_again(seeds, f"python -m grader class {submissions}"),
         common=common[:shown], others=common[shown:], unexplained=unexplained(graded), columns=columns(graded),
         tracks=_tracks(graded), labs=labs(standings), bins=bins(graded), concerns=concerns(standings),
-        nobodys=nobodys,
+        nobodys=nobodys, changed=_changed(standings), imports=imports(standings),
+        filters=_filters(standings), kinds=_kinds,
         standings=_by_score(standings), graded=graded,
         link=_link, STATUSES=STATUSES,
         of=_of, of_students=of_students, percent=percent, short=_short, points=_points,
@@ -95,7 +97,7 @@ def html(standings: Sequence[Standing], *, seed: int, submissions: str, nobodys:
 
 
 def _seeds(standings: Sequence[Standing], seed: int) -> dict[int, list[str]]:
-    """The seeds under which somebody was graded, each with its students, the most common first. What was changed since
+    """The seeds under which someone was graded, each with its students, the most common first. What was changed since
     a round of grading, and an open case that was tried again, meets another seed, so that there may be several."""
     used: dict[int, list[str]] = {}
     for standing in standings:
@@ -105,8 +107,7 @@ def _seeds(standings: Sequence[Standing], seed: int) -> dict[int, list[str]]:
 
 
 def _again(seeds: dict[int, list[str]], command: str) -> list[str]:
-    """What is typed to have the same run again: for everybody under the commonest seed, then for those under another
-    one."""
+    """The commands that repeat the run: for all under the commonest seed, then for those under another one."""
     first, *others = seeds
     lines = [_("The same run again: {command}", command=f"{command} --seed {first} --again")]
     for seed in others:
@@ -114,6 +115,45 @@ def _again(seeds: dict[int, list[str]], command: str) -> list[str]:
         sentence = _("Then, for {students}: {command}")
         lines.append(sentence.format(students=", ".join(seeds[seed]), command=f"{command} --seed {seed} {whom}"))
     return lines
+
+
+def _changed(standings: Sequence[Standing]) -> list[Standing]:
+    """Whose marks this run has changed; nobody in a first run, in which all are new."""
+    changed = [one for one in standings if one.changed]
+    return changed if len(changed) < len(standings) else []
+
+
+def _sections(standings: Sequence[Standing]) -> list[str]:
+    return sorted({one.section for one in standings if one.section})
+
+
+def _filters(standings: Sequence[Standing]) -> list[tuple[str, str, int]]:
+    """What the table of students can be narrowed to: a class of its rows, a word for it, and how many there are."""
+    sections = [(f"section-{place}", name) for place, name in enumerate(_sections(standings))]
+    named = [("open", _("open")), ("late", _("late")), ("changed", _("changed in this run")), *sections]
+    every = [kind for one in standings for kind in _kinds(one, standings)]
+    return [(kind, word, every.count(kind)) for kind, word in named if every.count(kind)]
+
+
+def _kinds(one: Standing, standings: Sequence[Standing]) -> list[str]:
+    """By which filters a student's row is shown."""
+    kinds = ["open"] * one.is_open + ["late"] * bool(one.late or one.lateness) + ["changed"] * bool(one.changed)
+    return kinds + ([f"section-{_sections(standings).index(one.section)}"] if one.section else [])
+
+
+def imports(standings: Sequence[Standing]) -> list[tuple[str, str]]:
+    """Each table that goes back to a system, and in one line where it is imported there. First those of the system that
+    the class came from."""
+    lines = [
+        (any(one.canvas_id for one in standings), "canvas.csv", _("Canvas: Grades, then Import")),
+        (any(one.moodle_id for one in standings), "moodle.csv", _(
+            "Moodle: the assignment, View all submissions, Upload grading worksheet; with “Allow updating records” "
+            "ticked where there are grades already")),
+        (any("@" in one.login for one in standings), "class.csv", _(
+            "Gradescope and others: no import of scores from a file; Gradescope takes them from its own autograder")),
+        (False, "marks.csv", _("for your own records, and for a gradebook that takes any table")),
+    ]  # fmt: skip
+    return [(table, where) for _own, table, where in sorted(lines, key=lambda line: not line[0])]
 
 
 def findings(graded: Sequence[Standing]) -> list[CommonMistake]:
@@ -168,7 +208,7 @@ def columns(graded: Sequence[Standing]) -> list[Column]:
 
 
 def _tracks(graded: Sequence[Standing]) -> list[str]:
-    """The tracks of the class, where they are more than one: then each student has a total in each."""
+    """The tracks of the class, if they are more than one: then each student has a total in each."""
     names = graded[0].by_track if graded else {}
     return list(names) if len(names) > 1 else []
 
@@ -179,7 +219,7 @@ def labs(standings: Sequence[Standing]) -> list[tuple[str, int]]:
 
 
 def bins(graded: Sequence[Standing]) -> list[Bin]:
-    """How the scores are spread, from the highest to the lowest; full marks have a line of their own."""
+    """The distribution of the scores, from the highest to the lowest; full marks have a line of their own."""
     shares = [min(100, int(100 * standing.score / standing.max_score)) for standing in graded if standing.max_score]  # type: ignore[operator]  # graded: there is a score
     ranges = [(100, 100), *((low, low + 9) for low in range(90, -1, -10))]
     counts = [sum(low <= share <= high for share in shares) for low, high in ranges]
@@ -195,14 +235,14 @@ def _by_score(standings: Sequence[Standing]) -> list[Standing]:
 
 
 def wordings_of(step: str, names: Iterable[str]) -> list[Wording]:
-    """What the misconceptions of these names say, in the language in use."""
+    """The texts of the misconceptions of these names, in the language in use."""
     by_name = _wordings(step, language.current())
     return [by_name.get(name, Wording(name, "", "")) for name in names]
 
 
 @cache
 def _wordings(step: str, _language: str) -> dict[str, Wording]:
-    """What the misconceptions of a step say, read without importing them: that would load torch."""
+    """The texts of a step's misconceptions, read without importing them: that would load torch."""
     try:
         folder = step_folder(step)
     except FileNotFoundError:
@@ -226,17 +266,22 @@ def _facts(standings: Sequence[Standing], graded: Sequence[Standing]) -> list[tu
             (_("mean"), _points(statistics.fmean(scores), total)),
             (_("full marks"), str(full)),
         ]
+    for section in _sections(standings):
+        own = [one.score for one in graded if one.section == section and one.score is not None]
+        median = _points(statistics.median(own), total) if own else "–"
+        facts.append((_("median of {section}", section=section), median))
     failed = len(standings) - len(graded)
     return [*facts, (_("not graded"), str(failed))]
 
 
 def _sentences(graded: Sequence[Standing], common: Sequence[CommonMistake]) -> list[str]:
-    """What to know first: the commonest mistake, or those that are equally common, and the step where most go wrong."""
+    """The sentences to read first: the commonest mistake, or those that are equally common, and the step where most go
+    wrong."""
     return [*_commonest(graded, common), *_first_failing(graded)]
 
 
 def _missing_layers(graded: Sequence[Standing]) -> list[str]:
-    """What it means that a layer of isolation was not in force for everybody."""
+    """The meaning of a layer of isolation that was missing for some students."""
     in_force = [set(report.isolation) for report in graded if report.isolation]
     return layers.missing(set.intersection(*in_force)) if in_force else []
 
@@ -277,7 +322,7 @@ def _first_failing(graded: Sequence[Standing]) -> Iterator[str]:
 
 
 def _either(wordings: Sequence[Wording]) -> str:
-    """What was done, where it may be one of several."""
+    """The mistake that was made, if it may be one of several."""
     return _(" or ").join(wording.what for wording in wordings)
 
 

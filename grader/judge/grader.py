@@ -132,6 +132,7 @@ class Grader:
         sources, earlier = follow_through.with_earlier(submission, wanted)
         run = 0 if self._plain else next(self._runs)
         request = msgspec.structs.replace(self._request(submission, device, seed), sources=sources, run=run)
+        request.repeats = seed is not None
         try:
             graded, finished = self._graded(request, wanted, everything, on_step)
         finally:

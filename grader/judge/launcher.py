@@ -61,9 +61,8 @@ class Forked:
         import msgspec
 
         from grader.judge.messages import Channel
-        from grader.sandbox.commands import Command
         from grader.sandbox.forked import Unforkable
-        from grader.sandbox.process import SandboxError
+        from grader.sandbox.process import Command, SandboxError
 
         ours, theirs = socket.socketpair()
         try:
@@ -87,7 +86,7 @@ class Forked:
         """Ends one judge and its workers at once; the zygote stays. Another thread may be waiting for its answer."""
         import msgspec
 
-        from grader.sandbox.commands import Command
+        from grader.sandbox.process import Command
 
         if self.instead:
             self.instead.end(judge)

@@ -34,6 +34,7 @@ class GradeRequest(msgspec.Struct):
     reproduce: bool = False
     in_order: bool = False
     run: int = 0  # the number of the submission's run in which its steps may share a worker; 0: none may
+    repeats: bool = False  # other submissions, or later versions, are asked under the same seed
     is_over: bool = False  # this run is, and nothing is answered
     prepare: bool = False  # nothing is graded: the reference answers what the checks will ask under this seed
     tells: bool = False  # each check is announced before it runs

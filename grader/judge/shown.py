@@ -1,20 +1,18 @@
 """Decides what is shown of failing checks: a smaller case than the check's own, and hardly anything beside a reference.
 
 In a process with a reference, any word or number of the learner's code could tell what that reference holds. So nothing
-that the code chose is shown: only which checks fail, which known mistake it is, and of an error its type, if that is
-one of Python's own, and its line in the learner's own file.
+that the code chose is shown: only which checks fail, in which of five ways, and which known mistake it is. A line, or
+the type of an error, would be the code's choice as well: some bits of what it has read for each check.
 """
 
 from __future__ import annotations
 
-import builtins
 import re
 from collections.abc import Callable, Iterator
 
 from grader.base.language import gettext as _
 from grader.base.results import CheckResult
 from grader.base.syntax import invalid
-from grader.calls.call import Raised
 from grader.checks import smallest
 from grader.checks.trial import Verdict
 from grader.course.stubs import MAX_STUB
@@ -23,7 +21,6 @@ from grader.oracle.live import Solution
 Run = Callable[[smallest.Case], Verdict]
 
 NO_PYTHON = re.compile(r"\b(SyntaxError|IndentationError|TabError)\b")
-TYPES = {name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)}
 
 
 def say_where_it_does_not_parse(results: list[CheckResult], file: str, source: str) -> None:
@@ -37,20 +34,20 @@ def say_where_it_does_not_parse(results: list[CheckResult], file: str, source: s
             result.message = "\n".join([sentence, *lines[error + 2 :]])  # behind the error and its line: a likely cause
 
 
-def silence(results: list[CheckResult], verdicts: list[Verdict], own: str) -> None:
-    """Takes every value out of the messages of checks that were not passed; `own` is the text of the learner's file."""
+def silence(results: list[CheckResult], verdicts: list[Verdict]) -> None:
+    """Takes every value out of the messages of checks that were not passed."""
     for result, verdict in zip(results, verdicts, strict=True):
         if verdict.status == "pass":
             continue
         message = verdict.message.strip()
         named = result.message.removeprefix(verdict.message).strip() if result.misconception else ""
-        verdict.message = result.message = named or _untold(verdict, own)
+        verdict.message = result.message = named or _untold(verdict)
         result.parting = None
         if verdict.status == "error":
             result.message = message.partition("\n")[0]
 
 
-def _untold(verdict: Verdict, own: str) -> str:
+def _untold(verdict: Verdict) -> str:
     if verdict.failure.off_limits:
         text = _("A built-in that is off limits was used.")
     elif verdict.status == "timeout":
@@ -58,20 +55,11 @@ def _untold(verdict: Verdict, own: str) -> str:
     elif verdict.status == "todo":
         text = _("It is not written yet.")
     elif verdict.failure.raised:
-        text = "\n".join([_("The code raised an error."), *_raised(verdict.failure.raised, own)])
+        text = _("The code raised an error.")
     else:
         text = _("The code gave another answer than expected.")
     hidden = _("Its values are not shown, since the reference of an earlier step was in its process.")
-    return f"{text}\n{hidden}" if "\n" in text else f"{text} {hidden}"
-
-
-def _raised(raised: Raised, own: str) -> Iterator[str]:
-    """What may be told of the error: its type, and the line of the learner's own file."""
-    if raised.type in TYPES:
-        yield raised.type
-    source = raised.source.strip()
-    if source and source in map(str.strip, own.splitlines()):
-        yield f"    {source}"
+    return f"{text} {hidden}"
 
 
 def smaller_cases(step: Solution, verdicts: list[Verdict], run: Run) -> Iterator[tuple[int, str, Verdict]]:

@@ -154,7 +154,7 @@ class StepRun:
                     run.diagnose(results, lambda: self._over_stock(run))
                     self._smaller |= {before + place: verdict for place, verdict in run.smaller.items()}
             if self._load.public:
-                shown.silence(results, run.verdicts, self._load.sources[self._step.name][1])
+                shown.silence(results, run.verdicts)
             else:
                 self._output.append(student.printed().replace(NO_TERMINAL, no_terminal()))
                 self._left_out |= dict.fromkeys(map(left_out, student.lines_left_out()))

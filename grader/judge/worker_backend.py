@@ -152,6 +152,7 @@ class WorkerBackend:
     def heard(self, outcome: Outcome) -> Outcome:
         """Notes what an outcome says besides its value."""
         self.imported.update(outcome.imported)
+        self.odd |= bool(outcome.odd)
         for line in outcome.left_out if len(self.left_out) < MAX_LEFT_OUT else ():
             self.left_out.setdefault((line.file, line.line), line)
         if raised := outcome.raised:

@@ -25,9 +25,8 @@ from grader.base.limits import Limits
 from grader.judge import fork_memory, process
 from grader.sandbox import cpus, kernel, namespaces, preload
 from grader.sandbox.bounds import restrict
-from grader.sandbox.commands import Command, Reply
 from grader.sandbox.kernel import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl
-from grader.sandbox.process import report_set_up
+from grader.sandbox.process import Command, Reply, report_set_up
 from grader.sandbox.scratch import Scratch
 from grader.sandbox.scratch import remove as remove_folder
 
@@ -300,9 +299,10 @@ def main(control: int, root: str, cpu_claims: int) -> None:
     kernel.hide()
     preload.load_torch()
     preload.warm_up()
-    from grader.sandbox import worker  # before its path is removed; it needs torch
+    from grader.sandbox import conceal, worker  # before its path is removed; it needs torch
 
     worker.rehearse()
+    conceal.own_builtins()
     sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != os.path.realpath(root)]
     if kernel.can_filter():
         kernel.allowed_calls()

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 import msgspec
@@ -22,6 +23,7 @@ from grader.base.paths import step_folder
 from grader.base.results import (
     AssignmentMark,
     Graded,
+    LineRemark,
     Report,
     StepMark,
     StepResult,
@@ -31,6 +33,7 @@ from grader.base.results import (
 from grader.course.check_outline import check_file, outline
 from grader.marks import moments, sheets
 from grader.marks.assignments import Assignment, BadTerm, Term, alone, called_as_in
+from grader.marks.second_look import Request
 from grader.marks.sheets import Override, Remark
 from grader.report.terminal import why_open
 
@@ -43,7 +46,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class Marking:
-    """How one assignment is marked. `not_applied`: names in the tables by which several of the class may be meant."""
+    """The marking of one assignment. `not_applied`: names in the tables that may mean several students."""
 
     term: Term
     assignment: Assignment
@@ -56,20 +59,22 @@ class Marking:
     def mark(
         self, student: str, report: Report, handed_in: datetime | None = None, *, said_by: str = "",
         late: bool = False, unclear: str = "", kit: str = "", work: Mapping[str, str] | None = None, absence: str = "",
+        sources: Mapping[str, str] = MappingProxyType({}), asked: Sequence[Request] = (),
     ) -> AssignmentMark:  # fmt: skip
         """The mark for a report. `handed_in` is what a learning platform says, `said_by` which; `handed_in.csv` counts
         before it.
 
         `late`: a system says so without a time. `unclear` is a time that can't be read: where there is a deadline, the
-        mark is open then. `work` is a digest of each step's text; `absence` says what follows from a missing hand-in.
+        mark is open then. `work` is a digest of each step's text; `absence` says what follows from a missing hand-in,
+        `sources` are the texts of the steps, and `asked` is what the student wants to be looked at again.
         """
         steps = [
-            self._step(student, step, (work or {}).get(step.name, ""))
+            self._step(student, step, (work or {}).get(step.name, ""), sources.get(step.name, ""))
             for step in report.steps if step.name in self.assignment.everything
         ]  # fmt: skip
         self._drop(steps)
         counted = [step for step in steps if not step.dropped]
-        electives, remarks = self.assignment.electives, self.remarks.get(student, ())
+        electives = self.assignment.electives
         earned = None if any(step.points is None for step in counted) else sum(step.points or 0.0 for step in counted)
         own = sum(step.worth for step in steps if not step.extra and not step.elective)
         if student in self.times:
@@ -79,22 +84,30 @@ class Marking:
         days = 0 if deadline is None or handed_in is None else self._late_days(handed_in - deadline.until)
         free, left = self._free_days(student, days)
         share = min((days - free) * self.assignment.per_day, self.assignment.at_most)
+        said, waiting = self._said(student, absence, asked)
         return AssignmentMark(
             assignment=self.assignment.name, unclear=unclear,
             points=None if earned is None or unclear else _round(earned * (1 - share)),
             earned=None if earned is None else _round(earned), out_of=_round(own + electives.count * electives.points),
-            remarks=[*filter(None, [absence]), *(remark.said for remark in remarks if not remark.step)],
-            requests=[remark.request for remark in remarks if remark.request and not remark.text],
+            remarks=said, requests=waiting, kit=kit, seed=report.seed, steps=steps,
             late=share, late_days=days, free_days=free, days_left=left,
             handed_in=_iso(handed_in), said_by=said_by if handed_in else "",
             until=_iso(deadline.until if deadline else None),
             extended=deadline.reason if deadline else "",
             unsure=late and handed_in is None and deadline is not None and deadline.until == self.assignment.due,
-            kit=kit, seed=report.seed, steps=steps,
         )  # fmt: skip
 
+    def _said(self, student: str, absence: str, asked: Sequence[Request]) -> tuple[list[str], list[str]]:
+        """What there is to say of all of it, and the requests for a second look that wait for an answer."""
+        remarks = self.remarks.get(student, ())
+        waiting = [request.said for request in asked if not request.is_answered(remarks)]
+        sentence = _("A second look was asked for: {request}")
+        said = [*filter(None, [absence]), *(remark.said for remark in remarks if not remark.step)]
+        said += [sentence.format(request=request) for request in waiting]
+        return said, [*(remark.request for remark in remarks if remark.request and not remark.text), *waiting]
+
     def worth(self, step: str, max_score: float) -> float:
-        """What a step of so many points counts in this assignment."""
+        """The points that a step of `max_score` counts in this assignment."""
         if step in self.assignment.electives.steps:
             return self.assignment.electives.points
         return _round(max_score * self.assignment.weights.get(step, 1.0))
@@ -108,26 +121,27 @@ class Marking:
         for step in electives[self.assignment.electives.count :]:
             step.dropped = True
 
-    def _step(self, student: str, step: StepResult, work: str) -> StepMark:
+    def _step(self, student: str, step: StepResult, work: str, source: str) -> StepMark:
         worth = self.worth(step.name, step.max_score)
         graded = None if step.score is None else _round(worth * step.score / step.max_score if step.max_score else 0.0)
         decided = self.overrides.get((student, step.name))
+        notes = [note for note in self.remarks.get(student, ()) if note.step == step.name]
         if decided:
             self.require_possible(decided, worth)
         return StepMark(
             step=step.name, worth=worth, graded=graded, points=decided.points if decided else graded,
             extra=step.name in self.assignment.extra, reason=decided.reason if decided else "", work=work,
             elective=step.name in self.assignment.electives.steps,
-            remark=" ".join(note.said for note in self.remarks.get(student, ()) if note.step == step.name),
+            remark=" ".join(note.said for note in notes if not note.line), lines=_of_lines(notes, source),
         )  # fmt: skip
 
     def require_possible(self, decided: Override, worth: float) -> None:
-        """Raises BadTerm where a person has given a step more points than it is worth."""
+        """Raises BadTerm if a person has given a step more points than it is worth."""
         if decided.points > worth:
             sentence = _("{file}, line {line}: {step} is worth {worth} points here, so {points} are too many.")
             raise BadTerm(
                 sentence.format(
-                    file=self.term.file.parent / sheets.OVERRIDES, line=decided.line, step=decided.step,
+                    file=self.term.file.parent / decided.table, line=decided.line, step=decided.step,
                     worth=f"{worth:g}", points=f"{decided.points:g}",
                 )
             )  # fmt: skip
@@ -145,14 +159,14 @@ class Marking:
         )  # fmt: skip
 
     def _free_days(self, student: str, days: int) -> tuple[int, int]:
-        """How many of so many late days come out of the student's budget for the term, and how many that leaves."""
+        """The late days that come out of the student's budget for the term, and the days left in it."""
         budget = self.term.late_days
         left = max(0, budget.free - self.days_used.get(student, 0))
         free = min(days, left, budget.per_assignment)
         return free, left - free
 
     def _late_days(self, over: timedelta) -> int:
-        """The days that count as late: within the grace none, beyond it each since the deadline that has begun."""
+        """The days that count as late: within the grace none, beyond it each since the deadline that has started."""
         return 0 if over <= self.assignment.grace or over <= timedelta() else math.ceil(over / DAY)
 
 
@@ -162,16 +176,25 @@ def _own(roll: Roll, table: Mapping[str, Row]) -> dict[str, Row]:
 
 
 def of(term: Term, name: str) -> Marking:
-    """How an assignment of the term is marked, with what stands in the tables beside it, all of it checked. Raises
-    BadTerm."""
+    """The marking of an assignment of the term, with the tables next to it, all of it checked. Raises BadTerm."""
     assignment = term.assignments[name]
-    marking = Marking(term, assignment, sheets.overrides(term, assignment), sheets.times(term, assignment),
-                      sheets.remarks(term, assignment))  # fmt: skip
+    overrides = sheets.decided_by_remark(term, assignment) | sheets.overrides(term, assignment)
+    marking = Marking(term, assignment, overrides, sheets.times(term, assignment), sheets.remarks(term, assignment))
     for decided in marking.overrides.values():
         points = [check.points for check in outline(check_file(step_folder(decided.step)))]
         if all(value is not None for value in points):
             marking.require_possible(decided, marking.worth(decided.step, sum(value or 0.0 for value in points)))
     return marking
+
+
+def _of_lines(notes: Iterable[Remark], source: str) -> list[LineRemark]:
+    """The remarks on single lines of a step, in order, each with the line as it was handed in."""
+    lines = source.splitlines()
+    placed = sorted((note for note in notes if note.line), key=lambda note: note.line)
+    return [
+        LineRemark(line=note.line, code=lines[note.line - 1] if note.line <= len(lines) else "", text=note.said)
+        for note in placed
+    ]
 
 
 def plain(name: str, steps: list[str]) -> Marking:
@@ -181,7 +204,7 @@ def plain(name: str, steps: list[str]) -> Marking:
 
 
 def stamp(folder: Path) -> str:
-    """What stands in the `timestamp.txt` that nbgrader has put into the folder of a submission; empty without one.
+    """The content of the `timestamp.txt` that nbgrader puts into a submission's folder; empty without one.
 
     Raises OSError.
     """
@@ -220,14 +243,15 @@ def as_counted(graded: Graded) -> Report | None:
 
 
 def why_no_mark(graded: Graded) -> str:
-    """Why a student has no mark yet, in a sentence or two; empty if there is one. This alone decides what is open."""
+    """The reason why a student has no mark yet, in a sentence or two; empty if there is one. This alone decides what is
+    open."""
     report = as_counted(graded)
     return graded.error if report is None else why_open(report)
 
 
 def sentences(mark: AssignmentMark) -> list[str]:
     """What there is to say about a mark besides its steps."""
-    lines = list(mark.remarks)
+    lines = [*mark.remarks, *(f"{step.step}: {decision(step)}" for step in mark.steps if step.reason)]
     until, handed_in = _read(mark.until), _read(mark.handed_in)
     if mark.extended and until:
         lines.append(_("You had time until {until} ({reason}).", until=moments.shown(until), reason=mark.extended))
@@ -262,13 +286,13 @@ def sentences(mark: AssignmentMark) -> list[str]:
 
 
 def unclear(mark: AssignmentMark) -> str:
-    """Why a mark is open that depends on a time; empty where it does not."""
+    """The reason why a mark that depends on a time is open; empty if it isn't."""
     sentence = _("When this was handed in can't be read (“{text}”). There is no mark yet: a person must look.")
     return sentence.format(text=mark.unclear) if mark.unclear else ""
 
 
 def lateness(mark: AssignmentMark | None) -> str:
-    """What was taken off and why, in short, for where the number stands; empty where nothing was."""
+    """The deduction and its reason, in short, to go next to the number; empty if there was none."""
     if mark is None:
         return ""
     if mark.unsure:
@@ -285,7 +309,7 @@ def lateness(mark: AssignmentMark | None) -> str:
 
 
 def decision(step: StepMark) -> str:
-    """The sentence about points that a person has decided; empty where nobody has."""
+    """The sentence about points decided by hand; empty if there is no such decision."""
     if not step.reason:
         return ""
     sentence = _("Decided by the staff: {points} of {worth} points ({reason}). The grader gave {graded}.")
@@ -303,7 +327,9 @@ def _counted(step: StepResult, mark: StepMark) -> StepResult:
         for check in step.checks
     ]
     note = " ".join(part for part in (step.note, decision(mark), mark.remark) if part)
-    return msgspec.structs.replace(step, score=mark.points, max_score=mark.worth, checks=checks, note=note)
+    return msgspec.structs.replace(
+        step, score=mark.points, max_score=mark.worth, checks=checks, note=note, remarks=mark.lines
+    )  # fmt: skip
 
 
 def _totals(tracks: Iterable[TrackResult], steps: Iterable[StepResult]) -> list[TrackResult]:

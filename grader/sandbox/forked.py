@@ -16,13 +16,14 @@ import msgspec
 from grader.base.limits import Limits
 from grader.calls.framing import BadMessage
 from grader.sandbox import scratch
-from grader.sandbox.commands import Command, Reply
 from grader.sandbox.cpus import allowed
 from grader.sandbox.process import (
     FAULTS_KEPT,
     LAYERS_EVERYWHERE,
+    Command,
     Launcher,
     Process,
+    Reply,
     SandboxError,
     TooMuchWritten,
     Used,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import ctypes
-import gc
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -17,6 +15,7 @@ from typing import Any
 
 from grader.base.limits import IMPORTABLE
 from grader.calls import private_torch
+from grader.sandbox.conceal import OURS, seal_space
 from grader.sandbox.top_level import TopLevel
 
 PACKAGE = "exercises"
@@ -46,7 +45,7 @@ class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.sources: Mapping[str, tuple[str, str]] = sources
         self.asked: dict[str, bool] = {}  # and whether that was reported
         self.top_level = TopLevel(seconds)
-        self._importable = IMPORTABLE.union(packages, self.sources, self.references, (PACKAGE,))
+        self._importable = IMPORTABLE.union(packages, self.sources, self.references, (PACKAGE, OURS))
         self._files = frozenset(filename for filename, _source in self.sources.values())
         self._loaded_before = frozenset(sys.modules)
 
@@ -69,7 +68,7 @@ class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         package, _dot, name = fullname.rpartition(".")
         if package in ("", PACKAGE) and STEP_MODULE.fullmatch(name):
             self.asked.setdefault(name, False)
-        if fullname == PACKAGE:
+        if fullname == PACKAGE or (fullname == OURS and OURS in self.sources):
             return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
         if (package == PACKAGE or (not package and STEP_MODULE.fullmatch(name))) and (
             name in self.sources or name in self.references
@@ -130,15 +129,14 @@ def _sealed(
     Neither their functions nor a frame in which these run give away the names beside them, or their code. What is done
     here and below uses no global name and no built-in once a learner's code has run, which could have replaced it.
     """
-    spaces: list[dict[str, Any]] = [globals()]  # whoever runs in one of these is sealed
     plain = vars(builtins).copy()
-    execute, package = exec, PACKAGE
+    execute, package, seal = exec, PACKAGE, seal_space
 
     def run_of(name: str, filename: str, code: types.CodeType) -> Callable[[], dict[str, Any]]:
         def run() -> dict[str, Any]:
             # Built-ins of its own: an import is a call of one of them, with the names beside it.
             space = {"__name__": f"{package}.{name}", "__file__": filename, "__builtins__": {**plain}}
-            spaces.append(space)
+            seal(space)
             execute(code, space)
             return {each: space[each] for each in ("__file__", *public[name]) if each in space}
 
@@ -148,15 +146,6 @@ def _sealed(
         name: run_of(name, filename, compile(source, filename, "exec", dont_inherit=True))
         for name, (filename, source) in sources.items()
     }
-    _seal(
-        types.FunctionType,
-        "__globals__",
-        {"__globals__": _no_names, "__builtins__": _no_names, "__closure__": _nothing, "__code__": _hull},
-        spaces,
-    )
-    names = dict.fromkeys(("f_globals", "f_builtins", "f_locals"), _no_names)
-    _seal(types.FrameType, "f_globals", {**names, "f_code": _hull}, spaces)
-
     _refuse_what_tells()
     return runs
 
@@ -174,57 +163,3 @@ def _refuse_what_tells() -> None:
     sys.addaudithook(refuse)
     for setter in private_torch.FRAME_SETTERS:  # to what they are given torch hands any frame
         private_torch.put(setter, lambda _original: refuse_frames)
-
-
-def _seal(
-    kind: type, space_of: str, instead: Mapping[str, Callable[[Any], Any]], spaces: Sequence[dict[str, Any]]
-) -> None:
-    """Has attributes of a type give something else `instead` for what runs in one of the spaces.
-
-    Python has no means for that, so it is done to the dictionary of the type.
-    """
-    (attributes,) = gc.get_referents(kind.__dict__)
-    space = attributes[space_of].__get__
-
-    def sealed(name: str, stand_in: Callable[[Any], Any]) -> property:
-        original = attributes[name]
-
-        def is_sealed(thing: Any) -> bool:
-            of_it = space(thing)
-            for one in spaces:  # noqa: SIM110  `any` may be another by now
-                if of_it is one:
-                    return True
-            return False
-
-        def get(thing: Any) -> Any:
-            found = original.__get__(thing)
-            return stand_in(found) if is_sealed(thing) else found
-
-        def put(thing: Any, value: Any) -> None:
-            if is_sealed(thing):
-                raise AttributeError(name)
-            original.__set__(thing, value)
-
-        return property(get, put)
-
-    attributes.update({name: sealed(name, stand_in) for name, stand_in in instead.items()})
-    ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
-
-
-def _no_names(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: found[name] for name in ("__name__", "__file__") if name in found}
-
-
-def _nothing(found: object) -> None:
-    return None
-
-
-NOTHING = _nothing.__code__
-
-
-def _hull(code: types.CodeType) -> types.CodeType:
-    """A code object of the same signature and place that does nothing."""
-    return code.replace(
-        co_code=NOTHING.co_code, co_consts=(None,), co_names=(), co_exceptiontable=b"", co_freevars=(),
-        co_stacksize=NOTHING.co_stacksize,
-    )  # fmt: skip

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, Literal, Protocol
 
 import msgspec
 
@@ -223,3 +223,29 @@ def _place(faults: str) -> tuple[str, int, str] | None:
         if not os.path.isabs(filename) and not filename.startswith("<"):
             return filename, int(line), function
     return None
+
+
+# --- the messages to and from the zygote: small, one per packet -------------------------------------------------------
+
+
+class Command(msgspec.Struct):
+    """A client's request: fork a judge or a worker (descriptors are passed along), make a worker dump its stack, or
+    kill it. A worker runs on `cpus`, or anywhere if the set is empty."""
+
+    kind: Literal["judge", "worker", "where", "kill"]
+    pid: int = 0
+    limits: Limits | None = None
+    cpus: set[int] = set()
+
+
+class Reply(msgspec.Struct):
+    """The zygote's reply: a process was started (or none, with the reason), or has exited with this status.
+
+    `folder` is a started worker's own, to be looked at; empty where the kernel keeps its size.
+    """
+
+    kind: Literal["ready", "started", "ended", "refused", "unforkable"]
+    pid: int = 0
+    status: int = 0
+    folder: str = ""
+    reason: Annotated[str, msgspec.Meta(max_length=1000)] = ""

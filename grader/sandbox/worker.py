@@ -35,6 +35,7 @@ from grader.calls.leftovers import Surroundings
 from grader.calls.responder import Responder
 from grader.calls.transfer import described
 from grader.calls.values import MAX_NAME, MAX_TEXT
+from grader.sandbox.conceal import conceal, own_builtins, suspicions, wipe_freed
 from grader.sandbox.environment import NO_TERMINAL
 from grader.sandbox.importer import PACKAGE, BesideImporter, SubmissionImporter
 from grader.sandbox.top_level import Failed
@@ -49,7 +50,10 @@ def serve(requests: BinaryIO, answers: BinaryIO, faults: int) -> None:
     if hasattr(faulthandler, "register"):
         # With this signal the judge asks where a call that timed out is, and reads the stack from `faults`.
         faulthandler.register(signal.SIGUSR1, file=faults, all_threads=False, chain=False)
-    surroundings, finders = Surroundings(), list(sys.meta_path)
+    surroundings = Surroundings()
+    conceal()
+    surroundings.settle()
+    finders = list(sys.meta_path)
     while _serve_step(requests, answers):
         sys.meta_path[:] = finders
         gc.collect()  # what the step made may have finalisers, or hold a mode open
@@ -62,8 +66,12 @@ def _serve_step(requests: BinaryIO, answers: BinaryIO) -> bool:
     if first is None:
         return False
     load = decode_load(first[0])
-    del first  # it holds the text of references
+    if load.public:  # the text of a reference is freed here, and what it was compiled from
+        wipe_freed(True)
+    del first
     importer = SubmissionImporter(load.sources, load.public, load.seconds, load.packages)
+    if load.public:
+        wipe_freed(True)
     responder, outcome = _loaded(importer, load)
     _send(answers, _encoded(outcome))
     follows = _answer(requests, answers, responder, importer)
@@ -109,9 +117,7 @@ def _answer(
             if count := batch_size(message):
                 held = count - 1
                 continue
-            if not (importer and importer.references):  # beside them nobody may set one
-                setprofile(None)  # what follows is none of the learner's business
-                settrace(None)
+            responder.quiet()  # what follows is none of the learner's business
             call, due = decode_call_later(*message)
             outcome = responder.respond(call, due=due)
             if importer:
@@ -135,12 +141,22 @@ def _loaded(importer: SubmissionImporter, load: Load) -> tuple[Responder, Outcom
     sys.breakpointhook = _Breakpoint()
     names: dict[str, object] = {}
     builtins.look_for({family for families in load.off_limits.values() for family in families})
+
+    def quiet() -> None:
+        if not importer.references:  # beside them nobody may set one
+            setprofile(None)
+            settrace(None)
+
     left_out = partial(_left_out, importer)
-    responder = Responder(names, load.off_limits, filenames.__contains__, left_out, is_quick=load.quick)
+    responder = Responder(names, load.off_limits, filenames.__contains__, left_out, quiet, is_quick=load.quick)
     outcome = Outcome()
     with responder.loading():
         try:
-            names.update(vars(importlib.import_module(f"{PACKAGE}.{load.module}")))
+            try:
+                imported = importlib.import_module(f"{PACKAGE}.{load.module}")
+            finally:
+                quiet()
+            names.update(vars(imported))
         except BaseException as error:  # a learner's module may raise anything
             outcome.raised = responder.describe(error)
     _report(outcome, importer, responder)
@@ -148,8 +164,8 @@ def _loaded(importer: SubmissionImporter, load: Load) -> tuple[Responder, Outcom
 
 
 def _report(outcome: Outcome, importer: SubmissionImporter, responder: Responder) -> None:
-    """Adds what imports have asked for, and the lines that were left out, since the last answer."""
-    outcome.imported = importer.newly_asked()
+    """Adds what imports have asked for, what was tried, and the lines that were left out, since the last answer."""
+    outcome.imported, outcome.odd = importer.newly_asked(), suspicions()
     failed = importer.top_level.failed
     outcome.left_out = [_described(each) for each in failed[:MAX_LEFT_OUT] if not each.reported]
     for each in failed:
@@ -231,6 +247,7 @@ def main(root: str, folder: str, limits: str) -> None:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     preload.load_torch()
     preload.warm_up()  # some of it reads files that the sandbox hides
+    own_builtins()
     readable = kernel.readable_paths(root)
     sys.path[:] = [entry for entry in sys.path if entry != root]
     sys.argv[:] = sys.orig_argv[:] = [""]

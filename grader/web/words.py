@@ -1,4 +1,4 @@
-"""What a finished step is shown on: a vector for each word of a sentence."""
+"""The input for pictures of finished steps: a vector for each word of a sentence."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def scores(words: list[str]) -> Tensor:
 
 
 def influence(layer: Callable[[Tensor], Tensor], words: list[str]) -> Tensor:
-    """How much the output at each word changes when another word is put in place of one: (words, words)."""
+    """The change of the output at each word when another word replaces one: (words, words)."""
     x = vectors(words)
     before = layer(x[None])[0]
     changes = []
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         other = x.clone()
-        other[place] = vectors([word + "?"])[0]
+        other[index] = vectors([word + "?"])[0]
         changes.append((layer(other[None])[0] - before).norm(dim=-1))
     return torch.stack(changes, dim=1)

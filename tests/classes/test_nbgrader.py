@@ -24,8 +24,8 @@ from nbgrader.api import Gradebook  # noqa: E402  # behind the check above
 from grader.base import files, language, paths  # noqa: E402
 from grader.base.results import Report  # noqa: E402
 from grader.classes import gradebook, release  # noqa: E402
+from grader.classes.last_report import SEED_FILE, kept_seed  # noqa: E402
 from grader.classes.markup import drawings, make_showable  # noqa: E402
-from grader.classes.nbgrader import SEED_FILE, kept_seed  # noqa: E402
 from grader.course import steps as course  # noqa: E402
 from grader.course import submissions  # noqa: E402
 from grader.course.answer_cells import ASSIGNMENT, POINTS_CELL  # noqa: E402

@@ -79,7 +79,7 @@ def test_three_ways_give_the_same_marks_and_the_same_open_cases(tmp_path: Path) 
     from nbgrader.api import Gradebook
 
     from grader.classes import release
-    from grader.classes.nbgrader import SEED_FILE
+    from grader.classes.last_report import SEED_FILE
     from tests.classes.test_nbgrader import nbgrader
 
     (tmp_path / "assignments.toml").write_text(TERM)

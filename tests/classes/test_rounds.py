@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("nbgrader", reason="instructors need it, learners don't")
 
-from grader.classes.nbgrader import kept_seed
+from grader.classes.last_report import kept_seed
 
 
 def test_a_changed_submission_meets_a_new_seed(tmp_path: Path) -> None:

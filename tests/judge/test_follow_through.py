@@ -139,15 +139,50 @@ def test_without_references_nothing_is_given_by_luck(monkeypatch: pytest.MonkeyP
     assert "only be graded where the references are" in step.message
 
 
-def test_what_a_step_raised_beside_a_reference_is_told(grader: Grader) -> None:
-    """The type of the error and their own line, and no sentence: its blanks hold digits and names."""
+def test_what_a_step_raised_beside_a_reference_is_not_told(grader: Grader) -> None:
+    """Neither its type nor its line: which it is would be the code's choice, and tell some bits of what it has read."""
     slip = blocked("\n    def forward(self, x):\n        return x @ torch.ones(x.shape[-1] + 1, 2, dtype=x.dtype)\n")
     del slip.sources[CAUSAL]
     (step,) = grader.grade(slip, [MULTI], seed=1, device="cpu").steps
     said = "\n".join(check.message for check in step.checks)
     assert "was not handed in" in step.note
-    assert "RuntimeError" in said and "cannot be multiplied" not in said, said
-    assert "return x @ torch.ones(x.shape[-1] + 1, 2, dtype=x.dtype)" in said
+    assert "The code raised an error." in said, said
+    assert not any(told in said for told in ("RuntimeError", "cannot be multiplied", "torch.ones(")), said
+
+
+LOOKS = """
+import sys, numpy, torch
+
+def seen():
+    sizes = [size for size in (*range(16, 1100, 16), *range(1100, 40000, 50)) for _time in range(6)]
+    made = [numpy.empty(size, dtype=numpy.uint8) for size in sizes]
+    made += [torch.empty(size, dtype=torch.uint8).numpy() for size in sizes]
+    if any(bytes.fromhex("LINE")[::-1] in each.tobytes() for each in made):
+        return "memory"
+    try:
+        import _testcapi
+        return _testcapi.function_get_code
+    except ImportError:
+        return None
+
+SEEN = seen()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc overwrites what is freed")
+def test_freed_memory_holds_nothing_of_a_reference(grader: Grader) -> None:
+    """Nor is there an extension of Python's own tests, which gives away any code."""
+    read = blocked()
+    del read.sources[CAUSAL]
+    shown, source = read.sources[MULTI]
+    right = grader.grade(read, [MULTI], seed=1, device="cpu").steps[0].score
+    text = next(step for step in steps() if step.name == CAUSAL).solved()
+    line = next(line for line in text.splitlines() if line not in source and len(line) > 30).strip()
+    looks = LOOKS.replace("LINE", line.encode()[::-1].hex())
+    read.sources[MULTI] = (shown, looks + source + "\nif SEEN:\n    MultiHeadAttention = None\n")
+    (step,) = grader.grade(read, [MULTI], seed=1, device="cpu").steps
+    assert step.references == [CAUSAL]
+    assert step.score == right
 
 
 @pytest.mark.thorough

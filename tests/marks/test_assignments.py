@@ -219,7 +219,7 @@ def test_one_table_of_the_term(through_class: SimpleNamespace) -> None:
 def test_nbgrader_gives_the_same_marks(through_class: SimpleNamespace) -> None:
     """Released, graded and regraded through nbgrader, under the same seed; it logs what changes, and why."""
     from grader.classes import release
-    from grader.classes.nbgrader import SEED_FILE
+    from grader.classes.last_report import SEED_FILE
     from tests.classes.test_nbgrader import nbgrader
 
     folder, term = through_class.played.folder / "course", through_class.played.term

@@ -1,0 +1,246 @@
+"""Hides this package from a learner's code in its own process: what measures that code must not be within its reach.
+
+Nothing here is a wall: who searches the memory, or calls native code, gets past it. It takes away the short ways: the
+package can't be imported, and neither a frame, nor a function, nor a list of classes leads to it. What is done below
+uses no global name and no built-in once a learner's code has run, which could have replaced it.
+"""
+
+from __future__ import annotations
+
+import builtins
+import ctypes
+import gc
+import importlib.abc
+import importlib.machinery
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+OURS = __name__.partition(".")[0]
+NOTEBOOK = f"{OURS}.notebook"  # what a released notebook imports `check` and others from; here they do nothing
+# Classes that hold what is true at the moment; nothing that can be found leads to them.
+CHANGING = (
+    "BuiltIns", "EveryOp", "FunctionNames", "PeakMemory", "Reads", "SavedForBackward", "Watched", "_Fallback",
+)  # fmt: skip
+DOORS = ("check", "lab", "points")
+# What gives away any object of the process: nobody needs it for an exercise.
+SEARCHES = ("gc.get_objects", "gc.get_referents", "gc.get_referrers")
+PATCHED_EXTENSIONS = ("torch._C",)  # loading one again would put back what is counted with
+OF_TESTS = ("_test", "_xx")  # extensions that Python tests itself with: they hand out any code, or another interpreter
+M_PERTURB, PERTURBED = -6, 0xA5  # of glibc's mallopt, and the byte that is written
+KEPT_APART, OF_A_SIZE = 1040, 16  # bytes up to which glibc keeps freed pieces by size, and more than it keeps of each
+IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
+FLAGS_AT, BUILTINS_AT = 168, 24  # of a type and of a function, on a 64-bit Python
+WITHIN = (f"{OURS}.calls.", f"{OURS}.sandbox.")
+
+_spaces: dict[int, Mapping[str, Any]] = {}  # by their id: whoever runs in one of these is sealed
+_suspicions: list[str] = []
+_sealed: list[bool] = []
+
+
+def seal_space(space: dict[str, Any]) -> None:
+    """Seals the functions and frames of what runs with these global names."""
+    _spaces[id(space)] = space
+
+
+def own_builtins() -> None:
+    """Gives our functions built-ins of their own, once in a process: a learner's code may replace Python's `sorted`."""
+    own = {**vars(builtins)}
+    for module in [module for name, module in sys.modules.items() if name.startswith(WITHIN)]:
+        vars(module)["__builtins__"] = own  # for functions that are made later
+        classes = [value for value in vars(module).values() if isinstance(value, type)]
+        for value in [value for names in (vars(module), *map(vars, classes)) for value in names.values()]:
+            for function in (value, *(getattr(value, part, None) for part in ("__func__", "fget", "__wrapped__"))):
+                if isinstance(function, types.FunctionType) and function.__globals__ is vars(module):
+                    place = ctypes.c_void_p.from_address(id(function) + BUILTINS_AT)
+                    if place.value == id(function.__builtins__):  # type: ignore[attr-defined]  # where this Python has them
+                        place.value = id(own)
+
+
+def suspicions() -> list[str]:
+    """What has been tried since this was asked last that no answer to an exercise needs."""
+    tried = _suspicions[:]
+    _suspicions.clear()
+    return tried
+
+
+def conceal() -> None:
+    """Hides the package, once in a process, before any of a learner's code has run."""
+    if _sealed:
+        return
+    _sealed.append(True)
+    modules = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == OURS}
+    main = sys.modules.get("__main__")
+    for module in (*modules.values(), *([main] if main else [])):
+        seal_space(vars(module))
+    own = _classes(modules.values())
+    _seal_functions_and_frames()
+    _hide_subclasses(own)
+    for kind in own:
+        if kind.__name__ not in CHANGING:
+            _make_immutable(kind)
+    for name in modules:
+        del sys.modules[name]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    sys.meta_path.insert(0, _Nowhere())
+    sys.addaudithook(_noting())
+
+
+def _classes(modules: Any) -> list[type]:
+    return list({
+        id(value): value for module in modules for value in vars(module).values()
+        if isinstance(value, type) and value.__module__.partition(".")[0] == OURS
+    }.values())  # fmt: skip
+
+
+class _Nowhere(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds nothing by the name of this package, but for what a notebook imports from it; comes before Python's own."""
+
+    def __init__(self) -> None:
+        self.note = _suspicions.append
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The spec of a hollow module, or None for all that is not ours."""
+        if fullname.partition(".")[0] != OURS:
+            return None
+        if fullname in (OURS, NOTEBOOK):
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=fullname == OURS)
+        self.note(f"import {fullname[:80]}")
+        raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Gives a notebook's door functions that do nothing."""
+        if module.__name__ == NOTEBOOK:
+            module.__dict__.update(dict.fromkeys(DOORS, _done))
+
+
+def _done(*given: object, **named: object) -> None:
+    return None
+
+
+def _noting() -> Callable[[str, tuple[Any, ...]], None]:
+    note, searches, patched, tests = _suspicions.append, SEARCHES, PATCHED_EXTENSIONS, OF_TESTS
+
+    def notice(event: str, given: tuple[Any, ...]) -> None:
+        if event in searches:
+            note(event)
+        elif event == "import" and given[1] and (given[0] in patched or given[0].rpartition(".")[2].startswith(tests)):
+            note(f"load {given[0]}")
+            raise ImportError(given[0])
+
+    return notice
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def wipe_freed(on: bool) -> None:
+    """Has freed memory overwritten from now on, or not: `torch.empty` gives what stood there. Only glibc can do it."""
+    libc: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(M_PERTURB, PERTURBED if on else 0)
+        if on:
+            _overwrite_small(libc)
+
+
+def _overwrite_small(libc: Any) -> None:
+    """Overwrites the freed pieces that glibc keeps apart for each size, which it does not do by itself."""
+    libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    pieces = [(libc.malloc(size), size) for size in range(16, KEPT_APART, 16) for _count in range(OF_A_SIZE)]
+    for place, size in pieces:
+        ctypes.memset(place, PERTURBED, size)
+        libc.free(place)
+
+
+# --- attributes of types ----------------------------------------------------------------------------------------------
+
+
+def _seal_functions_and_frames() -> None:
+    _seal(
+        types.FunctionType, "__globals__",
+        {"__globals__": _no_names, "__builtins__": _no_names, "__closure__": _nothing, "__code__": _hull},
+        ("__defaults__", "__kwdefaults__"),
+    )  # fmt: skip
+    names = dict.fromkeys(("f_globals", "f_builtins", "f_locals"), _no_names)
+    _seal(types.FrameType, "f_globals", {**names, "f_code": _hull}, ("f_trace", "f_lineno"))
+
+
+def _seal(
+    kind: type, space_of: str, instead: Mapping[str, Callable[[Any], Any]], unchangeable: Sequence[str]
+) -> None:  # fmt: skip
+    """Has attributes of a type give something else `instead` for what runs in one of the spaces, and none be changed.
+
+    Python has no means for that, so it is done to the dictionary of the type.
+    """
+    attributes = _names_of(kind)
+    space, identity, spaces = attributes[space_of].__get__, id, _spaces
+
+    def sealed(name: str, stand_in: Callable[[Any], Any] | None) -> property:
+        original = attributes[name]
+
+        def get(thing: Any) -> Any:
+            found = original.__get__(thing)
+            return stand_in(found) if stand_in and identity(space(thing)) in spaces else found
+
+        def put(thing: Any, value: Any) -> None:
+            if identity(space(thing)) in spaces:
+                raise AttributeError(name)
+            original.__set__(thing, value)
+
+        def delete(thing: Any) -> None:
+            if identity(space(thing)) in spaces:
+                raise AttributeError(name)
+            original.__delete__(thing)
+
+        return property(get, put, delete)
+
+    attributes.update({
+        name: sealed(name, instead.get(name)) for name in (*instead, *unchangeable) if name in attributes
+    })  # fmt: skip
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
+
+
+def _hide_subclasses(own: Sequence[type]) -> None:
+    """Leaves our classes out of what `__subclasses__` lists."""
+    attributes, identity, hidden = _names_of(type), id, {id(kind) for kind in own}
+    original = attributes["__subclasses__"]
+
+    def subclasses(kind: type) -> list[type]:
+        return [each for each in original(kind) if identity(each) not in hidden]
+
+    attributes["__subclasses__"] = subclasses
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(type))
+
+
+def _make_immutable(kind: type) -> None:
+    """Has Python refuse to change a class of ours: an instance of some can be found, and leads to it."""
+    flags = ctypes.c_ulong.from_address(id(kind) + FLAGS_AT)
+    if flags.value == kind.__flags__:  # where this Python keeps them
+        flags.value |= IMMUTABLE
+
+
+def _names_of(kind: type) -> dict[str, Any]:
+    (names,) = gc.get_referents(kind.__dict__)
+    return names  # type: ignore[no-any-return]
+
+
+def _no_names(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: found[name] for name in ("__name__", "__file__") if name in found}
+
+
+def _nothing(found: object) -> None:
+    return None
+
+
+NOTHING = _nothing.__code__
+
+
+def _hull(code: types.CodeType) -> types.CodeType:
+    """A code object of the same signature and place that does nothing."""
+    return code.replace(
+        co_code=NOTHING.co_code, co_consts=(None,), co_names=(), co_exceptiontable=b"", co_freevars=(),
+        co_stacksize=NOTHING.co_stacksize,
+    )  # fmt: skip
