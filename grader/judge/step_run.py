@@ -277,7 +277,7 @@ class DeviceRun:
         failing = [
             probes.Failing(_refused(verdict), check.function, verdict)
             for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
-            if verdict.status == "fail" and not verdict.off_limits and not self._is_unwritten(verdict)
+            if verdict.status == "fail" and not verdict.failure.off_limits and not self._is_unwritten(verdict)
             if check.name not in found
         ]
         if self.student.could_not_start:
