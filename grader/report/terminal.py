@@ -24,8 +24,8 @@ from grader.base.results import (
     StepResult,
     TrackResult,
     failed_steps,
+    failing_in_order,
     is_open,
-    precedence,
 )  # fmt: skip
 from grader.report import reasons
 
@@ -263,7 +263,7 @@ def failing_checks(step: StepResult) -> list[CheckResult]:
     """The checks of a step that do not pass, the one to tell of first. Where nothing of the file could be run, one
     means all of them."""
     if not step.stuck:
-        return sorted((check for check in step.checks if check.status != "pass"), key=precedence)
+        return failing_in_order(step.checks)
     most = sum(check.max_points for check in step.checks)
     first = min(step.checks, key=lambda check: len(check.message))
     title = _("The file can't be run.")
