@@ -17,7 +17,7 @@ for number in (0, 1, 2):  # closed, as by `>&-`: what is opened next would get i
 
 from grader.judge import zygote_process
 
-if sys.argv[1:2] == ["grade"] and "--help" not in sys.argv:
+if sys.argv[1:2] in (["grade"], ["report"]) and not {"--help", "HELP=1"} & {*sys.argv}:
     zygote_process.start_early()
 
 import atexit
