@@ -17,7 +17,8 @@ for number in (0, 1, 2):  # closed, as by `>&-`: what is opened next would get i
 
 from grader.judge import zygote_process
 
-early = zygote_process.started_early() if sys.argv[1:2] == ["grade"] and "--help" not in sys.argv else None
+grades = sys.argv[1:2] in (["grade"], ["report"]) and not {"--help", "HELP=1"} & {*sys.argv}
+early = zygote_process.started_early() if grades else None
 
 import importlib.util
 from pathlib import Path
