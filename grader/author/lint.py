@@ -267,10 +267,10 @@ def _in_checks(step: Solution) -> Iterator[str]:
     if not defined:
         yield _("{file} holds no check: write a function test_….").format(file=file)
     names = [node.name for node in defined]
-    for place, node in enumerate(defined):
+    for index, node in enumerate(defined):
         function = getattr(step.checks_module, node.name)
         at = {"file": file, "line": node.lineno, "check": node.name}
-        if node.name in names[:place]:
+        if node.name in names[:index]:
             yield _("{file}:{line}: {check} is there twice, and one of them never runs: rename it.").format(**at)
         if not (function.__doc__ or "").strip():
             yield _("{file}:{line}: {check} has no title: write a docstring.").format(**at)

@@ -6,6 +6,7 @@ Every output (terminal, JSON, page, …) is made from a `Report`. This module im
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
 
@@ -310,15 +311,24 @@ def total(steps: Iterable[StepResult]) -> tuple[float, float]:
 
 
 def leading(checks: Iterable[CheckResult]) -> CheckResult | None:
-    """The failing check to tell of first: the first that says something. What is skipped comes later, and what is not
-    written yet last, since that is known; None if every check passes."""
+    """The failing check to tell of first; None where every check passes."""
+    return next(iter(failing_in_order(checks)), None)
+
+
+def failing_in_order(checks: Iterable[CheckResult]) -> list[CheckResult]:
+    """The failing checks as they are told of: those first of which the mistake explains the most. What is skipped comes
+    later, and what is not written yet last, since that is known."""
     failing = [check for check in checks if check.status != "pass"]
-    return min(failing, key=precedence, default=None)
-
-
-def precedence(check: CheckResult) -> tuple[bool, bool]:
-    """A key by which failing checks are told of in order."""
-    return check.unwritten, check.status == "skipped"
+    explained = Counter(check.misconception for check in failing if check.misconception and not check.off_limits)
+    return sorted(
+        failing,
+        key=lambda check: (
+            check.unwritten,
+            check.status == "skipped",
+            not check.off_limits,
+            -explained[check.misconception or ""],
+        ),
+    )
 
 
 def step_status(checks: list[CheckResult]) -> Status:
@@ -347,4 +357,4 @@ def schema() -> str:
 
 def _escaped(letter: str) -> str:
     units = letter.encode("utf-16-be").hex()
-    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
+    return "".join(f"\\u{units[index : index + 4]}" for index in range(0, len(units), 4))

@@ -154,8 +154,7 @@ class Round:
                 facts = (one.folder, one.submission, earlier, one.handed_in)
                 self.ledger.expect(f"{student.file}#{number}", *facts, absence, one.requests)
             key = _key(student, of_its_round(plan, None if again else earlier), request.limits)
-            graded = _ungraded(student, key, absence)
-            graded.files = self.files_of[student.name]
+            graded = _ungraded(student, key, absence, self.files_of[student.name])
             if student.problem and not student.before:
                 self._done(graded, len(tries) - 1)
             elif earlier and not again and _stands(earlier, graded, plan, request.out):
@@ -238,11 +237,11 @@ class Round:
         return second_look.link(term.contact, assignment.title or assignment.name, graded.student)
 
 
-def _ungraded(student: Student, key: str, absence: str = "") -> Graded:
+def _ungraded(student: Student, key: str, absence: str, files_of: dict[str, str]) -> Graded:
     return Graded(
         student=student.name, file=student.file, key=key, error=student.problem, canvas_id=student.canvas_id,
         late=student.late, labs=student.labs, login=student.login, moodle_id=student.moodle_id, back=student.back,
-        section=student.section, absence=absence, stranger=student.stranger,
+        section=student.section, absence=absence, stranger=student.stranger, files=files_of,
         unread=tuple(student.submission.unread.items()) if student.problem else (),
     )  # fmt: skip
 

@@ -30,8 +30,7 @@ class Submission:
     """The sources of a submission by module name, the problems of unusable files, and the submitted files that were not
     read, each with the reason. `earlier` are the steps that the same person handed in with earlier assignments.
 
-    `files` says of every file that was handed in what became of it; `taken` of each step that was not handed in under
-    its own name which file was taken for it, and why.
+    `files` says what became of each file, `taken` which one was taken for a step without a file of its name, and why.
     """
 
     name: str

@@ -91,7 +91,7 @@ class PairView:
 
 def similar(pairs: Sequence[SimilarPair], groups: Sequence[SameFile], students: Sources, known: Sources) -> str:
     """Pairs that are more alike than chance, the most alike first, with both sources side by side."""
-    views = [_pair_view(pair, place, students, known) for place, pair in enumerate(pairs[:SHOWN_PAIRS])]
+    views = [_pair_view(pair, index, students, known) for index, pair in enumerate(pairs[:SHOWN_PAIRS])]
     about = _("For staff only: it names students. It is a reason to look and to ask, never a verdict.")
     pairs_what = _(
         "The share of the smaller submission that is also in the other one. Not counted: what was released, what "

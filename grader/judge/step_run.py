@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +31,7 @@ from grader.judge.imported_names import imported_steps
 from grader.judge.messages import Asking, GradeRequest, StepGraded
 from grader.judge.shared_worker import SharedWorker
 from grader.judge.worker_backend import WorkerBackend
+from grader.oracle import probes
 from grader.oracle.diagnostician import Diagnostician, explained, name_of, nudge_of
 from grader.oracle.live import Solution
 from grader.oracle.witness import Question, Witness
@@ -257,6 +258,7 @@ class DeviceRun:
         found = self._diagnoses()
         if any(result.status == "fail" and not result.unwritten and result.name not in found for result in results):
             found |= otherwise()
+        found |= self._probed(found)
         for name, matching in found.items():
             by_name[name].misconception = name_of(matching)
             by_name[name].hint = nudge_of(matching)
@@ -269,6 +271,20 @@ class DeviceRun:
             results[place].message += "\n" + text
             results[place].parting = small.parting  # the numbers of the other case are too many to be looked at
             self.smaller[place] = small
+
+    def _probed(self, found: Collection[str]) -> dict[str, list[Misconception]]:
+        """What the answers themselves tell, of the failing checks that have no name."""
+        failing = [
+            probes.Failing(_refused(verdict), check.function, verdict)
+            for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
+            if verdict.status == "fail" and not verdict.off_limits and not self._is_unwritten(verdict)
+            if check.name not in found
+        ]
+        if self.student.could_not_start:
+            return {}
+        self.student.allow(None)
+        seeds = self.answers.seed, self.step.seed(self.answers.seed + 1)
+        return probes.diagnoses(failing, self.student, self.answers.oracle, seeds, self.device, self.shows_values)
 
     def diagnoses_like(self, other: DeviceRun) -> dict[str, list[Misconception]]:
         """The misconceptions behind each failing check, where the same checks fail as in another run."""

@@ -272,10 +272,10 @@ def _buttons(parting: Parting, side: int, operands: Sequence[Matrix] | None) -> 
     """What is pressed in each of the two matrices: every cell whose sum is known. Each by itself: what was expected
     says nothing about where a wrong number comes from."""
     made: list[list[Markup]] = []
-    for place, matrix in enumerate((parting.expected, parting.got)):
+    for index, matrix in enumerate((parting.expected, parting.got)):
         how = sums.explain([matrix], operands)[0] if operands else None
         made.append([
-            svg.cell_button(column * side, row * side, side, (place, row, column), how(row, column))
+            svg.cell_button(column * side, row * side, side, (index, row, column), how(row, column))
             for row in range(len(matrix)) for column in range(len(matrix[0]))
         ] if how else [])  # fmt: skip
     return made

@@ -24,9 +24,10 @@ from grader.base.results import (
     StepResult,
     TrackResult,
     failed_steps,
+    failing_in_order,
     is_open,
-    precedence,
 )  # fmt: skip
+from grader.report import reasons
 
 CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f]|{OBEYED.pattern}")
 COMMAND = re.compile(r"^([^\S\n]*+)(::|##\[)", re.MULTILINE)  # a runner of workflows obeys it
@@ -232,14 +233,12 @@ def detail(step: StepResult) -> RenderableType:
         if BY_HAND in check.name and not check.unwritten and not step.stuck:
             sentence = _("The lesson works such a case by hand: make lesson STEP={number}")
             shown.append(Padding(Text(sentence.format(number=int(step.name[4:6])), "dim"), (0, 0, 0, 2)))
-        others = sum(not other.unwritten for other in failing if other is not check)
-        if others:
-            sentence = (
-                _("1 more check of this step fails.")
-                if others == 1
-                else _("{count} more checks of this step fail.", count=others)
-            )
-            shown.append(Padding(Text(sentence, "dim"), (0, 0, 0, 2)))
+        others = [other for other in failing if other is not check and not other.unwritten]
+        alike = sum(reasons.same(check, other) for other in others)
+        told = [reasons.more(alike, alike=True)] * bool(alike) + [reasons.more(len(others) - alike)] * (
+            len(others) > alike
+        )
+        shown += [Padding(Text(sentence, "dim"), (0, 0, 0, 2)) for sentence in told]
         if left := parts(step):
             shown.append(Padding(Text(left), (0, 0, 0, 2)))
     if step.message and not check:
@@ -264,7 +263,7 @@ def failing_checks(step: StepResult) -> list[CheckResult]:
     """The checks of a step that do not pass, the one to tell of first. Where nothing of the file could be run, one
     means all of them."""
     if not step.stuck:
-        return sorted((check for check in step.checks if check.status != "pass"), key=precedence)
+        return failing_in_order(step.checks)
     most = sum(check.max_points for check in step.checks)
     first = min(step.checks, key=lambda check: len(check.message))
     title = _("The file can't be run.")
