@@ -136,7 +136,7 @@ def in_modules(folder: Path) -> Iterator[str]:
             yield from _in_off_limits(step)
             yield from _in_misconceptions(step)
     except mistakes.Unreadable as problem:
-        yield str(problem)
+        yield problem.said(_)
     except Exception as error:
         yield _fault(folder, error)
 
@@ -217,7 +217,7 @@ def _in_documents(folder: Path) -> Iterator[str]:
         untold = [entry for name, entry in english.entries.items() if name in told and (entry.text or entry.nudge)]
         pairs = list(mistakes.translations(folder))
     except mistakes.Unreadable as problem:
-        yield str(problem)
+        yield problem.said(_)
         return
     for entry in untold:
         there = korean.entries.get(entry.name)

@@ -42,14 +42,14 @@ def _grade(args: Namespace) -> None:
     if args.open and args.html is None:
         raise BadInput(_("There is no page to open. Type: python -m grader grade --html report.html --open"))
     names = common.chosen_steps(args, "grade")
-    limits = common.limits(args, "grade", args.patience) if args.require_isolation is not None else None
+    limits = common.limits(args, "grade", args.patience)
     common.require_folder(args.submission, "grade")
     if str(args.json) != "-":
         common.require_parent(args.json, "grade --json report.json")
     common.require_parent(args.html, "grade --html report.html")
     from grader.judge import launcher
 
-    with contextlib.closing(launcher.start()) as judges:  # torch loads there while this process imports the rest
+    with contextlib.closing(launcher.start(args.early)) as judges:  # torch loads there meanwhile
         from grader.course import choice, submissions, unread
         from grader.judge import grader as grading
 
@@ -58,7 +58,6 @@ def _grade(args: Namespace) -> None:
         if nothing_found := unread.without_answer(read):
             raise BadInput(nothing_found)
         wanted = names or choice.by_default(read.sources, read.problems)
-        limits = limits or common.limits(args, "grade", args.patience)
         with grading.Grader(1 if len(wanted) == 1 else None, limits, source=judges) as grader:
             from grader.base import results
             from grader.report import console

@@ -111,6 +111,7 @@ class StepRun:
         points.refuse_off_limits(self._results, self._verdicts)
         points.need_every_device(self._results)
         shown.say_where_it_does_not_parse(self._results, *self._load.sources[self._step.name])
+        shown.tell_of_loops(self._results, self._load.sources[self._step.name][1])
         status = step_status(self._results)
         score = None if status == "error" else round(sum(check.points for check in self._results), 6)
         result = StepResult(
@@ -128,12 +129,12 @@ class StepRun:
             return None
         place = next(place for place, result in enumerate(self._results) if result is told)
         verdict = self._smaller.get(place, self._verdicts[place])
-        about = verdict.about or next(reversed(verdict.exchanges), None)
+        about = verdict.last
         if about is None:
             return None
         names = stubs.arguments(stubs.original(self._step.folder))
         return reproduction.program(
-            self._step.name, told.name, verdict.message, verdict.exchanges, about, verdict.due, names
+            self._step.name, told.name, verdict.message, verdict.exchanges, about, verdict.failure.due, names
         )
 
     def _run_on(self, device: str, devices: int) -> None:
@@ -269,7 +270,7 @@ class DeviceRun:
             shown.smaller_cases(self.step, self.verdicts, self._small) if self.shows_values else ()
         ):
             results[place].message += "\n" + text
-            results[place].parting = small.parting  # the numbers of the other case are too many to be looked at
+            results[place].parting = small.failure.parting  # the numbers of the other case are too many to be looked at
             self.smaller[place] = small
 
     def _probed(self, found: Collection[str]) -> dict[str, list[Misconception]]:
@@ -277,7 +278,7 @@ class DeviceRun:
         failing = [
             probes.Failing(_refused(verdict), check.function, verdict)
             for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
-            if verdict.status == "fail" and not verdict.off_limits and not self._is_unwritten(verdict)
+            if verdict.status == "fail" and not verdict.failure.off_limits and not self._is_unwritten(verdict)
             if check.name not in found
         ]
         if self.student.could_not_start:
@@ -309,7 +310,7 @@ class DeviceRun:
         return CheckResult(
             name=check.name, title=_(check.title), device=self.device, status=verdict.status,
             points=share if verdict.status == "pass" else 0.0, max_points=share, message=verdict.message,
-            parting=verdict.parting, unwritten=self._is_unwritten(verdict), about=self._about(verdict),
+            parting=verdict.failure.parting, unwritten=self._is_unwritten(verdict), about=self._about(verdict),
             called=sorted(verdict.called), refused=_refused(verdict), waits_for=_waits_for(verdict, self.step.name),
         )  # fmt: skip
 
@@ -318,7 +319,7 @@ class DeviceRun:
         questions = [
             self._question(check, verdict, self.answers.seed)
             for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
-            if verdict.status == "fail" and not verdict.off_limits and not self._is_unwritten(verdict)
+            if verdict.status == "fail" and not verdict.failure.off_limits and not self._is_unwritten(verdict)
         ]
         unwritten = {
             check.name
@@ -368,9 +369,7 @@ class DeviceRun:
         return self._again[question.name, further]
 
     def _question(self, check: Check, verdict: Verdict, seed: int) -> Question:
-        return Question(
-            check.function, seed, self.device, verdict.exchanges, verdict.called, verdict.about, verdict.blames
-        )
+        return Question.of(check.function, seed, self.device, verdict)
 
 
 def _raised(verdict: Verdict) -> Raised | None:
@@ -387,9 +386,7 @@ def _waits_for(verdict: Verdict, step: str) -> str:
 
 def _refused(verdict: Verdict) -> str:
     """The public name whose answer failed the check: the call that was refused, or the last one."""
-    if verdict.status == "pass" or not verdict.exchanges:
-        return ""
-    return verdict.off_limits or verdict.blames or (verdict.about or verdict.exchanges[-1]).name
+    return "" if verdict.status == "pass" else verdict.blamed
 
 
 def _not_run(

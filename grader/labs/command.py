@@ -20,9 +20,9 @@ from rich.text import Text
 
 from grader.base.language import gettext as _
 from grader.course import lab_log
-from grader.labs import judged, parts
 from grader.labs import lab as labs
 from grader.labs import page as lab_page
+from grader.labs import parts
 from grader.report import console as screen
 from grader.report.terminal import visible
 
@@ -127,7 +127,7 @@ def _told(say: Console, outcome: labs.LabRun, folder: Path) -> int:
         say.print()
         say.print(_("Your prediction: {prediction}", prediction=outcome.prediction), style="bold")
     if outcome.lesson.answers:
-        for sentence in judged.answered(outcome, judged.of_run(outcome)):
+        for sentence in outcome.answered():
             say.print(visible(sentence), style="bold")
     if outcome.stopped:
         say.print(_("It was stopped early: this is what was measured until then."))

@@ -92,14 +92,14 @@ def found_in(verdict: Verdict) -> list[Found] | None:
         return None
     kept: list[Found] | None = None
     for mine, right in pairs:
-        here = list(_relations(mine, right, verdict.about))
+        here = list(_relations(mine, right, verdict.failure.about))
         kept = here if kept is None else [each for each in kept if each in here]
     return kept or []
 
 
 def _numbers(verdict: Verdict) -> Iterator[tuple[Tensor, Tensor]]:
     """The tensors that differ: the student's and the right ones, in float64."""
-    about, due = verdict.about, verdict.due
+    about, due = verdict.failure.about, verdict.failure.due
     if about is None or about.outcome is None or about.outcome.raised or due is None or due.wanted is None or due.part:
         return
     mine, right = list(leaves(about.outcome.value)), list(leaves(due.wanted))
