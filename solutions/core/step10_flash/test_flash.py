@@ -225,7 +225,7 @@ def test_memory(student: Implementation, reference: Implementation, draw: Draw) 
     # enough to overflow without a maximum.
     width = 2
     for num_queries, num_keys, *options in (
-        (16, 80, False, 8), (160, 160, True, 16), (100, 400), (32, 512, False, 32),
+        (16, 80, False, 8), (320, 320, True, 32), (100, 400), (32, 512, False, 32),
     ):  # fmt: skip
         query = draw.normal(1, 1, num_queries, width)
         key, value = draw.normal(1, 1, num_keys, width), draw.normal(1, 1, num_keys, width)
