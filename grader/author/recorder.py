@@ -36,8 +36,8 @@ from grader.oracle import randomness
 from grader.oracle.cache import Remembered
 from grader.oracle.fingerprints import Fingerprint
 from grader.oracle.live import Solution
-from grader.oracle.tape import INDEX, Failed, Index, KnownPair, KnownWay, Recording, compressed, copied
-from grader.oracle.witness import ALONE, OTHER_STREAM, USUAL, Answers, Question
+from grader.oracle.tape import INDEX, Index, KnownFailure, KnownPair, KnownWay, Recording, compressed, copied
+from grader.oracle.witness import ALONE, OTHER_STREAM, USUAL, Question, Replies
 from grader.sandbox import preload
 
 KEPT = ROOT / "dist" / "tapes"
@@ -187,12 +187,12 @@ class _Recorder:
 
     def _wrong_ways(
         self, check: Callable[..., None], seed: int, called: frozenset[str]
-    ) -> dict[str, dict[int, Failed]]:
+    ) -> dict[str, dict[int, KnownFailure]]:
         """Each misconception that fails this check, in the forms that differ. One that passed it under an earlier seed
         isn't tried again, unless the check is one that catches it: nearly all would pass again, and the others are
         known by that one."""
         question, name = Question(check, seed, "cpu", [], called), check.__name__
-        failed: dict[str, dict[int, Failed]] = {}
+        failed: dict[str, dict[int, KnownFailure]] = {}
         for wrong in [*self.step.misconceptions, *self.step.pairs]:
             touched, passed = self.step.touched(wrong.replaced), (name, wrong.name)
             if not called & touched or passed in self._passed:
@@ -210,14 +210,14 @@ class _Recorder:
                 self._passed.add(passed)
         return failed
 
-    def _failing(self, wrong: Misconception, question: Question, form: int) -> Answers:
+    def _failing(self, wrong: Misconception, question: Question, form: int) -> Replies:
         """The answers of a misconception, if the check fails on them."""
         answers = self.asked.answers(wrong, question.name, question, form)
-        return answers if answers and answers.refused else Answers()
+        return answers if answers and answers.refused else Replies()
 
-    def _kept(self, answers: Answers) -> Failed:
+    def _kept(self, answers: Replies) -> KnownFailure:
         prints = [self.fingerprints.setdefault(print_, len(self.fingerprints)) for print_ in answers.prints]
-        return Failed(prints, answers.about, answers.size)
+        return KnownFailure(prints, answers.about, answers.size)
 
 
 class _RecordedOracle(LocalBackend):

@@ -73,7 +73,8 @@ class LeftOut(msgspec.Struct, array_like=True):
 
 class Raised(msgspec.Struct, array_like=True):
     """The called code raised: type, message, and where in the learner's own file. `left_out`: the line at the top level
-    that failed before, and would have made the name that is missing."""
+    that failed before, and would have made the name that is missing; `near`: the known name that is spelled almost
+    like it."""
 
     type: Name
     message: Text
@@ -83,6 +84,7 @@ class Raised(msgspec.Struct, array_like=True):
     source: Annotated[str, msgspec.Meta(max_length=MAX_SOURCE)] = ""
     shapes: Annotated[list[Name], msgspec.Meta(max_length=MAX_SHAPES)] = []
     left_out: LeftOut | None = None
+    near: Name = ""
 
 
 class Outcome(msgspec.Struct, array_like=True):

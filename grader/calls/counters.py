@@ -23,18 +23,15 @@ import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from grader.calls.memory import UncompiledMode, in_place_of
+from grader.calls import private_torch as private
+from grader.calls.private_torch import UncompiledMode, in_place_of, include, is_included, redispatch
 from grader.calls.values import leaves
 
 PLACE = "Fake"  # the key that comes after `Python` (not in old versions), and is otherwise unused
 NAMESPACES = ("aten", "mkldnn", "onednn", "quantized", "_quantized", "static_runtime", "mkl")  # torch's own kernels
 COMPOSITE = "CompositeImplicitAutograd"
-KEY = torch._C._dispatch_key_parse(PLACE)
-REDISPATCH = torch._C._DispatchOperatorHandle.redispatch_boxed
-_AFTER = torch._C._dispatch_keyset_full_after(KEY)
-include = torch._C._dispatch_tls_set_dispatch_key_included
-exclude = torch._C._dispatch_tls_set_dispatch_key_excluded
-is_included = torch._C._dispatch_tls_is_dispatch_key_included
+KEY = private.key_named(PLACE)
+_AFTER = private.keys_after(KEY)
 
 
 class EveryOp:
@@ -64,10 +61,10 @@ class EveryOp:
 def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Runs an op that has got as far as our key, and tells whoever is watching."""
     if (not EveryOp.watching or _runs_others(op)) and not _has_number_for_tensor(op, args):
-        return REDISPATCH(op._handle, keys & _AFTER, *args, **kwargs)
+        return redispatch(op._handle, keys & _AFTER, *args, **kwargs)
     include(KEY, False)
     try:
-        result = op(*args, **kwargs)  # not `REDISPATCH`, which takes no number where a tensor may stand
+        result = op(*args, **kwargs)  # not `redispatch`, which takes no number where a tensor may stand
         for watcher in EveryOp.watching:
             watcher.see(op, args, result)
     finally:
@@ -79,7 +76,7 @@ def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 def _runs_others(op: Any) -> bool:
     """Whether the ops inside this one are to be seen: it is composed of them, as in inference mode it gets as far as
     our key, or it is not torch's own."""
-    return op.namespace not in NAMESPACES or torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), COMPOSITE)
+    return op.namespace not in NAMESPACES or private.has_kernel(op.name(), COMPOSITE)
 
 
 def _has_number_for_tensor(op: Any, args: tuple[Any, ...]) -> bool:
@@ -313,8 +310,7 @@ def _noting_hooks(push: Callable[..., None]) -> Callable[..., None]:
 
 
 # Before a learner's file can import the original.
-_autograd: Any = torch._C._autograd
-_autograd._push_saved_tensors_default_hooks = _noting_hooks(_autograd._push_saved_tensors_default_hooks)
+private.put(private.SAVED_HOOKS, _noting_hooks)
 
 
 class KernelLaunches(ExitStack):

@@ -14,13 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from grader.calls import private_torch
+
 CPU, META = "cpu", "meta"
-# How torch is told that float32 products may be rounded to 19 bits (TF32) or less, and half-precision sums to halves.
-LOOSENERS = (
-    "_set_cublas_allow_tf32", "_set_cudnn_allow_tf32", "_set_float32_matmul_precision",
-    "_set_cublas_allow_fp16_reduced_precision_reduction", "_set_cublas_allow_bf16_reduced_precision_reduction",
-    "_set_fp32_precision_setter",
-)  # fmt: skip
 
 
 @functools.cache
@@ -76,8 +72,8 @@ def prepare(name: str) -> None:
     if initialise is not None:
         initialise()
     if not torch.are_deterministic_algorithms_enabled():
-        torch._C._set_deterministic_algorithms(True, warn_only=True)
-        torch._C._set_deterministic_fill_uninitialized_memory(False)
+        private_torch.set_deterministic(True, warn_only=True)
+        private_torch.fill_new_memory(False)
         warnings.filterwarnings("ignore", message=".*deterministic")
 
 
@@ -121,7 +117,7 @@ def counts_memory(name: str) -> bool:
 @functools.cache
 def tensor_types() -> tuple[type[Tensor], ...]:
     """The classes of plain tensors: torch's own, and that of a backend written in Python, which says so."""
-    backend = getattr(torch, torch._C._get_privateuse1_backend_name(), None)
+    backend = getattr(torch, private_torch.plugged_in_backend(), None)
     return (Tensor, nn.Parameter, *getattr(backend, "tensor_types", ()))
 
 
@@ -139,9 +135,7 @@ def compute_exactly() -> None:
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     torch.set_float32_matmul_precision("highest")
-    for name in LOOSENERS:
-        if hasattr(torch._C, name):
-            setattr(torch._C, name, _ignored)
+    private_torch.keep_exact(_ignored)
     setattr(type(torch.backends.cudnn), "allow_tf32", property(lambda module: False, _ignored))  # noqa: B010
 
 

@@ -16,12 +16,11 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch.overrides import TorchFunctionMode
-from torch.utils import _python_dispatch
 
-from grader.calls import counters, devices
+from grader.calls import counters, devices, private_torch
 from grader.calls.builtins import IGNORED, NAMESPACES, PLAIN
+from grader.calls.private_torch import HigherOrderOperator, OpOverload, OpOverloadPacket
 from grader.calls.values import leaves
 
 REFUSAL = "Tensor.item() cannot be called on meta tensors"  # torch's own words
@@ -76,13 +75,13 @@ class Reads:
     def into(cls, record: Record) -> Iterator[Record]:
         """Records reads on the CPU inside the block; answers those on `meta` once the record is complete."""
         _note_reads()
-        was_included = counters.is_included(counters.KEY)
+        was_included = private_torch.is_included(counters.KEY)
         cls.record = record
-        counters.include(counters.KEY, True)
+        private_torch.include(counters.KEY, True)
         try:
             yield record
         finally:
-            counters.include(counters.KEY, was_included)
+            private_torch.include(counters.KEY, was_included)
             cls.record = None
 
     @classmethod
@@ -182,8 +181,8 @@ def _noted_switch(switch: Callable[[], Any]) -> Callable[[], Any]:
 
 
 # Before a learner's file can import the originals.
-torch._C.DisableTorchFunction = _noted_switch(torch._C.DisableTorchFunction)
-_python_dispatch._disable_current_modes = _noted_switch(_python_dispatch._disable_current_modes)
+for _switch in private_torch.MODE_SWITCHES:
+    private_torch.put(_switch, _noted_switch)
 
 
 def _is_torchs_own(func: Callable[..., Any]) -> bool:
@@ -272,7 +271,7 @@ def _note_reads() -> list[Any]:
     counters.let_pass()
     library = torch.library.Library("aten", "IMPL")
     for op, kind, kept in (
-        (torch.ops.aten._local_scalar_dense.default, "item", lambda value: value),
+        (private_torch.LOCAL_SCALAR, "item", lambda value: value),
         (torch.ops.aten.nonzero.default, "nonzero", lambda value: tuple(value.shape)),
     ):
         library.impl(op, _noting(op, kind, kept), counters.PLACE, with_keyset=True)

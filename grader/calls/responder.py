@@ -14,14 +14,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import _engine_run_backward
 
 from grader.calls import devices, modules
 from grader.calls.builtins import IN_ANY_FORM, TAKEN_APART, BuiltIns, banned
 from grader.calls.call import Call, LeftOut, Outcome, Raised
-from grader.calls.memory import ResultBefore
-from grader.calls.modes import Circumstances
+from grader.calls.modes import Circumstances, ResultBefore
 from grader.calls.on_meta import Recorded, Twins, Work, put_back, reaches_meta, state_of
+from grader.calls.private_torch import run_backward
 from grader.calls.reads import FunctionNames, Reads
 from grader.calls.transfer import PLAIN, Inputs, NotThere, described, materialised, travelling
 from grader.calls.values import HandleId, Placed, leaves
@@ -296,7 +295,7 @@ class Responder:
         # What `Tensor.backward` calls: torch sees that as one function and does not report what happens inside. With
         # `torch.autograd.grad`, for some leaves only, a reentrant `checkpoint` fails.
         try:
-            _engine_run_backward(
+            run_backward(
                 tuple(output for output, _ in pairs), tuple(cotangent for _, cotangent in pairs), False, False, (),
                 allow_unreachable=True, accumulate_grad=True,
             )  # fmt: skip

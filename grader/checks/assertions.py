@@ -52,6 +52,7 @@ __all__ = [
     "must_raise",
     "on_meta",
     "points",
+    "repeats",
     "sums_to_one",
     "twins",
     "unmodified",
@@ -249,11 +250,29 @@ def sums_to_one(weights: Tensor, dim: int = -1, tolerance: float = 1e-5) -> None
         raise CheckFailed(sentence.format(place=place, sum=show_number(sums[tuple(place)])))
 
 
+def repeats(call: Callable[[], Answer]) -> Answer:
+    """The answer of a call that is made twice, before it is compared with another call. Fails unless both answers are
+    the same: what is random differs whatever was changed."""
+    first, again = call(), call()
+    one, other = (list(leaves(answer.outcome.value)) for answer in (first, again))
+    for mine, theirs in zip(one, other, strict=False):
+        if isinstance(mine, Placed) and isinstance(theirs, Placed) and mine.tensor.shape == theirs.tensor.shape:
+            with lifted():
+                gap = (mine.tensor.double() - theirs.tensor.double()).abs().nan_to_num(0.0, 0.0, 0.0)
+            largest = float(gap.max()) if gap.numel() else 0.0
+            sentence = _(
+                "Called twice with the same input, it gave two answers, which differ by up to {gap:.2g}: it is random "
+                "where nothing may be."
+            )
+            holds(largest <= 1e-4, sentence.format(gap=largest), about=again)
+    return first
+
+
 def future_has_no_effect(theirs: Handle, x: Tensor) -> None:
     """Fails if changing later tokens of `x` (B, T, D) changes the output of an earlier one. The module is in eval."""
     theirs.eval()
     tokens = x.shape[1]
-    before = theirs(x).tensor()
+    before = repeats(lambda: theirs(x)).tensor()
     room = 64 * 1.2e-7 * max(1.0, float(before.double().abs().nan_to_num().max()))
     for first_changed in sorted({1, tokens // 2, tokens - 1} - {0}):
         changed = x.clone()

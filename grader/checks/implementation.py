@@ -148,7 +148,7 @@ class OffLimits(CheckFailed):
                 "you are asked to write."
             ).format(name=name, functions=", ".join(f"`{function}`" for function in functions))
         )
-        self.name = name
+        self.off_limits = name
 
 
 class Answer:

@@ -134,6 +134,8 @@ def unmeasured(measured: int, least: float, called: str) -> CheckFailed:
 def _causes(raised: Raised, device: str) -> Iterator[str]:
     """Likely causes of an error, where the messages of Python and torch don't name them."""
     message = raised.message[:MAX_SEARCHED]
+    if raised.near.isidentifier() and raised.left_out is None and raised.type in ("NameError", "AttributeError"):
+        yield _("Did you mean `{name}`?", name=raised.near)
     yield from _causes_in_the_file(raised, message)
     yield from _causes_in_the_sandbox(raised, message)
     if raised.type == "TypeError" and UNKNOWN_NAME in message and not raised.line:

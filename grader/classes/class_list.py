@@ -81,7 +81,7 @@ def _entry(person: Person, register: Register, roll: Roll, by_number: dict[str, 
 def _run_on(name: str) -> set[str]:
     """A name without spaces, with each of its words first."""
     words = look(name).split()
-    return {"".join(words[place:] + words[:place]) for place in range(len(words))}
+    return {"".join(words[index:] + words[:index]) for index in range(len(words))}
 
 
 def _enrolled(person: Person, entry: Enrolled) -> Person:

@@ -17,7 +17,7 @@ from grader.base.language import gettext as _
 from grader.base.limited import Limited, OverBudget
 from grader.base.limits import Limits
 from grader.base.paths import step_folder
-from grader.base.results import Graded, Report, without_open_scores
+from grader.base.results import Graded, Report, Tried, without_open_scores
 from grader.classes import pool as pools
 from grader.classes.roster import Student, file_name, students
 from grader.course import steps as course
@@ -26,8 +26,9 @@ from grader.course.submissions import Submission
 from grader.feedback import exports
 from grader.feedback.similarity import HONEST, taken_from_the_kit
 from grader.feedback.standings import Standing, standing
+from grader.marks import second_look
 from grader.marks.ledger import CHANGES, ChangeList, Ledger
-from grader.marks.marking import Marking, as_counted, why_no_mark
+from grader.marks.marking import Marking, as_counted, shown, why_no_mark
 from grader.marks.register import NONE, Register
 from grader.report import page as pages
 
@@ -100,6 +101,7 @@ class Round:
     ledger: Ledger
     on_student: OnStudent
     files_of: dict[str, dict[str, str]] = field(default_factory=dict)
+    known: set[str] = field(default_factory=set)  # who was here in the last run
     given: dict[str, str] = field(default_factory=dict)  # the files that everyone was given
     found: dict[str, Standing] = field(default_factory=dict)
     waiting: dict[str, Attempts] = field(default_factory=dict)
@@ -125,13 +127,13 @@ class Round:
 
     def _tasks(self, names: list[str]) -> Iterator[tuple[str, pools.Task]]:
         request, plan = self.request, self.plan
-        assignment = self.ledger.marking.assignment
-        attempts = assignment.attempts_at_most if assignment.attempts == "best" else 1
+        attempts = self.ledger.marking.assignment.attempts_read
         for student in students(
             request.submissions, names, plan.assignment, request.earlier, attempts=attempts, reader=self.reader,
             register=request.register,
         ):  # fmt: skip
             earlier = load(request.out, student.file)
+            self.known |= {student.file} if earlier else set()
             self.files_of[student.name] = student.submission.files
             self.given |= student.submission.given
             of_another_section = student.is_absent and earlier and not earlier.absence
@@ -143,7 +145,7 @@ class Round:
             tries = [*student.before, student]
             for number, one in enumerate(tries):
                 facts = (one.folder, one.submission, earlier, one.handed_in)
-                self.ledger.expect(f"{student.file}#{number}", *facts, absence)
+                self.ledger.expect(f"{student.file}#{number}", *facts, absence, one.requests)
             key = _key(student, of_its_round(plan, None if again else earlier), request.limits)
             graded = _ungraded(student, key, absence)
             if student.problem and not student.before:
@@ -182,6 +184,7 @@ class Round:
     def _best(self, attempts: Attempts) -> None:
         """Of several attempts the one that counts: with the most points after lateness, and of equal ones the last."""
         graded, best, page = attempts.graded, -1.0, ""
+        tries: list[Tried] = []
         for number, answer in sorted(attempts.done.items()):
             report = msgspec.json.decode(answer.report, type=Report) if answer.report else None
             report = without_open_scores(report) if report else None
@@ -191,9 +194,11 @@ class Round:
             )  # fmt: skip
             mark = self.ledger.mark_of(f"{graded.file}#{number}", tried)
             points = mark.points if mark and mark.points is not None else -1.0
+            tries.append(Tried(mark.points if mark else None, mark.handed_in if mark else ""))
             if points >= best:
                 best, chosen, page = points, tried, answer.page
         if len(attempts.tries) > 1:
+            chosen.tries = tries
             chosen.files = self.files_of[graded.student] = attempts.tries[chosen.attempt].submission.files
         self._done(chosen, chosen.attempt, page=page)
 
@@ -201,10 +206,22 @@ class Round:
         graded.attempt = attempt
         with pools.held():
             if self.ledger.mark(f"{graded.file}#{attempt}", graded) or not kept:
-                write_student(self.request.out, graded, page)
+                write_student(self.request.out, graded, page, self._ask(graded))
                 self.changes.add(graded)
-            self.found[graded.file] = standing(graded)
+            self.found[graded.file] = dataclasses.replace(standing(graded), changed=self._changed(graded, kept))
             self.on_student(graded, kept)
+
+    def _changed(self, graded: Graded, kept: bool) -> str:
+        """What this run has changed for a student; empty where nothing did."""
+        made = graded.changes[-1] if graded.changes and graded.changes[-1].when == self.ledger.when else None
+        if made:
+            return f"{shown(made.before)} → {shown(made.after)}"
+        return "" if kept or graded.file in self.known else _("new")
+
+    def _ask(self, graded: Graded) -> str:
+        """The address behind the link for a second look."""
+        term, assignment = self.ledger.marking.term, self.ledger.marking.assignment
+        return second_look.link(term.contact, assignment.title or assignment.name, graded.student)
 
 
 def _ungraded(student: Student, key: str, absence: str = "") -> Graded:
@@ -264,11 +281,11 @@ def load(out: Path, file: str) -> Graded | None:
     return files.decoded(path(out, REPORTS, file), Graded)
 
 
-def write_student(out: Path, graded: Graded, page: str = "") -> None:
-    """Writes the files about a student, the report last: if it is, the others are."""
+def write_student(out: Path, graded: Graded, page: str = "", ask: str = "") -> None:
+    """Writes the files about a student, the report last: if it is there, the others are."""
     report, reason = as_counted(graded), why_no_mark(graded)
-    if report and reason:
-        report = msgspec.structs.replace(report, notes=[reason, *report.notes])
+    if report and (reason or ask):
+        report = msgspec.structs.replace(report, notes=[*filter(None, [reason]), *report.notes], ask=ask)
     made = {JUNIT: exports.junit_xml(graded, reason)}
     if report:
         if report != graded.report or not page:

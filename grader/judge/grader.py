@@ -24,7 +24,7 @@ from grader.course import choice, tracks
 from grader.course.submissions import Submission
 from grader.judge import follow_through
 from grader.judge.launcher import GraderError, Judges, start
-from grader.judge.messages import Asking, Broken, Channel, Event, Finished, GradeRequest, Ready, StepGraded, Unmet
+from grader.judge.messages import Asking, Broken, Channel, Event, Finished, GradeRequest, StepGraded, Unmet
 from grader.sandbox.kernel import LAYERS
 
 MAX_NOTES = 12  # lines that were left out, named one by one
@@ -249,8 +249,8 @@ class Grader:
 
     def _event(self, judge: Channel) -> StepGraded | Finished:
         event = judge.receive(Event)
-        while isinstance(event, Ready | Asking):
-            if isinstance(event, Asking) and self._on_check is not None:
+        while isinstance(event, Asking):
+            if self._on_check is not None:
                 self._on_check(event)
             event = judge.receive(Event)
         if isinstance(event, StepGraded | Finished):

@@ -83,11 +83,7 @@ class Unmet(msgspec.Struct, tag=True):
     layers: list[str]
 
 
-class Ready(msgspec.Struct, tag=True):
-    """The checks are collected."""
-
-
-Event = StepGraded | Asking | Finished | Unmet | Broken | Ready
+Event = StepGraded | Asking | Finished | Unmet | Broken
 
 
 class Channel:

@@ -15,7 +15,7 @@ from grader.checks.trial import run_check
 from grader.course import stubs
 from grader.course.steps import Check
 from grader.judge.fork_memory import HeapTrimmer
-from grader.judge.messages import Channel, Finished, GradeRequest, Ready, StepGraded, Unmet
+from grader.judge.messages import Channel, Finished, GradeRequest, StepGraded, Unmet
 from grader.judge.shared_worker import SharedWorker
 from grader.judge.step_run import Answers, StepRun, limits_on, without_running
 from grader.oracle.cache import Remembered
@@ -40,7 +40,6 @@ class Session:
 
     def serve(self) -> None:
         """Answers one request after another."""
-        self.channel.send(Ready())
         for request in self.channel:
             self._shared.belongs_to(request.run)
             if request.is_over:

@@ -48,13 +48,13 @@ def silence(results: list[CheckResult], verdicts: list[Verdict]) -> None:
 
 
 def _untold(verdict: Verdict) -> str:
-    if verdict.off_limits:
+    if verdict.failure.off_limits:
         text = _("A built-in that is off limits was used.")
     elif verdict.status == "timeout":
         text = _("The code did not answer in time.")
     elif verdict.status == "todo":
         text = _("It is not written yet.")
-    elif verdict.raised:
+    elif verdict.failure.raised:
         text = _("The code raised an error.")
     else:
         text = _("The code gave another answer than expected.")
@@ -70,8 +70,8 @@ def smaller_cases(step: Solution, verdicts: list[Verdict], run: Run) -> Iterator
     """
     names: set[str] = set()
     for place, verdict in enumerate(verdicts):
-        about = verdict.about or next(reversed(verdict.exchanges), None)
-        if verdict.status != "fail" or verdict.off_limits or about is None or about.name in names:
+        about = verdict.last
+        if verdict.status != "fail" or verdict.failure.off_limits or about is None or about.name in names:
             continue
         names.add(about.name)
         if not verdict.drawn or smallest.is_shown(about):
@@ -82,7 +82,7 @@ def smaller_cases(step: Solution, verdicts: list[Verdict], run: Run) -> Iterator
             small = run(case)
             if small.status == "timeout":
                 return
-            shown = small.about or next(reversed(small.exchanges), None)
-            if small.status == "fail" and small.by_code == verdict.by_code and shown is not None:
+            shown = small.last
+            if small.status == "fail" and small.failure.by_code == verdict.failure.by_code and shown is not None:
                 yield place, smallest.said(small.message, shown), small
                 break

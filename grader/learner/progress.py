@@ -156,7 +156,7 @@ def with_results(before: Progress, submission: Submission, results: Iterable[Ste
 def _step(name: str, submission: Submission, result: StepResult | None) -> StepProgress:
     has_problem = name in submission.problems
     source = submission.sources.get(name)
-    is_written = has_problem or source is not None and not _is_untouched(source[1])
+    is_written = has_problem or source is not None and not is_untouched(source[1])
     is_broken = source is not None and is_written and _is_broken(source[1])
     return StepProgress(
         name, has_problem or source is not None, is_written, is_broken, points(name), None if is_broken else result
@@ -183,6 +183,3 @@ def _steps_of(track: tracks.Track) -> list[str]:
 @cache
 def _is_broken(source: str) -> bool:
     return bool(invalid(source, ""))
-
-
-_is_untouched = cache(is_untouched)

@@ -196,6 +196,10 @@ FAMILIES = {
     "one_side_only": Family(
         N_("In `{function}`, a window is limited on one side only."), N_("Both sides reach equally far."), INDICES
     ),
+    "difference_one_off": Family(
+        N_("In `{function}`, a difference is one too large, or one too small."),
+        N_("Both ends, or neither of them, are counted."), INDICES,
+    ),
     "counted_from_one": Family(
         N_("In `{function}`, positions are counted from 1."), N_("The first position is 0."), INDICES
     ),

@@ -32,7 +32,7 @@ from grader.checks.backends import Backend
 from grader.checks.catalogue import Misconception, paired
 from grader.checks.draws import Draw
 from grader.oracle.fingerprints import Fingerprint, follows
-from grader.oracle.witness import USUAL, Answers, Asked, Question
+from grader.oracle.witness import USUAL, Asked, Question, Replies
 
 INDEX = "index"
 
@@ -57,8 +57,8 @@ class KnownPair(msgspec.Struct, array_like=True):
     replaced: list[str]
 
 
-class Failed(msgspec.Struct, array_like=True):
-    """What a misconception answered in a check that it fails: see `witness.Answers`. Fingerprints by their numbers."""
+class KnownFailure(msgspec.Struct, array_like=True):
+    """What a misconception answered in a check that it fails: see `witness.Replies`. Fingerprints by their numbers."""
 
     prints: list[int]
     about: str
@@ -71,7 +71,7 @@ class Recording(msgspec.Struct, array_like=True):
 
     calls: list[str]
     answers: list[Outcome]
-    failed: dict[str, dict[int, Failed]]
+    failed: dict[str, dict[int, KnownFailure]]
 
 
 class Index(msgspec.Struct, array_like=True):
@@ -167,11 +167,11 @@ class Tape(Asked):
 
     def answers(
         self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
-    ) -> Answers | None:
+    ) -> Replies | None:
         """See `Asked`."""
         failed = self._recording(check, question.seed).failed.get(wrong.name, {}).get(form)
         prints = [self.index.fingerprints[number] for number in failed.prints] if failed else []
-        return Answers(prints, True, failed.about, failed.size) if failed else None
+        return Replies(prints, True, failed.about, failed.size) if failed else None
 
 
 def _cut(stored: dict[str, Tensor], pieces: list[tuple[str, list[int]]]) -> Iterator[Tensor]:

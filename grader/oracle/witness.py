@@ -19,7 +19,7 @@ from grader.calls.values import copied
 from grader.checks.backends import Exchange, LocalBackend, Oracle
 from grader.checks.bounded import lifted
 from grader.checks.catalogue import Misconception, paired
-from grader.checks.trial import Trial
+from grader.checks.trial import Trial, Verdict
 from grader.oracle import randomness
 from grader.oracle.fingerprints import Fingerprint, agree_in, clearly_apart, fingerprint
 from grader.oracle.likeness import same_size, size_measured
@@ -46,6 +46,12 @@ class Question:
     blames: str = ""
     alike: dict[str, bool] = field(default_factory=dict)  # what was found, by the misconception's name
 
+    @classmethod
+    def of(cls, check: Callable[..., None], seed: int, device: str, verdict: Verdict) -> Question:
+        """The question of a check that failed."""
+        failure = verdict.failure
+        return cls(check, seed, device, verdict.exchanges, verdict.called, failure.about, failure.blames)
+
     @property
     def name(self) -> str:
         """The name of the check."""
@@ -54,7 +60,8 @@ class Question:
     @property
     def about(self) -> str:
         """The public name whose answer failed the check."""
-        return self.blames or name_refused(self.answers, self.refused)
+        last = self.refused or (self.answers[-1] if self.answers else None)
+        return self.blames or (last.name if last else "")
 
     def counts(self, place: int, replaced: Collection[str]) -> bool:
         """Whether the student's answer at this place says something about what replaces these names: an answer of one
@@ -74,13 +81,8 @@ class Question:
         return not self.counts(place, wrong.replaced) or agree_in(print_, self.answers[place], self.device, last)
 
 
-def name_refused(answers: Sequence[Exchange], refused: Exchange | None) -> str:
-    """The public name whose answer failed a check: of the call that was refused, or of the last one."""
-    return refused.name if refused else answers[-1].name if answers else ""
-
-
 @dataclass
-class Answers:
+class Replies:
     """What a misconception answered in a check: a fingerprint for each call, as far as it was asked. `refused` is None
     where it was not asked to the end; `about`: the public name whose answer failed it; `size`: of the last one, where
     the check measures it."""
@@ -110,7 +112,7 @@ class Asked(Protocol):
 
     def answers(
         self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
-    ) -> Answers | None:
+    ) -> Replies | None:
         """Its answers under the seed and on the device of the question: to the end, or until they differ from those of
         `until`. None if it passes the check, or has no such form."""
 
@@ -144,7 +146,7 @@ class Witness:
                 return True
         return False
 
-    def _further(self, wrong: Misconception, question: Question, usual: Answers | None, parted: int) -> Sequence[int]:
+    def _further(self, wrong: Misconception, question: Question, usual: Replies | None, parted: int) -> Sequence[int]:
         """The other forms that may answer like the student after the usual one has parted from them."""
         if usual is None:  # it passes the check, on a tape
             return OTHER_STREAM, ALONE
@@ -202,8 +204,8 @@ class Witness:
         answers = self._usual(wrong, question)
         return bool(answers.refused) and len(answers.prints) <= len(question.answers)
 
-    def _usual(self, wrong: Misconception, question: Question, until: Question | None = None) -> Answers:
-        return self.asked.answers(wrong, question.name, question, until=until) or Answers()
+    def _usual(self, wrong: Misconception, question: Question, until: Question | None = None) -> Replies:
+        return self.asked.answers(wrong, question.name, question, until=until) or Replies()
 
 
 class AskedHere(Asked):
@@ -223,7 +225,7 @@ class AskedHere(Asked):
     ) -> None:
         self._backend, self._reference, self._touched = backend, reference, touched
         self._checks = {check.__name__: check for check in checks}
-        self._known: dict[tuple[str, str, int, str, int], Answers] = {}
+        self._known: dict[tuple[str, str, int, str, int], Replies] = {}
         self._combined: dict[tuple[str, str], Misconception] = {}
 
     @property
@@ -233,12 +235,12 @@ class AskedHere(Asked):
 
     def answers(
         self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
-    ) -> Answers | None:
+    ) -> Replies | None:
         """See `Asked`. A check runs from its first call on, since a module's state depends on the earlier ones."""
         if until is not None and not until.called & self._touched(wrong.replaced):
             return None  # all that was called is right in it
         key = wrong.name, check, question.seed, question.device, form
-        known = self._known.setdefault(key, Answers())
+        known = self._known.setdefault(key, Replies())
         # A prefix that the student shares may go on.
         if known.refused is None and (until is None or known.matched_by(until, wrong) == len(known.prints)):
             backend = self._backend(wrong, form == ALONE)
@@ -246,12 +248,12 @@ class AskedHere(Asked):
                 return None
             asked = _Fingerprinted(backend, wrong, question.device, until, OTHER_STREAM if form == OTHER_STREAM else 0)
             trial = Trial(check, asked, self._reference, seed=question.seed, device=question.device)
-            known = self._known[key] = Answers(asked.prints)
+            known = self._known[key] = Replies(asked.prints)
             with contextlib.suppress(_Apart):
                 function = self._checks.get(check, question.check)
                 verdict = trial.run(function, student=trial.student, reference=trial.reference, draw=trial.draw)
                 known.refused, known.size = verdict.status != "pass", size_measured(verdict.exchanges)
-                known.about = verdict.blames or name_refused(verdict.exchanges, verdict.about)
+                known.about = verdict.blamed
         return known
 
     def both(self, first: Misconception, second: Misconception) -> Misconception | None:

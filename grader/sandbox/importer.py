@@ -13,9 +13,8 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from torch._C._dynamo import eval_frame
-
 from grader.base.limits import IMPORTABLE
+from grader.calls import private_torch
 from grader.sandbox.conceal import OURS, seal_space
 from grader.sandbox.top_level import TopLevel
 
@@ -162,5 +161,5 @@ def _refuse_what_tells() -> None:
         raise RuntimeError(f"{refusal}: torch's compiler")
 
     sys.addaudithook(refuse)
-    for name in ("set_eval_frame", "set_bytecode_debugger_callback"):  # to what they are given torch hands any frame
-        setattr(eval_frame, name, refuse_frames)
+    for setter in private_torch.FRAME_SETTERS:  # to what they are given torch hands any frame
+        private_torch.put(setter, lambda _original: refuse_frames)

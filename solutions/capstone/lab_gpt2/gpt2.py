@@ -36,10 +36,10 @@ NOT_PARAMETERS = re.compile(r"\battn\.(bias|masked_bias)$|^lm_head\.weight$")  #
 PROMPT = "Attention is"
 
 
-def run(given: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """The command. Raises Stop."""
     say = screens.console()
-    folder = found(given.folder)
+    folder = found(args.folder)
     if folder is None:
         say.print(how_to_get(), soft_wrap=True)
         return 2
@@ -48,21 +48,21 @@ def run(given: argparse.Namespace) -> int:
     except (OSError, KeyError, ValueError, TypeError) as error:
         sentence = _("{folder} does not hold GPT-2 ({reason}). Type: make gpt2 FOLDER=OTHER")
         raise parts.Stop(sentence.format(folder=folder, reason=f"{type(error).__name__}: {error}")) from None
-    gpt = lab_command.gathered(programs.GPT_NEEDS, given)["step12_gpt"]
+    gpt = lab_command.gathered(programs.GPT_NEEDS, args)["step12_gpt"]
     say.print(visible(gpt.said), style="dim")
-    with parts.blamed_on(given.submission):
+    with parts.blamed_on(args.submission):
         model = gpt.GPT(*sizes)
         load(model, tensors)
         say.print(_("{count:,} parameters from {folder}").format(
             count=sum(parameter.numel() for parameter in model.parameters()), folder=folder
         ), soft_wrap=True)  # fmt: skip
-        text = lab_command.text_of(given.text) or PROMPT
+        text = lab_command.text_of(args.text) or PROMPT
         ids = encoding.encode(text, disallowed_special=())
         if not ids:
             raise parts.Stop(_("The text is empty. Type: make gpt2 TEXT='{words}'").format(words=PROMPT))
         say.print()
         say.print(visible(text), style="bold", end="")
-        tokens = generate.drawn(gpt, model.to(given.device), ids, given)
+        tokens = generate.drawn(gpt, model.to(args.device), ids, args)
         for added in generate.spelled(encoding.decode, ids, tokens):
             say.print(visible(added), end="", soft_wrap=True)
     say.print()
