@@ -313,18 +313,20 @@ def answered_twice(step: str, first: str, second: str) -> str:
 def notebook_answers(path: Path, shown: str = "") -> tuple[dict[str, list[str]], dict[int, str]]:
     """The sources of a notebook's answer cells, by step, and those of its other code cells, by number; `shown` is the
     file name in messages. Raises Unusable."""
+    data = content(path, shown or path.name, MAX_NOTEBOOK)
     try:
-        return answer_cells.answers(content(path, shown or path.name, MAX_NOTEBOOK))
+        return answer_cells.answers(data)
     except answer_cells.Damaged as error:
-        raise damaged(shown or path.name) from error
+        raise damaged(shown or path.name, data) from error
 
 
 def notebook_cells(path: Path) -> list[answer_cells.Cell]:
     """Every cell of a notebook, answer or not. Raises Unusable."""
+    data = content(path, path.name, MAX_NOTEBOOK)
     try:
-        return list(answer_cells.cells(content(path, path.name, MAX_NOTEBOOK)))
+        return list(answer_cells.cells(data))
     except answer_cells.Damaged as error:
-        raise damaged(path.name) from error
+        raise damaged(path.name, data) from error
 
 
 def add_cells(
