@@ -58,9 +58,9 @@ def record_all(
     `on_step` is called with each step and its size in bytes. Raises NotRecorded if a reference fails one of its
     checks.
     """
-    chosen = [step for step in course.steps() if (not steps or step.name in steps) and not step.lacking]
+    chosen = recordable(steps)
     kept = {step.name: KEPT / f"{step.name}-{_digest(sources(step.folder))}" for step in chosen}
-    new = [step for step in reversed(chosen) if not kept[step.name].is_file()]  # the later, the longer it takes
+    new = [step for step in chosen if not kept[step.name].is_file()]  # in order: the first ones are used first
     processes = multiprocessing.get_context("spawn")  # torch can't be forked once it is in use
     with ProcessPoolExecutor(min(2, os.cpu_count() or 1), processes) as pool:  # starts none if nothing is new
         recorded = {pool.submit(_record, step.folder): step for step in new}
@@ -71,6 +71,17 @@ def record_all(
             step, tape = recorded[made], made.result()
             _keep(kept[step.name], step.name, tape)
             _write(folder, step, tape, on_step)
+
+
+def recordable(steps: Collection[str] = ()) -> list[course.Step]:
+    """The steps, or those of these names, of which a tape can be recorded here, in order."""
+    return [step for step in course.steps() if (not steps or step.name in steps) and not step.lacking]
+
+
+def kept_tapes() -> list[Path]:
+    """The tapes that were recorded of the steps as they are now."""
+    every = (KEPT / f"{step.name}-{_digest(sources(step.folder))}" for step in recordable())
+    return [tape for tape in every if tape.is_file()]
 
 
 def _write(folder: Path, step: course.Step, tape: bytes, on_step: Callable[[str, int], None]) -> None:
