@@ -150,7 +150,8 @@ def main(seeds: int = SEEDS, only: str = "") -> int:
     """Prints one line a step; the exit code says whether every misconception was named."""
     print(
         f"{'step':26}{'wrong ways':>11}{'named':>8}{'among two':>11}{'missed':>8}{'pairs':>7}{'named':>8}"
-        f"{'strangers named':>17}{'by operators too: no name, seconds, most':>42}{'beside variants: named, unnamed, misnamed':>43}{'two mistakes: the same':>24}"
+        f"{'strangers named':>17}{'by operators too: no name, seconds, most':>42}"
+        f"{'beside variants: named, unnamed, misnamed':>43}{'two mistakes: the same':>24}"
         f"   ({seeds} seeds)"
     )
     names = [step.name for step in solutions() if only in step.name and not step.lacking]
