@@ -19,7 +19,7 @@ from grader.base.results import Graded
 from grader.classes import class_list, kit_version
 from grader.classes import pool as pools
 from grader.classes.class_list import Impossible, class_folders
-from grader.classes.one_round import FOLDERS, REPORTS, OnStudent, Plan, Request, Round, load
+from grader.classes.one_round import REPORTS, OnStudent, Plan, Request, Round, load
 from grader.course import choice
 from grader.course.submissions import readable
 from grader.feedback import class_page, exports
@@ -142,7 +142,7 @@ def _of_these(request: Request) -> Request:
 @contextmanager
 def _alone_in(request: Request) -> Iterator[None]:
     """Holds the folder of the results, which is made if need be. Raises Impossible if another run holds it."""
-    for folder in (request.out, *(request.out / name for name in FOLDERS)):
+    for folder in (request.out, *(request.out / name for name in request.kinds)):
         folder.mkdir(parents=True, exist_ok=True)
     with (request.out / ".lock").open("w") as lock:
         try:
