@@ -18,7 +18,6 @@ from torch import Tensor
 from torch.nn.attention.bias import CausalBias
 from torch.overrides import TorchFunctionMode
 
-from grader.calls import counters
 from grader.calls.builtins import BuiltIns
 from grader.calls.call import Measure, Options, Outcome
 from grader.calls.counters import KernelLaunches, LargestStorage, MatrixProducts, Narrowed, SavedForBackward
@@ -64,8 +63,6 @@ class Circumstances(ExitStack):
         if "triton" in sys.modules:
             self.enter_context(UnwrittenIsNan())
             self.enter_context(np.errstate(all="ignore"))  # its interpreter warns where a GPU says nothing
-        if self._built_ins and not (self._built_ins.looks or self._meters):
-            counters.rest()
         for watch in (self._built_ins, self._functions, self._narrowed, *self._meters.values()):
             if watch is not None:
                 self.enter_context(watch)

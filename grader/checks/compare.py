@@ -32,6 +32,7 @@ FEW = 4  # numbers may be those of a float32 by chance
 MOST = 20  # unexpected entries that are named in a message
 PICTURE_SIZE = 32  # the most rows and columns of a matrix that is drawn
 GRADIENT_FLOOR = 0.3  # a gradient that is zero by cancellation is compared relative to the other gradients
+AN_OBJECT = "an object of type "  # how what can't be sent is described
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,8 @@ def _another_kind(expected: str, got: Any, where: str) -> CheckFailed:
 
 def returned_nothing(got: Any) -> str:
     """A hint for a missing `return`; empty where something was returned."""
+    if isinstance(got, HandleId) or (isinstance(got, Opaque) and got.what.startswith(AN_OBJECT)):
+        return "\n" + _("A class gives an object when it is called: does the step ask for a function here?")
     return "\n" + _("Nothing was returned. Does every path through the code end in `return`?") if got is None else ""
 
 
@@ -217,7 +220,10 @@ def require_close(got: Tensor, expected: Tensor, room: float, where: str = "") -
     count = int(apart.sum())
     if count == 0:
         return
-    place = tuple(int(index) for index in apart.nonzero()[0])
+    told = apart & ~(got.isnan() & expected.isnan())
+    if not bool(told.any()):
+        raise CheckFailed(located(_("The result holds NaN, which agrees with nothing."), where))
+    place = tuple(int(index) for index in told.nonzero()[0])
     finite = distance[apart & distance.isfinite()]
     wanted, shown = show_apart(expected[place], got[place])
     lines = [

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -134,6 +134,7 @@ class Pending(Answer):
         if name != "outcome":
             return super().__getattr__(name)
         self.queue.flush()
+        self.queue.look()
         return self.__dict__["outcome"]
 
     @property
@@ -167,7 +168,8 @@ class Queue:
         self._calls: list[_Waiting] = []
         self._later: list[Callable[[], None]] = []
         self._waits = True
-        self.is_odd = False
+        self._is_bounded = self.is_odd = False
+        self.bounds = ExitStack()  # entered while the check runs
         self.groups: list[list[bytes]] = []
         self.digest, self.reached = Digest(), list[bytes]()
         self.imported: set[str] = set()
@@ -184,6 +186,7 @@ class Queue:
     def asked(self, implementation: Implementation, exchange: Exchange, first: list[Exchange]) -> Answer:
         """The answer to a call, which may still wait."""
         if not self._waits:
+            self.look()
             with lifted():
                 outcome = exchange.outcome = self.ask(exchange.call)
             return implementation._answered(exchange, outcome, first)
@@ -207,7 +210,9 @@ class Queue:
         calls, self._calls = self._calls, []
         later, self._later = self._later, []
         try:
-            for waiting, outcome in zip(calls, self._sent([call.frame for call in calls]), strict=True):
+            with lifted():
+                outcomes = self._sent([call.frame for call in calls])
+            for waiting, outcome in zip(calls, outcomes, strict=True):
                 waiting.exchange.outcome = outcome
                 answer = waiting.implementation._answered(waiting.exchange, outcome, waiting.first)
                 if isinstance(answer, Handle) != isinstance(waiting.answer, Handle):
@@ -228,6 +233,13 @@ class Queue:
             yield
         finally:
             self._waits = before
+
+    def look(self) -> None:
+        """The check looks at an answer: from here on what it computes may be of any shape, and is bounded. To ask that
+        of all arithmetic takes a tenth of a judge's time."""
+        if not self._is_bounded:
+            self._is_bounded = True
+            self.bounds.enter_context(BoundedArithmetic())
 
     @property
     def is_over(self) -> bool:
@@ -309,7 +321,7 @@ def _run(function: Callable[..., None], queue: Queue, reference: Oracle, seed: i
     trial.student._queue, trial.reference._before_reading = queue, queue.flush
     before, Queue.active = Queue.active, queue
     try:
-        with BoundedArithmetic():
+        with queue.bounds:
             function(student=trial.student, reference=trial.reference, draw=trial.draw)
             trial.student._finish()
             queue.flush()

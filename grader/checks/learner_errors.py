@@ -32,6 +32,10 @@ MOST_NAMES = 5  # of functions in a message
 MAX_SEARCHED = 2000  # characters of a message, which the learner's code controls
 MAX_COMPARED = 200  # names that a missing parameter is compared with: each comparison takes time
 TOOK_LONG = "TookLong"  # the worker's error, where a line at the top level takes too long
+FOR_ARRAYS = re.compile(  # what torch and NumPy say if a tensor is taken for an array
+    r"Can't call numpy\(\) on Tensor|'Tensor' object has no attribute '(astype|copy|fill|ptp)'|\bout=NoneType, axis="
+    r"|unexpected keyword argument 'axis'"
+)
 NO_CUDA = re.compile(r"not compiled with CUDA|no NVIDIA driver|No CUDA GPUs|CUDA is not available|CUDA driver")
 NO_INPUT = "EOF when reading a line"
 WRITTEN_OVER = "modified by an inplace operation"  # torch, of a tensor that a backward pass still needs
@@ -150,6 +154,8 @@ def _causes(raised: Raised, device: str) -> Iterator[str]:
             "`inplace=True` or a method whose name ends in `_`. Create a new tensor instead; pieces can be "
             "collected in a list and joined with `torch.cat`."
         )
+    if raised.line and FOR_ARRAYS.search(message):
+        yield _("NumPy's functions and methods are for arrays, and this is a tensor: use torch's, as `torch.exp(x)`.")
     if raised.line and NO_CUDA.search(message):
         yield _("The device 'cuda' is hard-coded, and there is none here. Use the device of an input: `x.device`.")
     if raised.type == "BdbQuit" or (raised.type == "EOFError" and NO_INPUT in message):

@@ -165,7 +165,7 @@ def class_folders(
     except NoStudents:
         problem = _no_students(submissions)
     except BadDownload as bad:
-        raise Impossible(_("{problem} Type: {command}").format(problem=bad, command="make release")) from None
+        raise Impossible(_("{problem} Type: {command}").format(problem=bad, command="make class")) from None
     except FileNotFoundError:
         problem = _("There is no folder {folder}. Type: python -m grader class FOLDER")
     except OSError:

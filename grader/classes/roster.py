@@ -258,6 +258,7 @@ def _with_unpacked(handed_in: Submission, archives: Mapping[str, Path], assignme
     ((shown, inside),) = found.items()
     inside.name = handed_in.name
     files = {file: reason for file, reason in handed_in.files.items() if file != shown}
+    inside.answers = {f"{shown}/{file}": steps for file, steps in inside.answers.items()}
     inside.files = files | {shown: _("unpacked")} | {f"{shown}/{file}": said for file, said in inside.files.items()}
     rest = {file: reason for file, reason in handed_in.unread.items() if file != shown}
     inside.unread = rest | {f"{shown}/{file}": reason for file, reason in inside.unread.items()}

@@ -18,7 +18,7 @@ def _record(args: Namespace) -> None:
 
     left_out = common.left_out(steps)
     try:
-        recorder.record_all(steps=steps, on_step=common.tell_size)
+        recorder.record_all(steps=steps, on_step=common.tell_size(len(recorder.recordable(steps))))
     except recorder.NotRecorded as failure:
         sentence = _("The reference fails its own check: {reason} Type: make prove")
         raise BadInput(sentence.format(reason=failure)) from None

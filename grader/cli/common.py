@@ -12,7 +12,8 @@ import io
 import itertools
 import os
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -272,9 +273,18 @@ def write(file: Path, content: str | bytes, instead: str) -> None:
         raise unwritable(file, error, instead) from None
 
 
-def tell_size(name: str, size: int) -> None:
-    """A line for each step that is recorded."""
-    print(f"{name:26}{size:>9,} bytes", flush=True)
+def tell_size(total: int) -> Callable[[str, int], None]:
+    """What prints a line for each of so many steps that is recorded, with the time left."""
+    began, done = time.monotonic(), 0
+
+    def tell(name: str, size: int) -> None:
+        nonlocal done
+        done += 1
+        minutes = (time.monotonic() - began) / done * (total - done) / 60
+        left = _("about {minutes} min left", minutes=round(minutes)) if minutes >= 1 else ""
+        print(f"{done:>3}/{total}  {name:26}{size:>9,} bytes  {left}".rstrip(), flush=True)
+
+    return tell
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from grader.base.files import NotOverwritten
 from grader.base.language import gettext as _
 from grader.cli import assigned, common
 from grader.cli.common import HAS_SOLUTIONS, N_
-from grader.cli.parser import BadInput, Misunderstood, Parser, Subcommand, integer
+from grader.cli.parser import BadInput, Misunderstood, Parser, Subcommand, integer, one_of
 
 ASSIGNMENT_NAME = re.compile(r"\w[\w-]*")  # that nbgrader takes, and a folder can have
 
@@ -50,6 +50,10 @@ def _class_line(parser: Parser) -> None:
         "--student", metavar="NAME", several=True,
         help=_("Grade this student again, into the same results. May be repeated."),
     )  # fmt: skip
+    parser.option(
+        "--also", one_of("gradescope", "junit"), metavar="gradescope|junit", several=True,
+        help=_("Also write results for these programs, a file for each student. May be repeated."),
+    )  # fmt: skip
     parser.flag("--strict", help=_("For scripts: exit code 1 also where somebody has no mark yet."))
     parser.flag("--again", help=_("Grade everyone again, including unchanged submissions."))
     common.language_option(parser)
@@ -84,7 +88,7 @@ def _class(args: Namespace) -> int:
         submissions=submissions, out=out, steps=steps, device=args.device, seed=args.seed, limits=limits,
         assignment=args.assignment, again=args.again, jobs=args.jobs, scheduler=args.scheduler,
         gradebook=args.gradebook, marking=marking, earlier=tuple(args.earlier), only=tuple(args.student),
-        register=register,
+        register=register, also=tuple(args.also),
     )  # fmt: skip
     try:
         done = class_run.run(request, console.class_progress)
@@ -200,13 +204,22 @@ def _kit(args: Namespace) -> None:
     steps = assigned.steps(args, "kit")
     common.require_solutions()
     from grader.author import kit as building
+    from grader.author import recorder
+    from grader.course import tracks
 
     left_out = common.left_out(steps)
     folder = args.folder
     with common.recording(folder, "kit"):
         building.require_replaceable(folder)
-        print(_("Recording each step's right and wrong answers: this takes minutes."), flush=True)
-        archive = building.build(folder, steps, common.tell_size, with_solutions=args.solutions)
+        print(
+            _(
+                "Recording right and wrong answers: minutes for steps that changed, seconds for the others. A step "
+                "can be used as soon as it is listed."
+            ),
+            flush=True,
+        )
+        count = len(recorder.recordable(tracks.with_needed(steps)))
+        archive = building.build(folder, steps, common.tell_size(count), with_solutions=args.solutions)
     sentence = _("The learner's kit is {folder}, and as one file {archive} ({size:.1f} MB).")
     print(sentence.format(folder=folder, archive=archive, size=archive.stat().st_size / 1e6))
     print(left_out, end="", file=sys.stderr)

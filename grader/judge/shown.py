@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from grader.base.language import gettext as _
 from grader.base.results import CheckResult
-from grader.base.syntax import invalid
+from grader.base.syntax import invalid, loops
 from grader.checks import smallest
 from grader.checks.trial import Verdict
 from grader.course.stubs import MAX_STUB
@@ -86,3 +86,12 @@ def smaller_cases(step: Solution, verdicts: list[Verdict], run: Run) -> Iterator
             if small.status == "fail" and small.failure.by_code == verdict.failure.by_code and shown is not None:
                 yield place, smallest.said(small.message, shown), small
                 break
+
+
+def tell_of_loops(results: list[CheckResult], source: str) -> None:
+    """Once for each function: a loop that returns in its first round, or that nothing ends, explains what fails."""
+    said = {""}
+    for result in results:
+        if result.status in ("fail", "timeout") and result.about not in said and not result.misconception:
+            said.add(result.about)
+            result.message = "\n".join([result.message, *loops(source, result.about, MAX_STUB)])

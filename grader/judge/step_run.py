@@ -111,6 +111,7 @@ class StepRun:
         points.refuse_off_limits(self._results, self._verdicts)
         points.need_every_device(self._results)
         shown.say_where_it_does_not_parse(self._results, *self._load.sources[self._step.name])
+        shown.tell_of_loops(self._results, self._load.sources[self._step.name][1])
         status = step_status(self._results)
         score = None if status == "error" else round(sum(check.points for check in self._results), 6)
         result = StepResult(

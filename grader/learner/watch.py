@@ -142,14 +142,14 @@ class Watch:
         if grading is None or time.monotonic() - grading.since < SLOW:
             return
         self.board.busy = grading.step
-        shown = f"{grading.step} {grading.since}" + (str(grading) + grading.says if self.redraws else "")
+        shown = f"{grading.step} {grading.since}" + (f"{grading}{grading.says}" if self.redraws else grading.says)
         if shown == self.waited:
             return
         self.waited = shown
         if self.redraws:
             self.draw()
         elif grading.step in self.asked:
-            self.console.print(str(grading))
+            self.console.print(grading.says or str(grading))
 
     def _forget_grading(self) -> None:
         self.grading, self.board.grading, self.board.busy, self.dropped = None, None, "", False

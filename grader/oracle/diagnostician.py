@@ -52,7 +52,7 @@ class Diagnostician:
     """Puts the student's calls to a step's misconceptions and pairs of them.
 
     Pairs are tried where no single misconception matches, and then what operators make: `generated` gives the mistakes
-    in a public name, of which as many are tried as `seconds` of processor time allow.
+    in a public name. After `seconds` of processor time no more than the single misconceptions are tried.
     """
 
     def __init__(
@@ -85,7 +85,8 @@ class Diagnostician:
             matching = _unique(alike)
             if not matching and in_vain[question.about] < UNEXPLAINED:
                 consistent = self._consistent(self.misconceptions, question, questions)
-                consistent = consistent or self._consistent(pairs, question, questions)
+                if not consistent and not self._is_late():
+                    consistent = self._consistent(pairs, question, questions)
                 matching = self._told_apart(consistent, question, ask_again)
                 matching = matching or self._drawn_anew(question, questions, ask_again)
                 matching = matching or self._generated(question, questions, ask_again)
@@ -113,7 +114,9 @@ class Diagnostician:
         for question in questions:
             if question.name in by_check or in_vain[question.about] >= UNEXPLAINED:
                 continue
-            if self._compared >= MOST_COMPARED:  # a file in which everything is wrong, or which rests on one that is
+            if (
+                self._compared >= MOST_COMPARED or self._is_late()
+            ):  # a file in which everything is wrong, or which rests on one that is
                 return
             left = [other for other in questions if other.name not in by_check]
             singles = _unique([wrong for group in by_check.values() for wrong in group if not wrong.parts])
@@ -276,6 +279,9 @@ class Diagnostician:
                 break
         return matching
 
+    def _is_late(self) -> bool:
+        return time.process_time() > self._until
+
     def _generated(
         self, question: Question, failing: list[Question], ask_again: Callable[[Question, int], Question | None]
     ) -> list[Misconception]:
@@ -283,7 +289,7 @@ class Diagnostician:
         other one, and gives them again under another draw."""
         related = [other for other in failing if other.about == question.about and other is not question]
         for wrong in self.generated(question.about):
-            if time.process_time() > self._until:
+            if self._is_late():
                 break
             if not self.witness.alike(wrong, question):
                 continue

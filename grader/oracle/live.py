@@ -61,8 +61,15 @@ class Solution(Step):
         return WrongWays(self.folder, self.reference) if mistakes.files_of(self.folder) else None
 
     def generated(self, name: str) -> list[catalogue.Misconception]:
-        """The mistakes that operators make in a public name of the step."""
+        """The mistakes that operators make in a public name of the step; of a tape those that it has."""
+        if self.is_recorded:
+            return self.tape.generated(name)
         return self._generated.of(name) if self._generated else []
+
+    @property
+    def recorded_too(self) -> list[catalogue.Misconception]:
+        """The mistakes of operators that a tape has room for."""
+        return self._generated.recorded() if self._generated else []
 
     @cached_property
     def _generated(self) -> Generated | None:

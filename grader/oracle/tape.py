@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ INDEX = "index"
 
 
 class KnownWay(msgspec.Struct, array_like=True):
-    """A misconception without its code."""
+    """A misconception without its code; `generated`: an operator made it."""
 
     name: str
     caught_by: str
@@ -47,6 +47,8 @@ class KnownWay(msgspec.Struct, array_like=True):
     why: str
     nudge: str
     form_of: str
+    words: dict[str, str] = {}
+    generated: bool = False
 
 
 class KnownPair(msgspec.Struct, array_like=True):
@@ -109,12 +111,12 @@ class Tape(Asked):
     @cached_property
     def misconceptions(self) -> list[Misconception]:
         """The step's misconceptions; what they replace is known by name only."""
-        return [
-            Misconception(
-                way.name, way.caught_by, dict.fromkeys(way.replaced), way.what, way.why, way.nudge, form_of=way.form_of
-            )
-            for way in self.index.known_ways
-        ]
+        return [_unwritten(way) for way in self.index.known_ways if not way.generated]
+
+    @cache  # noqa: B019  # a tape is kept as long as the process
+    def generated(self, name: str) -> list[Misconception]:
+        """The recorded mistakes that operators make in a public name."""
+        return [_unwritten(way) for way in self.index.known_ways if way.generated and name in way.replaced]
 
     @cached_property
     def pairs(self) -> list[Misconception]:
@@ -172,6 +174,13 @@ class Tape(Asked):
         failed = self._recording(check, question.seed).failed.get(wrong.name, {}).get(form)
         prints = [self.index.fingerprints[number] for number in failed.prints] if failed else []
         return Replies(prints, True, failed.about, failed.size) if failed else None
+
+
+def _unwritten(way: KnownWay) -> Misconception:
+    return Misconception(
+        way.name, way.caught_by, dict.fromkeys(way.replaced), way.what, way.why, way.nudge, form_of=way.form_of,
+        words=way.words,
+    )  # fmt: skip
 
 
 def _cut(stored: dict[str, Tensor], pieces: list[tuple[str, list[int]]]) -> Iterator[Tensor]:
