@@ -9,7 +9,7 @@ import mmap
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -84,6 +84,21 @@ class Circumstances(ExitStack):
         outcome.measured = {
             measure: meter.measured for measure, meter in self._meters.items() if meter.measured is not None
         }
+
+
+class Ordinary(nullcontext[None]):
+    """In place of all this for a call of trusted code of which nothing is asked: most of a reference's."""
+
+    functions = None
+
+    @staticmethod
+    def suits(options: Options) -> bool:
+        """Whether nothing is asked."""
+        asked = options.measures or options.functions or options.no_grad or options.made_on_meta
+        return not asked and options.device != "meta" and "triton" not in sys.modules
+
+    def note(self, outcome: Outcome, result: Any) -> None:
+        """Notes nothing."""
 
 
 class CopiesStay(TorchFunctionMode):

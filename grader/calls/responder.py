@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from grader.calls import devices, modules
 from grader.calls.builtins import IN_ANY_FORM, TAKEN_APART, BuiltIns, banned
 from grader.calls.call import Call, LeftOut, Outcome, Raised
-from grader.calls.modes import Circumstances, ResultBefore
+from grader.calls.modes import Circumstances, Ordinary, ResultBefore
 from grader.calls.on_meta import Recorded, Twins, Work, put_back, reaches_meta, state_of
 from grader.calls.private_torch import run_backward
 from grader.calls.reads import FunctionNames, Reads
@@ -53,7 +53,7 @@ class Responder:
         self.off_limits = off_limits or {}
         self.is_trusted = off_limits is None
         self.is_own, self.left_out, self.quiet = is_own, left_out, quiet
-        self._notes_narrowed = not (self.is_trusted or is_quick)
+        self.notes_modified, self._notes_narrowed = True, not (self.is_trusted or is_quick)
         self.handles: dict[int, Any] = {}
         self.made_by: dict[int, str] = {}
         self._twins = Twins()
@@ -165,8 +165,7 @@ class Responder:
         name = call.name if call.handle is None else self.made_by.get(call.handle, call.name)
         built_ins = self._watched(name)
         result, is_kept = None, False
-        called = [self.handles.get(number or 0) for number in (call.handle, *inputs.handle_numbers)]
-        with (circumstances := Circumstances(call.options, built_ins, called, self._narrows(inputs), self.is_trusted)):
+        with (circumstances := self._circumstances(call, inputs, built_ins)):
             try:
                 result, is_kept = self._result(call, inputs, outcome)
             except BaseException as error:  # SystemExit and KeyboardInterrupt are learner's errors too
@@ -174,7 +173,7 @@ class Responder:
         circumstances.note(outcome, result)
         if outcome.raised is None and call.options.device == "meta" and not isinstance(result, nn.Module):
             outcome.elsewhere = self._elsewhere(call, inputs.handle_numbers, circumstances.functions, result, before)
-        outcome.modified = inputs.modified()
+        outcome.modified = inputs.modified() if self.notes_modified else []
         if outcome.raised is None:
             try:
                 keep = partial(self._kept, number=call.new_handle, name=name)
@@ -248,8 +247,12 @@ class Responder:
             raise NotThere("no module")
         return modules.method(module, call.name)
 
-    def _narrows(self, inputs: Inputs) -> bool:
-        return self._notes_narrowed and inputs.wide
+    def _circumstances(self, call: Call, inputs: Inputs, built_ins: BuiltIns | None) -> Circumstances | Ordinary:
+        if self.is_trusted and built_ins is None and Ordinary.suits(call.options):
+            return Ordinary()
+        called = [self.handles.get(number or 0) for number in (call.handle, *inputs.handle_numbers)]
+        narrows = self._notes_narrowed and inputs.wide
+        return Circumstances(call.options, built_ins, called, narrows, self.is_trusted)
 
     def _families(self, name: str, handles: list[int]) -> list[str]:
         names = {name, *(self.made_by.get(number, "") for number in handles)}

@@ -97,7 +97,7 @@ class Solution(Step):
 
     def oracle(self) -> Oracle:
         """The source of right answers: the reference, or the tape."""
-        return self.tape if self.is_recorded else LocalBackend(self.responder())
+        return self.tape if self.is_recorded else LocalBackend(self.responder(), is_right=True)
 
     def witness(self, oracle: Oracle) -> Witness:
         """The source of the misconceptions' answers."""
