@@ -145,7 +145,7 @@ def _future(body: Sequence[ast.stmt]) -> int:
 
 
 def _line_in(error: BaseException, code: types.CodeType) -> int:
-    """The line of the code at which an error passed it; 0 where its traceback does not say."""
+    """The line of the code at which an error passed it; 0 if its traceback does not say."""
     trace: types.TracebackType | None = TRACEBACK.__get__(error)
     while trace is not None and trace.tb_frame.f_code is not code:
         trace = trace.tb_next
