@@ -1,9 +1,9 @@
-"""What a call cost: the work of its matrix products, its largest storage, the kernels it launched, what it kept for its
-backward pass.
+"""Measures what a call costs: the work of its matrix products, its largest storage, the kernels it launched, what it
+kept for its backward pass.
 
 A mode of torch's can be switched off by whoever is measured, with torch's own context managers, and code within another
 mode or a tensor subclass passes it by. So ops are seen where torch's dispatcher has already run all of these: between
-its Python key and the kernels stands a fallback of ours. What a kernel calls inside is part of its op.
+its Python key and the kernels is a fallback of ours. What a kernel calls inside is part of its op.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         return redispatch(op._handle, keys & _AFTER, *args, **kwargs)
     include(KEY, False)
     try:
-        result = op(*args, **kwargs)  # not `redispatch`, which takes no number where a tensor may stand
+        result = op(*args, **kwargs)  # not `redispatch`, which takes no number where a tensor may be
         for watcher in EveryOp.watching:
             watcher.see(op, args, result)
     finally:
@@ -85,8 +85,8 @@ def _has_number_for_tensor(op: Any, args: tuple[Any, ...]) -> bool:
 
 @functools.cache
 def _tensor_places(op: Any) -> list[int]:
-    """The places of an op's arguments at which a tensor may stand."""
-    return [place for place, wanted in enumerate(op._schema.arguments) if isinstance(wanted.type, torch.TensorType)]
+    """The positions of an op's arguments that may hold a tensor."""
+    return [index for index, wanted in enumerate(op._schema.arguments) if isinstance(wanted.type, torch.TensorType)]
 
 
 class _Fallback:
@@ -113,7 +113,7 @@ _DETACHED.impl("detach", torch.library.fallthrough_kernel, PLACE)
 
 
 def rest() -> None:
-    """Nothing is done at our key until somebody looks again."""
+    """Nothing is done at our key until someone looks again."""
     if not EveryOp.watching and (_Fallback.looks or _Fallback.library is None):
         _Fallback.register(torch.library.fallthrough_kernel, looks=False)
 
@@ -170,7 +170,7 @@ class MatrixProducts(EveryOp):
     """Counts the multiplications and additions of matrix products inside the block, by the dtype of their factors.
 
     So does an elementwise product that is larger than each of its factors: summed up, it is a matrix product. What
-    computes nothing, on `meta`, counts where the call is made there (`on_meta`).
+    computes nothing, on `meta`, counts if the call is made there (`on_meta`).
     """
 
     def __init__(self, on_meta: bool = False) -> None:

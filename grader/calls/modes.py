@@ -70,7 +70,7 @@ class Circumstances(ExitStack):
 
     @property
     def functions(self) -> FunctionNames | None:
-        """The torch functions that were called, where they are recorded: on `meta` always, unless trusted."""
+        """The torch functions that were called, if they are recorded: on `meta` always, unless trusted."""
         return self._functions
 
     def note(self, outcome: Outcome, result: Any) -> None:
@@ -134,7 +134,7 @@ class UnwrittenIsNan(TorchFunctionMode):
 
 
 def _bias_beside_modes(kind: type, *sizes: Any) -> Any:
-    """A `causal_lower_right(…)`, made while no dispatch mode looks: torch can't make one where a mode does."""
+    """A `causal_lower_right(…)`, made while no dispatch mode looks: torch can't make one if a mode does."""
     with beside_modes():
         return Tensor.__new__(kind, *sizes)
 
@@ -159,7 +159,7 @@ class OneDevice(UncompiledMode):
         others = [leaf for leaf in tensors if not leaf.is_meta]
         if others and len(tensors) > 1:
             name = func.name().removeprefix("aten::").partition(".")[0]  # type: ignore[attr-defined]  # an op has one
-            # A mask has to lie there even where it is a single number.
+            # A mask has to lie there even if it is a single number.
             elsewhere = [leaf for leaf in others if leaf.dim() > 0 or (name in self.MASKED and leaf is args[1])]
             if elsewhere and len(elsewhere) < len(tensors) and name not in self.MIXING:
                 stray = elsewhere[0]

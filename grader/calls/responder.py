@@ -63,7 +63,7 @@ class Responder:
         self._between = BuiltIns(families.difference(IN_ANY_FORM))
         self._loading = BuiltIns(())
         self._seed: int | None = None  # of the check
-        self._answered = 0  # calls since it began
+        self._answered = 0  # calls since it started
         self._reads = False  # the code reads values on `meta`
         self._last: list[str] = []  # the families off limits in the call that was answered last
 
@@ -100,7 +100,7 @@ class Responder:
         """Runs the deferred operations, makes the call and records what was requested. Never raises for what the called
         code does.
 
-        `begins` is called before the call itself. `due` gives a call with its arguments, right before it is made.
+        `starts` is called before the call itself. `due` gives a call with its arguments, right before it is made.
         """
         device = call.options.device or devices.CPU
         try:
@@ -117,11 +117,11 @@ class Responder:
         devices.prepare(call.options.device or devices.CPU)
         if call.begin is not None:
             self.begin_check(call.begin)
-        for place, earlier in enumerate(call.first):
+        for index, earlier in enumerate(call.first):
             outcome = self._respond(due(earlier))
             made = earlier.handle is not None or isinstance(outcome.value, HandleId)
             if outcome.raised is not None or not made or (earlier.name == "load_parameters" and outcome.value):
-                outcome.of = place
+                outcome.of = index
                 return outcome
         # What a call draws does not depend on how much a constructor, or another call, has drawn before it: two forms
         # of one mistake then give the same random answers.
@@ -193,7 +193,7 @@ class Responder:
         return outcome
 
     def _result(self, call: Call, inputs: Inputs, outcome: Outcome) -> tuple[Any, bool]:
-        """What the called code returns, and whether it is kept here. Raises what that raises."""
+        """The result of the called code, and whether it is kept here. Raises what that raises."""
         target = self._target(call)
         if not self.is_trusted:
             self._twins.keep(call, self.handles)
@@ -259,8 +259,8 @@ class Responder:
         return [family for public in names for family in self.off_limits.get(public, ())]
 
     def _watched(self, name: str) -> BuiltIns | None:
-        """What notes the built-ins that a call uses, where some are off limits. A module's class may have any method of
-        its own, `eval` and `to` too."""
+        """A mode that notes the built-ins that a call uses, if some are off limits. A module's class may have any
+        method of its own, `eval` and `to` too."""
         if not self._families(name, []):
             return None
         self._built_ins.names = set()
@@ -319,10 +319,8 @@ class Responder:
 
 
 def cotangents(outputs: list[Tensor]) -> Iterator[Tensor]:
-    """What is back-propagated from each output: cos(1), cos(2), … in the output's shape, one run over all outputs.
-
-    A fixed pattern and not a draw, so that both sides can make it for any shape.
-    """
+    """The gradients that are back-propagated from each output: cos(1), cos(2), … in the output's shape, one run over
+    all outputs."""
     start = 1
     for output in outputs:
         count = output.numel() if output.device.type != "meta" else 0

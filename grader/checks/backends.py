@@ -53,7 +53,7 @@ class Backend(Protocol):
     """Answers calls."""
 
     def ask(self, call: Call) -> Outcome:
-        """The outcome of one call. Raises CheckFailed when there is none (killed, timed out, not a valid answer)."""
+        """The outcome of one call. Raises CheckFailed if there is none (killed, timed out, not a valid answer)."""
 
     def begin_check(self, seed: int) -> None:
         """Drops the modules made so far and seeds the random stream."""
@@ -66,7 +66,7 @@ class Oracle(Backend, Protocol):
         """The inputs of a check under a seed, on a device: the calls that follow belong to it."""
 
     def again(self) -> Backend | None:
-        """A second backend with the same answers; None where every check is known to pass on them."""
+        """A second backend with the same answers; None if every check is known to pass on them."""
 
 
 class LocalBackend:

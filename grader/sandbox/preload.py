@@ -140,7 +140,7 @@ def _run_sampling(logits: torch.Tensor, ids: torch.Tensor) -> None:
 
 
 def _uncompiled(model: Any = None, **options: object) -> Any:
-    """`torch.compile` where no compiler can be started, as in a sandbox: returns its argument unchanged."""
+    """`torch.compile` if no compiler can be started, as in a sandbox: returns its argument unchanged."""
     return (lambda function: function) if model is None else model
 
 
