@@ -6,9 +6,10 @@ then all heads at once, with a head dimension that is split off, carried through
 
 Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
 stay unmodified, and later calls leave earlier results as they are. A guard of up to 1e-10 beside a denominator is
-right. A module has no other parameters than those named. Switched back and forth by `train()` and `eval()`, its own or
-those of a parent module, it drops in training mode only, and the same `torch.manual_seed` repeats what is dropped.
-Where a ValueError is named, any error will do.
+right. Instead of -inf a mask may fill in a finite number: next to visible scores of up to ±1,000 a hidden one must
+stay without weight. A module has no other parameters than those named. Switched back and forth by `train()` and
+`eval()`, its own or those of a parent module, it drops in training mode only, and the same `torch.manual_seed` repeats
+what is dropped. Where a ValueError is named, any error will do.
 
 Off limits: `scaled_dot_product_attention` and `nn.MultiheadAttention`, in every form.
 """

@@ -61,9 +61,9 @@ def generate(
     """Append max_new_tokens sampled tokens to idx: (B, T) -> (B, T + max_new_tokens).
 
     The model sees the last block_size tokens at most. The logits are divided by temperature before the softmax;
-    temperature = 0 takes the largest logit. With top_k only the top_k largest logits of each row can be drawn; a
-    top_k larger than the vocabulary means all of it. Each row draws by itself. idx is not modified. The model is
-    evaluated in eval mode and gets back the mode it had.
+    temperature = 0 takes the largest logit, and a negative one is not asked for. With top_k, at least 1, only the top_k
+    largest logits of each row can be drawn; a top_k larger than the vocabulary means all of it. Each row draws by
+    itself. idx is not modified. The model is evaluated in eval mode and gets back the mode it had.
     """
     raise NotImplementedError
 

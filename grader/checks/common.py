@@ -15,6 +15,10 @@ from grader.checks.implementation import Handle
 # A right answer breaks the bound less than once in ten million runs; the fifth on top is for rare events, whose number
 # is not quite normal. Up to ten rates together refuse a right answer less than once in a million.
 ROOM = 1.2
+# About how large scores are, how far whole numbers spread them, and the `terms` that leave room: a score of 200 is
+# rounded to 1e-5, one of 1,000 to 6e-5, and so is a weight that is made as exp(x - logsumexp(x)). What -1,000 hides
+# shows next to scores of -997.
+LARGE_SCORES = ((200.0, 3, 4096), (996.875, 1, 25 * 4096))
 
 
 def shapes(made: Handle) -> dict[str, tuple[int, ...]]:

@@ -1,1 +1,1 @@
-"""What is graded: who is in a class and what they handed in, runs over it, nbgrader, Gradescope."""
+"""Classes: the students and their files, runs over them, nbgrader, Gradescope."""

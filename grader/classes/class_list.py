@@ -1,4 +1,4 @@
-"""Who is in a class: whom the download names, called as the roster calls them, and whom only the roster names."""
+"""The students of a class: those of the download, named as the roster names them, and those on the roster alone."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class NoStudents(ValueError):
 
 
 def people(submissions: Path, register: Register = NONE) -> dict[str, Person]:
-    """Everybody in the class by what their row is called, in order: whom the download names, and whom the roster names.
-    Raises BadDownload, OSError."""
+    """All students of the class by the name of their row, in order: of the download, and of the roster. Raises
+    BadDownload, OSError."""
     found = named_in(submissions)
     if not register.people and not register.groups:
         return found
@@ -61,7 +61,7 @@ def _called(found: Iterable[Person], register: Register) -> list[Person]:
 
 
 def _entry(person: Person, register: Register, roll: Roll, by_number: dict[str, Enrolled]) -> Enrolled | None:
-    """Whom the roster means: what a platform knows somebody by decides, then the name, unless both have addresses, and
+    """The roster's entry for a person: by what a platform knows them by, then by name, unless both have addresses, and
     others."""
     if person.canvas_id in by_number:
         return by_number[person.canvas_id]
@@ -120,12 +120,12 @@ def _share(everybody: dict[str, Person], group: str, members: Sequence[str], reg
 
 
 def strangers(everybody: Iterable[Person], register: Register) -> list[str]:
-    """Who handed in and isn't on the roster; nobody without one."""
+    """The people who handed in and aren't on the roster; empty without a roster."""
     return [person.name for person in everybody if register.lacks(person.name)]
 
 
 def folders(submissions: Path, register: Register = NONE) -> list[str]:
-    """What the students of a class are called, in order. Raises NoStudents, BadDownload."""
+    """The names of the students of a class, in order. Raises NoStudents, BadDownload."""
     everybody = people(submissions, register)
     if all(person.is_absent for person in everybody.values()):
         raise NoStudents(str(submissions))
@@ -146,7 +146,7 @@ def roll(submissions: Path, register: Register = NONE) -> Roll:
 def class_folders(
     submissions: Path, out: Path, earlier: Sequence[Path], register: Register = NONE, assignment: str = "attention"
 ) -> list[str]:
-    """The students' folders, as `folders` has them. Raises Impossible when there is none, when the results would be
+    """The students' folders, as `folders` has them. Raises Impossible if there is none, when the results would be
     taken for one, when the class lies in another folder, or when one of the folders of earlier assignments is none."""
     for folder in earlier:
         try:
@@ -186,7 +186,7 @@ def _no_students(submissions: Path) -> str:
 
 
 def _require_level(submissions: Path, assignment: str) -> None:
-    """Raises Impossible where the class is one folder further in, or the folder is one student's own."""
+    """Raises Impossible if the class is one folder further in, or the folder is one student's own."""
     names = [name for name in os.listdir(submissions) if name not in NOT_STUDENTS and not name.startswith(".")]
     inside = [name for name in names if may_be_folder(submissions / name)]
     if {SUBMITTED, "source"} <= set(inside):
@@ -218,7 +218,7 @@ def _named_in_flat(submissions: Path) -> bool:
 
 
 def _is_class(folder: Path, assignment: str) -> bool:
-    """Whether a folder holds several students, each with something to grade, and is none's own."""
+    """Whether a folder holds several students, each with something to grade, and belongs to none of them."""
     with suppress(BadDownload, OSError):
         names = set(os.listdir(folder))
         if names & {assignment, *KNOWN} or any(map(STEP_FILE.fullmatch, names)):

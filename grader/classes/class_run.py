@@ -41,9 +41,9 @@ class Stopped(RuntimeError):
 
 @dataclass(frozen=True)
 class Done:
-    """A class that was graded: everyone's standing in the order of the folders, how many were kept from before, the
-    files that are no student's, whose marks are others than before, who is named in tables and not there, the names in
-    tables by which several may be meant, and the people whose names look alike."""
+    """A class that was graded: the results in the order of the folders, the number kept from before, the files of no
+    student, the marks that changed, the names in tables that are not in the class or may mean several, and the people
+    with names that look alike."""
 
     standings: list[Standing]
     kept: int
@@ -89,7 +89,7 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
 
 def _days_used(out: Path, marking: Marking) -> dict[str, int]:
     """The days of the budget for the term that each student has used in earlier assignments, which were graded into
-    folders with their names beside this one."""
+    folders with their names next to this one."""
     used = Counter[str]()
     if marking.term.late_days.free:
         for earlier in marking.term.before(marking.assignment.name):
@@ -102,7 +102,8 @@ def _days_used(out: Path, marking: Marking) -> dict[str, int]:
 def _graded(
     request: Request, folders: list[str], ledger: Ledger, told: dict[str, bool], on_student: OnStudent
 ) -> list[Standing]:  # fmt: skip
-    """Everybody's standing, with everything written; `told` gets of each whether it was kept from before."""
+    """The results of all students, with everything written; `told` is called for each with whether it was kept from
+    before."""
 
     def note(graded: Graded, kept: bool) -> None:
         told[graded.student] = kept
@@ -140,7 +141,7 @@ def _of_these(request: Request) -> Request:
 
 @contextmanager
 def _alone_in(request: Request) -> Iterator[None]:
-    """Holds the folder of the results, which is made if need be. Raises Impossible where another run holds it."""
+    """Holds the folder of the results, which is made if need be. Raises Impossible if another run holds it."""
     for folder in (request.out, *(request.out / name for name in FOLDERS)):
         folder.mkdir(parents=True, exist_ok=True)
     with (request.out / ".lock").open("w") as lock:
@@ -160,8 +161,7 @@ def _alone_in(request: Request) -> Iterator[None]:
 
 
 def _plan(request: Request) -> Plan:
-    """How everyone is graded: under the seed asked for, else that of a last run here that was stopped, else a new one.
-    It is kept."""
+    """The plan of the run: the seed asked for, else that of a stopped run here, else a new one. It is saved."""
     before = _last(request.out)
     last = before if request.seed is None else None
     seed = last.seed if last and not last.complete else request.seed
@@ -178,7 +178,7 @@ def _plan(request: Request) -> Plan:
 
 
 def _tables(request: Request) -> str:
-    """Where the roster is; empty without one."""
+    """The folder of the roster; empty without one."""
     if not request.register.people:
         return ""
     return str(request.marking.term.file.parent.resolve() if request.marking else Path.cwd())
@@ -196,7 +196,7 @@ def _write_plan(out: Path, plan: Plan) -> None:
 
 
 def _last(out: Path) -> Plan | None:
-    """How the last run was made."""
+    """The plan of the last run."""
     return files.decoded(out / "class.json", Plan)
 
 
@@ -237,7 +237,7 @@ def _save(request: Request, standings: list[Standing]) -> None:
 
 
 def _completed(plan: Plan, last: Plan | None) -> Plan:
-    """The plan of a run that is complete; with the seeds of the `last` one where nobody has met the new draws."""
+    """The plan of a complete run; with the seeds of the `last` one if no student has met the new draws."""
     return msgspec.structs.replace(plan, seed=(last or plan).seed, earlier=(last or plan).earlier, complete=True)
 
 
@@ -261,7 +261,7 @@ def write_class(
 
 
 def _arguments(request: Request) -> str:
-    """What is typed after the name of the command to have these submissions graded in the same way, in one line."""
+    """The arguments, in one line, that grade these submissions in the same way."""
     steps = [f"--step {step}" for step in request.steps]
     if request.marking:
         steps = [f"--assignments {typed(request.marking.term.file)} --assignment {request.assignment}"]

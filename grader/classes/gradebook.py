@@ -38,14 +38,14 @@ class NoGradebook(RuntimeError):
 
 @dataclass(frozen=True)
 class Mark:
-    """What the gradebook says of one step; `share` is the part of its points, None while a person must look."""
+    """The gradebook's entry for one step; `share` is the part of its points, None while a person must look."""
 
     share: float | None
     comment: str
 
 
 def require(url: str) -> None:
-    """Raises NoGradebook where the gradebook can't be opened."""
+    """Raises NoGradebook if the gradebook can't be opened."""
     with _opened(url):
         pass
 
@@ -137,7 +137,7 @@ def count(
         if step.step not in places:
             continue
         place, name = places[step.step], POINTS_CELL.format(step=step.step)
-        apart = step.extra or step.elective  # nbgrader's totals are the same for everybody
+        apart = step.extra or step.elective  # nbgrader's totals are the same for everyone
         gradebook.find_grade_cell(name, place, assignment).max_score = 0.0 if apart else step.worth
         grade, comment = grades[place, name], comments[place, step.step]
         if step.reason:  # a person has looked
@@ -193,7 +193,7 @@ def places(gradebook: Gradebook, assignment: str) -> dict[str, str]:
 
 
 def programs_on_path() -> None:
-    """Has the programs beside this interpreter found: nbgrader starts one of them, alembic, when a gradebook is new."""
+    """Puts the programs next to this interpreter on the path: nbgrader starts alembic when a gradebook is new."""
     programs = str(Path(sys.executable).parent)
     path = os.environ.get("PATH", os.defpath)
     if programs not in path.split(os.pathsep):
@@ -245,7 +245,7 @@ def _reason(error: Exception) -> str:
 
 
 def _made(gradebook: Gradebook, assignment: str, chosen: Collection[str]) -> Mapping[str, str]:
-    """Makes the assignment as the release of one notebook would. Raises NoGradebook where another one has its name."""
+    """Makes the assignment as the release of one notebook would. Raises NoGradebook if another one has its name."""
     from grader.course import steps as course  # torch, which nothing else here needs
 
     if any(other.name == assignment and other.notebooks for other in gradebook.assignments):

@@ -44,7 +44,7 @@ class NotGraded(RuntimeError):
 def build(archive: Path, chosen: Sequence[str] = (), marking: Marking | None = None) -> None:
     """Writes the zip file that is uploaded as the autograder, whole or not at all. It grades the chosen steps, by
     default those of the core: an assignment there has a fixed number of points. With `marking` it gives the marks of an
-    assignment: `assignments.toml` and the tables beside it go along."""
+    assignment: `assignments.toml` and the tables next to it go along."""
     added = {CHOSEN: "\n".join(chosen or choice.step_names(None, choice.CORE)).encode()}
     if marking is not None:
         folder = marking.term.file.parent
@@ -55,7 +55,7 @@ def build(archive: Path, chosen: Sequence[str] = (), marking: Marking | None = N
 
 
 def _contents() -> Iterator[tuple[str, Path, int]]:
-    """Each file of the archive: its name there, where it stands here, its mode."""
+    """Each file of the archive: its name there, where it is here, its mode."""
     for name, template in SCRIPTS.items():
         yield name, TEMPLATES / template, 0o755
     for pattern in PARTS:
@@ -84,7 +84,7 @@ class _Person(msgspec.Struct):
 
 
 class _About(msgspec.Struct):
-    """What Gradescope says of a submission, as far as it is needed here."""
+    """Gradescope's facts about a submission, as far as they are needed here."""
 
     created_at: str = ""
     users: list[_Person] = []
@@ -106,8 +106,8 @@ def _marked(report: Report, about: Path) -> Report:
 
 
 def _own(user: _Person) -> Iterator[str]:
-    """What nobody can give themselves: the mail address, which Gradescope has had confirmed, and the number in the
-    teacher's roster. A number that looks like an address is none, and a name is whatever its owner likes."""
+    """The identity that students can't choose: the mail address, which Gradescope has had confirmed, and the number in
+    the teacher's roster. A number that looks like an address is none, and a name is whatever its owner likes."""
     if user.email:
         yield user.email
     if user.sid and "@" not in user.sid:
@@ -115,13 +115,13 @@ def _own(user: _Person) -> Iterator[str]:
 
 
 def _chosen() -> list[str] | None:
-    """The steps that this autograder was built for; None where it was not built, but runs from a checkout."""
+    """The steps that this autograder was built for; None if it was not built, but runs from a checkout."""
     file = ROOT / CHOSEN
     return file.read_text(encoding="utf-8").split() if file.is_file() else None
 
 
 def main(arguments: list[str]) -> int:
-    """What `run_autograder` calls: 0 once there are results, 1 with a line on standard error when there are none."""
+    """The entry point for `run_autograder`: 0 once there are results, 1 with a line on standard error without."""
     folder, results = arguments
     with language.use(language.choose()):
         try:

@@ -21,8 +21,8 @@ class NoNames(ValueError):
 
 @dataclass(frozen=True)
 class Packed:
-    """How many pages were packed, and of whom none was: of the `ungraded` there is none, and what the `nameless` handed
-    in was not named by the platform."""
+    """The number of packed pages, and the students without one: the `ungraded` have none, and files of the `nameless`
+    were not named by the platform."""
 
     count: int
     nameless: list[str]
@@ -58,7 +58,7 @@ def build(archive: Path, graded: GradedClass, to: str, submissions: Path | None 
 
 
 def _canvas(submissions: Path) -> dict[str, str]:
-    """How the names in a download of Canvas's begin, by the student's number there, or what is made of the name."""
+    """The prefix of names in Canvas's download, by the student's number there, or by what is made of the name."""
     try:
         everybody = [person for person in people(submissions).values() if person.back and not person.moodle_id]
     except (OSError, ValueError):

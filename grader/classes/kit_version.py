@@ -1,4 +1,4 @@
-"""What exactly graded: a digest of the kit on this machine, so that a report knows whether it is still good."""
+"""The version of what graded: a digest of the kit on this machine, so that a report knows whether it is still good."""
 
 from __future__ import annotations
 

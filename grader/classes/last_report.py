@@ -41,7 +41,8 @@ class LastReport:
     def report(
         self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None, has_others: bool
     ) -> Report | str:
-        """The report on a submission, or why there is none; asked again, as for its next notebook, the same one.
+        """The report on a submission, or the reason why there is none; the same one when asked again, as for its next
+        notebook.
 
         `has_others`: beside its folder stand those of the student's other assignments, and nobody else's.
         """

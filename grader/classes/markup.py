@@ -34,7 +34,7 @@ DRAWING = re.compile(rf"data:{re.escape(SVG)};base64,[A-Za-z0-9+/=]*")
 MATH = re.compile(r"\\(?=(href|require|style|class|cssId|data|mmlToken|bbox|unicode|html\w*)\b)", re.IGNORECASE)
 # A picture that a cell brings along, or lost when it was copied.
 ATTACHED = re.compile(r"\battachment:([^\s)\"'>]+)")
-# A "<" at which HTML may begin, but for links and for what only sets words, or folds the hints of a lesson. What else a
+# A "<" at which HTML may start, but for links and for what only sets words, or folds the hints of a lesson. What else a
 # student writes into Markdown would act in the name of whoever opens the page, who may be the one that gives the marks.
 ACTING = re.compile(
     r"<(?=[a-z/!?])(?!https?://[^\s<>\"']+>"
@@ -91,7 +91,7 @@ def _is_allowed(tag: str, name: str, value: str) -> bool:
 
 
 def drawings(nb: NotebookNode) -> set[str]:
-    """The drawings that the cells of a released notebook bring along, as they stand in it."""
+    """The drawings that the cells of a released notebook bring along, as they are in it."""
     return {svg for cell in nb.cells for data in _attached(cell) if (svg := data.get(SVG))}
 
 

@@ -105,7 +105,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         return nb, resources
 
     def _drawings(self, about: Any) -> set[str]:
-        """The drawings of the lessons, as the notebook was released; none where it is not there any more."""
+        """The drawings of the lessons, as the notebook was released; none if it is not there any more."""
         place = self._converter.coursedir
         for folder in (place.release_directory, place.source_directory):
             file = Path(place.format_path(folder, ".", about["assignment"])) / f"{about['notebook']}.ipynb"
@@ -114,7 +114,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         return set()
 
     def _report(self, about: Any, steps: list[str], marking: marks.Marking | None) -> Report | str:
-        """The report on the student's submission, or why there is none."""
+        """The report on the student's submission, or the reason why there is none."""
         converter = self._converter
         if not hasattr(converter, "attention_desk"):
             required = grader.required_layers(self.require_isolation) if self.require_isolation else ()
@@ -132,7 +132,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         return report
 
     def _marking(self, about: Any) -> marks.Marking | None:
-        """How the assignment is marked, where `assignments.toml` has it. Raises BadTerm."""
+        """The marking of the assignment, if `assignments.toml` has it. Raises BadTerm."""
         if not self.assignments:
             return None
         try:
@@ -173,7 +173,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         return getattr(self.parent, "parent", None) or self
 
     def _folder(self, about: Any) -> Path:
-        """Where the submission is, from the root of the course."""
+        """The folder of the submission, relative to the root of the course."""
         directory = self._converter.coursedir
         return Path(directory.format_path(directory.submitted_directory, about["student"], about["assignment"]))
 
@@ -184,7 +184,7 @@ class SaveMarks(SaveAutoGrades):  # type: ignore[misc]  # nbgrader carries no ty
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         """Writes the marks into the gradebook, also those of answers that were handed in under another notebook's name.
 
-        Cells with tests that are not the kit's were not run: a person must look. So must one where the notebook was
+        Cells with tests that are not the kit's were not run: a person must look. So must one if the notebook was
         rebuilt: a written answer that was not found may yet be there.
         """
         nb, resources = super().preprocess(nb, resources)
@@ -248,7 +248,7 @@ class SubmittedNotebooks(NotebookExporter):
 
 
 def _mark(report: Report | str, step: str) -> Mark:
-    """The mark for a step, out of the report, or out of the reason why there is none."""
+    """The mark for a step, from the report, or from the reason why there is none."""
     if isinstance(report, str):
         return gradebook.ungraded(report)
     return gradebook.mark(_result(report, step), [*report.notes, *reports.unread(report)])
@@ -259,7 +259,7 @@ def _result(report: Report, step: str) -> StepResult:
 
 
 def _outputs(mark: Mark, report: Report | str, step: str, max_score: float) -> list[NotebookNode]:
-    """What shows a mark: first the number that nbgrader reads, then the report."""
+    """The outputs of a cell: first the number that nbgrader reads, then the report."""
     data = {"text/plain": mark.comment}
     if isinstance(report, Report):
         data["text/html"] = page.fragment(msgspec.structs.replace(report, steps=[_result(report, step)]))

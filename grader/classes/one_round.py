@@ -37,9 +37,8 @@ ENDINGS = {REPORTS: "json", PAGES: "html", GRADESCOPE: "json", JUNIT: "xml"}
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for: who, where the results go, and how; `earlier` are folders of earlier assignments, `only` the
-    students who are graded again.
-    """
+    """A request to grade a class: students, the folder of the results, options; `earlier` are folders of earlier
+    assignments, `only` the students who are graded again."""
 
     submissions: Path
     out: Path
@@ -59,7 +58,7 @@ class Request:
 
 
 class Plan(msgspec.Struct, kw_only=True):
-    """How a class is graded: everyone in the same way, and a run that goes on in the same way too. `class.json`.
+    """The plan that all students of a class are graded by, and that a resumed run keeps. `class.json`.
 
     Once a run is `complete`, the next one is a new round: what has changed since meets new draws, as its author may
     have read what was drawn before. What has not keeps its result, under one of the `earlier` seeds.
@@ -101,16 +100,15 @@ class Round:
     ledger: Ledger
     on_student: OnStudent
     files_of: dict[str, dict[str, str]] = field(default_factory=dict)
-    given: dict[str, str] = field(default_factory=dict)  # the files that everybody was given
+    given: dict[str, str] = field(default_factory=dict)  # the files that everyone was given
     found: dict[str, Standing] = field(default_factory=dict)
     waiting: dict[str, Attempts] = field(default_factory=dict)
     reader: Limited = field(default_factory=Limited)
 
     def grade(self, names: list[str], pool: pools.Pool) -> list[Standing]:
-        """Grades what is missing or changed, or everyone when that is asked for, and writes the files about each
-        student.
+        """Grades what is missing or changed, or all students if that is asked for, and writes the files about each.
 
-        Gives everyone's standing in the order of the folders. Raises NobodyGraded when nobody can be graded so.
+        Gives everyone's standing in the order of the folders. Raises NobodyGraded if nobody can be graded so.
         """
         out = self.request.out
         self.changes = ChangeList(out / CHANGES, exports.harmless)
@@ -167,14 +165,14 @@ class Round:
                     yield f"{student.file}#{number}", pools.Task(one.submission, *how)
 
     def _by_rule(self, student: Student) -> tuple[Student, str]:
-        """Somebody whom only the roster names as the rules have it: graded as nothing, or not graded, and why."""
+        """A student who is only on the roster, by the rules: graded as nothing, or not graded, with the reason."""
         if not student.is_absent:
             return student, ""
         absence = self.ledger.absence(student.name, self.request.register)
         return dataclasses.replace(student, problem="" if absence.is_zero else absence.why), absence.why
 
     def _leave(self, student: Student, earlier: Graded | None) -> None:
-        """Leaves a student as they stand: this run is about others."""
+        """Leaves a student as they are: this run is about others."""
         reason = _("not graded yet: that run was about others")
         kept = earlier or Graded(student=student.name, file=student.file, key="", error=reason)
         self.files_of[student.name] = kept.files or student.submission.files
@@ -219,7 +217,7 @@ def _ungraded(student: Student, key: str, absence: str = "") -> Graded:
 
 
 def _from_kit(submission: Submission, steps: list[str]) -> tuple[str, ...]:
-    """The steps of which more stands word for word in the kit's own files than who writes by themselves has in common
+    """The steps of which more is word for word in the kit's own files than who writes by themselves has in common
     with anybody."""
     written = {step: submission.sources[step][1] for step in steps if step in submission.sources}
     shares = {step: taken_from_the_kit(text, _stub(step)) for step, text in written.items()}
@@ -232,7 +230,7 @@ def _stub(step: str) -> str:
 
 
 def of_its_round(plan: Plan, earlier: Graded | None) -> Plan:
-    """The plan, with the seed of the earlier round in which somebody was graded."""
+    """The plan, with the seed of the earlier round in which someone was graded."""
     seed = earlier.report.seed if earlier and earlier.report else plan.seed
     return msgspec.structs.replace(plan, seed=seed) if seed in plan.earlier else plan
 
@@ -257,17 +255,17 @@ def _could_now_be_graded(report: Report) -> bool:
 
 
 def path(out: Path, kind: str, file: str) -> Path:
-    """Where a file about a student stands; `kind` is one of FOLDERS."""
+    """The path of a file about a student; `kind` is one of FOLDERS."""
     return out / kind / f"{file}.{ENDINGS[kind]}"
 
 
 def load(out: Path, file: str) -> Graded | None:
-    """What is kept of a student; None when there is nothing, or nothing that can be read."""
+    """The saved result of a student; None if there is none, or none that can be read."""
     return files.decoded(path(out, REPORTS, file), Graded)
 
 
 def write_student(out: Path, graded: Graded, page: str = "") -> None:
-    """Writes the files about a student, the report last: where it is, the others are."""
+    """Writes the files about a student, the report last: if it is, the others are."""
     report, reason = as_counted(graded), why_no_mark(graded)
     if report and reason:
         report = msgspec.structs.replace(report, notes=[reason, *report.notes])
@@ -288,7 +286,7 @@ def write_student(out: Path, graded: Graded, page: str = "") -> None:
 
 
 def _digest(graded: Graded) -> str:
-    """16 hexadecimal digits of a report, as it was when somebody graded it."""
+    """16 hexadecimal digits of a report, as it was when someone graded it."""
     return hashlib.sha256(msgspec.json.encode(graded.report)).hexdigest()[:16]
 
 

@@ -57,8 +57,8 @@ class Task:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What came of a task: a report and its page, or why there is none. `grader_failed`: as a whole or in a step, which
-    may be otherwise next time; `refused`: no other task would get a report."""
+    """The result of a task: a report and its page, or the reason why there is none. `grader_failed`: as a whole or in a
+    step, which may be otherwise next time; `refused`: no other task would get a report."""
 
     report: bytes = field(default=b"", repr=False)
     page: str = field(default="", repr=False)
@@ -69,7 +69,7 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class Pool:
-    """Where tasks go: how an executor is opened, and how many tasks it works at side by side."""
+    """A pool for tasks: how an executor is opened, and how many tasks run side by side."""
 
     opened: Callable[[], AbstractContextManager[Executor]]
     size: int
@@ -88,7 +88,7 @@ def processes(size: int, limits: Limits) -> Pool:
 def answers(pool: Pool, tasks: Iterable[tuple[str, Task]]) -> Generator[tuple[str, TaskResult], None, None]:
     """The answer to each named task, as it comes. What fails is tried once more, alone and in a new pool.
 
-    Raises NobodyGraded when nobody can be graded so.
+    Raises NobodyGraded if nobody can be graded so.
     """
     failed: list[tuple[str, Task]] = []
     for named, answer in _once(pool, iter(tasks), pool.size):
@@ -172,8 +172,8 @@ class _Graders:
 
     @contextmanager
     def one(self, limits: Limits) -> Iterator[Grader]:
-        """A grader that nobody else uses. One that has failed is closed and not used again, nor is one whose source is
-        dead."""
+        """A grader that is not in use. One that has failed is closed and not used again, nor is one with a dead
+        source."""
         with self._lock:
             unused = self._retired([source for source in self._sources if not source.alive])
         _close(unused)
@@ -195,7 +195,7 @@ class _Graders:
             self._done(grader)
 
     def _new(self, limits: Limits) -> Grader:
-        """A grader whose judge comes from a source that is not busy: one process forks for a few graders only."""
+        """A grader with a judge from a source that is not busy: one process forks for a few graders only."""
         if self._stopped:
             raise GraderError(_("The judge could not be started: {reason}", reason="stopped"))
         used = Counter(self._source_of.values())
@@ -361,7 +361,7 @@ def _opened_executor(client: Client) -> Iterator[Executor]:
 
 
 def _require_this_kit(client: Client, scheduler: str) -> None:
-    """Raises Unreachable when there is no worker, or one has not this version of the kit."""
+    """Raises Unreachable if there is no worker, or one has not this version of the kit."""
     try:
         version = str(client.run_on_scheduler(kit_version.kit_version))
     except Exception as error:  # whatever the scheduler raised, most likely ModuleNotFoundError

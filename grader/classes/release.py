@@ -138,7 +138,7 @@ def _notebook_of(cells: list[NotebookNode]) -> NotebookNode:
 
 
 def answer(step: course.Step) -> str:
-    """The answer cell of a step as it stands in the source: the reference, with the marks at which nbgrader cuts."""
+    """The answer cell of a step as it is in the source: the reference, with the marks at which nbgrader cuts."""
     head = _("# {step}: write your code where it says NotImplementedError.").format(step=step.name)
     # nbgrader puts a stub in place of each region. Joined to the one above, a helper of the reference leaves none.
     return f"{head}\n{ADJOINING.sub('', step.marked(current()))}".strip()

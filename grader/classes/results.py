@@ -1,4 +1,4 @@
-"""What a class left behind: its reports read again, and the students' files for those who need them."""
+"""A class's results read again: its reports, and the students' files for those who need them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class GradedClass:
 
     @property
     def total(self) -> int:
-        """How many students were graded."""
+        """The number of students that were graded."""
         return sum(entry.report is not None for entry in self.entries)
 
     @property
@@ -48,7 +48,7 @@ class GradedClass:
         return self.plan.title
 
     def sources(self) -> dict[str, dict[str, str]]:
-        """The students' files by the name of their report; of those whose folder is no longer there, nothing."""
+        """The students' files by the name of their report; without those who have no folder any more."""
         own = {entry.file for entry in self.entries}
         enrolled, read = _register(self.plan), dict[str, dict[str, str]]()
         for folder in (*self.plan.sections, self.plan.submissions):
@@ -71,7 +71,7 @@ def read(folder: Path) -> GradedClass:
 
 
 def _register(plan: Plan) -> Register:
-    """The roster with which the class was graded; NONE where it is no longer there."""
+    """The roster with which the class was graded; NONE if it is no longer there."""
     with suppress(BadTerm):
         return register.read(Path(plan.tables)) if plan.tables else NONE
     return NONE
@@ -95,7 +95,7 @@ def marks_of(folder: Path, term: Term, enrolled: Register = NONE) -> dict[str, d
 
 
 def _on_roster(pairs: Iterable[tuple[str, str]], enrolled: Register) -> dict[tuple[str, str], str]:
-    """What the roster calls those (name, login) of whom it has one."""
+    """The roster's names of those (name, login) that it has."""
     roll, called = enrolled.roll, {}
     for name, login in pairs if enrolled.people else ():
         meant = [name] if name in enrolled.people else (login and roll.meant(login)) or roll.meant(name)
@@ -105,7 +105,7 @@ def _on_roster(pairs: Iterable[tuple[str, str]], enrolled: Register) -> dict[tup
 
 
 def totals(term: Term) -> dict[str, Points]:
-    """What full marks give in each assignment."""
+    """The points for full marks in each assignment."""
     points = {step.name: step.points for step in course.steps()}
     by_assignment: dict[str, Points] = {}
     for name, assignment in term.assignments.items():

@@ -37,7 +37,7 @@ LONGEST = 120  # bytes of a file name before the part that tells it from others
 
 @dataclass(frozen=True)
 class Student:
-    """One subfolder: whose it is, what the files about it are called, and what was handed in.
+    """One student's subfolder: the student, the name of the files about them, and what was handed in.
 
     `problem` says why nothing can be read there; the student is then an error, and not a zero. `canvas_id`, `late`,
     `login` and `handed_in` are what the learning platform says; `folder` is where the student's files are.
@@ -58,7 +58,7 @@ class Student:
     is_absent: bool = False  # only the roster names them
     handed_in: str = ""
     folder: Path = Path()
-    before: tuple[Student, ...] = ()  # earlier attempts, the oldest first, where they were asked for
+    before: tuple[Student, ...] = ()  # earlier attempts, the oldest first, if they were asked for
 
 
 def students(
@@ -66,7 +66,7 @@ def students(
     reader: Limited | None = None, register: Register = NONE,
 ) -> Iterator[Student]:  # fmt: skip
     """Each student with what was handed in, read as it is asked for; `before` are the folders of earlier assignments of
-    the same class, the last one last. Of several attempts so many are read, the last ones.
+    the same class, the last one last. Of several attempts the last `count` are read.
 
     Each is read by the `reader`, within a budget of one person; what is over it is a problem of theirs.
     """
@@ -114,8 +114,8 @@ def one(
 def _class(
     submissions: Path, assignment: str, before: tuple[Path, ...], register: Register
 ) -> tuple[dict[str, Person], set[str], list[EarlierClass], Given]:
-    """Whom the folder names, the other assignments in their folders, the earlier ones, and what everybody was given:
-    looked for once."""
+    """The students of a folder, the other assignments in their folders, the earlier ones, and the files given to all:
+    found once."""
     everybody = people(submissions, register)
     others = _other_assignments(submissions, [each.folder for each in everybody.values() if each.folder], assignment)
     classes = [EarlierClass(folder, people(folder, register), everybody.values()) for folder in before]
@@ -123,7 +123,7 @@ def _class(
 
 
 def _other_assignments(submissions: Path, names: list[str], assignment: str) -> set[str]:
-    """What stands beside this assignment in students' folders, where they hold several, as nbgrader's do."""
+    """The other assignments in students' folders, if they hold several, as nbgrader's do."""
     others: set[str] = set()
     for name in names:
         inside = _inside(submissions / name)
@@ -168,7 +168,7 @@ class EarlierClass:
 def _last_attempt(
     submissions: Path, person: Person, assignment: str, others: Collection[str], count: int
 ) -> Student:  # fmt: skip
-    """A student's last attempts, so many of them."""
+    """A student's last `count` attempts."""
     attempts = person.attempts or [Attempt(person.folder, person.files, person.handed_in)]
     read = []
     for attempt in attempts[-count:]:
@@ -222,7 +222,7 @@ def _from_download(submissions: Path, person: Person, files: Mapping[str, str], 
 
 
 def _with_unpacked(handed_in: Submission, archives: Mapping[str, Path], assignment: str) -> Submission:
-    """What was handed in; where it has no answer but one in a zip file, what that holds. Two of them are open."""
+    """The submission; if it has no answer but one in a zip file, the content of that. Two of them are open."""
     found = {}
     for shown, archive in archives.items():
         if not unread.without_answer(handed_in) or not shown.lower().endswith(".zip") or shown not in handed_in.unread:
@@ -253,8 +253,8 @@ def _with_unpacked(handed_in: Submission, archives: Mapping[str, Path], assignme
 
 @dataclass
 class Given:
-    """What everybody was given: the files that are the same in most folders, by their names and content, with how many
-    folders have each."""
+    """Files that all students were given: the same in most folders, by name and content, with the number of folders
+    that have each."""
 
     counts: Mapping[tuple[str, str], int]
     total: int
@@ -270,7 +270,7 @@ class Given:
                 handed_in.given[shown] = sentence.format(count=count, total=self.total)
 
 
-FEWEST_GIVEN = 3  # folders with the same file, before it may be what everybody was given
+FEWEST_GIVEN = 3  # folders with the same file, before it may be what everyone was given
 MAX_GIVEN = 1 << 20  # bytes of a file, or of the files in a hidden folder
 
 
@@ -286,7 +286,7 @@ def given_to_all(submissions: Path, everybody: Iterable[Person]) -> Given:
 
 
 def _content(path: Path) -> str:
-    """A digest of a file, or of the files in a hidden folder; empty where it is large, a link or not there."""
+    """A digest of a file, or of the files in a hidden folder; empty if it is large, a link or not there."""
     with suppress(OSError):
         if path.is_symlink() or path.name == ".git":
             return ""
@@ -345,7 +345,7 @@ def _handed_in(folder: Path, assignment: str) -> Submission:
 
 
 def step_folder(folder: Path, assignment: str) -> Path:
-    """Where the step files stand: in the folder, in one of a known name inside it, or in its only subfolder."""
+    """The folder of the step files: the student's own, one of a known name inside it, or its only subfolder."""
     for _level in range(DEEPEST):
         with os.scandir(folder) as listing:
             entries = list(listing)

@@ -1,4 +1,4 @@
-"""Zip files that students hand in: unpacked where nothing of them can do harm, within the limits of any submission."""
+"""Zip files that students hand in: unpacked if nothing of them can do harm, within the limits of any submission."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _unpack(packed: zipfile.ZipFile, folder: Path) -> None:
 
 
 def _parts(entry: zipfile.ZipInfo) -> list[str]:
-    """The parts of a name, none of which leads out of the folder; nothing where they are too many or too long."""
+    """The parts of a name, none of which leads out of the folder; nothing if they are too many or too long."""
     name = entry.filename
     if not entry.flag_bits & UTF_8:
         for coding in CODINGS:

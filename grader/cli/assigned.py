@@ -1,4 +1,4 @@
-"""Which assignment of `assignments.toml` a command is about: the options, and what is said where there is none."""
+"""The options for an assignment of `assignments.toml`, and the refusals if there is none."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def roster_option(parser: Parser) -> None:
 
 
 def register(given: Namespace, whole_term: Term | None) -> Register:
-    """The roster and the groups beside `assignments.toml`, or here. Raises BadInput."""
+    """The roster and the groups next to `assignments.toml`, or here. Raises BadInput."""
     from grader.marks import register as registers
     from grader.marks.assignments import BadTerm
 
@@ -78,10 +78,9 @@ def check(asked: Path | None) -> str:
 
 
 def marking(given: Namespace, command: str, *, default: str | None = None, is_name: bool = False) -> Marking | None:
-    """How the assignment that was asked for is marked; None where a command is about plain steps. Raises BadInput.
+    """The marking of the assignment asked for; None if a command is about plain steps. Raises BadInput.
 
-    `default` is the name that stands for none; `is_name`: without a file, what was asked for is the name in other
-    systems.
+    `default` is the name that means none; `is_name`: without a file, what was asked for is the name in other systems.
     """
     from grader.marks import assignments
     from grader.marks import marking as marks

@@ -1,4 +1,4 @@
-"""What is said on the screen after a class was graded, and the exit code."""
+"""The lines on the screen after a class was graded, and the exit code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FEW = 8  # of the files of each
 
 
 def say(done: Done, out: Path) -> None:
-    """The scores, what has changed, and what somebody may have to look at."""
+    """The scores, what has changed, and what someone may have to look at."""
     console.say(class_table.terminal(done.standings, done.kept))
     print(_("The class page is {file}, the scores are in {table}.", file=out / "index.html", table=out / "class.csv"))
     for line in [*changes.lines(done.changes), *_of_the_roster(done)]:
@@ -30,7 +30,7 @@ def say(done: Done, out: Path) -> None:
 
 
 def outcome(done: Done, *, strict: bool) -> int:
-    """The exit code: 1 where the grader failed, and where it is asked for if somebody has no mark yet."""
+    """The exit code: 1 if the grader failed, or, if that is asked for, if someone has no mark yet."""
     open_cases = sum(standing.is_open for standing in done.standings)
     if open_cases:
         sentence = _("A person must look at {count}: they have no mark yet, and the class page has them first.")

@@ -105,7 +105,7 @@ def spoken(words: Sequence[str]) -> str:
 
 
 def speak_in_stubs(given: argparse.Namespace) -> None:
-    """Writes the stubs that nobody has touched in the language, where one was asked for."""
+    """Writes the unedited stubs in the language, if one was asked for."""
     folder = given.submission
     if folder != EXERCISES or not (os.environ.get("KIT_LANG") or given.lang):
         return
@@ -199,7 +199,7 @@ def require_place(folder: Path, instead: str) -> None:
 
 
 def left_out(names: list[str]) -> str:
-    """A line for each step that a kit leaves out because a package is missing here. Raises BadInput when all are."""
+    """A line for each step that a kit leaves out because a package is missing here. Raises BadInput if all are."""
     from grader.course import steps
 
     lacking = steps.lacking(names)
@@ -279,7 +279,7 @@ def tell_size(name: str, size: int) -> None:
 
 @contextlib.contextmanager
 def recording(folder: Path, command: str) -> Iterator[None]:
-    """What can go wrong where tapes are recorded into a kit in `folder`. Raises BadInput."""
+    """Turns errors of recording tapes into a kit in `folder` into one line. Raises BadInput."""
     from grader.author.recorder import NotRecorded
 
     try:

@@ -65,7 +65,7 @@ def _complete(given: Namespace) -> None:
 
 
 def _words(parser: Parser) -> Iterator[str]:
-    """What may follow a command: `RESUME=1` for a flag, `STEP=` where a value has to be typed."""
+    """The words that may follow a command: `RESUME=1` for a flag, `STEP=` if a value has to be typed."""
     for name in dict.fromkeys([*(argument.name for argument in parser.arguments), *parser.options]):
         yield f"{name}=1" if parser.options.get(name) in parser.flags else f"{name}="
 

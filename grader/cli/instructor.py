@@ -160,7 +160,7 @@ def _release(given: Namespace) -> None:
 
 
 def _tracks_of(steps: list[str]) -> set[str]:
-    """The tracks of the chosen steps; the core where none were chosen."""
+    """The tracks of the chosen steps; the core if none were chosen."""
     from grader.course import choice
 
     return {paths.step_folder(step).parent.name for step in steps} or {choice.CORE}

@@ -89,7 +89,7 @@ def _gpt2_line(parser: Parser) -> None:
 
 
 def _runs(command: str, module: str) -> Callable[[Namespace], int]:
-    """What runs a command: the function `run` of a module, a capstone's without the name of its top folder."""
+    """The function that runs a command: `run` of a module, a capstone's without the name of its top folder."""
 
     def run(given: Namespace) -> int:
         if "out" in given:

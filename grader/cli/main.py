@@ -22,7 +22,11 @@ COMMAND = re.compile(
 )
 GRADING = ("grade", "report", "class")
 NOT_OF_MAKE = ("lint",)  # `make lint` is another one
-UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EDQUOT)  # of a stream; what a file can't hold is said where it is written
+UNWRITABLE = (
+    errno.ENOSPC,
+    errno.EIO,
+    errno.EDQUOT,
+)  # of a stream; what a file can't hold is reported by what writes it
 GROUPS = {
     "learner": N_("Commands"),
     "labs": N_("Labs"),
@@ -112,7 +116,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _language(command: Subcommand, typed: str, asked: str | None) -> str:
-    """The language of a command: what looks at the language itself speaks English where it is unknown. Raises
+    """The language of a command: what looks at the language itself speaks English if it is unknown. Raises
     BadInput."""
     try:
         return language.choose(asked)
@@ -125,7 +129,7 @@ def _language(command: Subcommand, typed: str, asked: str | None) -> str:
 
 
 def parser_of(command: Subcommand) -> Parser:
-    """What reads the line of a command."""
+    """The parser for the line of a command."""
     described = [_(sentence) for sentence in (command.summary, command.note) if sentence]
     parser = Parser(f"{CALLED} {command.name}", " ".join(described))
     command.declare(parser)
@@ -197,7 +201,7 @@ def _run(words: list[str]) -> int:
 
 
 def _in_capitals(sentence: str, name: str) -> str:
-    """The sentence with the options of this command as NAME, where they are typed so."""
+    """The sentence with the options of this command as NAME, if they are typed so."""
     command = next((command for command in every_command() if command.name == name), None)
     if command is None or language.respell is not as_typed:
         return sentence

@@ -33,7 +33,7 @@ class BadInput(Exception):
 
 
 def refusal(problem: object, command: str) -> BadInput:
-    """What is wrong, and the command to type next."""
+    """The error with this problem, and the command to type next."""
     return BadInput(_("{problem} Type: {command}", problem=problem, command=f"python -m grader {command}"))
 
 
@@ -215,7 +215,7 @@ class _Store(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, given: argparse.Namespace, value: object, _option: str | None = None
     ) -> None:
-        """Raises Misunderstood where the value is missing or unfit."""
+        """Raises Misunderstood if the value is missing or unfit."""
         assert isinstance(parser, Parser)
         option = parser.spelled(self.option_strings[0])
         if value is MISSING or (not value and self.convert is Path):  # Path("") would be the current folder

@@ -1,4 +1,4 @@
-"""What is published: the release (kit, wheel, notebooks, the instructor's bundle) and the site."""
+"""Builds what is published: the release (kit, wheel, notebooks, the instructor's bundle) and the site."""
 
 from __future__ import annotations
 

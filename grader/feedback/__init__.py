@@ -1,1 +1,1 @@
-"""What is said of it: the class page, slides, items, similar pairs, tables and results for other systems."""
+"""Reports on a class: its page, slides, items, similar pairs, tables and results for other systems."""

@@ -60,10 +60,7 @@ def otter(report: Report) -> dict[str, Any]:
 
 
 def prairielearn(report: Report) -> dict[str, Any]:
-    """What PrairieLearn's external grading reads: the score from 0 to 1, and a test for each check.
-
-    Where there is no mark yet it is not gradable, so that it costs the student no attempt.
-    """
+    """The results for PrairieLearn's external grading: the score from 0 to 1, and a test for each check."""
     if reason := why_open(report):
         return {"gradable": False, "message": reason, "format_errors": [reason]}
     return {

@@ -1,6 +1,6 @@
-"""A class as one HTML page that needs nothing else: how it stands, and what to say to it tomorrow.
+"""A class as one HTML page that needs nothing else: how it is, and what to say to it tomorrow.
 
-A pure function of the standings. The page's sentences stand here, its structure and looks in `templates/`. Whatever a
+A pure function of the standings. The page's sentences are here, its structure and looks in `templates/`. Whatever a
 learner or a folder's name could have made is shown through `report.plain` and escaped.
 """
 
@@ -37,7 +37,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 @dataclass(frozen=True)
 class Wording:
-    """What a misconception says: what was done, why it is wrong, and a question that helps."""
+    """The text of a misconception: what was done, why it is wrong, and a question that helps."""
 
     what: str
     why: str
@@ -76,7 +76,8 @@ class Bin:
 
 
 def html(standings: Sequence[Standing], *, seed: int, submissions: str, nobodys: Sequence[str] = ()) -> str:
-    """The whole page, in the language in use. Links to `pages/` beside it; `nobodys` are files of no student."""
+    """The whole page, in the language in use. Links to `pages/` next to it; `nobodys` are files that belong to no
+    student."""
     graded = [standing for standing in standings if standing.score is not None]
     common = findings(graded)
     seeds = _seeds(standings, seed)
@@ -95,7 +96,7 @@ def html(standings: Sequence[Standing], *, seed: int, submissions: str, nobodys:
 
 
 def _seeds(standings: Sequence[Standing], seed: int) -> dict[int, list[str]]:
-    """The seeds under which somebody was graded, each with its students, the most common first. What was changed since
+    """The seeds under which someone was graded, each with its students, the most common first. What was changed since
     a round of grading, and an open case that was tried again, meets another seed, so that there may be several."""
     used: dict[int, list[str]] = {}
     for standing in standings:
@@ -105,8 +106,7 @@ def _seeds(standings: Sequence[Standing], seed: int) -> dict[int, list[str]]:
 
 
 def _again(seeds: dict[int, list[str]], command: str) -> list[str]:
-    """What is typed to have the same run again: for everybody under the commonest seed, then for those under another
-    one."""
+    """The commands that repeat the run: for all under the commonest seed, then for those under another one."""
     first, *others = seeds
     lines = [_("The same run again: {command}", command=f"{command} --seed {first} --again")]
     for seed in others:
@@ -168,7 +168,7 @@ def columns(graded: Sequence[Standing]) -> list[Column]:
 
 
 def _tracks(graded: Sequence[Standing]) -> list[str]:
-    """The tracks of the class, where they are more than one: then each student has a total in each."""
+    """The tracks of the class, if they are more than one: then each student has a total in each."""
     names = graded[0].by_track if graded else {}
     return list(names) if len(names) > 1 else []
 
@@ -179,7 +179,7 @@ def labs(standings: Sequence[Standing]) -> list[tuple[str, int]]:
 
 
 def bins(graded: Sequence[Standing]) -> list[Bin]:
-    """How the scores are spread, from the highest to the lowest; full marks have a line of their own."""
+    """The distribution of the scores, from the highest to the lowest; full marks have a line of their own."""
     shares = [min(100, int(100 * standing.score / standing.max_score)) for standing in graded if standing.max_score]  # type: ignore[operator]  # graded: there is a score
     ranges = [(100, 100), *((low, low + 9) for low in range(90, -1, -10))]
     counts = [sum(low <= share <= high for share in shares) for low, high in ranges]
@@ -195,14 +195,14 @@ def _by_score(standings: Sequence[Standing]) -> list[Standing]:
 
 
 def wordings_of(step: str, names: Iterable[str]) -> list[Wording]:
-    """What the misconceptions of these names say, in the language in use."""
+    """The texts of the misconceptions of these names, in the language in use."""
     by_name = _wordings(step, language.current())
     return [by_name.get(name, Wording(name, "", "")) for name in names]
 
 
 @cache
 def _wordings(step: str, _language: str) -> dict[str, Wording]:
-    """What the misconceptions of a step say, read without importing them: that would load torch."""
+    """The texts of a step's misconceptions, read without importing them: that would load torch."""
     try:
         folder = step_folder(step)
     except FileNotFoundError:
@@ -231,12 +231,13 @@ def _facts(standings: Sequence[Standing], graded: Sequence[Standing]) -> list[tu
 
 
 def _sentences(graded: Sequence[Standing], common: Sequence[CommonMistake]) -> list[str]:
-    """What to know first: the commonest mistake, or those that are equally common, and the step where most go wrong."""
+    """The sentences to read first: the commonest mistake, or those that are equally common, and the step where most go
+    wrong."""
     return [*_commonest(graded, common), *_first_failing(graded)]
 
 
 def _missing_layers(graded: Sequence[Standing]) -> list[str]:
-    """What it means that a layer of isolation was not in force for everybody."""
+    """The meaning of a layer of isolation that was missing for some students."""
     in_force = [set(report.isolation) for report in graded if report.isolation]
     return layers.missing(set.intersection(*in_force)) if in_force else []
 
@@ -277,7 +278,7 @@ def _first_failing(graded: Sequence[Standing]) -> Iterator[str]:
 
 
 def _either(wordings: Sequence[Wording]) -> str:
-    """What was done, where it may be one of several."""
+    """The mistake that was made, if it may be one of several."""
     return _(" or ").join(wording.what for wording in wordings)
 
 

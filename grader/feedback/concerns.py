@@ -1,4 +1,4 @@
-"""Whose work a person should look at, and why: grouped by reason, each sentence true of everybody it names."""
+"""The students whose work a person should look at, by reason; each sentence is true of all that it names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grader.feedback.standings import Standing, StepStanding
 
 @dataclass
 class Concern:
-    """One reason, and those whom it is about: each with what it is about in particular, steps or files."""
+    """One reason, and its students, each with details: steps or files."""
 
     reason: str
     students: list[tuple[Standing, str]] = field(default_factory=list)
@@ -30,7 +30,7 @@ def _named(standings: Sequence[Standing], about: Callable[[Standing], str | None
 
 
 def _reasons() -> list[tuple[str, Callable[[Standing], str | None]]]:
-    """What there is to look for: a sentence, and what gives a student's particulars, None where it is not so."""
+    """The reasons: a sentence, and a function that gives a student's details, None if it doesn't apply."""
     return [
         (_("No mark yet: a person must look"), lambda standing: standing.error if standing.is_open else None),
         (_("A second look was asked for, and nobody has answered"), lambda standing: standing.waiting or None),
@@ -76,6 +76,6 @@ def _unread(standing: Standing) -> str | None:
 
 
 def _unusable(standing: Standing) -> str | None:
-    """What a person has decided about already."""
+    """The steps that a person has already decided about."""
     reasons = dict.fromkeys(step.unusable for step in standing.steps if step.unusable and step.score is not None)
     return " ".join(reasons) or None

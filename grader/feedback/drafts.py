@@ -1,7 +1,7 @@
-"""A draft of a misconception, from the code of a student whose wrong answers nobody has a name for yet.
+"""A draft of a misconception, from the code of a student with wrong answers that have no name yet.
 
-It is text for an author to finish: three lines say what is to be written, and `make prove` refuses it where the
-check that it names does not catch it. No name of a student goes into it.
+It is text for an author to finish: three lines say what is to be written, and `make prove` refuses it where the check
+that it names does not catch it. No name of a student goes into it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class NoDraft(ValueError):
 
 @dataclass(frozen=True)
 class Draft:
-    """A draft that was written: its name, the file at whose end it stands, and the number of its step."""
+    """A draft that was written: its name, the file that it was added to, and the number of its step."""
 
     name: str
     file: Path
@@ -83,7 +83,7 @@ def draft(source: str, cluster: Cluster) -> str:
 
 
 def _source(cluster: Cluster, entries: Iterable[Graded], sources: Mapping[str, Mapping[str, str]]) -> str:
-    """The file of the first student of a cluster whose file is there."""
+    """The file of the first student of a cluster who has one."""
     for entry in entries:
         if entry.student in cluster.students and (source := sources.get(entry.file, {}).get(cluster.step)):
             return source

@@ -17,12 +17,12 @@ STEP = re.compile(r"(?:exercises\.)?(step\d{2}_\w+)")
 
 
 class Unresolved(ValueError):
-    """What is cut out uses names that the file does not define; they are its only argument, as one text."""
+    """The excerpt uses names that the file does not define; they are its only argument, as one text."""
 
 
 def excised(source: str, public: str, elsewhere: Collection[str], step: str) -> str | None:
     """The last definition of `public` in a file of this step and all that it needs, imports first: lines for the body
-    of a function. None where the file does not define it.
+    of a function. None if the file does not define it.
 
     Names `elsewhere` are taken from the step's reference. Raises Unresolved, and what `ast.parse` raises.
     """
@@ -123,7 +123,7 @@ class _Bare(ast.NodeTransformer):
 
 
 class _Inner(ast.NodeTransformer):
-    """What a function makes `global` is `nonlocal` where the module's names have become another function's."""
+    """Turns `global` into `nonlocal` for module names that became another function's."""
 
     def visit_Global(self, node: ast.Global) -> ast.stmt:  # as ast calls it
         return ast.copy_location(ast.Nonlocal(node.names), node)

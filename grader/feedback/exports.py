@@ -15,7 +15,7 @@ from grader.base.results import CheckResult, Graded, Report, Status, StepResult
 from grader.feedback.standings import Standing
 from grader.report.terminal import number, plain, quoted, unread
 
-# A spreadsheet takes a cell that begins so for a formula; some take the wide forms of East Asian keyboards too.
+# A spreadsheet takes a cell that starts so for a formula; some take the wide forms of East Asian keyboards too.
 FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 CUT = re.compile(rf"([;|\t]\s*)(?={FORMULA.pattern})")
 KEY = re.compile(r"[+\-@]?[\w.@+-]*")  # no `=`, no parenthesis: what a spreadsheet makes of it is at most a number
@@ -28,7 +28,7 @@ JUNIT_TAGS: dict[Status, str] = {
 def class_csv(standings: Sequence[Standing], steps: Sequence[str]) -> str:
     """One row a student. A student who could not be graded has no score, and the reason in the column `error`.
 
-    So has a file that could not be run, beside the points of the others. `unread` names the files that were not read,
+    So has a file that could not be run, next to the points of the others. `unread` names the files that were not read,
     `references` the steps that were graded with the reference in place of earlier ones. Where steps of several tracks
     were graded, each track has a column with its points.
     """
@@ -61,9 +61,9 @@ def class_csv(standings: Sequence[Standing], steps: Sequence[str]) -> str:
 
 
 def canvas_csv(standings: Sequence[Standing], assignment: str, points: float) -> str:
-    """What Canvas's gradebook imports, which finds a student by the ID where the submissions came out of its download,
-    else by the login, for which the folder's name is taken; an empty cell changes nothing there. Canvas has to find its
-    own words again, so that a login such as `-2+3` stays as it is: it computes something and calls nothing."""
+    """The table that Canvas's gradebook imports. Students are found by ID if the submissions came from Canvas's
+    download, else by login, for which the folder's name is taken; an empty cell changes nothing there. Canvas has to
+    find its own words again, so that a login such as `-2+3` stays as it is: it computes something and calls nothing."""
     rows = [["Student", "ID", "SIS User ID", "SIS Login ID", "Section", assignment]]
     rows.append(["    Points Possible", "", "", "", "", number(points)])
     for standing in standings:
@@ -74,7 +74,7 @@ def canvas_csv(standings: Sequence[Standing], assignment: str, points: float) ->
 
 @dataclass(frozen=True)
 class MoodleWords:
-    """What Moodle calls the columns of its worksheet in one language, and what stands before a participant's number."""
+    """Moodle's names for the columns of its worksheet in one language, and its prefix of a participant's number."""
 
     header: Sequence[str]
     participant: str
@@ -90,11 +90,11 @@ MOODLE = {
 
 
 def moodle_csv(standings: Sequence[Standing]) -> str:
-    """What Moodle's offline grading worksheet imports. The number of a participant is that in the names of
-    Moodle's folders, the columns are called as Moodle calls them in the language in use.
+    """Moodle's offline grading worksheet. The number of a participant is that in the names of Moodle's folders, the
+    columns have Moodle's names in the language in use.
 
-    Moodle refuses a worksheet without the date of the grade. It is empty as for a first grade: then a grade that stands
-    in Moodle is only written over when it is told to.
+    Moodle refuses a worksheet without the date of the grade. It is empty as for a first grade: then a grade that is in
+    Moodle is only written over when it is told to.
     """
     words = MOODLE[language.current()]
     rows = [list(words.header)]
@@ -116,8 +116,8 @@ def _score(standing: Standing) -> str:
 def files_csv(
     files: Mapping[str, Mapping[str, str]], nobodys: Sequence[str], given: Mapping[str, str] = MappingProxyType({})
 ) -> str:
-    """A row for every file that was handed in, and what became of it; at the end those that are nobody's, and once each
-    those that everybody was given."""
+    """A row for every file that was handed in, with what became of it; at the end those of no student, and once each
+    those that all students were given."""
     rows = [["student", "file", "what became of it"]]
     rows += [[student, file, reason] for student, own in files.items() for file, reason in own.items()]
     rows += [["", file, _("not graded: it is in no student's folder")] for file in nobodys]
@@ -130,7 +130,7 @@ def _csv(rows: list[list[str]], quote: Callable[[str], str] | None = None) -> st
 
 
 def key(cell: str) -> str:
-    """A cell by which a system finds somebody: unchanged where it can't be a formula that calls anything."""
+    """A cell by which a system finds someone: unchanged if it can't be a formula that calls anything."""
     return cell if KEY.fullmatch(cell) else harmless(cell)
 
 

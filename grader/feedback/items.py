@@ -1,8 +1,5 @@
-"""Each check as an item of a test: how many pass it, and whether it tells strong work from weak. And wrong answers that
-nobody knows yet, grouped by equal answers.
-
-Pure functions over the reports of a class that was graded under one seed.
-"""
+"""Each check as an item of a test: the share that passes it, and whether it tells strong work from weak. And wrong
+answers without a name, grouped by equal answers."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from grader.base.language import gettext as _
 from grader.base.results import CheckResult, Graded, Report, StepResult, leading
 from grader.feedback.exports import harmless
 
-ENOUGH = 5  # who began a step, for a share or a correlation to say anything
+ENOUGH = 5  # who started a step, for a share or a correlation to say anything
 LOW = 0.1  # discrimination below which a check hardly tells strong work from weak
 FILE = re.compile(r"\bat line \d+ of \S.{0,200}?\.py|(?<!\S)\S+/step\d\d_\w+\.py(?::\d+)?|\bline \d+\b")
 ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
@@ -26,10 +23,10 @@ ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
 @dataclass(frozen=True)
 class Item:
-    """One check: how many began its step and how many pass it.
+    """One check: how many started its step and how many pass it.
 
     `discrimination` is the correlation of passing it with the points of all other checks (point-biserial, from -1 to
-    1); None where everybody does the same, or too few began.
+    1); None if everyone does the same, or too few started.
     """
 
     step: str
@@ -41,7 +38,7 @@ class Item:
 
     @property
     def share(self) -> float | None:
-        """The share that pass, of those who began the step."""
+        """The share that pass, of those who started the step."""
         return self.passed / self.begun if self.begun else None
 
     @property
@@ -51,7 +48,7 @@ class Item:
 
     @property
     def remarks(self) -> list[str]:
-        """What an author should think about."""
+        """Hints for the author of the check."""
         if self.begun < ENOUGH:
             return []
         if self.passed == self.begun:
@@ -112,11 +109,11 @@ def clusters(entries: Iterable[Graded]) -> list[Cluster]:
 
 
 def unrecognised(step: StepResult) -> list[CheckResult]:
-    """The failing checks of a step that no known mistake explains; nothing where its code never ran, or was refused."""
+    """The failing checks of a step that no known mistake explains; nothing if its code never ran, or was refused."""
     if step.unusable or step.odd or step.stuck or any(check.off_limits for check in step.checks):
         return []  # it can't be imported, or is refused
     failing = [check for check in step.checks if check.status == "fail" and not check.unwritten]
-    return [] if any(check.misconception for check in failing) else failing  # nothing where it is explained in part
+    return [] if any(check.misconception for check in failing) else failing  # nothing if it is explained in part
 
 
 def wrong_answers(report: Report) -> frozenset[str]:

@@ -1,4 +1,5 @@
-"""The mistakes of a class to talk about: each with the smallest case that shows it, and for staff whose it is."""
+"""The mistakes of a class to talk about: each with the smallest case that shows it, and for staff the students who made
+it."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class Maker:
 
 @dataclass
 class Mistake:
-    """One mistake of a class. `wordings` say what it is, nothing where it is not recognised; `told` is the failing
+    """One mistake of a class. `wordings` say what it is, nothing if it is not recognised; `told` is the failing
     check with the smallest case."""
 
     step: str
@@ -45,7 +46,7 @@ class Mistake:
 
     @property
     def call(self) -> str:
-        """What was called in the smallest case: written by the check, not by a learner. Empty where it is too long."""
+        """The call of the smallest case: written by the check, not by a learner. Empty if it is too long."""
         call = CALLED.search(self.told.message)
         return call[1] if call and len(call[1]) <= LONGEST_CALL else ""
 
@@ -104,7 +105,7 @@ def _maker(entry: Graded, step: str, check: CheckResult, sources: Mapping[str, M
 
 
 def excerpt(source: str, name: str) -> str:
-    """The function or class of this name in a file, as it is written; the whole file where there is none."""
+    """The function or class of this name in a file, as it is written; the whole file if there is none."""
     if len(source) > MAX_STUB:
         return source[:MAX_STUB]
     tree = tree_of(source, MAX_STUB)

@@ -1,4 +1,4 @@
-"""The pages of a term, each a file that needs nothing else: slides without names, code beside diagnosis, items, pairs.
+"""The pages of a term, each a file that needs nothing else: slides without names, code next to diagnosis, items, pairs.
 
 Pure functions from data to HTML, in the language in use. Everything can be read without a script; a few lines of one
 sort and filter. Whatever a learner or a folder's name could have made is made visible and escaped.
@@ -24,16 +24,13 @@ from grader.feedback.similarity import HONEST, SameFile, SimilarPair, Sources
 from grader.report.page import HeatMap, coded, environment, heat_map
 
 TEMPLATES = Path(__file__).parent / "templates"
-AT_LEAST = 2  # students who made a mistake that is projected: of one alone, everybody would guess whose it is
+AT_LEAST = 2  # students who made a mistake that is projected: of one alone, everyone would guess whose it is
 WITH_SOURCES = 20  # pairs whose files are shown side by side
 SHOWN_PAIRS = 100
 
 
 def slides(mistakes: Sequence[Mistake], total: int, *, title: str = "", at_least: int = AT_LEAST) -> str:
-    """What to project tomorrow: a slide for each mistake that several made, and nothing that names anybody.
-
-    Numbers, shapes and the text of the course are shown; no word of a learner's code, of its messages or its names.
-    """
+    """Slides for the class: one for each mistake that several students made, without names."""
     shown = [mistake for mistake in mistakes if len(mistake.makers) >= at_least]
     about = _("One mistake on each slide, the most common first; nobody is named. The arrow keys turn the slides.")
     heading = _titled(_("What to talk about"), title)
@@ -45,7 +42,7 @@ def slides(mistakes: Sequence[Mistake], total: int, *, title: str = "", at_least
 
 
 def staff(mistakes: Sequence[Mistake], total: int, *, title: str = "") -> str:
-    """For staff: each student's code beside the diagnosis."""
+    """For staff: each student's code next to the diagnosis."""
     about = _("For staff only: it names students. One entry for each student and mistake.")
     heading = _titled(_("Code beside diagnosis"), title)
     return _page(
@@ -55,8 +52,8 @@ def staff(mistakes: Sequence[Mistake], total: int, *, title: str = "") -> str:
 
 
 def items(analysis: Sequence[Item], clusters: Sequence[Cluster], total: int, *, results: str, title: str = "") -> str:
-    """Each check as an item, those that nobody fails, and unrecognised wrong answers; `results` is the class's folder
-    as it is typed."""
+    """A page of the checks as items, those that no student fails, and unrecognised wrong answers; `results` is the
+    class's folder as it is typed."""
     about = _("What each check found in this class. One class is little data: look again after the next one.")
     heading = _titled(_("The checks of this class"), title)
     orders = [

@@ -69,7 +69,7 @@ def pairs(
 ) -> list[SimilarPair]:  # fmt: skip
     """The pairs that share anything unusual, the most alike first. Known sources are not compared with each other.
 
-    Passages stand in an index, by who has them: what it costs grows with the class, and not with its square. A
+    Passages are in an index, by who has them: what it costs grows with the class, and not with its square. A
     group that copied is found as a chain of pairs. `on_student` is called with each that was read.
     """
     known, wrong = known or {}, wrong or {}
@@ -120,7 +120,7 @@ def _pair(
 
 
 def _share(both: float, smaller: float) -> float:
-    """The share of the smaller one, drawn towards 0 where there is little to compare."""
+    """The share of the smaller one, drawn towards 0 if there is little to compare."""
     return both / max(smaller, ENOUGH) if both else 0.0
 
 
@@ -160,7 +160,7 @@ def comparable(source: str) -> bool:
 
 @lru_cache(8192)  # pairs and equal files ask for the same
 def passages(source: str) -> Sequence[Passage]:
-    """The winnowed passages of a file; nothing where it can't be compared."""
+    """The winnowed passages of a file; nothing if it can't be compared."""
     tree = tree_of(source, LONGEST)
     if tree is None:
         return []
@@ -260,7 +260,7 @@ def _kits_marks() -> frozenset[int]:
 
 
 def taken_from_the_kit(source: str, stub: str) -> float:
-    """The share of what somebody wrote into a stub that stands word for word in the kit's own files."""
+    """The share of what someone wrote into a stub that is word for word in the kit's own files."""
     released = {passage.mark for passage in passages(stub)}
     own = {passage.mark for passage in passages(source)} - released
     return len(own & _kits_marks()) / max(len(own), ENOUGH)
@@ -271,7 +271,7 @@ def taken_from_the_kit(source: str, stub: str) -> float:
 
 @dataclass(frozen=True)
 class SameFile:
-    """Students whose answers to a step are the same but for names, comments and hints."""
+    """Students with the same answer to a step but for names, comments and hints."""
 
     step: str
     students: list[str]

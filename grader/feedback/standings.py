@@ -1,4 +1,4 @@
-"""What a class's outputs need of each student, in little: thousands of reports would not fit in memory."""
+"""A short record of each student for a class's outputs: thousands of reports would not fit in memory."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ INVALID = re.compile(r"\b(SyntaxError|IndentationError|TabError)\b")  # as Pytho
 
 @dataclass(frozen=True)
 class StepStanding:
-    """How a student stands in one step.
+    """A student's result in one step.
 
     `diagnoses` are the names of what went wrong: each a tuple of one, or of several that can't be told apart.
-    `unexplained` is the title of the first check that fails, where no diagnosis says why. `unusable` says why what was
+    `unexplained` is the title of the first check that fails, if no diagnosis says why. `unusable` says why what was
     handed in could not be run; `invalid` and `not_imported`: no check of it got beyond its import. `odd`: its process
     did what no answer does. `references`: the earlier steps whose reference was in place when it was graded.
     """
@@ -46,7 +46,7 @@ class StepStanding:
 
 @dataclass(frozen=True)
 class Standing:
-    """How a student stands; `error` says why there is no score."""
+    """A student's result; `error` says why there is no score."""
 
     student: str
     file: str
@@ -64,7 +64,7 @@ class Standing:
     login: str = ""
     waiting: str = ""  # requests for a second look that nobody has answered
     isolation: tuple[str, ...] = ()  # the layers that were in force
-    from_kit: tuple[str, ...] = ()  # steps of which much stands word for word in the kit's own files
+    from_kit: tuple[str, ...] = ()  # steps of which much is word for word in the kit's own files
     grader_failed: bool = False  # which may end otherwise next time
     moodle_id: str = ""
     section: str = ""
@@ -87,12 +87,12 @@ class Standing:
 
     @property
     def nothing_handed_in(self) -> bool:
-        """Whether not one step was begun."""
+        """Whether not one step was started."""
         return self.score is not None and all(step.status == "todo" or step.score is None for step in self.steps)
 
 
 def standing(graded: Graded) -> Standing:
-    """What the outputs of a class need of one student: with the points that count in the assignment."""
+    """The short record of one student, with the points that count in the assignment."""
     report, error = as_counted(graded), why_no_mark(graded)
     if report is None:
         return Standing(

@@ -26,7 +26,7 @@ Points = tuple[float | None, float]  # what a student has, and out of how many
 
 
 def overview(term: Term, totals: Mapping[str, Points]) -> RenderableType:
-    """What the file says, as a table, with the points that full marks give; then who has more time."""
+    """The assignments as a table, with the points for full marks; then the students who have more time."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", expand=False)
     for name in (_("assignment"), _("title"), _("steps"), _("points"), _("opens"), _("due"), _("late")):
         table.add_column(name)
@@ -63,7 +63,7 @@ def _more(term: Term, student: str) -> str:
 
 @dataclass(frozen=True)
 class TermRow:
-    """A student in the term: the points of each assignment, None where they are open or nothing is expected; the
+    """A student in the term: the points of each assignment, None if they are open or nothing is expected; the
     percentage; and what there is to say of it, by assignment."""
 
     student: str
@@ -76,7 +76,7 @@ class TermRow:
 def term_rows(
     term: Term, marks: Mapping[str, Mapping[str, Points]], register: Register = NONE, now: datetime | None = None
 ) -> list[TermRow]:  # fmt: skip
-    """A row for everyone who is on the roster or has a mark. An assignment that has no marks yet is left out.
+    """A row for each student on the roster or with a mark. An assignment that has no marks yet is left out.
 
     Who is absent from one has 0 there if their date has passed, is excused, or has no mark yet: `absence` decides.
     """
@@ -108,7 +108,7 @@ def term_rows(
 
 
 def term_csv(rows: Sequence[TermRow], names: Sequence[str]) -> str:
-    """The rows as a table, with a reason for each cell that is empty and each zero that nobody earned."""
+    """The rows as a table, with a reason for each empty cell and each zero that was not earned."""
     sections = any(row.section for row in rows)
     table: list[list[str]] = [["student", *(["section"] if sections else []), *names, "percent", "why"]]
     for row in rows:
@@ -120,7 +120,7 @@ def term_csv(rows: Sequence[TermRow], names: Sequence[str]) -> str:
 
 
 def said(rows: Sequence[TermRow]) -> Iterator[str]:
-    """A line for each thing that somebody's cell can't say: who is absent, excused or open, and what follows."""
+    """A line for each thing that someone's cell can't say: who is absent, excused or open, and what follows."""
     by_note: dict[str, list[str]] = {}
     for row in rows:
         for name, note in row.notes.items():
@@ -131,7 +131,7 @@ def said(rows: Sequence[TermRow]) -> Iterator[str]:
 
 
 def percent(weights: Sequence[float], points: Sequence[Points]) -> str:
-    """The weighted mean of the shares, in percent; empty where a mark is open, or none counts."""
+    """The weighted mean of the shares, in percent; empty if a mark is open, or none counts."""
     shares = [None if score is None else score / most if most else 0.0 for score, most in points]
     counted = [share for share in shares if share is not None]
     if len(counted) < len(shares) or not sum(weights):

@@ -1,1 +1,1 @@
-"""What points count: assignments as data, late, extended, decided by hand, and what a regrade changes."""
+"""Marks: assignments as data, late days, extensions, decisions by hand, and what a regrade changes."""

@@ -1,4 +1,4 @@
-"""What follows when somebody of the course has handed in nothing: a zero is meant, and says which rule made it."""
+"""The mark of a student who handed in nothing: a zero says which rule made it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Absence:
 
 
 def absence(term: Term, assignment: str, student: str, register: Register, now: datetime) -> Absence:
-    """What follows for a student without a hand-in: they are excused, or it is 0 points since their own date has
-    passed, or there is no mark yet."""
+    """The consequence for a student without a hand-in: excused, 0 points since their own date has passed, or no mark
+    yet."""
     due = term.assignments[assignment].due
     entry = register.people.get(student, Enrolled(student))
     for excuse in term.excuses:

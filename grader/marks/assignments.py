@@ -89,9 +89,10 @@ class Electives:
 
 @dataclass(frozen=True)
 class Assignment:
-    """What is handed out together. `weights` multiply the points of a step, `extra` steps count on top of the total.
+    """An assignment: steps that are handed out together. `weights` multiply the points of a step, `extra` steps count
+    on top of the total.
 
-    `per_day` is the share of the points that each begun day costs, `at_most` all days together. `weight` is what the
+    `per_day` is the share of the points that each started day costs, `at_most` all days together. `weight` is what the
     assignment counts in the term. `stand_ins`: what takes the place of an earlier step that is not part of it.
     `attempts`: which of several counts, the last or the best, of so many `attempts_at_most`, the last ones.
     """
@@ -134,7 +135,7 @@ class Term:
     contact: str = ""
 
     def deadline(self, assignment: str, student: str) -> Deadline | None:
-        """Until when the student may hand in; None where the assignment has no date. An extension for the assignment
+        """Until when the student may hand in; None if the assignment has no date. An extension for the assignment
         counts before an accommodation for all; of several, the one with the most time."""
         due = self.assignments[assignment].due
         if due is None:
@@ -145,7 +146,7 @@ class Term:
         return max(dated, key=lambda deadline: deadline.until, default=Deadline(due))
 
     def before(self, assignment: str) -> list[Assignment]:
-        """The assignments that stand before this one in the file."""
+        """The assignments that are before this one in the file."""
         names = list(self.assignments)
         return [self.assignments[name] for name in names[: names.index(assignment)]]
 
@@ -160,7 +161,7 @@ def called_as_in(term: Term, roll: Roll) -> Term:
 
 
 def read(file: Path) -> Term:
-    """The term in a file. Raises BadTerm, and FileNotFoundError where there is no such file."""
+    """The term in a file. Raises BadTerm, and FileNotFoundError if there is no such file."""
     try:
         data = tomllib.loads(text_of(file).replace("\r\n", "\n").replace("\r", "\n"))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -169,7 +170,7 @@ def read(file: Path) -> Term:
 
 
 def text_of(file: Path, most: int = -1) -> str:
-    """The text of a file, at `most` so many bytes of it. Raises BadTerm, and FileNotFoundError."""
+    """The text of a file, at most `most` bytes of it. Raises BadTerm, and FileNotFoundError."""
     try:
         with file.open("rb") as there:
             return there.read(most).decode("utf-8-sig")
@@ -187,7 +188,7 @@ def alone(name: str, steps: Sequence[str]) -> Term:
 
 
 class _Reader:
-    """Reads one file; every complaint begins with the place in it."""
+    """Reads one file; every complaint starts with the place in it."""
 
     def __init__(self, file: str) -> None:
         self.file = file

@@ -1,4 +1,4 @@
-"""What a regrade changes: a mark before and after, and why. Pure functions over two marks."""
+"""The changes of a regrade: a mark before and after, with reasons. Pure functions over two marks."""
 
 from __future__ import annotations
 
@@ -24,11 +24,7 @@ class Change:
 def change(
     student: str, before: AssignmentMark | None, after: AssignmentMark | None, *, reopened: bool = False
 ) -> Change | None:
-    """What has changed in a student's mark; None where the points and all that led to them are the same.
-
-    A first mark is no change, unless it is the first after one that was `reopened`. None in place of a later mark: it
-    could not be graded now.
-    """
+    """The change of a student's mark; None if the points and their reasons are the same."""
     if before is None:
         return Change(student, None, after.points, [_("it could be graded now")]) if reopened and after else None
     if after is None:
@@ -43,7 +39,7 @@ SHOWN = 40  # changes up to which each has a line
 
 
 def lines(changes: Sequence[Change]) -> Iterator[str]:
-    """What a person reads after a regrade: one line for each mark that is another one, with the reasons."""
+    """One line for each mark that a regrade changed, with the reasons."""
     if not changes:
         return
     yield _("Marks that changed: {count}").format(count=len(changes))
@@ -101,7 +97,7 @@ def _of_step(old: StepMark, new: StepMark, before: AssignmentMark, after: Assign
 
 
 def _why(old: StepMark, new: StepMark, before: AssignmentMark, after: AssignmentMark) -> str:
-    """Why the grader gives a step other points: the first thing that is another one."""
+    """The reason why a step's points changed: the first thing that differs."""
     if old.work != new.work:
         return _("the file was handed in again")
     if before.kit != after.kit:

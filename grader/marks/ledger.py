@@ -33,7 +33,7 @@ MARKS, CHANGES = "marks.csv", "changes.csv"
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a student's submission before it is graded."""
+    """Facts about a student's submission before it is graded."""
 
     handed_in: datetime | None = None
     said_by: str = ""
@@ -46,7 +46,7 @@ class Facts:
 
 @dataclass
 class Ledger:
-    """Marks everybody of a class in one way, and notes what a regrade changes."""
+    """Marks all students of a class in one way, and notes what a regrade changes."""
 
     marking: Marking
     kit: str = ""
@@ -60,7 +60,7 @@ class Ledger:
         return datetime.now(self.marking.term.local).isoformat(timespec="seconds")
 
     def absence(self, student: str, register: Register) -> Absence:
-        """What follows from it that somebody on the roster has handed in nothing."""
+        """The consequence for someone on the roster who handed in nothing."""
         term, assignment = self.marking.term, self.marking.assignment
         return absence(term, assignment.name, student, register, datetime.now(term.local))
 
@@ -68,13 +68,13 @@ class Ledger:
         self, key: str, folder: Path, handed_in: Submission, earlier: Graded | None, told: str = "", absence: str = ""
     ) -> None:  # fmt: skip
         """Notes a student before grading, under a key of their own: `told` is when the learning platform says it was
-        handed in. Earlier hand-ins of their own are added where the assignment says so."""
+        handed in. Earlier hand-ins of their own are added if the assignment says so."""
         name, stamp, unclear = self.marking.assignment.name, None, ""
         said_by = _("the learning platform")
         if self.marking.assignment.stand_ins != "own":
             handed_in.earlier.clear()
         if not folder.is_symlink():
-            with contextlib.suppress(OSError, OverBudget):  # what is wrong with a folder is said where it is read
+            with contextlib.suppress(OSError, OverBudget):  # what is wrong with a folder is reported when it is read
                 with_own_earlier(handed_in, folder, self.marking, self.read)
                 if not told and marks.is_nbgraders(folder / name):
                     told, said_by = marks.stamp(folder / name), "nbgrader"
@@ -111,7 +111,7 @@ class Ledger:
         return graded.mark != written or len(graded.changes) > len(facts.changes)
 
     def _without_scores(self, student: str) -> Report | None:
-        """What the decisions of a person are added to, where a submission could not be graded and there are some."""
+        """An empty result for decisions by hand, if a submission could not be graded and there are some."""
         if not any(name == student for name, _step in self.marking.overrides):
             return None
         steps = [
@@ -129,7 +129,7 @@ class Ledger:
         files.write(out / MARKS, table.encode("utf-8-sig"))
 
     def unknown(self, students: Iterable[str]) -> list[str]:
-        """Whom the tables and the file name, and the class has not: most likely a slip of the pen."""
+        """Names in the tables and the file that the class doesn't have: most likely slips of the pen."""
         named = {student for student, _step in self.marking.overrides} | set(self.marking.times)
         about = (extra for extra in self.marking.term.extras if extra.assignment in ("", self.marking.assignment.name))
         return sorted((named | {extra.student for extra in about}) - set(students))
@@ -143,9 +143,9 @@ def digests(submission: Submission) -> dict[str, str]:
 def with_own_earlier(
     submission: Submission, folder: Path, marking: Marking, read: Callable[[Path], Submission] = submissions.read
 ) -> None:  # fmt: skip
-    """Adds what the student handed in with earlier assignments, which lie beside this one in their folder.
+    """Adds what the student handed in with earlier assignments, which lie next to this one in their folder.
 
-    Only where the assignment says `stand_ins = "own"`; where two hold a step, the later one counts.
+    Only if the assignment says `stand_ins = "own"`; where two hold a step, the later one counts.
     """
     if marking.assignment.stand_ins != "own":
         return
@@ -189,7 +189,7 @@ class ChangeList:
         self._write([row for entry in entries if entry for row in self._rows_of(entry)])
 
     def add(self, graded: Graded) -> None:
-        """Adds what is new of one student, whose report has been written. Raises OSError."""
+        """Adds the changes of one student, after the report has been written. Raises OSError."""
         self._write(self._rows_of(graded))
 
     def _rows_of(self, graded: Graded) -> list[tuple[str, ...]]:

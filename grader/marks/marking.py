@@ -43,7 +43,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class Marking:
-    """How one assignment is marked. `not_applied`: names in the tables by which several of the class may be meant."""
+    """The marking of one assignment. `not_applied`: names in the tables that may mean several students."""
 
     term: Term
     assignment: Assignment
@@ -60,7 +60,7 @@ class Marking:
         """The mark for a report. `handed_in` is what a learning platform says, `said_by` which; `handed_in.csv` counts
         before it.
 
-        `late`: a system says so without a time. `unclear` is a time that can't be read: where there is a deadline, the
+        `late`: a system says so without a time. `unclear` is a time that can't be read: if there is a deadline, the
         mark is open then. `work` is a digest of each step's text; `absence` says what follows from a missing hand-in.
         """
         steps = [
@@ -94,7 +94,7 @@ class Marking:
         )  # fmt: skip
 
     def worth(self, step: str, max_score: float) -> float:
-        """What a step of so many points counts in this assignment."""
+        """The points that a step of `max_score` counts in this assignment."""
         if step in self.assignment.electives.steps:
             return self.assignment.electives.points
         return _round(max_score * self.assignment.weights.get(step, 1.0))
@@ -122,7 +122,7 @@ class Marking:
         )  # fmt: skip
 
     def require_possible(self, decided: Override, worth: float) -> None:
-        """Raises BadTerm where a person has given a step more points than it is worth."""
+        """Raises BadTerm if a person has given a step more points than it is worth."""
         if decided.points > worth:
             sentence = _("{file}, line {line}: {step} is worth {worth} points here, so {points} are too many.")
             raise BadTerm(
@@ -145,14 +145,14 @@ class Marking:
         )  # fmt: skip
 
     def _free_days(self, student: str, days: int) -> tuple[int, int]:
-        """How many of so many late days come out of the student's budget for the term, and how many that leaves."""
+        """The late days that come out of the student's budget for the term, and the days left in it."""
         budget = self.term.late_days
         left = max(0, budget.free - self.days_used.get(student, 0))
         free = min(days, left, budget.per_assignment)
         return free, left - free
 
     def _late_days(self, over: timedelta) -> int:
-        """The days that count as late: within the grace none, beyond it each since the deadline that has begun."""
+        """The days that count as late: within the grace none, beyond it each since the deadline that has started."""
         return 0 if over <= self.assignment.grace or over <= timedelta() else math.ceil(over / DAY)
 
 
@@ -162,8 +162,7 @@ def _own(roll: Roll, table: Mapping[str, Row]) -> dict[str, Row]:
 
 
 def of(term: Term, name: str) -> Marking:
-    """How an assignment of the term is marked, with what stands in the tables beside it, all of it checked. Raises
-    BadTerm."""
+    """The marking of an assignment of the term, with the tables next to it, all of it checked. Raises BadTerm."""
     assignment = term.assignments[name]
     marking = Marking(term, assignment, sheets.overrides(term, assignment), sheets.times(term, assignment),
                       sheets.remarks(term, assignment))  # fmt: skip
@@ -181,7 +180,7 @@ def plain(name: str, steps: list[str]) -> Marking:
 
 
 def stamp(folder: Path) -> str:
-    """What stands in the `timestamp.txt` that nbgrader has put into the folder of a submission; empty without one.
+    """The content of the `timestamp.txt` that nbgrader puts into a submission's folder; empty without one.
 
     Raises OSError.
     """
@@ -220,13 +219,14 @@ def as_counted(graded: Graded) -> Report | None:
 
 
 def why_no_mark(graded: Graded) -> str:
-    """Why a student has no mark yet, in a sentence or two; empty if there is one. This alone decides what is open."""
+    """The reason why a student has no mark yet, in a sentence or two; empty if there is one. This alone decides what is
+    open."""
     report = as_counted(graded)
     return graded.error if report is None else why_open(report)
 
 
 def sentences(mark: AssignmentMark) -> list[str]:
-    """What there is to say about a mark besides its steps."""
+    """The sentences about a mark besides its steps."""
     lines = list(mark.remarks)
     until, handed_in = _read(mark.until), _read(mark.handed_in)
     if mark.extended and until:
@@ -262,13 +262,13 @@ def sentences(mark: AssignmentMark) -> list[str]:
 
 
 def unclear(mark: AssignmentMark) -> str:
-    """Why a mark is open that depends on a time; empty where it does not."""
+    """The reason why a mark that depends on a time is open; empty if it isn't."""
     sentence = _("When this was handed in can't be read (“{text}”). There is no mark yet: a person must look.")
     return sentence.format(text=mark.unclear) if mark.unclear else ""
 
 
 def lateness(mark: AssignmentMark | None) -> str:
-    """What was taken off and why, in short, for where the number stands; empty where nothing was."""
+    """The deduction and its reason, in short, to go next to the number; empty if there was none."""
     if mark is None:
         return ""
     if mark.unsure:
@@ -285,7 +285,7 @@ def lateness(mark: AssignmentMark | None) -> str:
 
 
 def decision(step: StepMark) -> str:
-    """The sentence about points that a person has decided; empty where nobody has."""
+    """The sentence about points decided by hand; empty if there is no such decision."""
     if not step.reason:
         return ""
     sentence = _("Decided by the staff: {points} of {worth} points ({reason}). The grader gave {graded}.")

@@ -42,7 +42,7 @@ SPACES = re.compile(r"[;,|]")
 
 @dataclass(frozen=True)
 class Enrolled:
-    """Somebody on the roster: what they are called, by what else a table or a platform may know them, and the rest that
+    """Someone on the roster: what they are called, by what else a table or a platform may know them, and the rest that
     the roster says. `excused` has the names of assignments, or EVERY."""
 
     name: str
@@ -61,7 +61,7 @@ class Enrolled:
 
 @dataclass(frozen=True)
 class Register:
-    """Everybody on the roster, in its order, and the groups. `columns` are Canvas's own for its assignments."""
+    """The students on the roster, in its order, and the groups. `columns` are Canvas's own for its assignments."""
 
     people: Mapping[str, Enrolled] = field(default_factory=dict)
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -77,15 +77,15 @@ class Register:
         return Roll({name: entry.logins for name, entry in self.people.items()})
 
     def lacks(self, name: str) -> bool:
-        """Whether there is a roster, and somebody is not on it."""
+        """Whether there is a roster, and someone is not on it."""
         return bool(self.people) and name not in self.people
 
     def section(self, name: str) -> str:
-        """The section of somebody; empty without one."""
+        """The section of someone; empty without one."""
         return self.people[name].section if name in self.people else ""
 
     def canvas_column(self, assignment: str, title: str) -> str:
-        """The column that Canvas has for an assignment, so that its import makes no new one; the name where it has
+        """The column that Canvas has for an assignment, so that its import makes no new one; the name if it has
         none."""
         for column in self.columns:
             if look(column.rpartition(" (")[0]) in (look(assignment), look(title)):
@@ -173,7 +173,7 @@ def _entry(file: Path, line: int, row: Mapping[str, str], local: tzinfo) -> Enro
 
 
 def _full(first: str, last: str) -> str:
-    """A full name: the family name first where it is written in Hangul, as Korean has it."""
+    """A full name: the family name first if it is written in Hangul, as Korean has it."""
     korean = any("\uac00" <= letter <= "\ud7a3" for letter in first + last)
     return f"{last}{first}" if korean else f"{first} {last}".strip()
 

@@ -1,4 +1,4 @@
-"""The tables that stand beside `assignments.toml`: points that a person has decided, when was handed in, and remarks.
+"""The tables that are next to `assignments.toml`: points that a person has decided, when was handed in, and remarks.
 
 They are the instructor's own, read again at every run and written by nobody else: what they say survives any regrade.
 """
@@ -26,7 +26,7 @@ MAX_SHEET = 4 << 20  # bytes
 
 @dataclass(frozen=True)
 class Override:
-    """Points that a person has decided for one step of one student, and the line in which they stand."""
+    """Points that a person has decided for one step of one student, and the line in which they are."""
 
     student: str
     step: str
@@ -36,7 +36,7 @@ class Override:
 
 
 def overrides(term: Term, assignment: Assignment) -> dict[tuple[str, str], Override]:
-    """What `overrides.csv` says of an assignment, by student and step; of two lines the later one counts.
+    """The decisions in `overrides.csv` for an assignment, by student and step; of two lines the later one counts.
 
     The column `assignment` may be missing: then a line is about every assignment that has the step. Raises BadTerm.
     """
@@ -63,7 +63,7 @@ def overrides(term: Term, assignment: Assignment) -> dict[tuple[str, str], Overr
 
 @dataclass(frozen=True)
 class Remark:
-    """What a person says of a step, or of all of it where `step` is empty; with the student's `request`, if there was
+    """A remark on a step, or on the whole hand-in if `step` is empty; with the student's `request`, if there was
     one."""
 
     step: str
@@ -79,7 +79,7 @@ class Remark:
 
 
 def remarks(term: Term, assignment: Assignment) -> dict[str, list[Remark]]:
-    """What `remarks.csv` says in an assignment, by student, in order. Raises BadTerm."""
+    """The remarks in `remarks.csv` on an assignment, by student, in order. Raises BadTerm."""
     file, by_student = term.file.parent / REMARKS, dict[str, list[Remark]]()
     for line, row in _rows(file, REMARK_COLUMNS, optional=("assignment", "step", "remark", "request")):
         if not _is_about(file, line, row, term, assignment):
@@ -96,7 +96,7 @@ def remarks(term: Term, assignment: Assignment) -> dict[str, list[Remark]]:
 
 
 def times(term: Term, assignment: Assignment) -> dict[str, datetime]:
-    """When each student handed in, as `handed_in.csv` says; a later line counts. Raises BadTerm."""
+    """The time of each student's hand-in, as `handed_in.csv` says; a later line counts. Raises BadTerm."""
     file, handed_in = term.file.parent / HANDED_IN, {}
     for line, row in _rows(file, TIME_COLUMNS, optional=("assignment",)):
         if not _is_about(file, line, row, term, assignment):
@@ -124,7 +124,7 @@ def _is_about(file: Path, line: int, row: Mapping[str, str], term: Term, assignm
 
 
 def _rows(file: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Each row that holds anything, with the number of its line; nothing where there is no such file."""
+    """Each row that holds anything, with the number of its line; nothing if there is no such file."""
     try:
         text = text_of(file, MAX_SHEET)
     except FileNotFoundError:

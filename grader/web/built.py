@@ -1,4 +1,4 @@
-"""What the learner has built in a step that passes, drawn from their own answers."""
+"""Draws what the learner built in a step that passes, from their own answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_WORDS, LONGEST = 9, 12  # of a picture that fits a column; letters of a wor
 
 
 class Drawn(msgspec.Struct):
-    """What a step shows, or why nothing is shown."""
+    """A step's picture, or the reason why nothing is shown."""
 
     picture: Picture | None = None
     says: str = ""
@@ -38,7 +38,7 @@ class Wanted(msgspec.Struct):
 
 
 class Built:
-    """The process that draws; started when it is first needed, and again where it has ended."""
+    """The process that draws; started when it is first needed, and again if it has ended."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
@@ -46,7 +46,7 @@ class Built:
         self._lock = threading.Lock()
 
     def html(self, name: str, text: str = "") -> str:
-        """The picture of a step over a sentence, as HTML; empty where it has none."""
+        """The picture of a step over a sentence, as HTML; empty if it has none."""
         if not (paths.step_folder(name) / "built.py").is_file():
             return ""
         chosen = split(text)
@@ -87,7 +87,7 @@ class Built:
 
 
 def sentence() -> str:
-    """The one that stands there first."""
+    """The first picture."""
     return _("the cat left the mat because it was cold")
 
 

@@ -27,7 +27,7 @@ SECONDS = 20
 
 
 def drawn(wanted: Wanted) -> Drawn:
-    """What a step shows, by the learner's code."""
+    """A step's picture, drawn by the learner's code."""
     module = importlib.import_module(f"{Step(step_folder(wanted.step)).package}.built")
     torch.manual_seed(1)
     with torch.no_grad(), parts.blamed_on(Path(wanted.folder)):
@@ -36,7 +36,7 @@ def drawn(wanted: Wanted) -> Drawn:
 
 
 def draw(module: ModuleType, own: ModuleType, words: list[str]) -> Drawn:
-    """What a step's `built.py` shows: `built(own, words)`, or `built(own)` where it is not of words."""
+    """The result of a step's `built.py`: `built(own, words)`, or `built(own)` if it is not about words."""
     of_words = len(inspect.signature(module.built).parameters) > 1
     picture = module.built(own, words) if of_words else module.built(own)
     if isinstance(picture, Matrices):

@@ -14,7 +14,7 @@ from grader.web.verdict import highlighted
 
 @dataclass(frozen=True)
 class Row:
-    """A line of each; None where the other has more. `same`: they are equal."""
+    """A line of each; None if the other has more. `same`: they are equal."""
 
     own: Markup | None
     other: Markup | None
@@ -22,7 +22,7 @@ class Row:
 
 
 def rows(own: str, other: str) -> list[Row]:
-    """The two sources without docstrings, comments and empty lines; empty where one does not parse."""
+    """The two sources without docstrings, comments and empty lines; empty if one does not parse."""
     left, right = bare(own), bare(other)
     if not left or not right:
         return []
@@ -63,5 +63,5 @@ def bare(source: str) -> list[str]:
 
 
 def _key(line: str) -> str:
-    """What of a line is compared: spaces and a comment behind it make no difference."""
+    """A line's key for comparison: spaces and a comment behind it make no difference."""
     return " ".join(line.partition("  #")[0].split())

@@ -31,7 +31,7 @@ PLACES = ("/", "/step/{number:int}", "/lab/{name}", "/explore")
 
 
 class CoursePage:
-    """What watch mode's session is shown on: a server, and the last state that was sent."""
+    """The page of watch mode's session: a server, and the last state that was sent."""
 
     def __init__(self, session: Watch, place: str = "/", *, opens: bool = True) -> None:
         self.session, self.board = session, session.board

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-# By the command that starts the editor; {path} is absolute and begins with a slash.
+# By the command that starts the editor; {path} is absolute and starts with a slash.
 SCHEMES = {
     "code": "vscode://file{path}:{line}",
     "code-insiders": "vscode-insiders://file{path}:{line}",
@@ -41,6 +41,6 @@ def scheme(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def link(file: Path, line: int, form: str) -> str:
-    """What opens a file at a line; empty without a form."""
+    """The address that opens a file at a line in an editor; empty without a form."""
     path = quote(file.resolve().as_posix())
     return form.replace("{path}", path if path.startswith("/") else f"/{path}").replace("{line}", str(max(line, 1)))

@@ -115,7 +115,7 @@ TEXTS = (
 
 
 def routes(gpt: GPTProcess) -> list[Route]:
-    """What the tab asks, of one process: JSON in; the length of a JSON in four bytes, it, and further bytes out."""
+    """The tab's requests, to one process: JSON in; the length of a JSON in four bytes, it, and further bytes out."""
 
     turn = asyncio.Lock()
 
@@ -140,7 +140,7 @@ def routes(gpt: GPTProcess) -> list[Route]:
 
 
 async def _written(gpt: GPTProcess, question: dict[str, Any]) -> AsyncIterator[str]:
-    """A line of JSON for each token as it is drawn; Starlette ends it where the page has gone or stopped listening."""
+    """A line of JSON for each token as it is drawn; Starlette ends it if the page has gone or stopped listening."""
     for _token in range(min(int(question.pop("count")), MOST_WRITTEN)):
         try:
             header, _body = await run_in_threadpool(gpt.ask, question | {"ask": "next"})

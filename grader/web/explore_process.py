@@ -67,7 +67,7 @@ class GPTProcess:
             self._end()
 
     def _current(self) -> subprocess.Popen[bytes]:
-        """The running process, or a new one where a step has changed."""
+        """The running process, or a new one if a step has changed."""
         right = self._right()
         files = [self.folder / f"{step}.py" for step in sorted(right)]
         made_of = tuple((file.name, file.stat().st_mtime_ns) for file in files if file.is_file())

@@ -40,7 +40,7 @@ class LabRoutes:
         self._lock = threading.Lock()
 
     def routes(self) -> list[Route]:
-        """What the page asks of labs."""
+        """The routes for the labs."""
         return [
             Route("/data/lab/{name}", self._lab),
             Route("/lab-result/{name}", self._result),
@@ -143,7 +143,7 @@ class LabRoutes:
 
 
 def out(folder: Path) -> Path:
-    """Where the labs of a folder of exercises leave their pages: `dist/lab` beside it."""
+    """The folder of the labs' pages for a folder of exercises: `dist/lab` next to it."""
     return folder.resolve().parent / "dist" / "lab"
 
 
@@ -152,7 +152,7 @@ def _named(request: Request) -> labs.Lab | None:
 
 
 def _version(page: Path) -> int:
-    """When a page was written, in milliseconds; 0 where there is none."""
+    """The time when a page was written, in milliseconds; 0 if there is none."""
     try:
         return page.stat().st_mtime_ns // 1_000_000
     except OSError:

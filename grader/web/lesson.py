@@ -1,4 +1,4 @@
-"""What stands in the middle of the page: a step's lesson, its hints so far, and after green the other right ways."""
+"""The middle of the page: a step's lesson, its hints so far, and after green the other right ways."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DRAWING = threading.Lock()  # two tabs may ask at once, and torch is imported by
 
 
 def text(name: str) -> str:
-    """The lesson as HTML, its pictures drawn; empty where there is none. The first call loads torch."""
+    """The lesson as HTML, its pictures drawn; empty if there is none. The first call loads torch."""
     try:
         read = lessons.reading(name, pictured=True, commands=False)
     except lessons.NoLesson:

@@ -20,7 +20,7 @@ from grader.web import labs as lab_runs
 
 
 class Shown:
-    """What the page was last told, and what is to be told now."""
+    """The state that the page was last told, and the state to tell now."""
 
     def __init__(self, session: Watch) -> None:
         self.session, self.board = session, session.board
@@ -34,7 +34,7 @@ class Shown:
         self.has_torch = False  # what needs it is told once it is loaded
 
     def state(self) -> dict[str, Any] | None:
-        """The state of the course; None where it is what was last told. It is asked for twenty times a second."""
+        """The state of the course; None if it is what was last told. It is asked for twenty times a second."""
         self._look()
         board, grading = self.board, self.board.grading
         now = (
@@ -51,7 +51,7 @@ class Shown:
         return state
 
     def _look(self) -> None:
-        """Counts up the version of each step whose verdict has changed."""
+        """Counts up the version of each step with a changed verdict."""
         board = self.board
         if board.current:
             self.calm[board.current] = board.calm
@@ -65,7 +65,7 @@ class Shown:
                 self.versions[name] = self.versions.get(name, 0) + 1
 
     def _pending(self) -> list[str]:
-        """The steps whose verdict is about to be replaced: saved or asked for, and not graded since."""
+        """The steps with a verdict that is about to be replaced: saved or asked for, and not graded since."""
         grading = {self.session.grading} if self.session.grading else set()
         return sorted(name for name in self.session.asked | grading if name in self.board.names)
 
@@ -116,7 +116,7 @@ class Shown:
 
 @cache
 def _effort(name: str) -> dict[str, Any]:
-    """What a step takes; the language of a session is one."""
+    """The effort of a step; a session has one language."""
     effort = lessons.effort(name)
     return {"effort": str(effort), "difficulty": effort.difficulty}
 

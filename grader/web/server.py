@@ -2,7 +2,7 @@
 
 Who may ask is decided here, before any route: a request names this machine as its host (so that no stranger's name that
 leads here is answered), has the session's cookie (so that other users of the machine are not), and one that changes
-something comes from the page itself. The cookie is set by `/enter`, whose token stands in a file that only this user
+something comes from the page itself. The cookie is set by `/enter`, whose token is in a file that only this user
 can read: no command line shows it.
 """
 
@@ -36,7 +36,7 @@ from grader.base.open_private import open_private
 from grader.report import page as report_page
 
 LOOPBACK = "127.0.0.1"
-PORT = 8737  # where it is free: an open page finds the session again after a restart
+PORT = 8737  # if it is free: an open page finds the session again after a restart
 ASSETS = Path(__file__).parent / "assets"
 TEMPLATES = Path(__file__).parent / "templates"
 ALIVE_SECONDS = 10.0  # between two signs of life, by which a closed browser is noticed
@@ -85,11 +85,11 @@ class PageServer:
         self._thread.start()
 
     def address(self, place: str = "/") -> str:
-        """What lets a browser in, at this place of the page."""
+        """The address that lets a browser in, at this place of the page."""
         return f"{self.origin}/enter?token={self.token}&place={place}"
 
     def open(self, place: str = "/") -> bool:
-        """Opens the page in a browser; False where there is none."""
+        """Opens the page in a browser; False if there is none."""
         self._opened = open_private(self.address(place))
         return self._opened is not None
 
@@ -114,7 +114,7 @@ class PageServer:
         return JSONResponse({"error": sentence}, 500)
 
     async def _enter(self, request: Request) -> Response:
-        """Lets a browser in. A cookie for this site alone is not sent with a redirect that a file began: so the page
+        """Lets a browser in. A cookie for this site alone is not sent with a redirect that a file started: so the page
         that sets it leads on by itself."""
         place = request.query_params.get("place", "/")
         safe = place if place.startswith("/") and not place.startswith(("//", "/\\")) else "/"
@@ -223,7 +223,7 @@ def _shared(name: str) -> Callable[[Request], Response]:
 
 
 def _listener(port: int) -> socket.socket:
-    """A socket on the loopback, on the wanted port where it is free."""
+    """A socket on the loopback, on the wanted port if it is free."""
     for wanted in (port, 0):
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""What the page's modules say, in the language in use: they look an English sentence up."""
+"""The sentences of the page's modules, in the language in use: they look an English sentence up."""
 
 from __future__ import annotations
 

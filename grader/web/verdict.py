@@ -36,14 +36,14 @@ class CodeLine:
     text: Markup
     about: bool
     fault: bool
-    body: bool = False  # where what it is about begins, behind its docstring
+    body: bool = False  # where what it is about starts, behind its docstring
 
 
 def html(
     step: str, title: str, file: Path, source: str | None, result: StepResult | None, calm: str = "", form: str = ""
 ) -> str:  # fmt: skip
-    """What a step's column shows; `calm` says why the file is not graded yet, `form` how the editor is opened, and
-    `source` is None for a file that can't be read or is not there. Text of a learner's is escaped."""
+    """A step's column; `calm` says why the file is not graded yet, `form` how the editor is opened, and `source` is
+    None for a file that can't be read or is not there. A learner's text is escaped."""
     case = _case(file, source, result)
     source = source or ""
     check = leading(result.checks) if result and not calm else None
@@ -62,7 +62,7 @@ def html(
 
 
 def _with_sums(check: CheckView, step: str) -> CheckView:
-    """The check with a picture whose cells say where their numbers come from, if the message writes the inputs out."""
+    """The check with a picture that says where its numbers come from, if the message writes the inputs out."""
     parting = check.result.parting
     call = next((pair.text for block in check.blocks for pair in block.pairs if pair.code), "")
     operands = sums.in_call(call)
@@ -72,7 +72,7 @@ def _with_sums(check: CheckView, step: str) -> CheckView:
 
 
 def _case(file: Path, source: str | None, result: StepResult | None) -> str:
-    """What is the matter with a file that holds nothing to grade; empty otherwise."""
+    """The reason why a file holds nothing to grade; empty if it does."""
     if not file.exists():
         return _("There is no file {file}.", file=file.name) if source is None else ""
     if result is not None and result.unusable:
@@ -98,8 +98,8 @@ def listing(source: str, check: CheckResult | None, fault: int = 0) -> list[Code
 
 
 def _around_picture(check: CheckView) -> tuple[list[Block], list[Block]]:
-    """What is said before the picture of what was expected and what it got, and behind it. The diagnosis comes first; a
-    picture of the whole answer takes the place of its text."""
+    """The text before and after the picture of expected and actual values. The diagnosis comes first; a picture of the
+    whole answer replaces its text."""
     said = [pair for block in check.blocks for pair in block.pairs if not pair.code]
     blocks = [
         Block(block.kind, [pair for pair in block.pairs if pair.code], block.lines)
@@ -151,7 +151,7 @@ def _to_write(source: str) -> tuple[int, int, int]:
 
 
 def _raised_at(check: CheckResult) -> int:
-    """The line that the check's message names; 0 where it names none."""
+    """The line that the check's message names; 0 if it names none."""
     for sentence in (
         _("at line {line} of {file}, in {function}: {source}"), _("at line {line} of {file}: {source}"),
         _("the code was at line {line} of {file}, in {function}"),

@@ -1,4 +1,4 @@
-"""What a finished step is shown on: a vector for each word of a sentence."""
+"""The input for pictures of finished steps: a vector for each word of a sentence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def scores(words: list[str]) -> Tensor:
 
 
 def influence(layer: Callable[[Tensor], Tensor], words: list[str]) -> Tensor:
-    """How much the output at each word changes when another word is put in place of one: (words, words)."""
+    """The change of the output at each word when another word replaces one: (words, words)."""
     x = vectors(words)
     before = layer(x[None])[0]
     changes = []

@@ -18,7 +18,7 @@ from grader.checks.assertions import (
     unmodified,
     with_values,
 )
-from grader.checks.common import share_is_near, weights_are_zero_or_scaled, weights_fall_alone
+from grader.checks.common import LARGE_SCORES, share_is_near, weights_are_zero_or_scaled, weights_fall_alone
 from grader.checks.regimes import AskedModule, every_regime
 
 OFF_LIMITS = {"CausalAttention": ("scaled_dot_product_attention", "multi_head_attention", "flex_attention")}
@@ -103,23 +103,24 @@ def test_gradients(student: Implementation, reference: Implementation, draw: Dra
 
 @points(0.5)
 def test_large_scores(student: Implementation, reference: Implementation, draw: Draw) -> None:
-    """Scores near 200 and near -200 give the right weights."""
+    """Scores near 200 and near -200, near 1,000 and near -1,000 give the right weights."""
     # In each sequence the scores of every other query lie near -200, of the rest near 200: no maximum but a row's own
     # will do. Whole numbers carry no rounding there.
     signs = torch.tensor([[-1.0, 1.0, -1.0, 1.0, -1.0], [1.0, -1.0, 1.0, -1.0, 1.0]])
-    x = torch.cat([20.0 * torch.stack([signs, torch.ones(2, 5)], -1), draw.integers(-3, 4, 2, 5, 2)], -1)  # (2, 5, 4)
-    keys = torch.tensor([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
-    parameters = {
-        "W_query.weight": torch.eye(4),
-        "W_key.weight": keys,
-        "W_value.weight": draw.normal(4, 4),
-    }
-    theirs, ours = student.CausalAttention(4, 4, 5, 0.0), reference.CausalAttention(4, 4, 5, 0.0)
-    for module in (theirs, ours):
-        module.load_parameters(parameters)
-        module.eval()
-    # A score of 200 is rounded to 1e-5, and so is a weight that is made as exp(x - logsumexp(x)): hence the room.
-    agree(theirs(x), ours(x), terms=4096)
+    for size, spread, terms in LARGE_SCORES:
+        large = 20.0 * torch.stack([signs, torch.ones(2, 5)], -1)
+        x = torch.cat([large, draw.integers(-spread, spread + 1, 2, 5, 2)], -1)  # (2, 5, 4)
+        keys = torch.eye(4)[[1, 0, 2, 3]] * torch.tensor([[size / 200], [0.0], [1.0], [1.0]])
+        parameters = {
+            "W_query.weight": torch.eye(4),
+            "W_key.weight": keys,
+            "W_value.weight": draw.normal(4, 4),
+        }
+        theirs, ours = student.CausalAttention(4, 4, 5, 0.0), reference.CausalAttention(4, 4, 5, 0.0)
+        for module in (theirs, ours):
+            module.load_parameters(parameters)
+            module.eval()
+        agree(theirs(x), ours(x), terms=terms)
 
 
 @points(0.25)

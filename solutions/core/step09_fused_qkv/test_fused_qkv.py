@@ -19,7 +19,7 @@ from grader.checks.assertions import (
     unmodified,
     with_values,
 )
-from grader.checks.common import share_is_near
+from grader.checks.common import LARGE_SCORES, share_is_near
 from grader.checks.regimes import AskedFunction, AskedModule, every_regime
 
 OFF_LIMITS = {"CausalSelfAttention": ("multi_head_attention",), "fuse_qkv": ("multi_head_attention",)}
@@ -107,25 +107,26 @@ def test_future_has_no_effect(student: Implementation, reference: Implementation
 
 @points(0.5)
 def test_large_scores(student: Implementation, reference: Implementation, draw: Draw) -> None:
-    """Scores near 200 and near -200 give the right weights."""
+    """Scores near 200 and near -200, near 1,000 and near -1,000 give the right weights."""
     # The scores of one query lie near 200, of the next near -200, so that no two rows can share a maximum; whole
     # numbers carry no rounding there.
     signs = torch.tensor([[1.0, -1.0, 1.0, -1.0, 1.0], [-1.0, 1.0, -1.0, 1.0, -1.0]])
-    x = torch.cat([torch.stack([20 * signs, torch.full((2, 5), 20.0)], -1), draw.integers(-3, 4, 2, 5, 2)], -1)
-    query = torch.eye(4)
-    query[1] = 0.0  # the first column of the query is the sign, that of the key is 20, and the second adds nothing
-    key = torch.eye(4)[[1, 0, 2, 3]]
-    parameters = {
-        "c_attn.weight": torch.cat([query, key, draw.normal(4, 4)]),
-        "c_proj.weight": torch.eye(4),
-    }
-    theirs = student.CausalSelfAttention(4, 1, 5, bias=False)
-    ours = reference.CausalSelfAttention(4, 1, 5, bias=False)
-    for module in (theirs, ours):
-        module.load_parameters(parameters)
-        module.eval()
-    # A score of 200 is rounded to 1e-5, and so is a weight that is made as exp(x - logsumexp(x)): hence the room.
-    agree(theirs(x), ours(x), terms=4096)
+    for size, spread, terms in LARGE_SCORES:
+        large = torch.stack([20 * signs, torch.full((2, 5), 20.0)], -1)
+        x = torch.cat([large, draw.integers(-spread, spread + 1, 2, 5, 2)], -1)
+        query = torch.eye(4)
+        query[1] = 0.0  # the first column of the query is the sign, that of the key large, and the second adds nothing
+        key = torch.eye(4)[[1, 0, 2, 3]] * torch.tensor([[size / 200], [1.0], [1.0], [1.0]])
+        parameters = {
+            "c_attn.weight": torch.cat([query, key, draw.normal(4, 4)]),
+            "c_proj.weight": torch.eye(4),
+        }
+        theirs = student.CausalSelfAttention(4, 1, 5, bias=False)
+        ours = reference.CausalSelfAttention(4, 1, 5, bias=False)
+        for module in (theirs, ours):
+            module.load_parameters(parameters)
+            module.eval()
+        agree(theirs(x), ours(x), terms=terms)
 
 
 @points(0.5)

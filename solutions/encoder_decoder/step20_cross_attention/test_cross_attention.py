@@ -19,7 +19,7 @@ from grader.checks.assertions import (
     unmodified,
     with_values,
 )
-from grader.checks.common import share_is_near, weights_are_zero_or_scaled, weights_fall_alone
+from grader.checks.common import LARGE_SCORES, share_is_near, weights_are_zero_or_scaled, weights_fall_alone
 from grader.checks.regimes import NO_BIAS, AskedFunction, AskedModule, every_regime
 
 OFF_LIMITS = {
@@ -81,13 +81,21 @@ def test_padding_is_hidden(student: Implementation, reference: Implementation, d
 
 @points(1)
 def test_other_masks(student: Implementation, reference: Implementation, draw: Draw) -> None:
-    """Any mask that broadcasts to (B, H, T_q, T_k) is obeyed."""
+    """Any mask that broadcasts to (B, H, T_q, T_k) is obeyed, next to scores of up to 1,000 and -1,000 as well."""
     causal = torch.ones(4, 4, dtype=torch.bool).tril()
     for mask in (causal, causal[None, None], draw.mask(2, 1, 4, 4), draw.mask(2, 3, 4, 4), torch.ones_like(causal)):
         theirs, ours = twins(student, reference, draw, "MultiHeadAttention", 6, 3)
         _agree_under(theirs, ours, draw, (2, 4, 4), mask)
     theirs, ours = twins(student, reference, draw, "MultiHeadAttention", 6, 3)
     _agree_under(theirs, ours, draw, (2, 3, 5), draw.mask(3, 5))
+    values = {f"W_{part}.weight": torch.eye(4) for part in "qkvo"}
+    theirs, ours = (with_values(side, values, "MultiHeadAttention", 4, 1, 0.0) for side in (student, reference))
+    for size, spread, terms in LARGE_SCORES:
+        signs = torch.tensor([[-1.0, 1.0, -1.0], [1.0, -1.0, 1.0]])[:, :, None]
+        query = torch.cat([20.0 * signs, draw.integers(-spread, spread + 1, 2, 3, 3)], -1)
+        key = torch.cat([torch.full((2, 5, 1), size / 10), draw.integers(-spread, spread + 1, 2, 5, 3)], -1)
+        given = query, key, draw.normal(2, 5, 4), draw.mask(2, 1, 3, 5)
+        agree(theirs(*given), ours(*given), terms=terms)
 
 
 @points(1)

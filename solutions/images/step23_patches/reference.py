@@ -64,7 +64,8 @@ class PatchEmbedding(nn.Module):
 
     Parameter: `projection`, `nn.Linear(in_channels * patch_size * patch_size, d_model)` with a bias. The result equals
     that of an `nn.Conv2d` with kernel = stride = `patch_size`, whose weight is `projection.weight` seen as
-    `(d_model, C, P, P)`; a convolution is allowed here.
+    `(d_model, C, P, P)`; a convolution is allowed here. `patch_size` divides the height and the width of
+    images.
     """
 
     def __init__(self, patch_size: int, in_channels: int, d_model: int) -> None:

@@ -5,7 +5,9 @@ grows with the length and no longer with its square. A few global tokens, which 
 has to travel farther.
 
 Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
-stay unmodified, and later calls leave earlier results as they are. Where a ValueError is named, any error will do.
+stay unmodified, and later calls leave earlier results as they are. Instead of -inf a mask may fill in a finite number:
+next to visible scores of up to ±1,000 a hidden one must stay without weight. Where a ValueError is named, any error
+will do.
 
 Off limits: flex_attention and nn.MultiheadAttention, in window_attention. scaled_dot_product_attention is allowed, on
 blocks.

@@ -5,8 +5,10 @@ causal model nothing that comes later reaches back. So they are kept, and each n
 kept soon takes more memory than the model, and sharing keys and values between heads makes it smaller.
 
 Asked everywhere: views with any strides, more than 1,024 tokens, any device, and calls under `torch.no_grad()`. Inputs
-stay unmodified, and later calls leave earlier results as they are. A module has no other parameters than those named,
-and may be part of a parent module whose `eval()` is called. Where a ValueError is named, any error will do.
+stay unmodified, and later calls leave earlier results as they are. Instead of -inf a mask may fill in a finite number:
+next to visible scores of up to ±1,000 a hidden one must stay without weight. A module has no other parameters than
+those named, and may be part of a parent module whose `eval()` is called. Where a ValueError is named, any error will
+do.
 
 Off limits: nothing. Mind that scaled_dot_product_attention aligns is_causal to the first key: with more keys than
 queries it is the wrong mask.

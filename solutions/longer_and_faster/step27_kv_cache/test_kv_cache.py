@@ -18,7 +18,9 @@ from grader.checks.assertions import (
     points,
     twins,
     unmodified,
+    with_values,
 )
+from grader.checks.common import LARGE_SCORES
 from grader.checks.regimes import (
     LONG,
     NO_DROPOUT,
@@ -189,6 +191,18 @@ def test_grouped_attention(student: Implementation, reference: Implementation, d
             lambda sizes=sizes: student.GroupedQueryAttention(*sizes),
             reason.format(n_embd=n_embd, n_head=n_head, n_kv_heads=n_kv_heads),
         )
+    # Scores near 1,000 in one row and near -1,000 in the next: what is hidden has no weight there either.
+    signs = torch.tensor([[-1.0, 1.0, -1.0, 1.0, -1.0], [1.0, -1.0, 1.0, -1.0, 1.0]])
+    for size, spread, terms in LARGE_SCORES:
+        large = 20.0 * torch.stack([signs, torch.ones(2, 5)], -1)
+        x = torch.cat([large, draw.integers(-spread, spread + 1, 2, 5, 2)], -1).repeat(1, 1, 2)  # (2, 5, 8)
+        key = torch.eye(4, 8)[[1, 0, 2, 3]] * torch.tensor([[size / 200], [0.0], [1.0], [1.0]])
+        values = {
+            "q_proj.weight": torch.eye(8), "k_proj.weight": key, "v_proj.weight": draw.normal(4, 8),
+            "o_proj.weight": torch.eye(8),
+        }  # fmt: skip
+        theirs, ours = (with_values(side, values, "GroupedQueryAttention", 8, 2, 1) for side in (student, reference))
+        agree(theirs(x), ours(x), terms=terms)
 
 
 @points(1)

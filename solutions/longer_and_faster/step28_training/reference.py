@@ -28,9 +28,9 @@ from solutions.core.step12_gpt.reference import GPT
 class CheckpointedGPT(GPT):
     """Step 12's GPT, with the same arguments, parameters and errors, that keeps less for its backward pass.
 
-    In training with gradients each block but the last is computed again for its backward pass: what the forward pass
-    saves grows from block to block by at most one tensor of the size of the block's input. With dropout the second run
-    draws the masks of the first. Logits, loss and gradients are those of GPT.
+    In training with gradients, what the forward pass saves grows with each further block by at most one tensor of the
+    size of the block's input: the rest is computed again for the backward pass. With dropout the second run draws the
+    masks of the first. Logits, loss and gradients are those of GPT.
     """
 
     def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
