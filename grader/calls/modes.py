@@ -17,7 +17,14 @@ from torch.utils._pytree import tree_map
 from grader.calls import counters
 from grader.calls.builtins import BuiltIns
 from grader.calls.call import Measure, Options, Outcome
-from grader.calls.counters import KernelLaunches, LargestStorage, MatrixProducts, Narrowed, SavedForBackward
+from grader.calls.counters import (
+    KernelLaunches,
+    LargestStorage,
+    LiveStorages,
+    MatrixProducts,
+    Narrowed,
+    SavedForBackward,
+)
 from grader.calls.memory import PeakMemory, UncompiledMode
 from grader.calls.reads import FunctionNames, Reads, Watched
 
@@ -40,6 +47,7 @@ class Circumstances(ExitStack):
         self._narrowed = Narrowed() if narrows else None
         makers: dict[Measure, Callable[[], Any]] = {
             "largest": LargestStorage,
+            "live": LiveStorages,
             "products": lambda: MatrixProducts(options.device == "meta"),
             "saved": lambda: SavedForBackward(called),
             "launches": KernelLaunches,
